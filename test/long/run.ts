@@ -1,7 +1,8 @@
 /**
  * The long suites, in full: `npm run test:long -- [--rounds 200] [--states 5000] [--seed N]
  * [--drains 0.1] [--gib 2] [--runs 5] [--fault <words>] [--attack <words>] [--seconds 8]
- * [--api-seconds 300] [--only states|crash|large|cluster|abuse|clients|schemathesis|container]`.
+ * [--api-seconds 300]
+ * [--only states|crash|large|cluster|abuse|clients|schemathesis|container|upgrade]`.
  * Prints what was tried and found; the exit code says whether every promise was kept.
  *
  * `npm run test:long -- --ci` runs what `npm test` leaves out (`test/forms.ts`) instead.
@@ -23,6 +24,7 @@ import { containerTrial } from './container.ts'
 import { crashRounds } from './crash.ts'
 import { largeTransfers } from './large.ts'
 import { conformance } from './schemathesis.ts'
+import { upgradeTrial } from './upgrade.ts'
 
 const { values: options } = commandLine('test:long', headOf(import.meta.filename), {
   ci: { type: 'boolean', default: false },
@@ -118,6 +120,9 @@ await suite('schemathesis', `the OpenAPI document: ${options['api-seconds']} s, 
 )
 await suite('container', 'the image of infra/deploy, by buildah and podman', () =>
   containerTrial(console.log),
+)
+await suite('upgrade', `upgrades and rollbacks under load, --seed ${seed}`, () =>
+  upgradeTrial({ seed, report: console.log }),
 )
 console.log(`\n${passed} passed, ${failed} failed`)
 process.exitCode = failed === 0 ? 0 : 1

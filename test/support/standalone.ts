@@ -8,8 +8,9 @@ import { fileURLToPath } from 'node:url'
 import { freePorts } from '../../infra/servers/ports.ts'
 
 const repository = fileURLToPath(new URL('../../', import.meta.url))
-const launcher = join(repository, 'infra/launch.sh')
-export const standaloneMain = join(repository, 'apps/standalone/src/main.ts')
+const launcherFile = 'infra/launch.sh'
+const mainFile = 'apps/standalone/src/main.ts'
+export const standaloneMain = join(repository, mainFile)
 
 /** Long enough for a start on a busy machine that recovers a crashed data directory. */
 const startTimeoutMs = 60_000
@@ -42,6 +43,7 @@ export class Standalone {
   readonly #settings: Record<string, string>
   readonly #ownsDataDir: boolean
   readonly #bounds: Bounds | undefined
+  #code = repository
   #process: ChildProcess | undefined
   #output = ''
 
@@ -96,13 +98,17 @@ export class Standalone {
     return this.#process !== undefined && this.#process.exitCode === null && this.#process.signalCode === null
   }
 
-  /** Starts the process on the same data directory and ports; resolves when it is ready. */
-  async start(): Promise<void> {
-    if (!existsSync(standaloneMain)) throw new Error('apps/standalone/src/main.ts is missing')
+  /**
+   * Starts the process on the same data directory and ports; resolves when it is ready.
+   * @param code folder of the sources, from now on; those of this repository at first
+   */
+  async start({ code = this.#code }: { code?: string } = {}): Promise<void> {
+    this.#code = code
+    if (!existsSync(join(code, mainFile))) throw new Error(`${mainFile} is missing in ${code}`)
     const [api, upload, download, admin] = this.ports.map(String)
-    const [command, ...args] = withBounds(this.#bounds)
+    const [command, ...args] = withBounds(code, this.#bounds)
     const child = spawn(command, args, {
-      cwd: repository,
+      cwd: code,
       env: {
         ...inherited(),
         HOLDFAST_DATA_DIR: this.dataDir,
@@ -173,9 +179,11 @@ export class Standalone {
   }
 }
 
-function withBounds(bounds: Bounds | undefined): [string, ...string[]] {
-  if (bounds === undefined) return [launcher, standaloneMain]
-  const node = [launcher, `--max-old-space-size=${bounds.heapMiB}`, standaloneMain]
+function withBounds(code: string, bounds: Bounds | undefined): [string, ...string[]] {
+  const launcher = join(code, launcherFile)
+  const main = join(code, mainFile)
+  if (bounds === undefined) return [launcher, main]
+  const node = [launcher, `--max-old-space-size=${bounds.heapMiB}`, main]
   return ['sh', '-c', 'ulimit -n "$0" && exec "$@"', String(bounds.openFilesMax), ...node]
 }
 

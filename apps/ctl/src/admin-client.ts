@@ -50,7 +50,7 @@ export const reasons: Readonly<Record<string, string>> = {
   'error-noCluster': 'this service is no cluster',
   'error-node': 'no storage node of this name is alive or known: ctl status names them',
   'error-nodeAlive': 'the node is alive and holds placement groups: drain it first',
-  'error-running': 'another backup or verification is running: wait for its end',
+  'error-running': 'another backup, verification, import or export is running: wait for its end',
   'error-runLost': 'the service was started again or began another run: repeat the command',
   'error-target': 'the target must be a directory on the machine of the service',
   'error-internal': 'the service failed: its log says why',

@@ -7,6 +7,7 @@ import { join, resolve } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { BackupDirectory, BackupFault, restoreBackup, verifyBackup } from '@holdfast/backup'
 import { BlobFault } from '@holdfast/blob-store'
+import { StartFault, upgradeOf } from '@holdfast/bootstrap/data-format'
 import { ChunkStore } from '@holdfast/chunk-store'
 import { JournalFault } from '@holdfast/journal'
 import { LevelMetadataStore, referenceOfRow } from '@holdfast/journal-level'
@@ -58,6 +59,56 @@ export const backupCommands: readonly Command[] = [
       return [local(path, async () => told(await verified(path, options)))]
     },
   },
+  {
+    words: 'import',
+    usage: '<directory> [--account ID OR E-MAIL] [--folder ID]',
+    meaning:
+      'Stores a directory of the machine of the service in an account, with names and times: in a folder of its name, or in the folder that is named. Without an account it makes a guest. Repeat it after a break.',
+    options: { account: 'string', folder: 'string' },
+    plan: (words, { account, folder }) => {
+      const directory = directoryOf(words)
+      const into = typeof folder === 'string' ? { folder } : {}
+      const run: Step['run'] = async (call, tell) => {
+        if (typeof account === 'string')
+          return runOf(call, tell, '/admin/import', { directory, account, ...into })
+        const { id, token } = await call('POST', '/admin/accounts', {})
+        tell(`the guest ${id} with the token ${token}: to repeat it add --account ${id}`)
+        return runOf(call, tell, '/admin/import', { directory, account: id, ...into })
+      }
+      return [{ about: directory, run }]
+    },
+  },
+  {
+    words: 'export',
+    usage: '<id or e-mail> [directory]',
+    meaning:
+      'Writes the tree of an account to a directory on the machine of the service, by default one named like the account, with names and times, and compares every digest. Repeat it after a break.',
+    plan: ([account, directory = account, ...others]) => {
+      if (account === undefined) throw new UsageFault('name the account')
+      const target = directoryOf([directory as string, ...others])
+      const run: Step['run'] = async (call, tell) =>
+        exported(await runOf(call, tell, '/admin/export', { account, target }))
+      return [{ about: account, run }]
+    },
+  },
+  {
+    words: 'upgrade',
+    usage: '<data directory> [--yes]',
+    meaning:
+      'Which release wrote a data directory last, whether this one opens it, and whether older ones open it after that. --yes agrees to a step that cannot be rolled back; without it no release takes such a step. Needs no service.',
+    options: { yes: 'boolean' },
+    plan: (words, { yes }) => {
+      const path = directoryOf(words)
+      return [
+        local(path, async () => {
+          await access(path).catch(() => {
+            throw new BackupFault('UNUSABLE', `${path} does not exist`)
+          })
+          return json(await upgradeOf(path, { yes: yes === true }))
+        }),
+      ]
+    },
+  },
 ]
 
 /** Waits for a run of the service, and tells how far it is. */
@@ -74,6 +125,12 @@ async function runOf(call: Call, tell: (line: string) => void, path: string, bod
   }
   if (run.failure !== undefined) throw new AdminRefusal(String(run.failure))
   return json(run.outcome)
+}
+
+function exported(outcome: string): string {
+  const { damaged } = JSON.parse(outcome) as { damaged: number }
+  if (damaged > 0) throw new AdminRefusal(`files are damaged and were left out\n${outcome}`)
+  return outcome
 }
 
 /** Damage is a failure of the command. */
@@ -136,7 +193,12 @@ function local(about: string, run: () => Promise<string>): Step {
       try {
         return await run()
       } catch (error) {
-        if (error instanceof BackupFault || error instanceof BlobFault || error instanceof JournalFault)
+        if (
+          error instanceof BackupFault ||
+          error instanceof BlobFault ||
+          error instanceof JournalFault ||
+          error instanceof StartFault
+        )
           throw new AdminRefusal(error.message)
         throw error
       }

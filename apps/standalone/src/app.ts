@@ -29,11 +29,13 @@ import {
 } from '@holdfast/admin'
 import { Scrubber } from '@holdfast/blob-store'
 import {
+  commit,
   descriptorLimit,
   divideDescriptors,
   listen,
   openKeyring,
   openMailer,
+  signDataFormat,
   version,
 } from '@holdfast/bootstrap'
 import type { Config, Secrets, SettingDescription } from '@holdfast/config'
@@ -94,7 +96,7 @@ export async function startStandalone({
     networksUnlimited: config.rateLimits === 'off',
   })
   if (descriptors.warning !== undefined) log.warn(descriptors.warning)
-  const dir = await prepareDataDir(config.dataDir, log)
+  const dir = await prepareDataDir(config.dataDir, { requireStore: config.requireStore, log })
   const metadata = await openMetadata(dir, log)
   opened.defer(() => metadata.close())
   const { lookups, journals } = metadata
@@ -102,7 +104,7 @@ export async function startStandalone({
   opened.defer(() => clockGuard.close())
   const keyring = await openKeyring(lookups)
 
-  const metrics = processMetrics({ version, role: 'standalone', region: config.region })
+  const metrics = processMetrics({ version, commit, role: 'standalone', region: config.region })
   const blobs = await openStore({
     path: dir.blobs,
     config: config.store,
@@ -112,6 +114,8 @@ export async function startStandalone({
     log,
   })
   opened.defer(() => blobs.close())
+  // without room for a small file the service still serves what it has
+  await signDataFormat(config.dataDir).catch((err) => log.warn({ err }, 'the release could not be noted'))
   clockGuardMetric(metrics, () => clockGuard.offsetMs)
   storeMetrics(metrics, blobs)
   metadataMetrics(metrics, () => metadata.failure === undefined)
@@ -124,6 +128,8 @@ export async function startStandalone({
     metadata,
     blobs,
     collector,
+    accounts: () => operator(),
+    isBlocked: (blobId) => blocked.blocksBlob(blobId),
     clock,
     log: log.child({ part: 'backup' }),
   })
@@ -180,6 +186,16 @@ export async function startStandalone({
   opened.defer(() => transfers.close())
   transferMetrics(metrics, transfers)
 
+  const operator = () => ({
+    accounts: accounts.client,
+    lookups,
+    ids: keyring.ids,
+    clock,
+    keyring,
+    region: config.region,
+    tokenKeyId,
+    repair: accounts.repair,
+  })
   const limits = createRateLimits({ mode: config.rateLimits, clock })
   opened.defer(() => limits.close())
   const readiness = new Readiness(
@@ -195,6 +211,7 @@ export async function startStandalone({
   )
   const status = async () => ({
     version,
+    commit,
     role: 'standalone',
     region: config.region,
     server: config.serverName,
@@ -233,16 +250,7 @@ export async function startStandalone({
       liftBan: (network) => limits.liftBan(network),
     },
     moderation: { lists: blocked, transfers, reports },
-    accounts: {
-      accounts: accounts.client,
-      lookups,
-      ids: keyring.ids,
-      clock,
-      keyring,
-      region: config.region,
-      tokenKeyId,
-      repair: accounts.repair,
-    },
+    accounts: operator(),
   })
   drainOnClose(admin, { drainMs: adminDrainMs })
   opened.defer(() => admin.close())
@@ -279,6 +287,7 @@ export async function startStandalone({
   scrubber.start()
   transfers.start()
   readiness.phase = 'ready'
+  log.info({ version, commit, dataDir: config.dataDir }, 'ready')
 
   const running = opened.move()
   let closing: Promise<void> | undefined

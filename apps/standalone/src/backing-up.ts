@@ -1,23 +1,43 @@
 /**
- * Backups and verifications of this process: one at a time, in the background. Callers ask for the
- * state of the run, so none of them waits for hours.
+ * What takes long and reads or writes much: backups, verifications, imports and exports of this
+ * process, one at a time, in the background. Callers ask for the state of the run, so none of them
+ * waits for hours.
  */
 import { randomUUID } from 'node:crypto'
 import { resolve, sep } from 'node:path'
+import { accountNamed, type OperatorDeps } from '@holdfast/admin'
 import { BackupDirectory, BackupFault, takeBackup, verifyLive } from '@holdfast/backup'
 import type { Collector } from '@holdfast/blob-store'
 import type { ChunkStore } from '@holdfast/chunk-store'
 import { type LevelMetadataStore, referenceOfRow } from '@holdfast/journal-level'
 import type { Clock } from '@holdfast/kernel'
 import type { Logger } from 'pino'
+import { AccountTree } from './moving/account-tree.ts'
+import { exportAccount } from './moving/export-account.ts'
+import { importDirectory } from './moving/import-directory.ts'
+import { MoveFault } from './moving/move-fault.ts'
 
 export interface WholeReadsDeps {
   dataDir: string
   metadata: LevelMetadataStore
   blobs: ChunkStore
   collector: Collector
+  /** There are none while the process starts. */
+  accounts: () => OperatorDeps
+  isBlocked: (blobId: Uint8Array) => boolean
   clock: Clock
   log: Logger
+}
+
+export interface ImportRequest {
+  directory: string
+  account: string
+  folder?: string | undefined
+}
+
+export interface ExportRequest {
+  account: string
+  target: string
 }
 
 export interface BackupOptions {
@@ -29,7 +49,7 @@ export interface BackupOptions {
 /** A run that reads everything. */
 export interface Run {
   id: string
-  what: 'backup' | 'verification'
+  what: 'backup' | 'verification' | 'import' | 'export'
   target?: string
   startedMs: number
   running: boolean
@@ -65,9 +85,7 @@ export class WholeReads {
   backUp({ target, bytesPerSecond, keyFile }: BackupOptions): Run | undefined {
     const { dataDir, metadata, blobs, clock } = this.#deps
     return this.#begin({ what: 'backup', target }, async (run) => {
-      const path = resolve(target)
-      if (`${path}${sep}`.startsWith(`${resolve(dataDir)}${sep}`))
-        throw new BackupFault('UNUSABLE', 'the target is in the data directory: name one outside of it')
+      const path = outsideOf(dataDir, target)
       const directory = await BackupDirectory.open(path, { keyFile, make: true })
       const taken = await takeBackup({
         directory,
@@ -99,6 +117,49 @@ export class WholeReads {
         },
       })
     })
+  }
+
+  /** A directory of this machine becomes a folder of an account. Undefined: another run is on. */
+  importDirectory({ directory, account, folder }: ImportRequest): Run | undefined {
+    const { dataDir, blobs, isBlocked } = this.#deps
+    return this.#begin({ what: 'import', target: `${directory} ${account}` }, async (run) =>
+      importDirectory({
+        directory: outsideOf(dataDir, directory),
+        tree: await this.#treeOf(account),
+        folder,
+        blobs,
+        isBlocked,
+        ...this.#onProgressOf(run),
+      }),
+    )
+  }
+
+  /** The tree of an account becomes a directory of this machine. Undefined: another run is on. */
+  exportAccount({ account, target }: ExportRequest): Run | undefined {
+    const { dataDir, blobs } = this.#deps
+    return this.#begin({ what: 'export', target: `${account} ${target}` }, async (run) =>
+      exportAccount({
+        tree: await this.#treeOf(account),
+        target: outsideOf(dataDir, target),
+        blobs,
+        ...this.#onProgressOf(run),
+      }),
+    )
+  }
+
+  async #treeOf(name: string): Promise<AccountTree> {
+    const accounts = this.#deps.accounts()
+    const account = await accountNamed(accounts, name).catch((error: Error) => {
+      throw new MoveFault(`there is no account ${name}`, { cause: error })
+    })
+    return new AccountTree(accounts, account)
+  }
+
+  #onProgressOf(run: Run) {
+    const onProgress = (progress: object) => {
+      run.progress = { ...progress, leftOut: undefined, renamed: undefined, damagedFiles: undefined }
+    }
+    return { signal: this.#closing.signal, onProgress }
   }
 
   /** Ends a run; the next one into its target continues. */
@@ -139,4 +200,12 @@ export class WholeReads {
       run.running = false
     }
   }
+}
+
+/** @throws BackupFault */
+function outsideOf(dataDir: string, path: string): string {
+  const resolved = resolve(path)
+  if (`${resolved}${sep}`.startsWith(`${resolve(dataDir)}${sep}`))
+    throw new BackupFault('UNUSABLE', `${path} is in the data directory: name one outside of it`)
+  return resolved
 }

@@ -1,7 +1,7 @@
 /** The data directory: created if needed, writable, and locked by this process. */
 import { access, constants, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { makePrivate, StartFault } from '@holdfast/bootstrap'
+import { checkDataFormat, makePrivate, requireStores, StartFault } from '@holdfast/bootstrap'
 import { releaseBallast } from '@holdfast/chunk-store'
 import { LevelMetadataStore } from '@holdfast/journal-level'
 import { makeDirectories } from '@holdfast/kernel'
@@ -21,8 +21,19 @@ export interface DataDir {
   outbox: string
 }
 
-/** @throws StartFault DATA_UNUSABLE */
-export async function prepareDataDir(path: string, log: Logger): Promise<DataDir> {
+/** What exists where there is an installation. */
+const stores = ['metadata/rows/CURRENT', 'blobs/extents']
+
+/**
+ * @param options.requireStore makes nothing where there is no installation
+ * @throws StartFault DATA_UNUSABLE, DATA_FORMAT, DATA_MISSING
+ */
+export async function prepareDataDir(
+  path: string,
+  { requireStore, log }: { requireStore: boolean; log: Logger },
+): Promise<DataDir> {
+  if (requireStore) await requireStores(path, stores)
+  await checkDataFormat(path)
   try {
     await makeDirectories(path)
     const left = await makePrivate(path)

@@ -1,4 +1,5 @@
 /** Shown once at the terminal: where everything is, and what to try. */
+import { commit, version } from '@holdfast/bootstrap'
 import type { Addresses } from './addresses.ts'
 
 export function readyText(
@@ -6,7 +7,7 @@ export function readyText(
   { dataDir }: { dataDir: string },
 ): string {
   return [
-    `Holdfast is ready. API and pages: ${api}  uploads: ${upload}  downloads: ${download}  admin: ${admin}  data: ${dataDir}`,
+    `Holdfast is ready. API and pages: ${api}  uploads: ${upload}  downloads: ${download}  admin: ${admin}  data: ${dataDir}  version: ${version} (${commit.slice(0, 12)})`,
     '',
     '  Upload a file; a guest account is made for it:',
     `    curl -F file=@README.md ${upload}/uploadfile`,

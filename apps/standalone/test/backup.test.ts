@@ -2,25 +2,8 @@
 import { createHash } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { ctl } from '@holdfast/ctl'
 import t from 'tap'
-import { call, dataDir, startHere, uploadText } from './run.ts'
-
-async function operator(words: string[]) {
-  const printed: string[] = []
-  const complained: string[] = []
-  const code = await ctl(words, {
-    env: {},
-    readSecret: () => '',
-    print: (line) => printed.push(line),
-    complain: (line) => complained.push(line),
-  })
-  return {
-    code,
-    text: complained.join('\n'),
-    answer: code === 0 ? JSON.parse(printed.join('\n')) : undefined,
-  }
-}
+import { call, dataDir, operator, startHere, uploadText } from './run.ts'
 
 interface Uploaded {
   id: string

@@ -1,12 +1,13 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, openSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { type ClientRequest, type IncomingMessage, request } from 'node:http'
+import { join } from 'node:path'
 import { json } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { freePorts } from '../../../infra/servers/ports.ts'
-import { call, dataDir, launcher, main, startProcess } from './run.ts'
+import { call, dataDir, launcher, main, startHere, startProcess } from './run.ts'
 
 const repository = fileURLToPath(new URL('../../../', import.meta.url))
 
@@ -158,6 +159,34 @@ t.test(
     t.match(service.stderr(), /does not start: the data directory \/proc\/holdfast\/data .*HOLDFAST_DATA_DIR/)
   },
 )
+
+t.test('a data directory of a newer release, and one that must have a store, end the start', async (t) => {
+  const dir = dataDir(t)
+  const missing = await startProcess(join(dir, 'unmounted'), { HOLDFAST_REQUIRE_STORE: 'on' })
+  t.equal(await missing.ended, 66)
+  t.match(missing.stderr(), /has no store \(metadata.* HOLDFAST_REQUIRE_STORE=on makes none/)
+  t.equal(existsSync(join(dir, 'unmounted')), false, 'nothing is made')
+
+  const first = await startHere(dir)
+  const { version, commit } = (await call(`${first.addresses.admin}/admin/status`)).data
+  t.match(commit, /^[0-9a-f]{40}$/)
+  const metrics = await first.metrics.metrics()
+  t.match(metrics, `holdfast_build_info{version="${version}",commit="${commit}",role="standalone"`)
+  await first.close()
+  const again = await startHere(dir, { HOLDFAST_REQUIRE_STORE: 'on' })
+  await again.close()
+
+  const release = join(dir, 'release.json')
+  t.match(JSON.parse(readFileSync(release, 'utf8')), { format: 1, version, commit })
+  writeFileSync(release, '{"format":2,"version":"0.9.0"}')
+  const newer = await startProcess(dir)
+  t.equal(await newer.ended, 65)
+  t.match(
+    newer.stderr(),
+    /does not start: .* has format 2, written by release 0\.9\.0; .* start release 0\.9\.0/,
+  )
+  t.notMatch(newer.stderr(), /^\s+at /m, 'no stack')
+})
 
 t.test('kill -9 loses nothing that was acknowledged', async (t) => {
   const dir = dataDir(t)

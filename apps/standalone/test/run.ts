@@ -7,6 +7,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { ctl } from '@holdfast/ctl'
 import { createLog } from '@holdfast/http-kit'
 import { readConfig, type Standalone, startStandalone } from '../src/index.ts'
 
@@ -106,4 +107,30 @@ export async function uploadText(
   const body = new FormData()
   body.append('file', new Blob([text]), name)
   return call(`${upload}/uploadfile`, { method: 'POST', body })
+}
+
+/** The operator's program, with what it printed as JSON. */
+export async function operator(words: string[]) {
+  const printed: string[] = []
+  const complained: string[] = []
+  const code = await ctl(words, {
+    env: {},
+    readSecret: () => '',
+    print: (line) => printed.push(line),
+    complain: (line) => complained.push(line),
+  })
+  return {
+    code,
+    text: complained.join('\n'),
+    answer: code === 0 ? parsed(printed.join('\n')) : undefined,
+  }
+}
+
+/** Some commands print lines for people. */
+function parsed(text: string) {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
 }

@@ -1,2 +1,3 @@
 export { createUpload } from './app.ts'
 export type { UploadDeps, UploadSettings } from './context.ts'
+export { fileType } from './file-type.ts'

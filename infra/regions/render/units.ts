@@ -19,7 +19,7 @@ export function processUnit(process: PlannedProcess): string {
     ['ExecStart', `${places.code}/infra/launch.sh ${process.program}`],
     // The process drains for 25 s. 73: the data directory cannot be used, 78: a setting is wrong.
     ['TimeoutStopSec', '35'],
-    ['RestartPreventExitStatus', '73 78'],
+    ['RestartPreventExitStatus', '65 66 73 78'],
     ['LimitNOFILE', '65536'],
     ['UMask', '0077'],
     ...(process.dataDir.startsWith(`${places.data}/`)

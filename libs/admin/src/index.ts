@@ -1,5 +1,6 @@
 export { type AccountFigures, accountMetrics } from './account-metrics.ts'
 export { backupMetrics } from './backup-metrics.ts'
+export { accountNamed, askAsOperator, type OperatorDeps } from './calls.ts'
 export { collectorMetrics } from './collector-metrics.ts'
 export { type AdminDeps, createAdminHost } from './host.ts'
 export { clockGuardMetric, clockMetric, processMetrics } from './metrics.ts'

@@ -34,7 +34,12 @@ const ownFiles = '/proc/self/fd'
  * A registry of one process (never the global one): Node's own figures, and the process' name and
  * version.
  */
-export function processMetrics(facts: { version: string; role: string; region: string }): Registry {
+export function processMetrics(facts: {
+  version: string
+  commit: string
+  role: string
+  region: string
+}): Registry {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   for (const name of walking) registry.removeSingleMetric(name)
@@ -42,7 +47,7 @@ export function processMetrics(facts: { version: string; role: string; region: s
   new Gauge({
     name: 'holdfast_build_info',
     help: 'Constant 1, labelled with what runs here.',
-    labelNames: ['version', 'role', 'region'],
+    labelNames: ['version', 'commit', 'role', 'region'],
     registers: [registry],
   }).set(facts, 1)
   return registry

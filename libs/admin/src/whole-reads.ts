@@ -1,4 +1,6 @@
-/** The operator's calls that read everything: they begin a run, and ask how far it is. */
+/**
+ * The operator's calls that read or write much: they begin a run, and ask how far it is.
+ */
 import { Refusal } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 import { objectOf } from './account-change.ts'
@@ -8,6 +10,8 @@ export interface WholeReadOperations {
   /** @param options.bytesPerSecond undefined: no bound. @returns undefined: another run is on. */
   backUp: (options: BackupRequest) => object | undefined
   verify: () => object | undefined
+  importDirectory: (options: ImportRequest) => object | undefined
+  exportAccount: (options: ExportRequest) => object | undefined
   /** The current run, or the last one. */
   readonly run: object | undefined
 }
@@ -19,6 +23,20 @@ export interface BackupRequest {
   keyFile?: string | undefined
 }
 
+export interface ImportRequest {
+  /** On the machine of the service. */
+  directory: string
+  /** By id or e-mail address. */
+  account: string
+  /** Id of the folder that gets the content; undefined: a new one with the directory's name. */
+  folder?: string | undefined
+}
+
+export interface ExportRequest {
+  account: string
+  target: string
+}
+
 export function wholeReadRoutes(host: FastifyInstance, runs: WholeReadOperations): void {
   const begun = (run: object | undefined) => {
     if (run === undefined) throw new Refusal('error-running')
@@ -28,6 +46,12 @@ export function wholeReadRoutes(host: FastifyInstance, runs: WholeReadOperations
     begun(runs.backUp(requestOf(request.body))),
   )
   host.post('/admin/verify', async () => begun(runs.verify()))
+  host.post<{ Body: unknown }>('/admin/import', async (request) =>
+    begun(runs.importDirectory(importOf(request.body))),
+  )
+  host.post<{ Body: unknown }>('/admin/export', async (request) =>
+    begun(runs.exportAccount(exportOf(request.body))),
+  )
   host.get('/admin/run', async () => ({ status: 'ok', data: runs.run ?? {} }))
 }
 
@@ -39,4 +63,22 @@ function requestOf(body: unknown): BackupRequest {
   if (keyFile !== undefined && !(typeof keyFile === 'string' && keyFile.startsWith('/')))
     throw new Refusal('error-keyFile')
   return { target, bytesPerSecond, keyFile }
+}
+
+function importOf(body: unknown): ImportRequest {
+  const { directory, account, folder } = objectOf(body, 'body')
+  if (typeof directory !== 'string' || !directory.startsWith('/')) throw new Refusal('error-directory')
+  if (folder !== undefined && typeof folder !== 'string') throw new Refusal('error-folder')
+  return { directory, account: nameOfAccount(account), folder }
+}
+
+function exportOf(body: unknown): ExportRequest {
+  const { account, target } = objectOf(body, 'body')
+  if (typeof target !== 'string' || !target.startsWith('/')) throw new Refusal('error-target')
+  return { account: nameOfAccount(account), target }
+}
+
+function nameOfAccount(account: unknown): string {
+  if (typeof account !== 'string' || account === '') throw new Refusal('error-account')
+  return account
 }

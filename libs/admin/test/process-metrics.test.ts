@@ -3,7 +3,7 @@ import t from 'tap'
 import { processMetrics } from '../src/index.ts'
 
 t.test('a scrape visits no handles, and counts open files', async (t) => {
-  const registry = processMetrics({ version: '1', role: 'standalone', region: 'eu-par' })
+  const registry = processMetrics({ version: '1', commit: 'c', role: 'standalone', region: 'eu-par' })
   let walks = 0
   for (const name of ['_getActiveHandles', '_getActiveRequests', 'getActiveResourcesInfo'] as const) {
     const of = process as unknown as Record<string, () => unknown[]>

@@ -1,4 +1,5 @@
 export { BackupDirectory } from './backup-directory.ts'
+export { checkBytes, forEachOf } from './copies.ts'
 export { BackupFault } from './errors.ts'
 export { type RestoreTarget, restoreBackup } from './restore-backup.ts'
 export type { Snapshot } from './snapshot.ts'

@@ -1,4 +1,12 @@
 export {
+  checkDataFormat,
+  type DataFormat,
+  dataFormats,
+  requireStores,
+  signDataFormat,
+  upgradeOf,
+} from './data-format.ts'
+export {
   type DescriptorBudget,
   type DescriptorNeeds,
   descriptorLimit,
@@ -15,4 +23,4 @@ export { runMain } from './run-main.ts'
 export { signInMailer } from './sign-in-mailer.ts'
 export { stopAtSignals } from './signals.ts'
 export { exitCodes, StartFault } from './start-fault.ts'
-export { version } from './version.ts'
+export { commit, commitOf, version } from './version.ts'

@@ -1,7 +1,13 @@
 /** Why the service does not start, in terms that an operator can act on. */
 export class StartFault extends Error {
   override readonly name = 'StartFault'
-  readonly code: 'PORT_TAKEN' | 'DATA_LOCKED' | 'DATA_UNUSABLE' | 'TOO_FEW_DESCRIPTORS'
+  readonly code:
+    | 'PORT_TAKEN'
+    | 'DATA_FORMAT'
+    | 'DATA_LOCKED'
+    | 'DATA_MISSING'
+    | 'DATA_UNUSABLE'
+    | 'TOO_FEW_DESCRIPTORS'
 
   constructor(code: StartFault['code'], message: string, options?: ErrorOptions) {
     super(message, options)
@@ -11,6 +17,10 @@ export class StartFault extends Error {
 
 /** As in sysexits.h, so that a supervisor knows what a restart may cure. */
 export const exitCodes = {
+  /** EX_DATAERR */
+  DATA_FORMAT: 65,
+  /** EX_NOINPUT */
+  DATA_MISSING: 66,
   /** EX_UNAVAILABLE */
   PORT_TAKEN: 69,
   /** EX_TEMPFAIL */

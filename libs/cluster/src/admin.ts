@@ -1,7 +1,7 @@
 /** The admin host of a process of a cluster: health, metrics, the operator's calls. */
 import { repairAccount } from '@holdfast/actor-runtime'
 import { createAdminHost } from '@holdfast/admin'
-import { listen, version } from '@holdfast/bootstrap'
+import { commit, listen, version } from '@holdfast/bootstrap'
 import type { SettingDescription } from '@holdfast/config'
 import { drainOnClose } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
@@ -35,6 +35,7 @@ export async function startAdmin(
   const startedMs = clock.now()
   const status = async () => ({
     version,
+    commit,
     role: options.role,
     region: config.region,
     server: config.nodeName,

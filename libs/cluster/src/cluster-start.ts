@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { runMain } from '@holdfast/bootstrap'
+import { commit, runMain, version } from '@holdfast/bootstrap'
 import {
   type ClusterConfig,
   type ClusterSecrets,
@@ -31,11 +31,13 @@ export function runClusterProcess(
 ): Promise<void> {
   return runMain(async () => {
     const { config, secrets } = readClusterConfig(env, { readSecret: (path) => readFileSync(path, 'utf8') })
+    const log = createLog({ level: config.logLevel, destination: standardError() })
+    log.info({ version, commit, node: config.nodeName }, 'starting')
     return start({
       config,
       secrets,
       settings: describeSettings(env, { ...settings, ...clusterSettings }),
-      log: createLog({ level: config.logLevel, destination: standardError() }),
+      log,
       connect: connectServers,
     })
   })

@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { BlockedAccounts, RoutedAccountClient } from '@holdfast/accounts'
 import { clockMetric, moderationMetrics, processMetrics, Readiness, transferMetrics } from '@holdfast/admin'
 import {
+  commit,
   type DescriptorBudget,
   descriptorLimit,
   divideDescriptors,
@@ -167,7 +168,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   const holders = new Holders({ region, groups: groups.map, peers, clock })
   opened.defer(learnHolders(holders, peers, membership))
 
-  const metrics = processMetrics({ version, role, region })
+  const metrics = processMetrics({ version, commit, role, region })
   moderationMetrics(metrics, blocked)
   const transfers = new TransferLog({
     lookups,

@@ -9,7 +9,15 @@
 import { join } from 'node:path'
 import { collectorMetrics, scrubMetrics, scrubStatus, storeMetrics, storeStatus } from '@holdfast/admin'
 import { type BlobStoreServer, serveBlobStore } from '@holdfast/blob-store-grpc'
-import { chosenPorts, type DescriptorBudget, makePrivate, urlOf } from '@holdfast/bootstrap'
+import {
+  checkDataFormat,
+  chosenPorts,
+  type DescriptorBudget,
+  makePrivate,
+  requireStores,
+  signDataFormat,
+  urlOf,
+} from '@holdfast/bootstrap'
 import type { ChunkStore } from '@holdfast/chunk-store'
 import type { ClusterPart } from '@holdfast/cluster'
 import type { ClusterConfig, ClusterSecrets } from '@holdfast/config'
@@ -50,11 +58,13 @@ export class StorageRole {
   #status: NodeStatus = { freeBytes: 0, lagMs: 0, suspect: false, coveredMs: {}, draining: false }
   #unhealthyReason: string | undefined = 'starting'
 
-  /** Opens the store. @throws StartFault DATA_LOCKED, DATA_UNUSABLE */
+  /** Opens the store. @throws StartFault DATA_LOCKED, DATA_UNUSABLE, DATA_FORMAT, DATA_MISSING */
   static async open(options: StorageRoleOptions): Promise<StorageRole> {
     const { config, descriptors, log, clock = systemClock } = options
     const { openExtentsMax } = descriptors
     const path = join(config.dataDir, 'blobs')
+    if (config.requireStore) await requireStores(config.dataDir, ['blobs/extents'])
+    await checkDataFormat(config.dataDir)
     const left = await makePrivate(config.dataDir)
     if (left.length > 0) log.warn({ paths: left }, 'files of the data directory belong to another user')
     const store = await openStore({
@@ -66,6 +76,7 @@ export class StorageRole {
       log,
     })
     try {
+      await signDataFormat(config.dataDir).catch((err) => log.warn({ err }, 'the release could not be noted'))
       const { host, control, bytes } = config.internal
       return new StorageRole(options, store, await chosenPorts({ control, bytes }, host))
     } catch (error) {

@@ -1,12 +1,17 @@
 /** Where a process keeps its files, which region it is in, how it logs and ends. */
 import { resolve } from 'node:path'
 import { type RegionCode, regionCodes } from '@holdfast/kernel'
-import { choice, seconds, text, type ValuesOf } from '../setting-kinds.ts'
+import { choice, onOff, seconds, text, type ValuesOf } from '../setting-kinds.ts'
 
 export const processSettings = {
   HOLDFAST_DATA_DIR: text({
     fallback: './data',
     meaning: 'Directory that holds everything; relative to where the process starts. One process at a time.',
+  }),
+  HOLDFAST_REQUIRE_STORE: onOff({
+    fallback: 'off',
+    meaning:
+      '`on`: a start never makes a new store. Where the data directory has none, as when its disk is not mounted, it ends with 66. Set it after the first start.',
   }),
   HOLDFAST_REGION: choice(regionCodes, {
     fallback: 'eu-par',
@@ -28,6 +33,8 @@ export const processSettings = {
 
 export interface ProcessConfig {
   dataDir: string
+  /** A start makes no new store. */
+  requireStore: boolean
   region: RegionCode
   drainMs: number
   logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent'
@@ -36,6 +43,7 @@ export interface ProcessConfig {
 export function processConfig(values: ValuesOf<typeof processSettings>): ProcessConfig {
   return {
     dataDir: resolve(values.HOLDFAST_DATA_DIR),
+    requireStore: values.HOLDFAST_REQUIRE_STORE,
     region: values.HOLDFAST_REGION,
     drainMs: values.HOLDFAST_DRAIN_SECONDS * 1000,
     logLevel: values.HOLDFAST_LOG_LEVEL,

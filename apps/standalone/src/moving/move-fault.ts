@@ -1,0 +1,5 @@
+/** An import or an export cannot go on; the message says why, to the operator. */
+export class MoveFault extends Error {
+  override readonly name = 'MoveFault'
+  readonly code = 'MOVE'
+}

@@ -1,0 +1,160 @@
+/**
+ * The format of a data directory: `release.json` in it says the format, and which release wrote it
+ * last. It is read before any store is opened, so a release never touches what it does not know.
+ *
+ * A directory without this file has the first format: releases before it wrote none.
+ */
+import { randomBytes } from 'node:crypto'
+import { access, open, readFile, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { StartFault } from './start-fault.ts'
+import { commit, version } from './version.ts'
+
+export { StartFault }
+
+export interface DataFormat {
+  format: number
+  /** The release that began to write it: the first of a minor version. */
+  since: string
+  /** What older releases cannot read in it, for operators. */
+  what: string
+}
+
+/**
+ * Every format, the oldest first. A new one is for changes that older releases cannot read. Within
+ * a minor version there is none, so its releases open what others of them wrote.
+ */
+export const dataFormats: readonly DataFormat[] = [{ format: 1, since: '0.1.0', what: 'the first format' }]
+
+/** What a directory says of itself. */
+export interface DataRelease {
+  format: number
+  version: string
+  commit: string
+  /** The operator agreed to this format: older releases will not open the directory. */
+  agreed: number
+}
+
+const fileName = 'release.json'
+const firstRelease: DataRelease = { format: 1, version: 'unknown', commit: 'unknown', agreed: 1 }
+
+/**
+ * @returns undefined: nothing is written there.
+ * @throws StartFault `DATA_FORMAT` when the file is not one of ours.
+ */
+export async function dataReleaseOf(path: string): Promise<DataRelease | undefined> {
+  const file = join(path, fileName)
+  let text: string
+  try {
+    text = await readFile(file, 'utf8')
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException
+    if (['ENOENT', 'ENOTDIR'].includes(code)) return undefined
+    throw new StartFault('DATA_UNUSABLE', `${file} cannot be read: ${(error as Error).message}`, {
+      cause: error,
+    })
+  }
+  const told = parsed(text)
+  if (!Number.isSafeInteger(told?.format) || (told?.format as number) < 1)
+    throw new StartFault('DATA_FORMAT', `${file} is damaged: it must say the format of the data directory`)
+  return { ...firstRelease, ...told } as DataRelease
+}
+
+/**
+ * Whether this release may write to the directory.
+ * @param formats those that this release knows; it writes the last one.
+ * @throws StartFault `DATA_FORMAT`: a newer release wrote it, or older ones would not open it any
+ *   more and nobody agreed to that.
+ */
+export async function checkDataFormat(path: string, formats = dataFormats): Promise<void> {
+  const told = (await dataReleaseOf(path)) ?? firstRelease
+  const own = newestOf(formats)
+  if (told.format > own.format)
+    throw new StartFault(
+      'DATA_FORMAT',
+      `the data directory ${path} has format ${told.format}, written by release ${told.version}; release ${version} reads up to ${own.format}: start release ${told.version} or a later one, or restore a backup of before`,
+    )
+  if (told.format < own.format && told.agreed < own.format)
+    throw new StartFault(
+      'DATA_FORMAT',
+      `the data directory ${path} has format ${told.format}, this release writes ${own.format} (${own.what}): releases before ${own.since} do not open it after that. Take a backup, then agree: ctl upgrade ${path} --yes`,
+    )
+}
+
+/** Writes down that this release writes here; nothing when that is written. */
+export async function signDataFormat(path: string, formats = dataFormats): Promise<void> {
+  const { format } = newestOf(formats)
+  await write(path, { format, version, commit, agreed: format })
+}
+
+/**
+ * For the operator: what would happen at a start of this release.
+ * @param yes agrees to a step that cannot be rolled back.
+ */
+export async function upgradeOf(
+  path: string,
+  { yes, formats = dataFormats }: { yes: boolean; formats?: readonly DataFormat[] },
+): Promise<{ directory: DataRelease; release: { version: string; format: number }; answer: string }> {
+  const told = (await dataReleaseOf(path)) ?? firstRelease
+  const own = newestOf(formats)
+  if (yes && told.format < own.format) await write(path, { ...told, agreed: own.format })
+  const answer =
+    told.format > own.format
+      ? `this release does not open it: start ${told.version} or a later one`
+      : told.format === own.format
+        ? 'this release opens it, and a rollback within the minor version does, too'
+        : yes
+          ? `agreed: the next start writes format ${own.format}`
+          : `this release changes it (${own.what}): releases before ${own.since} do not open it after that. --yes agrees`
+  return { directory: told, release: { version, format: own.format }, answer }
+}
+
+/**
+ * For machines whose disk may be missing at a start.
+ * @param stores paths below the directory that exist where there is a store.
+ * @throws StartFault `DATA_MISSING`; nothing is made.
+ */
+export async function requireStores(path: string, stores: readonly string[]): Promise<void> {
+  for (const store of stores) {
+    const there = await access(join(path, store)).then(
+      () => true,
+      () => false,
+    )
+    if (there) continue
+    throw new StartFault(
+      'DATA_MISSING',
+      `the data directory ${path} has no store (${store} is missing), and HOLDFAST_REQUIRE_STORE=on makes none: is its disk mounted? For a first start set it to off`,
+    )
+  }
+}
+
+function newestOf(formats: readonly DataFormat[]): DataFormat {
+  return formats.at(-1) as DataFormat
+}
+
+function parsed(text: string): Partial<DataRelease> | undefined {
+  try {
+    return JSON.parse(text) as Partial<DataRelease>
+  } catch {
+    return undefined
+  }
+}
+
+/** Whole or not at all. */
+async function write(path: string, release: DataRelease): Promise<void> {
+  const text = `${JSON.stringify(release)}\n`
+  const file = join(path, fileName)
+  if ((await readFile(file, 'utf8').catch(() => '')) === text) return
+  const unnamed = `${file}.${randomBytes(4).toString('hex')}`
+  try {
+    {
+      await using handle = await open(unnamed, 'wx', 0o600)
+      await handle.writeFile(text)
+      await handle.sync()
+    }
+    await rename(unnamed, file)
+  } catch (error) {
+    await rm(unnamed, { force: true })
+    throw error
+  }
+}

@@ -1,0 +1,82 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { dataReleaseOf } from '../src/data-format.ts'
+import {
+  checkDataFormat,
+  commit,
+  type DataFormat,
+  dataFormats,
+  requireStores,
+  signDataFormat,
+  upgradeOf,
+  version,
+} from '../src/index.ts'
+
+const later: readonly DataFormat[] = [...dataFormats, { format: 2, since: '0.3.0', what: 'rows in pages' }]
+
+t.test('a directory says which release wrote it, and one without a note has format 1', async (t) => {
+  const dir = t.testdir()
+  await checkDataFormat(dir)
+  t.equal(await dataReleaseOf(dir), undefined)
+  await signDataFormat(dir)
+  t.match(await dataReleaseOf(dir), { format: 1, version, commit })
+  await checkDataFormat(dir)
+})
+
+t.test('a newer format is refused, and the message names the release that wrote it', async (t) => {
+  const dir = t.testdir()
+  writeFileSync(
+    join(dir, 'release.json'),
+    JSON.stringify({ format: 2, version: '0.3.1', commit: 'c', agreed: 2 }),
+  )
+  const before = readFileSync(join(dir, 'release.json'), 'utf8')
+  await t.rejects(checkDataFormat(dir), {
+    code: 'DATA_FORMAT',
+    message: /has format 2, written by release 0\.3\.1; release \S+ reads up to 1/,
+  })
+  t.match(await upgradeOf(dir, { yes: true }), { answer: /does not open it: start 0\.3\.1/ })
+  t.equal(readFileSync(join(dir, 'release.json'), 'utf8'), before, 'nothing is changed')
+})
+
+t.test('a step that cannot be rolled back says so first, and wants --yes', async (t) => {
+  const dir = t.testdir()
+  await signDataFormat(dir)
+  await t.rejects(checkDataFormat(dir, later), {
+    code: 'DATA_FORMAT',
+    message: /releases before 0\.3\.0 do not open it.*ctl upgrade .* --yes/,
+  })
+  t.match(await upgradeOf(dir, { yes: false, formats: later }), { answer: /rows in pages.*--yes agrees/ })
+  await t.rejects(checkDataFormat(dir, later), { code: 'DATA_FORMAT' }, 'asking alone agrees to nothing')
+  t.match(await upgradeOf(dir, { yes: true, formats: later }), { answer: /the next start writes format 2/ })
+  await checkDataFormat(dir)
+  await checkDataFormat(dir, later)
+  await signDataFormat(dir, later)
+  await t.rejects(checkDataFormat(dir), { code: 'DATA_FORMAT' }, 'the older release does not open it')
+})
+
+t.test('a damaged note of the format is refused', async (t) => {
+  for (const text of ['', '{', '{}', '{"format":"1"}', '{"format":0}', 'null']) {
+    const dir = t.testdir({ 'release.json': text })
+    await t.rejects(checkDataFormat(dir), { code: 'DATA_FORMAT', message: /damaged/ }, text)
+  }
+})
+
+t.test('formats change with minor versions alone, so that a rollback within one opens', async (t) => {
+  const numbers = dataFormats.map(({ format }) => format)
+  t.same(
+    numbers,
+    numbers.map((_, at) => at + 1),
+  )
+  for (const { since } of dataFormats) t.match(since, /^\d+\.\d+\.0$/)
+  t.equal(new Set(dataFormats.map(({ since }) => since)).size, dataFormats.length)
+})
+
+t.test('a directory that must have a store and has none is named, with what is missing', async (t) => {
+  const dir = t.testdir({ blobs: { extents: {} } })
+  await requireStores(dir, ['blobs/extents'])
+  await t.rejects(requireStores(dir, ['blobs/extents', 'metadata/rows/CURRENT']), {
+    code: 'DATA_MISSING',
+    message: /metadata\/rows\/CURRENT is missing.*mounted/,
+  })
+})

@@ -1,0 +1,197 @@
+/**
+ * The drill of upgrades and rollbacks: the previous release, the code of today, and so on in turn,
+ * on one data directory, under load. Clients repeat a call with its key until it is answered, as
+ * the contract tells them. Nothing acknowledged may be lost, and no call may have two effects.
+ */
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { freePorts } from '../../infra/servers/ports.ts'
+import type { Answer } from '../acceptance/answer.ts'
+import { hostsOf, Instances } from '../acceptance/instances.ts'
+import { type Account, type CallOptions, md5, sleep, World } from '../acceptance/world.ts'
+import { Standalone } from '../support/standalone.ts'
+import { Ledger } from './ledger.ts'
+import { drawOperation } from './operations.ts'
+import { Seeded } from './seeded.ts'
+
+const repository = fileURLToPath(new URL('../../', import.meta.url))
+/**
+ * Stands for the previous release until there is a tag: the newest commit before backups, takedown,
+ * invitations and LevelDB, with today's rows and checkpoints.
+ */
+const untilTagged = '4fb90957234704249dfcbdab5d676ee042d6220c'
+const clientCount = 6
+/** Load on each release, ms. */
+const loadMs = 4_000
+const retryMs = 100
+const patienceMs = 120_000
+
+/** Previous, today, previous again (the rollback), today. */
+const course = ['previous', 'today', 'previous', 'today'] as const
+
+export async function upgradeTrial({
+  seed,
+  report,
+}: {
+  seed: number
+  report: (line: string) => void
+}): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'holdfast-upgrade-'))
+  const previous = previousRelease()
+  const code = { previous: join(folder, 'previous'), today: repository }
+  unpack(previous, code.previous)
+  report(`  previous release    ${previous}`)
+  const service = new Standalone(
+    join(folder, 'data'),
+    (await freePorts(4)) as [number, number, number, number],
+    {},
+    false,
+  )
+  try {
+    return await drill(service, code, { seed, report })
+  } catch (error) {
+    throw new Error(`${(error as Error).message}\n${service.output}`, { cause: error })
+  } finally {
+    await service.kill()
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+async function drill(
+  service: Standalone,
+  code: Record<(typeof course)[number], string>,
+  { seed, report }: { seed: number; report: (line: string) => void },
+): Promise<string> {
+  const random = new Seeded(seed)
+  const world = new RetryingWorld(hostsOf(service), new Instances())
+  const clients: Client[] = []
+  const lines: string[] = []
+  await service.start({ code: code[course[0]] })
+  for (let number = 0; number < clientCount; number++) {
+    const account = await world.premium()
+    const ledger = new Ledger(await account.folder({ name: `client ${number}` }))
+    clients.push(new Client(account, ledger, new Seeded(random.below(2 ** 31))))
+  }
+  for (const [at, release] of course.entries()) {
+    const load = clients.map((client) => client.work())
+    await sleep(loadMs)
+    const next = course[at + 1]
+    if (next !== undefined) {
+      const began = performance.now()
+      assert.equal(await service.terminate(), 0, `the ${release} release did not end in order`)
+      await service.start({ code: code[next] })
+      const line = `  ${release} → ${next}`.padEnd(22)
+      lines.push(`${line}${Math.round(performance.now() - began)} ms without service`)
+      await sleep(loadMs / 4)
+    }
+    for (const client of clients) client.isOver = true
+    await Promise.all(load)
+    for (const client of clients) assert.deepEqual(await client.differences(), [])
+    report(`  under ${next ?? release}: ${sum(clients, 'acknowledged')} changes, all there`)
+  }
+  let files = 0
+  for (const client of clients) files += await client.readAll(service.download)
+  return [
+    ...lines,
+    `  acknowledged        ${sum(clients, 'acknowledged')} changes, 0 lost; ${world.repeated} calls were repeated`,
+    `  read and compared   ${files} files`,
+  ].join('\n')
+}
+
+class Client {
+  readonly account: Account
+  readonly ledger: Ledger
+  readonly random: Seeded
+  acknowledged = 0
+  isOver = false
+
+  constructor(account: Account, ledger: Ledger, random: Seeded) {
+    this.account = account
+    this.ledger = ledger
+    this.random = random
+  }
+
+  async work(): Promise<void> {
+    this.isOver = false
+    while (!this.isOver) {
+      const operation = drawOperation(this.random, this.account, this.ledger)
+      operation.acknowledged((await operation.ask()).ok<unknown>())
+      this.acknowledged++
+      if (this.ledger.incomplete.size > 0) this.ledger.completeCopies(await this.#shown())
+    }
+  }
+
+  async differences(): Promise<string[]> {
+    return this.ledger.differences(await this.#shown())
+  }
+
+  /** @returns how many files; each has its md5 */
+  async readAll(download: string): Promise<number> {
+    const files = this.ledger.nodes('file')
+    for (const { id, md5: expected } of files) {
+      const { token, world } = this.account
+      const { code, body } = await world.request('GET', `${download}/download/${id}/x`, { token })
+      assert.deepEqual([code, md5(body)], [200, expected], `file ${id}`)
+    }
+    return files.length
+  }
+
+  async #shown() {
+    return (await this.account.read(this.ledger.top.id, { maxdepth: 16 })).ok()
+  }
+}
+
+/** Each change has a key, and is repeated until the service answers it. */
+class RetryingWorld extends World {
+  repeated = 0
+
+  override async request(method: string, url: string, options: CallOptions = {}): Promise<Answer> {
+    const key: Record<string, string> = method === 'GET' ? {} : { 'idempotency-key': randomUUID() }
+    const deadline = Date.now() + patienceMs
+    for (;;) {
+      const asked = super.request(method, url, { ...options, headers: { ...key, ...options.headers } })
+      const answer = await asked.catch((error: Error) => error)
+      if (!(answer instanceof Error) && answer.code < 500) return answer
+      const said = answer instanceof Error ? answer.message : answer.text
+      assert.ok(Date.now() < deadline, `${method} ${url} was not answered in ${patienceMs} ms: ${said}`)
+      this.repeated++
+      await sleep(retryMs)
+    }
+  }
+}
+
+/** The newest tag of a version before what is checked out. */
+function previousRelease(): string {
+  const tags = git('tag', '--list', 'v*', '--sort=-version:refname', '--merged', 'HEAD')
+  const head = git('rev-parse', 'HEAD')
+  const tag = tags.split('\n').find((name) => name !== '' && git('rev-list', '-1', name) !== head)
+  return tag ?? untilTagged
+}
+
+/** Its sources from this clone, and its packages. */
+function unpack(release: string, folder: string): void {
+  try {
+    git('cat-file', '-e', `${release}^{commit}`)
+  } catch {
+    throw new Error(`this clone has no commit ${release}: git fetch --unshallow --tags brings it`)
+  }
+  const archive = execFileSync('git', ['archive', `--prefix=previous/`, release], {
+    cwd: repository,
+    maxBuffer: 1024 ** 3,
+  })
+  execFileSync('tar', ['x', '-C', join(folder, '..')], { input: archive })
+  execFileSync(process.execPath, ['infra/ready.mjs', '--quiet'], { cwd: folder, stdio: 'pipe' })
+}
+
+function git(...words: string[]): string {
+  return execFileSync('git', words, { cwd: repository, encoding: 'utf8', stdio: 'pipe' }).trim()
+}
+
+function sum(clients: readonly Client[], figure: 'acknowledged'): number {
+  return clients.reduce((all, client) => all + client[figure], 0)
+}
