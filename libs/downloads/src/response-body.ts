@@ -25,7 +25,7 @@ export const slowest: Pace = { progressBytes: 256 * 1024, progressMs: 300_000 }
 export const pieceBytes = 64 * 1024
 
 /** Where neither the source nor the socket makes it wait, a body yields after this many bytes. */
-export const turnBytes = 1024 * 1024
+export const turnBytes = 64 * 1024
 
 export class ResponseBody {
   readonly #source: AsyncIterator<Uint8Array>
@@ -95,9 +95,9 @@ export class ResponseBody {
         if (gone) break
         this.#onBytes(next.value.length)
         unbroken += next.value.length
-        if (unbroken > turnBytes) {
+        if (unbroken >= turnBytes) {
           unbroken = 0
-          await setImmediate()
+          await (share === undefined ? setImmediate() : share.next())
         }
         const room = share?.take(pieceBytes)
         if (room !== undefined) await room

@@ -1,6 +1,9 @@
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, request } from 'node:http'
+import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
+import { Writable } from 'node:stream'
+import { AnswerBudget } from '@holdfast/http-kit'
+import { systemClock } from '@holdfast/kernel'
 import type { FileView } from '@holdfast/wire'
 import fc from 'fast-check'
 import t from 'tap'
@@ -313,6 +316,34 @@ t.test('a reader that reads nothing is dropped, one that reads a little is not',
   socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
   t.match(await ended.promise, { message: 'the reader is too slow' })
   socket.destroy()
+})
+
+t.test('many bodies whose bytes are at hand take a few milliseconds of a turn of the loop', async (t) => {
+  let nowMs = 0
+  const answers = new AnswerBudget({ clock: { ...systemClock, monotonic: () => nowMs } })
+  let made = 0
+  async function* source() {
+    for (let at = 0; at < 8; at++) {
+      made++
+      nowMs += 2
+      yield Buffer.alloc(64 * 1024)
+    }
+  }
+  const sink = () => new Writable({ write: (_piece, _encoding, taken) => taken() })
+  const bodies = Array.from({ length: 10 }, (_, at) => {
+    const response = sink() as unknown as ServerResponse
+    return new ResponseBody(source, () => {}).sendTo(
+      response,
+      answers.open(`network ${at}`, () => {}),
+    )
+  })
+  // Each makes its first piece at once: until then a fault gets a proper answer.
+  await new Promise((resolve) => setImmediate(resolve))
+  for (let before = made; made < 80; before = made) {
+    await new Promise((resolve) => setImmediate(resolve))
+    t.ok(made - before <= 6, `${made - before} in a turn`)
+  }
+  await Promise.all(bodies)
 })
 
 t.test('a client that closes ends the source at once, in a write or a wait', async (t) => {

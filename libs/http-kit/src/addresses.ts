@@ -76,6 +76,16 @@ export function networkOf(address: string): string {
   return prefixOf(address, { v4: 32, v6: 64 })
 }
 
+/**
+ * The /48 of a v6 address: what one customer or one rented server gets at most, 65,536 networks.
+ * Undefined for everything else: v4 networks are dear.
+ */
+export function siteOf(address: string): string | undefined {
+  if (!address.includes(':')) return undefined
+  const site = prefixOf(address, { v4: 32, v6: 48 })
+  return site.endsWith('/48') ? site : undefined
+}
+
 /** The larger network that new keys share while a table is full: /16 of v4, /32 of v6. */
 export function outerNetworkOf(address: string): string {
   // Fast path: called for each request, nearly always with a v4 address or an account's id.

@@ -18,6 +18,7 @@
  */
 import { type Clock, Refusal, systemClock } from '@holdfast/kernel'
 import { Counter, Gauge, type Registry } from 'prom-client'
+import { LoopTurns } from './loop-turns.ts'
 import { Turns } from './turns.ts'
 
 export interface AnswerBudgetOptions {
@@ -50,6 +51,11 @@ export interface AnswerShare {
   keep(bytes: number): void
   /** Makes a piece of the answer when it is the network's turn, see `Turns`. */
   make<T>(piece: () => T): Promise<T>
+  /**
+   * For pieces that are made in microtasks, see `LoopTurns`. Resolves when it is the network's
+   * turn; undefined: the next piece may be made at once.
+   */
+  next(): Promise<void> | undefined
   /** Returns everything. A second call does nothing. */
   close(): void
 }
@@ -73,6 +79,7 @@ export class AnswerBudget {
   readonly #clock: Clock
   /** @internal */
   readonly turns: Turns
+  readonly bodies: LoopTurns
   readonly #networks = new Map<string, Network>()
   /** Networks with waiting answers. */
   readonly #waiting = new Set<Network>()
@@ -84,6 +91,7 @@ export class AnswerBudget {
     this.#options = { ...defaults, ...options }
     this.#clock = clock
     this.turns = new Turns(clock)
+    this.bodies = new LoopTurns(clock)
     this.#dropped = metrics === undefined ? undefined : this.#measured(metrics)
   }
 
@@ -295,6 +303,10 @@ class Share implements AnswerShare {
 
   make<T>(piece: () => T): Promise<T> {
     return this.#budget.turns.take(this.network.name, piece)
+  }
+
+  next(): Promise<void> | undefined {
+    return this.#budget.bodies.next(this.network.name)
   }
 
   close(): void {

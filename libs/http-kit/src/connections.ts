@@ -5,8 +5,9 @@
  * A connection costs a descriptor and memory whether it asks for something or not, and a client
  * proves nothing to open one. So:
  *
- * - A listener has a maximum, and a network (IPv6: a /64) has a smaller one. At its own maximum a
- *   network loses its longest idle connection; when none idles the new one is refused.
+ * - A listener has a maximum, a network (IPv6: a /64) has a smaller one, and a /48 of IPv6 has that
+ *   of two networks. At its own maximum a network loses its longest idle connection; when none
+ *   idles the new one is refused.
  * - Above half of the maximum the listener is scarce: with each new connection, the longest idle
  *   connection of the network that has the most is closed. All connections that have never sent a
  *   whole request head count as one network here, and at the maximum they are closed at any age.
@@ -18,7 +19,8 @@
  * - A connection that was just made or answered may have a request on its way. It stays while
  *   another one may be closed, unless silent ones hold half of the listener.
  * - Idle is a connection without a whole request head: silent, kept alive, or in the middle of its
- *   headers. A request that waits for the service is never closed.
+ *   headers. A request that waits for the service is closed last, and only of a network that has
+ *   more than its fair share.
  *
  * Connections of trusted proxies carry many clients: they have no maximum of their own, and idle
  * ones are closed only when the listener is full. There the clients' running requests are counted
@@ -36,9 +38,10 @@ import type { Socket } from 'node:net'
 import { type Clock, systemClock } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
 import type { Registry } from 'prom-client'
-import { clientAddress, networkOf, normalAddress } from './addresses.ts'
+import { acceptedMax, nextWaiting, type Waiting } from './accept-waiting.ts'
+import { clientAddress, networkOf, normalAddress, siteOf } from './addresses.ts'
 import { connectionFigures } from './connection-figures.ts'
-import { NewcomerTurns } from './newcomer-turns.ts'
+import { LoopTurns } from './loop-turns.ts'
 import { awaitFirstBytes, emitInPieces, hasManyLines, mayBeManyRequests } from './newcomers.ts'
 import type { PiecesLane } from './small-pieces-lane.ts'
 import { isOfUnknownLength, isReadingPaused, pauseReading, readInTurns } from './unknown-length.ts'
@@ -70,14 +73,13 @@ const youngMs = 2_000
  * has no other.
  */
 const slowBytesPerSecond = 4 * 1024
+/** A /48 of v6 has 65,536 networks, and as many connections as this many of them. */
+const siteNetworks = 2
 /** Per client network, however many others there are: a browser sends six requests at a time. */
 const fairShareMin = 6
 
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void
-export type RefuseSocket = (
-  socket: Socket,
-  status: 'error-rateLimit' | 'error-unavailable' | 'error-method',
-) => void
+type RefusedStatus = 'error-rateLimit' | 'error-unavailable' | 'error-method'
 
 export interface ConnectionsDeps {
   /** Label of the metrics. */
@@ -85,8 +87,8 @@ export interface ConnectionsDeps {
   limits: ConnectionLimits
   /** Is this peer a proxy that reports its clients by X-Forwarded-For? */
   isProxy: (address: string) => boolean
-  /** Answers a connection that gets nothing else. */
-  refuse: RefuseSocket
+  /** The answer to a connection that gets nothing else. */
+  refusalText: (status: RefusedStatus) => string
   handle: RequestHandler
   metrics: Registry
   clock?: Clock
@@ -108,8 +110,16 @@ interface Network extends Holder {
   isProxy: boolean
 }
 
+/** What a new connection counts for. */
+interface Admitted {
+  network: Network
+  site: Holder | undefined
+}
+
 const heldBy = Symbol('connection')
 type HeldSocket = Socket & { [heldBy]?: Connection }
+/** Has Node read the socket's requests. */
+type Attach = (socket: Socket) => void
 
 export class Connections {
   readonly #parts: ConnectionsDeps
@@ -117,10 +127,12 @@ export class Connections {
   readonly #networks = new Map<string, Network>()
   /** Requests under way behind proxies, by the client's network. */
   readonly #clients = new Map<string, Holder>()
+  /** The /48 of clients with v6, of their connections and of requests under way behind proxies. */
+  readonly #sites = new Map<string, Holder>()
   readonly #figures: ReturnType<typeof connectionFigures>
   /** Connections of all networks except proxies. */
   readonly #silent = new Set<Connection>()
-  readonly #turns: NewcomerTurns
+  readonly #turns: LoopTurns
   #open = 0
   #looking: NodeJS.Timeout | undefined
   #closing = false
@@ -128,7 +140,7 @@ export class Connections {
   constructor(parts: ConnectionsDeps) {
     this.#parts = parts
     this.#clock = parts.clock ?? systemClock
-    this.#turns = new NewcomerTurns(this.#clock)
+    this.#turns = new LoopTurns(this.#clock)
     this.#figures = connectionFigures(parts.metrics)
     this.#figures.max.set({ host: parts.host }, parts.limits.max)
     this.#figures.open.set({ host: parts.host }, 0)
@@ -140,11 +152,13 @@ export class Connections {
     Object.assign(server, { pauseOnConnect: true })
     const listeners = server.listeners('connection')
     server.removeAllListeners('connection')
-    server.on('connection', (socket) =>
-      this.#take(socket, () => {
-        for (const attach of listeners) attach.call(server, socket)
-      }),
-    )
+    const attach = (socket: Socket) => {
+      for (const listener of listeners) listener.call(server, socket)
+    }
+    server.on('connection', (socket) => {
+      this.#take(socket, attach)
+      this.#takeWaiting(socket, attach)
+    })
     server.on('close', () => clearTimeout(this.#looking))
   }
 
@@ -152,7 +166,7 @@ export class Connections {
   close(): void {
     this.#closing = true
     for (const { open } of this.#networks.values())
-      for (const { socket, isServed } of open) if (!isServed) socket.destroy()
+      for (const connection of open) if (!connection.isServed) connection.close()
   }
 
   /** Connections open now. */
@@ -185,7 +199,7 @@ export class Connections {
       return
     }
     socket.resume()
-    this.#parts.refuse(socket, 'error-method')
+    this.#refuse(socket, 'error-method')
   }
 
   /**
@@ -214,16 +228,43 @@ export class Connections {
     const connection = (request.raw.socket as HeldSocket)[heldBy]
     if (connection === undefined || !connection.network.isProxy || connection.client !== undefined)
       return true
-    const name = networkOf(clientAddress(request))
+    const address = clientAddress(request)
+    const name = networkOf(address)
     const client = this.#clients.get(name) ?? { name, open: new Set() }
-    if (client.open.size >= this.#clientMax(client)) {
+    const clientMax = this.#clientMax(client)
+    const site = this.#siteOf(address)
+    if (client.open.size >= clientMax || (site?.open.size ?? 0) >= clientMax * siteNetworks) {
       this.#refused('network')
       return false
     }
     this.#clients.set(name, client)
     client.open.add(connection)
     connection.client = client
+    this.#countSite(connection, site)
     return true
+  }
+
+  /** It has its maximum, and none idles that could be closed. */
+  #isAtMax(holder: Holder, max: number): boolean {
+    return holder.open.size >= max && !this.#closeIdle(holder, 'network')
+  }
+
+  #siteOf(address: string): Holder | undefined {
+    const name = siteOf(address)
+    return name === undefined ? undefined : (this.#sites.get(name) ?? { name, open: new Set() })
+  }
+
+  #countSite(connection: Connection, site: Holder | undefined): void {
+    if (site === undefined) return
+    this.#sites.set(site.name, site)
+    site.open.add(connection)
+    connection.site = site
+  }
+
+  #leaveSite(connection: Connection): void {
+    const { site } = connection
+    connection.site = undefined
+    if (site?.open.delete(connection) && site.open.size === 0) this.#sites.delete(site.name)
   }
 
   #clientMax(client: Holder): number {
@@ -257,7 +298,7 @@ export class Connections {
     if (socket.destroyed) return
     this.#refused('pieces')
     if (running?.headersSent === true) socket.destroy()
-    else this.#parts.refuse(socket, 'error-rateLimit')
+    else this.#refuse(socket, 'error-rateLimit')
   }
 
   #sendAhead(connection: Connection, response: ServerResponse): void {
@@ -297,49 +338,102 @@ export class Connections {
   #leaveClient(connection: Connection): void {
     const client = connection.client as Holder
     connection.client = undefined
+    this.#leaveSite(connection)
     client.open.delete(connection)
     if (client.open.size === 0) this.#clients.delete(client.name)
   }
 
-  #take(socket: HeldSocket, attach: () => void): void {
-    const { limits, lane, refuse, isProxy } = this.#parts
-    // One that nobody hears would end the process.
-    socket.on('error', closeBroken)
-    const address = normalAddress(socket.remoteAddress)
-    if (address === undefined || this.#closing) {
-      socket.destroy() // already closed, or the host closes
+  /** Answers a connection, not a request, and closes it. */
+  #refuse(socket: Socket, status: RefusedStatus): void {
+    socket.end(this.#parts.refusalText(status), () => socket.destroy())
+  }
+
+  /** Node accepted it. */
+  #take(socket: HeldSocket, attach: Attach): void {
+    const admitted = this.#admit(socket.remoteAddress)
+    if (typeof admitted === 'object') {
+      this.#begun(this.#hold(admitted), socket, attach)
       return
     }
+    // One that nobody hears would end the process.
+    socket.on('error', closeBroken)
+    if (admitted === undefined) socket.destroy()
+    else this.#refuse(socket, admitted)
+  }
+
+  /**
+   * Those that wait behind it. Their sockets are made when it is their network's turn, so that a
+   * crowd costs nothing but descriptors until then.
+   */
+  #takeWaiting(accepted: Socket, attach: Attach): void {
+    for (let count = 0; count < acceptedMax; count++) {
+      const waiting = nextWaiting(accepted)
+      if (waiting === undefined) return
+      const admitted = this.#admit(waiting.address)
+      if (typeof admitted === 'object') {
+        const connection = this.#hold(admitted, waiting)
+        this.#turns.take(admitted.network.name, () => this.#adopt(connection, attach))
+      } else waiting.refuse(admitted === undefined ? '' : this.#parts.refusalText(admitted))
+    }
+  }
+
+  /** @returns undefined: it is closed already, or the host closes */
+  #admit(from: string | undefined): Admitted | RefusedStatus | undefined {
+    const { limits, isProxy } = this.#parts
+    const address = normalAddress(from)
+    if (address === undefined || this.#closing) return undefined
     const proxied = isProxy(address)
     const name = proxied ? `proxy ${address}` : networkOf(address)
     const network = this.#networks.get(name) ?? { name, open: new Set(), silent: new Set(), isProxy: proxied }
-    if (!proxied && network.open.size >= limits.perNetworkMax && !this.#closeIdle(network, 'network')) {
+    const site = proxied ? undefined : this.#siteOf(address)
+    if (
+      (!proxied && this.#isAtMax(network, limits.perNetworkMax)) ||
+      (site !== undefined && this.#isAtMax(site, limits.perNetworkMax * siteNetworks))
+    ) {
       this.#refused('network')
-      refuse(socket, 'error-rateLimit')
-      return
+      return 'error-rateLimit'
     }
     if (!this.#makeRoom(network)) {
       this.#refused('full')
-      refuse(socket, 'error-unavailable')
-      return
+      return 'error-unavailable'
     }
-    this.#networks.set(name, network)
-    const connection = new Connection(this, { socket, network, nowMs: this.#clock.monotonic() })
-    socket[heldBy] = connection
+    return { network, site }
+  }
+
+  /** It counts from now on. @param waiting of one without a socket */
+  #hold({ network, site }: Admitted, waiting?: Waiting): Connection {
+    this.#networks.set(network.name, network)
+    const connection = new Connection(this, { waiting, network, nowMs: this.#clock.monotonic() })
     network.open.add(connection)
-    if (!proxied) {
+    this.#countSite(connection, site)
+    if (!network.isProxy) {
       network.silent.add(connection)
       this.#silent.add(connection)
     }
     this.#open++
     this.#figures.open.set({ host: this.#parts.host }, this.#open)
+    return connection
+  }
+
+  #adopt(connection: Connection, attach: Attach): void {
+    const { waiting } = connection
+    // Closed meanwhile.
+    if (waiting === undefined) return
+    const socket = waiting.adopt()
+    if (socket === undefined) this.#leave(connection)
+    else this.#begun(connection, socket, attach)
+  }
+
+  #begun(connection: Connection, socket: HeldSocket, attach: Attach): void {
+    connection.took(socket)
+    socket.on('error', closeBroken)
     socket.once('close', () => this.#leave(connection))
-    if (lane.isKnown(name)) this.#awaitTurn(connection, attach)
+    if (this.#parts.lane.isKnown(connection.networkName)) this.#awaitTurn(connection, attach)
     else this.#awaitFirstBytes(connection, attach)
   }
 
   /** Its network sent small pieces lately. */
-  #awaitTurn(connection: Connection, attach: () => void): void {
+  #awaitTurn(connection: Connection, attach: Attach): void {
     const { socket } = connection
     const readOn = () => {
       if (!socket.destroyed) this.#awaitFirstBytes(connection, attach)
@@ -352,7 +446,7 @@ export class Connections {
     this.#parts.lane.enter(connection.networkName, { readOn, refuse })
   }
 
-  #awaitFirstBytes(connection: Connection, attach: () => void): void {
+  #awaitFirstBytes(connection: Connection, attach: Attach): void {
     awaitFirstBytes(connection.socket, { timeoutMs: this.#parts.silentTimeoutMs }, (bytes) => {
       if (hasManyLines(bytes)) this.#awaitParsing(connection, bytes, attach)
       else this.#turns.take(connection.network.name, () => this.#serve(connection, bytes, attach))
@@ -360,7 +454,7 @@ export class Connections {
   }
 
   /** Parsing its first bytes may take long. */
-  #awaitParsing(connection: Connection, bytes: Buffer, attach: () => void): void {
+  #awaitParsing(connection: Connection, bytes: Buffer, attach: Attach): void {
     const { socket } = connection
     const readOn = () => {
       if (socket.destroyed) return false
@@ -382,7 +476,7 @@ export class Connections {
    * µs each, and one read of 64 KiB holds 1,500 of them. So stacks are disabled while Node's own
    * listener runs, which comes between these two.
    */
-  #serve(connection: Connection, bytes: Buffer, attach: () => void): void {
+  #serve(connection: Connection, bytes: Buffer, attach: Attach): void {
     const { socket } = connection
     if (socket.destroyed) return
     connection.isServed = true
@@ -390,7 +484,7 @@ export class Connections {
     socket.prependOnceListener('close', () => {
       Error.stackTraceLimit = 0
     })
-    attach()
+    attach(socket)
     socket.once('close', () => {
       Error.stackTraceLimit = stackTraceLimit
     })
@@ -422,6 +516,7 @@ export class Connections {
     this.#open--
     this.#figures.open.set({ host: this.#parts.host }, this.#open)
     if (network.open.size === 0) this.#networks.delete(network.name)
+    this.#leaveSite(connection)
     connection.ahead.length = 0
     if (connection.client !== undefined) this.#leaveClient(connection)
   }
@@ -453,7 +548,8 @@ export class Connections {
       this.#closeAnyIdle(idleMs) ||
       this.#closeSlow(size) ||
       (owing !== undefined && this.#closeYoungest(owing)) ||
-      this.#closeAnyIdle(graceMs, size)
+      this.#closeAnyIdle(graceMs, size) ||
+      (owing !== undefined && this.#closeExcess(owing, size))
     )
   }
 
@@ -517,10 +613,18 @@ export class Connections {
     return true
   }
 
-  #closeYoungest(holder: Holder): boolean {
+  /** The youngest of a network above its fair share, even if it waits for an answer. */
+  #closeExcess(holder: Holder, newcomersSize: number): boolean {
+    const networks = this.#networks.size + (newcomersSize === 0 ? 1 : 0)
+    const fairShare = this.#parts.limits.max / networks
+    return holder.open.size > Math.max(fairShareMin, fairShare) && this.#closeYoungest(holder, true)
+  }
+
+  #closeYoungest(holder: Holder, isWaitingToo = false): boolean {
     let youngest: Connection | undefined
     for (const connection of holder.open)
-      if (!connection.waitsForUs && connection.sinceMs >= (youngest?.sinceMs ?? 0)) youngest = connection
+      if ((isWaitingToo || !connection.waitsForUs) && connection.sinceMs >= (youngest?.sinceMs ?? 0))
+        youngest = connection
     if (youngest === undefined) return false
     this.#evict(youngest, 'young')
     return true
@@ -547,7 +651,7 @@ export class Connections {
 
   #evict(connection: Connection, reason: 'idle' | 'network' | 'silent' | 'slow' | 'young'): void {
     this.#figures.evicted.inc({ host: this.#parts.host, reason })
-    connection.socket.destroy()
+    connection.close()
     // Its close event comes later; its place is free now.
     this.#leave(connection)
   }
@@ -612,7 +716,6 @@ function ignore(): void {}
 
 class Connection {
   readonly owner: Connections
-  readonly socket: HeldSocket
   readonly network: Network
   readonly ahead: ServerResponse[] = []
   aheadBytes = 0
@@ -622,12 +725,15 @@ class Connection {
   sinceMs: number
   /** The network of the client behind a proxy whose request runs. */
   client: Holder | undefined
+  site: Holder | undefined
   /** Node reads its requests. */
   isServed = false
   /** Its first read is being parsed and may be more requests than it may send. */
   isCounting = false
   /** Its first bytes are parsed in this turn of the loop, in the turn of small pieces. */
   isBeingParsed = false
+  #waiting: Waiting | undefined
+  #socket: HeldSocket | undefined
   /** Of the previous window: a window that has just begun says nothing. */
   #earlierMs: number
   #earlierBytes = 0
@@ -636,14 +742,36 @@ class Connection {
 
   constructor(
     owner: Connections,
-    { socket, network, nowMs }: { socket: HeldSocket; network: Network; nowMs: number },
+    { waiting, network, nowMs }: { waiting: Waiting | undefined; network: Network; nowMs: number },
   ) {
     this.owner = owner
-    this.socket = socket
+    this.#waiting = waiting
     this.network = network
     this.sinceMs = nowMs
     this.#earlierMs = nowMs
     this.#windowMs = nowMs
+  }
+
+  /** Undefined when it has a socket, or was closed before. */
+  get waiting(): Waiting | undefined {
+    return this.#waiting
+  }
+
+  /** It has one once it is served. */
+  get socket(): HeldSocket {
+    return this.#socket as HeldSocket
+  }
+
+  took(socket: HeldSocket): void {
+    this.#waiting = undefined
+    this.#socket = socket
+    socket[heldBy] = this
+  }
+
+  close(): void {
+    this.#socket?.destroy()
+    this.#waiting?.refuse('')
+    this.#waiting = undefined
   }
 
   /** Of the client, as far as it is known. */
@@ -688,6 +816,7 @@ class Connection {
   }
 
   get #bytes(): number {
+    if (this.#socket === undefined) return 0
     return this.socket.bytesRead + this.socket.bytesWritten + this.passedBytes
   }
 }

@@ -140,7 +140,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
       host: options.name,
       limits: options.connections ?? defaultConnections,
       isProxy: (address) => isTrusted(address, 0),
-      refuse: endSocket,
+      refusalText,
       handle: (request, response) => {
         if (!isFramed(request)) return refuseFraming(response)
         request.url = originForm(request.url ?? '')
@@ -347,18 +347,17 @@ function refuseSocket(error: Error & { code?: string }, socket: Socket) {
       : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
         ? 'error-timeout'
         : 'error-request'
-  endSocket(socket, status)
+  socket.end(refusalText(status), () => socket.destroy())
 }
 
-/** Answers a connection, not a request, and closes it. */
-function endSocket(socket: Socket, status: KnownStatus) {
+/** The answer to a connection, not to a request. The connection is closed after it. */
+function refusalText(status: KnownStatus): string {
   const code = httpCodeOf(status)
   const body = JSON.stringify({ status })
-  socket.end(
+  return (
     `HTTP/1.1 ${code} ${STATUS_CODES[code]}\r\nContent-Type: application/json; charset=utf-8\r\n` +
-      `Content-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n` +
-      `${code === 429 || code === 503 ? `Retry-After: ${unavailableRetrySeconds}\r\n` : ''}` +
-      `${code === 405 ? `Allow: ${methods}\r\n` : ''}Connection: close\r\n\r\n${body}`,
-    () => socket.destroy(),
+    `Content-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n` +
+    `${code === 429 || code === 503 ? `Retry-After: ${unavailableRetrySeconds}\r\n` : ''}` +
+    `${code === 405 ? `Allow: ${methods}\r\n` : ''}Connection: close\r\n\r\n${body}`
   )
 }

@@ -6,7 +6,7 @@ import { hash } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'
 import { Refusal } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
-import { clientAddress, networkOf, normalAddress, outerNetworkOf } from './addresses.ts'
+import { clientAddress, networkOf, normalAddress, outerNetworkOf, siteOf } from './addresses.ts'
 import { type Ban, Bans } from './bans.ts'
 import type { Guess, GuessKind, RateLimits } from './contract.ts'
 import { type Counted, CounterTable, type ToldCounts } from './counter-table.ts'
@@ -64,6 +64,12 @@ export const defaultPolicies: RateLimitPolicies = {
   },
   excess: { quota: 3_000, windowSeconds: 300 },
 }
+
+/**
+ * A /48 of v6 has the budget of this many networks. Customers of a provider may share it, so it is
+ * more than one; one client may have all 65,536 of its networks, so it is not more.
+ */
+const siteNetworks = 16
 
 /** Addresses or accounts counted at a time per table: 100,000 keys are about 15 MB. */
 const keysMax = 100_000
@@ -125,11 +131,11 @@ export class CountingRateLimits implements RateLimits {
     const { windowSeconds } = this.#policies.endpoints[endpoint] ?? this.#policies.standard
     const address = clientAddress(request)
     const prefix = `a ${endpoint} `
-    this.#tables.get(windowSeconds * 1000)?.refund(prefix + networkOf(address), {
-      outerKey: prefix + outerNetworkOf(address),
-      drawnMs,
-      nowMs: this.#clock.now(),
-    })
+    const drawn = { outerKey: prefix + outerNetworkOf(address), drawnMs, nowMs: this.#clock.now() }
+    const table = this.#tables.get(windowSeconds * 1000)
+    table?.refund(prefix + networkOf(address), drawn)
+    const site = siteOf(address)
+    if (site !== undefined) table?.refund(prefix + site, drawn)
   }
 
   async takeAccount(request: FastifyRequest, endpoint: string, accountId: string): Promise<void> {
@@ -144,16 +150,34 @@ export class CountingRateLimits implements RateLimits {
   async beginGuess(request: FastifyRequest, kind: GuessKind): Promise<Guess> {
     if (this.#off) return freeGuess
     const address = clientAddress(request)
-    const budget = this.#policies.guesses[kind]
-    const counted = (points: number) => this.#count(`g ${kind} `, address, budget, points)
+    const networks = [networkOf(address), siteOf(address)].filter((one) => one !== undefined)
+    const gates = networks.map((network) => this.#guessGate(kind, { network, address }))
+    for (const [at, gate] of gates.entries()) {
+      if (await gate.begin()) continue
+      for (const begun of gates.slice(0, at)) begun.end({ wrong: false })
+      this.#exceeded(address, gate.counted(0))
+    }
+    return {
+      end: (guess) => {
+        for (const gate of gates) gate.end(guess)
+      },
+    }
+  }
+
+  #guessGate(kind: GuessKind, { network, address }: { network: string; address: string }) {
+    const own = this.#policies.guesses[kind]
+    const budget = network.endsWith('/48') ? budgetOfSite(own) : own
+    const counted = (points: number) =>
+      this.#countIn(network, { prefix: `g ${kind} `, key: address, budget, points })
     const room = () => {
       const { quota, count } = counted(0)
       return quota - count
     }
     const { counter } = counted(0)
-    if (!(await this.#gates.begin(counter, room))) this.#exceeded(address, counted(0))
     return {
-      end: ({ wrong }) => {
+      counted,
+      begin: () => this.#gates.begin(counter, room),
+      end: ({ wrong }: { wrong: boolean }) => {
         if (wrong) counted(1)
         this.#gates.end(counter, room)
       },
@@ -205,9 +229,21 @@ export class CountingRateLimits implements RateLimits {
     this.#tables.clear()
   }
 
+  /** In the counter of its network, and of its /48: the fuller one counts. */
   #count(prefix: string, key: string, budget: Budget, points: number): Counted {
+    const own = this.#countIn(networkOf(key), { prefix, key, budget, points })
+    const site = siteOf(key)
+    if (site === undefined) return own
+    const all = this.#countIn(site, { prefix, key, budget: budgetOfSite(budget), points })
+    return all.quota - all.count < own.quota - own.count ? all : own
+  }
+
+  #countIn(
+    network: string,
+    { prefix, key, budget, points }: { prefix: string; key: string; budget: Budget; points: number },
+  ): Counted {
     const windowMs = budget.windowSeconds * 1000
-    return this.#table(windowMs).add(prefix + networkOf(key), {
+    return this.#table(windowMs).add(prefix + network, {
       outerKey: prefix + outerNetworkOf(key),
       quota: budget.quota,
       points,
@@ -224,8 +260,10 @@ export class CountingRateLimits implements RateLimits {
   }
 
   #exceeded(address: string, counted: Counted): never {
-    const { count, quota } = this.#count('x ', address, this.#policies.excess, 1)
-    if (count >= quota && count % quota === 0) this.#bans.add(networkOf(address), this.#clock.now())
+    const network = networkOf(address)
+    const budget = this.#policies.excess
+    const { count, quota } = this.#countIn(network, { prefix: 'x ', key: address, budget, points: 1 })
+    if (count >= quota && count % quota === 0) this.#bans.add(network, this.#clock.now())
     throw new Refusal('error-rateLimit', { retryAfter: secondsOf(counted.resetMs) })
   }
 
@@ -246,6 +284,10 @@ export class CountingRateLimits implements RateLimits {
       resetSeconds: secondsOf(counted.resetMs),
     }
   }
+}
+
+function budgetOfSite({ quota, windowSeconds }: Budget): Budget {
+  return { quota: quota * siteNetworks, windowSeconds }
 }
 
 function secondsOf(ms: number): number {

@@ -124,6 +124,9 @@ const refused = (held: Held, reason: string) =>
 const evicted = (held: Held, reason: string) =>
   figure(held.metrics, 'holdfast_connections_evicted_total', { host: 'api', reason })
 
+/** Elsewhere Node accepts one in a turn. */
+const onLinux = { skip: process.platform !== 'linux' && 'accept4 is a call of Linux' }
+
 /** A connection counts as about to send for a second. */
 const idle = () => new Promise((resolve) => setTimeout(resolve, 1_050))
 
@@ -141,6 +144,75 @@ t.test('a connection that ends with requests ahead makes no stack for each of th
   await until(() => stacks.length === 19)
   t.same(new Set(stacks), new Set(['Error: aborted']), 'without a stack line')
   t.equal(Error.stackTraceLimit, stackTraceLimit, 'later errors have theirs')
+})
+
+/** All in one tick: the system has them in the listener's queue before the loop goes on. */
+function crowd(t: Test, held: Held, count: number) {
+  const { port } = held.app.server.address() as { port: number }
+  return Array.from({ length: count }, () => {
+    const client = { socket: connect({ port, host: '127.0.0.1' }), received: '' }
+    client.socket.setEncoding('latin1').on('data', (more: string) => {
+      client.received += more
+    })
+    client.socket.on('error', () => {})
+    t.teardown(() => client.socket.destroy())
+    return client
+  })
+}
+
+/** Turns of the loop until then. */
+async function turnsUntil(condition: () => Promise<boolean>): Promise<number> {
+  for (let turns = 0; ; turns++) {
+    if (await condition()) return turns
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+}
+
+t.test('a crowd is accepted in a few turns of the loop', onLinux, async (t) => {
+  const held = await listening(t)
+  crowd(t, held, 200)
+  t.ok((await turnsUntil(async () => (await open(held)) === 200)) < 20)
+})
+
+t.test('of a crowd, what fits is served and the rest is refused', async (t) => {
+  const held = await listening(t, { connections: { max: 100, perNetworkMax: 10 } })
+  const clients = crowd(t, held, 40)
+  await until(() => clients.filter(({ received }) => received.includes('429')).length === 30)
+  t.match(clients[20]?.received, /^HTTP\/1\.1 429 [\s\S]*Retry-After: \d+[\s\S]*"error-rateLimit"}$/)
+  t.equal(await refused(held, 'network'), 30)
+  for (const { socket } of clients.slice(0, 10)) socket.write(get('/now'))
+  await until(() => clients.slice(0, 10).every(({ received }) => received.includes('"127.0.0.1"')))
+  for (const { socket } of clients) socket.destroy()
+  await until(async () => (await open(held)) === 0)
+})
+
+t.test('silent ones of a crowd make room before their sockets are made', async (t) => {
+  const held = await listening(t, { connections: { max: 20, perNetworkMax: 20 } })
+  crowd(t, held, 60)
+  await until(
+    async () =>
+      (await evicted(held, 'silent')) + (await refused(held, 'full')) + (await refused(held, 'network')) ===
+      40,
+  )
+  t.equal(await open(held), 20)
+})
+
+t.test('a close waits for each connection of a crowd, and for no silent one', async (t) => {
+  const held = await listening(t)
+  const clients = crowd(t, held, 6)
+  for (const [at, { socket }] of clients.slice(0, 5).entries()) socket.write(get(`/held/${at}`))
+  await until(() => held.handled.length === 5)
+  let isClosed = false
+  const closed = held.app.close().then(() => {
+    isClosed = true
+  })
+  for (let answered = 1; answered <= 5; answered++) {
+    t.notOk(isClosed)
+    held.answer()
+    await until(() => clients.filter(({ received }) => received.includes('"ok"')).length === answered)
+    for (const client of clients) if (client.received.includes('"ok"')) client.socket.destroy()
+  }
+  await closed
 })
 
 t.test('a connection that sends nothing does not hold up the close', async (t) => {
@@ -499,6 +571,26 @@ t.test('a full host closes what idles for long, not what was just answered', asy
   t.notOk(longIdle[0]?.isOpen(), 'the longest idle connection is closed')
 })
 
+t.test('a full host closes a waiting request of a network above its fair share', async (t) => {
+  const held = await listening(t, { connections: { max: 12, perNetworkMax: 100 } })
+  const begin = async (from: string) => {
+    const client = await held.dial(from)
+    const before = held.handled.length
+    client.socket.write(get('/held/a'))
+    await until(() => held.handled.length > before)
+    return client
+  }
+  const first = []
+  for (let at = 0; at < 6; at++) first.push(await begin('127.0.1.1'))
+  for (let at = 0; at < 6; at++) first.push(await begin('127.0.1.2'))
+  t.equal(await ask(held, '127.0.1.3'), '503', 'six are a fair share')
+  for (const { socket } of first.slice(0, 6)) socket.destroy()
+  await until(async () => (await open(held)) === 6)
+  for (let at = 0; at < 6; at++) await begin('127.0.1.2')
+  t.equal(await ask(held, '127.0.1.3'), '200')
+  t.equal(await evicted(held, 'young'), 1)
+})
+
 t.test('a few clients of a proxy do not block its other clients', async (t) => {
   const { clock, pass } = handClock()
   const held = await listening(t, {
@@ -570,6 +662,31 @@ t.test('a proxy has no maximum of its own; the requests of its clients have', as
     next.socket.write(get('/now', 'X-Forwarded-For: 10.0.0.1\r\n'))
     await until(() => next.received() !== '')
     return next.received().includes('HTTP/1.1 200')
+  })
+})
+
+t.test('a /48 of v6 has the requests of two networks under way behind a proxy', async (t) => {
+  const held = await listening(t, {
+    connections: { max: 100, perNetworkMax: 2 },
+    trustProxy: ['loopback'],
+  })
+  const ask = async (client: string) => {
+    const connection = await held.dial()
+    connection.socket.write(get('/held/a', `X-Forwarded-For: ${client}\r\n`))
+    return connection
+  }
+  for (let network = 0; network < 4; network++) await ask(`2001:db8:1:${network}::1`)
+  await until(() => held.handled.length === 4)
+  const over = await ask('2001:db8:1:4::1')
+  await until(() => over.received() !== '')
+  t.match(over.received(), /^HTTP\/1\.1 429 /)
+  await ask('2001:db8:2::1')
+  await until(() => held.handled.length === 5)
+  held.answer()
+  await until(async () => {
+    const next = await ask('2001:db8:1:5::1')
+    await until(() => next.received() !== '' || held.handled.length === 6)
+    return held.handled.length === 6
   })
 })
 

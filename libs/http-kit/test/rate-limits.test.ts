@@ -57,6 +57,31 @@ t.test('a budget is per endpoint and network, and returns with the window', asyn
   t.equal(await take('10.0.0.1'), 'ok')
 })
 
+t.test('a v6 /48 has the budget of sixteen networks, and no v4 network has one above it', async (t) => {
+  const { clock, limits, from, outcome } = limiter()
+  const take = (ip: string) => outcome(limits.takeAddress(from(ip), 'x'))
+  for (let network = 0; network < 48; network++) t.equal(await take(`2001:db8:1:${network}::1`), 'ok')
+  t.match(await take('2001:db8:1:ffff::1'), 'error-rateLimit', 'a new network of it')
+  t.equal(await take('2001:db8:2::1'), 'ok', 'another /48')
+  for (let host = 0; host < 60; host++) t.equal(await take(`10.1.1.${host}`), 'ok')
+  clock.nowMs += 10_000
+  t.equal(await take('2001:db8:1:ffff::1'), 'ok')
+})
+
+t.test('guesses from the networks of a /48 have the budget of sixteen, also while they run', async (t) => {
+  const { limits, from } = limiter()
+  const begin = (network: number) => limits.beginGuess(from(`2001:db8:1:${network}::1`), 'password')
+  const { quota } = policies.guesses.password
+  const guesses = []
+  for (let network = 0; network < 16; network++)
+    for (let at = 0; at < quota; at++) guesses.push(await begin(network))
+  const late = begin(16)
+  for (const guess of guesses) guess.end({ wrong: true })
+  await t.rejects(late, { message: 'error-rateLimit' })
+  await t.rejects(begin(17), { message: 'error-rateLimit' })
+  await limits.beginGuess(from('2001:db8:2::1'), 'password')
+})
+
 t.test('a v6 /64 is one network', async (t) => {
   const { limits, from, outcome } = limiter()
   for (const ip of ['2001:db8::1', '2001:db8::ffff', '2001:db8:0:0:1::'])

@@ -1,17 +1,20 @@
 /**
- * First requests of connections: a turn of the loop begins what it can in a few milliseconds, and
- * networks take turns. The rest waits for the next turn.
+ * Work that is begun here and goes on in microtasks: a turn of the loop begins what it can in a few
+ * milliseconds, and networks take turns. The rest waits for the next turn.
  *
- * A crowd that was accepted together is also read together. Were all its requests begun in one turn
- * of the loop, that turn would last a millisecond for each of them, and nobody would be accepted or
- * answered meanwhile.
+ * First requests of connections: a crowd that was accepted together is also read together. Were all
+ * its requests begun in one turn of the loop, that turn would last a millisecond for each of them,
+ * and nobody would be accepted or answered meanwhile.
+ *
+ * Pieces of bodies whose bytes are in memory: a hundred archives would each send a MiB in each turn
+ * of the loop.
  */
 import { type Clock, RoundRobin } from '@holdfast/kernel'
 
 /** Milliseconds of one turn, from the first that begins in it. */
 const turnMs = 4
 
-export class NewcomerTurns {
+export class LoopTurns {
   readonly #clock: Pick<Clock, 'monotonic'>
   /** By network. */
   readonly #waiting = new RoundRobin<string, () => void>()
@@ -29,8 +32,14 @@ export class NewcomerTurns {
     if (!this.#isServing) this.#serve()
   }
 
-  #serve(): void {
-    const nowMs = this.#clock.monotonic()
+  /** Resolves when the next piece may be made; undefined: it may be made at once. */
+  next(network: string): Promise<void> | undefined {
+    if (!this.#isServing && this.#waiting.size === 0 && this.#hasTime(this.#clock.monotonic()))
+      return undefined
+    return new Promise((resolve) => this.take(network, resolve))
+  }
+
+  #hasTime(nowMs: number): boolean {
     if (this.#sinceMs === undefined) {
       this.#sinceMs = nowMs
       setImmediate(() => {
@@ -38,7 +47,11 @@ export class NewcomerTurns {
         if (this.#waiting.size > 0 && !this.#isServing) this.#serve()
       })
     }
-    if (nowMs - this.#sinceMs >= turnMs) return
+    return nowMs - this.#sinceMs < turnMs
+  }
+
+  #serve(): void {
+    if (!this.#hasTime(this.#clock.monotonic())) return
     this.#isServing = true
     this.#waiting.shift()?.()
     // After what it has begun: a resumed socket is read in the next tick.

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { NewcomerTurns } from '../src/newcomer-turns.ts'
+import { LoopTurns } from '../src/loop-turns.ts'
 
 const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))
 
@@ -7,7 +7,7 @@ const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))
 function newcomers() {
   let nowMs = 0
   const begun: string[] = []
-  const turns = new NewcomerTurns({ monotonic: () => nowMs })
+  const turns = new LoopTurns({ monotonic: () => nowMs })
   const take = (network: string, ms: number) =>
     turns.take(network, () => {
       begun.push(network)
@@ -38,4 +38,24 @@ t.test('a newcomer waits for one of each network, not for a crowd', async (t) =>
   take('three', 4)
   while (begun.length < 22) await nextTurn()
   t.same(begun.slice(0, 5), ['crowd', 'crowd', 'two', 'three', 'crowd'])
+})
+
+t.test('pieces are made at once while the turn has time, then networks take turns', async (t) => {
+  let nowMs = 0
+  const turns = new LoopTurns({ monotonic: () => nowMs })
+  const made: string[] = []
+  const body = async (network: string) => {
+    for (let piece = 0; piece < 4; piece++) {
+      const turn = turns.next(network)
+      if (turn !== undefined) await turn
+      made.push(network)
+      nowMs += 3
+    }
+  }
+  const all = Promise.all([body('one'), body('two'), body('two')])
+  t.same(made, ['one', 'one'], 'no promise in 4 ms')
+  await nextTurn()
+  t.ok(made.length <= 4)
+  await all
+  t.same(made.slice(2, 6).sort(), ['one', 'one', 'two', 'two'])
 })
