@@ -2,7 +2,7 @@
 
 import { RoutedAccountClient } from '@holdfast/accounts'
 import { AccountHost, type ReleasedBlob, type RuntimeLimits } from '@holdfast/actor-runtime'
-import { type AccountStates, createAccountStates } from '@holdfast/content-tree'
+import { type AccountStates, createAccountStates, noLifetimes } from '@holdfast/content-tree'
 import type { JournalStore, LookupStore } from '@holdfast/journal'
 import { Keyring } from '@holdfast/kernel'
 import { clockOffsets, isClockOff } from '@holdfast/membership'
@@ -25,6 +25,8 @@ export const states: AccountStates = createAccountStates({
   limits: { guest: tier, standard: tier, premium: tier },
   openListing: true,
   directLinksPremium: false,
+  lifetimes: { guest: noLifetimes, standard: noLifetimes },
+  undoSeconds: 0,
 })
 
 /** What a planted fault puts between the parts. Each is the real one unless it is planted. */

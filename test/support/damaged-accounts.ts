@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { RoutedAccountClient } from '@holdfast/accounts'
 import { AccountHost, type RuntimeLimits } from '@holdfast/actor-runtime'
 import { MemoryBus } from '@holdfast/bus'
-import { createAccountStates } from '@holdfast/content-tree'
+import { createAccountStates, noLifetimes } from '@holdfast/content-tree'
 import type { JournalRepair, JournalStore, LookupStore } from '@holdfast/journal'
 import { type AccountId, Keyring, mintRequestId } from '@holdfast/kernel'
 import {
@@ -36,6 +36,8 @@ const states = createAccountStates({
   limits: { guest: none, standard: none, premium: none },
   openListing: false,
   directLinksPremium: false,
+  lifetimes: { guest: noLifetimes, standard: noLifetimes },
+  undoSeconds: 0,
 })
 
 type Operation = NonNullable<AccountRequest['operation']>

@@ -7,7 +7,7 @@ import { type AccountClient, BlockedAccounts, RoutedAccountClient } from '@holdf
 import { AccountHost } from '@holdfast/actor-runtime'
 import { type BlobStore, MemoryBlobStore } from '@holdfast/blob-store'
 import { MemoryBus } from '@holdfast/bus'
-import { createAccountStates } from '@holdfast/content-tree'
+import { createAccountStates, noLifetimes } from '@holdfast/content-tree'
 import { createDownloads } from '@holdfast/downloads'
 import { createRateLimits, type HostBudgets } from '@holdfast/http-kit'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
@@ -72,6 +72,8 @@ export class OneProcess {
         limits: { guest: tier, standard: tier, premium: { ...tier, contents: undefined } },
         openListing: false,
         directLinksPremium: false,
+        lifetimes: { guest: noLifetimes, standard: noLifetimes },
+        undoSeconds: 0,
         guestUploads: options.upload?.guestUploads ?? true,
       }),
       mailer: { send: async () => {} },

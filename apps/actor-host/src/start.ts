@@ -58,6 +58,8 @@ export async function startActorHost({ config, secrets, settings, log, connect }
       openListing: config.openListing,
       directLinksPremium: config.directLinksPremium,
       guestUploads: config.guestUploads,
+      lifetimes: config.lifetimes,
+      undoSeconds: config.undoSeconds,
     }),
     mailer: signInMailer({
       mailer,

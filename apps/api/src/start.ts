@@ -67,7 +67,7 @@ function createApiHost(
     capabilityKey: keyring.derive('capability'),
   })
   const codes = new ShareCodeRoutes(cluster)
-  api.register(webPages({ ...cluster, urls, ids: keyring.ids, presenter, codes }))
+  api.register(webPages({ ...cluster, urls, ids: keyring.ids, presenter, codes, rules: config }))
   drainOnClose(api, { drainMs: config.drainMs })
   return api
 }

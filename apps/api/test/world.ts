@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { type AccountClient, type LocalHost, RoutedAccountClient } from '@holdfast/accounts'
 import { AccountHost } from '@holdfast/actor-runtime'
 import { MemoryBus } from '@holdfast/bus'
-import { createAccountStates } from '@holdfast/content-tree'
+import { createAccountStates, noLifetimes } from '@holdfast/content-tree'
 import {
   type AnswerBudget,
   createRateLimits,
@@ -71,6 +71,8 @@ export function world(t: Test, options: WorldOptions = {}) {
       limits: { guest: limitsOf, standard: limitsOf, premium: limitsOf },
       openListing: settings?.openListing ?? false,
       directLinksPremium: settings?.directLinksPremium ?? false,
+      lifetimes: { guest: noLifetimes, standard: noLifetimes },
+      undoSeconds: 0,
     }),
     mailer: {
       send: async ({ email, accountId }) => {

@@ -109,6 +109,31 @@ export const commands: readonly Command[] = [
       })),
   },
   {
+    words: 'deletions list',
+    usage: '<id or e-mail> …',
+    meaning:
+      'What timers deleted and can be taken back: expired folders, the end of the bin, files that nobody downloaded.',
+    plan: (words) =>
+      namesOf(words).map((name) => ({
+        about: name,
+        run: async (call) => json((await call('GET', `${accountPath(name)}/deletions`)).deletions),
+      })),
+  },
+  {
+    words: 'deletions undo',
+    usage: '<id or e-mail> <content id …>',
+    meaning:
+      'Takes such deletions back, all or none: contents return to their folder, or to the root, without the expiries that are over.',
+    plan: ([account, ...words]) => {
+      if (account === undefined) throw new UsageFault('name an account')
+      const contents = namesOf(words)
+      const path = `${accountPath(account)}/deletions/undo`
+      return [
+        { about: account, run: async (call) => json((await call('POST', path, { contents })).contents) },
+      ]
+    },
+  },
+  {
     words: 'legacy-folder',
     usage: '<id or e-mail> … [--no-code] [--name NAME]',
     meaning:

@@ -75,6 +75,8 @@ export function startAccounts(parts: AccountsDeps): Accounts {
       openListing: config.openListing,
       directLinksPremium: config.directLinksPremium,
       guestUploads: config.guestUploads,
+      lifetimes: config.lifetimes,
+      undoSeconds: config.undoSeconds,
     }),
     mailer: signInMailer({ mailer: parts.mailer, keyring, webUrl: parts.webUrl }),
     onBlobReleased: parts.onBlobReleased,

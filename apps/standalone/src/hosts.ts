@@ -61,7 +61,7 @@ export function createPublicHosts(parts: HostDeps): Record<'api' | 'upload' | 'd
     capabilityKey: parts.keyring.derive('capability'),
   })
   const codes = new ShareCodeRoutes(parts)
-  api.register(webPages({ ...parts, ids: parts.keyring.ids, presenter, codes }))
+  api.register(webPages({ ...parts, ids: parts.keyring.ids, presenter, codes, rules: config }))
   drainOnClose(api, { drainMs })
   const upload = createUpload({
     ...parts,

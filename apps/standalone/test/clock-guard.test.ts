@@ -1,5 +1,6 @@
 /** A clock that is far from the newest noted time deletes nothing until the operator accepts it. */
 import { join } from 'node:path'
+import { ctl } from '@holdfast/ctl'
 import { MemoryLookupStore } from '@holdfast/journal/testing'
 import { LevelMetadataStore } from '@holdfast/journal-level'
 import t from 'tap'
@@ -52,10 +53,11 @@ t.test('jumps in both directions are noticed, while running and over a restart',
 t.test('what is due stays until the clock is accepted', async (t) => {
   const dir = dataDir(t)
   const settings = { HOLDFAST_EXPIRY_SWEEP_SECONDS: '0.05' }
-  const first = await startHere(dir, settings)
+  // Only the second one sweeps, however long the first lives.
+  const first = await startHere(dir, { HOLDFAST_EXPIRY_SWEEP_SECONDS: '3600' })
   const { data: file } = await uploadText(first.addresses.upload, { name: 'a.txt', text: 'a text' })
   const headers = { authorization: `Bearer ${file.guestToken}`, 'content-type': 'application/json' }
-  const expiry = Math.floor(Date.now() / 1000) + 1
+  const expiry = Math.floor(Date.now() / 1000) + 6
   const updated = await call(`${first.addresses.api}/contents/${file.parentFolder}/update`, {
     method: 'PUT',
     headers,
@@ -69,7 +71,12 @@ t.test('what is due stays until the clock is accepted', async (t) => {
   await metadata.lookups.write([{ put: 'clock/newest', value: yearAgo }])
   await metadata.close()
 
-  const service = await startHere(dir, settings)
+  const service = await startHere(dir, {
+    ...settings,
+    HOLDFAST_GUEST_LIFETIME_DAYS: '2',
+    HOLDFAST_GUEST_LIFETIME_MAX_DAYS: '7',
+    HOLDFAST_GUEST_IDLE_DAYS: '1',
+  })
   t.teardown(() => service.close())
   const { admin } = service.addresses
   const status = async () => (await call(`${admin}/admin/status`)).data
@@ -82,9 +89,49 @@ t.test('what is due stays until the clock is accepted', async (t) => {
   t.ok(Number(/^holdfast_clock_jump_seconds (\S+)$/m.exec(metrics)?.[1]) > 300 * 86_400)
   // some twenty sweeps after it was due
   const before = new Set<number>()
-  while (Date.now() < (expiry + 2) * 1000) before.add(await files())
+  const untilMs = Math.max(Date.now(), expiry * 1000) + 2_000
+  while (Date.now() < untilMs) before.add(await files())
   t.same([...before], [1])
   t.equal((await call(`${admin}/admin/clock/accept`, { method: 'POST' })).status, 'ok')
   while ((await files()) > 0) await new Promise((again) => setTimeout(again, 20))
   t.match((await status()).clock, { agrees: true })
+
+  t.test('what the timer deleted is counted, listed, and taken back', async (t) => {
+    const counted = await (await fetch(`${admin}/metrics`)).text()
+    t.match(counted, /^holdfast_swept_contents_total\{why="expired"\} 2$/m)
+    const run = async (...words: string[]) => {
+      const told = { out: [] as string[], err: [] as string[] }
+      const code = await ctl([...words, '--admin', admin], {
+        env: {},
+        readSecret: () => '',
+        print: (text) => told.out.push(text),
+        complain: (text) => told.err.push(text),
+      })
+      t.equal(code, 0, told.err.join())
+      return JSON.parse(told.out.join('\n'))
+    }
+    const [deletion, ...others] = await run('deletions', 'list', account.id)
+    t.same(others, [])
+    const { id, why, files: count, bytes, heldUntil, deletedTime } = deletion
+    t.same([id, why, count, bytes], [file.parentFolder, 'expired', 1, 6])
+    t.equal(heldUntil - deletedTime, 86_400)
+    t.match(await run('deletions', 'undo', account.id, id), [{ id: file.parentFolder }])
+    t.equal(await files(), 1)
+    t.same(await run('deletions', 'list', account.id), [])
+  })
+
+  t.test('lifetimes are told to the uploader, and cut a later expiry', async (t) => {
+    const seconds = Math.floor(Date.now() / 1000)
+    const { data: later } = await uploadText(service.addresses.upload, { name: 'b.txt', text: 'b' })
+    t.ok(Math.abs(later.expiry - seconds - 2 * 86_400) < 60)
+    t.ok(Math.abs(later.idleExpiry - seconds - 86_400) < 60)
+    const { data: folder } = await call(`${service.addresses.api}/contents/${later.parentFolder}/update`, {
+      method: 'PUT',
+      headers: { ...headers, authorization: `Bearer ${later.guestToken}` },
+      body: JSON.stringify({ attribute: 'expiry', attributeValue: seconds + 86_400 * 365 }),
+    })
+    t.ok(Math.abs(folder.expiry - seconds - 7 * 86_400) < 60)
+    const page = await (await fetch(service.addresses.api)).text()
+    t.match(page, 'a folder is deleted 2 days after it was made, 7 days at most')
+  })
 })

@@ -29,6 +29,8 @@ export interface HostMetrics {
   /** The number of waiting effects changed by this. */
   effectsPending(change: number): void
   passwordChecked(facts: { ms: number }): void
+  /** A timer deleted contents of a folder. */
+  swept(facts: { why: 'expired' | 'bin' | 'idle'; contents: number }): void
   /** Accounts in quarantine because of damage or a bug, now, each second. */
   quarantined(facts: { accounts: number }): void
   /** Maximum lag of the second region, now, each second. */
@@ -49,6 +51,7 @@ export const noMetrics: HostMetrics = {
   checkpointFailed() {},
   effectsPending() {},
   passwordChecked() {},
+  swept() {},
   quarantined() {},
   backupLag() {},
   memory() {},

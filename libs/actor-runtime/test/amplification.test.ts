@@ -1,7 +1,7 @@
 /** Rows, pages and roots that a large account writes, against its size at the end. */
 import { createHash } from 'node:crypto'
 import { MemoryBus } from '@holdfast/bus'
-import { createAccountStates } from '@holdfast/content-tree'
+import { createAccountStates, noLifetimes } from '@holdfast/content-tree'
 import type { JournalHold } from '@holdfast/journal'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { Keyring, mintRequestId, systemClock } from '@holdfast/kernel'
@@ -59,6 +59,8 @@ t.test(`an account of ${contents} contents wrote at most 4 times what it takes`,
       limits: { guest: none, standard: none, premium: none },
       openListing: false,
       directLinksPremium: false,
+      lifetimes: { guest: noLifetimes, standard: noLifetimes },
+      undoSeconds: 0,
     }),
     mailer: { send: async () => {} },
     log: {

@@ -2,7 +2,7 @@
 import { randomBytes, scryptSync } from 'node:crypto'
 import { RoutedAccountClient } from '@holdfast/accounts'
 import { MemoryBus } from '@holdfast/bus'
-import { type AccountStates, createAccountStates } from '@holdfast/content-tree'
+import { type AccountStates, createAccountStates, noLifetimes } from '@holdfast/content-tree'
 import { LevelMetadataStore } from '@holdfast/journal-level'
 import { Keyring, mintRequestId } from '@holdfast/kernel'
 import {
@@ -29,6 +29,8 @@ const states = createAccountStates({
   limits: { guest: none, standard: none, premium: none },
   openListing: false,
   directLinksPremium: false,
+  lifetimes: { guest: noLifetimes, standard: noLifetimes },
+  undoSeconds: 0,
 })
 
 type Who = NonNullable<NonNullable<AccountRequest['caller']>['who']>

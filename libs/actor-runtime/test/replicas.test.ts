@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { RoutedAccountClient, replicaSubjectOf } from '@holdfast/accounts'
 import { MemoryBus } from '@holdfast/bus'
-import { createAccountStates } from '@holdfast/content-tree'
+import { createAccountStates, noLifetimes } from '@holdfast/content-tree'
 import type { JournalReplica } from '@holdfast/journal'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { Keyring, mintRequestId } from '@holdfast/kernel'
@@ -20,6 +20,8 @@ const states = createAccountStates({
   limits: { guest: none, standard: none, premium: none },
   openListing: false,
   directLinksPremium: false,
+  lifetimes: { guest: noLifetimes, standard: noLifetimes },
+  undoSeconds: 0,
 })
 type Operation = NonNullable<AccountRequest['operation']>
 

@@ -445,7 +445,9 @@ function fileAdded(name: string, blob: Blob): Event {
 }
 
 function deleted(ids: string[]): Event {
-  return { event: { $case: 'contentsDeleted', value: { ids, toBin: false, time: 0 } } }
+  return {
+    event: { $case: 'contentsDeleted', value: { ids, toBin: false, time: 0, sweep: undefined, ended: [] } },
+  }
 }
 
 /** A blob named by one byte. */

@@ -4,15 +4,17 @@ import { cutRequest, RequestJoiner } from '@holdfast/accounts'
 import { maxEventBytes } from '@holdfast/journal'
 import { MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { codesPerBlock } from '@holdfast/kernel'
-import { type AccountReply, Change, type FileColumns, type Item } from '@holdfast/wire'
+import { type AccountReply, Change, type FileColumns, type Item, SweepReason } from '@holdfast/wire'
 import fc from 'fast-check'
 import t from 'tap'
 import { CodeBlocks } from '../src/account/code-blocks.ts'
 import { cutPages, decodeRow, digestOf, encodeRow } from '../src/account/flush-row.ts'
 import { bytesOfAnswer } from '../src/account/pending-request.ts'
+import { sweepsOf, tellSweeps } from '../src/account/sweeps.ts'
 import { DueAccounts } from '../src/host/due-accounts.ts'
 import { CodeLeases, widthOf } from '../src/lookups/code-leases.ts'
 import { writeRows } from '../src/lookups/lookup-rows.ts'
+import { noMetrics, silentLog } from '../src/observer.ts'
 import { forEachAtMost, Slots } from '../src/queues/slots.ts'
 import { ManualTime, settled, World } from './world.ts'
 
@@ -217,6 +219,7 @@ t.test("a host's figures add up", async (t) => {
       overloaded() {},
       memory() {},
       passwordChecked() {},
+      swept() {},
       flushed: ({ changes }) => {
         told.flushed++
         told.changes += changes
@@ -270,4 +273,27 @@ t.test('an answer that is not encoded weighs what it lists', (t) => {
   )
   t.equal(bytesOfAnswer(Buffer.alloc(77)), 77)
   t.end()
+})
+
+t.test('what timers delete is one line a folder, and counted', async (t) => {
+  const told: unknown[] = []
+  const log = { ...silentLog, info: (facts: object, message: string) => told.push([message, facts]) }
+  const swept = (facts: object) => told.push(facts)
+  const folders = [
+    { id: 'a', contents: 2, bytes: 10 },
+    { id: 'b', contents: 1, bytes: 5 },
+  ]
+  const value = { ids: ['a', 'x'], toBin: false, time: 0, ended: [] }
+  const sweep = { why: SweepReason.IDLE, heldUntil: 7, folders }
+  const events = [{ event: { $case: 'contentsDeleted', value: { ...value, sweep } } as const }]
+  const sweeps = sweepsOf({ ...change(Buffer.alloc(0)), events })
+  tellSweeps({ log, metrics: { ...noMetrics, swept } }, 'ann', sweeps)
+  const why = 'idle'
+  t.same(
+    told,
+    folders.flatMap(({ id: folder, contents, bytes }) => [
+      ['a timer deleted contents', { account: 'ann', folder, contents, bytes, why, heldUntil: 7 }],
+      { why, contents },
+    ]),
+  )
 })

@@ -23,6 +23,7 @@ export function commandOf(body: unknown): SetAccount | undefined {
     ...limitsOf(limits),
     // Each has a flag of its own.
     clearLimits: false,
+    idleFrom: undefined,
   }
   const { clearLimits, clearLimitContents, clearLimitStorage, ...values } = set
   const isSet = Object.values(values).some((value) => value !== undefined)

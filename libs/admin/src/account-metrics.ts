@@ -61,6 +61,11 @@ export function accountMetrics(registry: Registry): { observer: HostMetrics; fig
     'Checkpoints that could not be written; they are tried again.',
     ['what'],
   )
+  const swept = counter(
+    'holdfast_swept_contents_total',
+    'Files and folders that timers deleted: expired folders, the end of the bin, idle files.',
+    ['why'],
+  )
   const password = duration('holdfast_password_check_seconds', 'Time of a slow password check.')
   const gauge = (name: string, help: string, read: (now: AccountFigures) => number) =>
     new Gauge({
@@ -118,6 +123,7 @@ export function accountMetrics(registry: Registry): { observer: HostMetrics; fig
       figures.effectsPending += change
     },
     passwordChecked: ({ ms }) => password.observe(ms / 1000),
+    swept: ({ why, contents }) => swept.inc({ why }, contents),
     quarantined({ accounts }) {
       figures.quarantined = accounts
     },

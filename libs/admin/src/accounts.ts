@@ -1,7 +1,7 @@
 /** The operator's calls on accounts. Each change is in effect when the call is answered. */
 import { parseName, Refusal } from '@holdfast/http-kit'
-import type { AccountId } from '@holdfast/kernel'
-import type { AccountView, AddLegacyFolder } from '@holdfast/wire'
+import { type AccountId, idsPerListMax, isUuid } from '@holdfast/kernel'
+import { type AccountView, type AddLegacyFolder, type HeldContent, SweepReason } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
 import { commandOf, objectOf } from './account-change.ts'
 import { accountNamed, askAsOperator, type OperatorDeps } from './calls.ts'
@@ -54,6 +54,23 @@ export function accountRoutes(host: FastifyInstance, parts: NewAccountDeps): voi
     return { status: 'ok', data: await parts.repair({ account, dryRun }) }
   })
 
+  host.get<Named>('/admin/accounts/:name/deletions', async (request) => {
+    const accountId = await accountNamed(parts, request.params.name)
+    const result = await askAsOperator(parts, accountId, { $case: 'readHeld', value: {} })
+    if (result.$case !== 'held') throw new Error(`account ${accountId} answered ${result.$case} to readHeld`)
+    return { status: 'ok', data: { deletions: result.value.contents.map(presentHeld) } }
+  })
+
+  host.post<Named>('/admin/accounts/:name/deletions/undo', async (request) => {
+    const contentIds = contentIdsOf(objectOf(request.body, 'body').contents)
+    const accountId = await accountNamed(parts, request.params.name)
+    const result = await askAsOperator(parts, accountId, { $case: 'undoSweeps', value: { contentIds } })
+    if (result.$case !== 'items')
+      throw new Error(`account ${accountId} answered ${result.$case} to undoSweeps`)
+    const contents = result.value.items.map(({ id, name, parentFolder }) => ({ id, name, parentFolder }))
+    return { status: 'ok', data: { contents } }
+  })
+
   host.post<Named>('/admin/accounts/:name/sign-in', async (request) => {
     const accountId = await accountNamed(parts, request.params.name)
     const { email } = await showAccount(parts, accountId)
@@ -81,6 +98,25 @@ async function showAccount(parts: OperatorDeps, accountId: AccountId) {
   if (result.$case !== 'account')
     throw new Error(`account ${accountId} answered ${result.$case} to getAccount`)
   return present(result.value)
+}
+
+function presentHeld({ id, isFolder, name, why, deletedTime, heldUntil, files, bytes }: HeldContent) {
+  const reason = sweepReasons[why]
+  return { id, type: isFolder ? 'folder' : 'file', name, why: reason, deletedTime, heldUntil, files, bytes }
+}
+
+const sweepReasons: Record<HeldContent['why'], string> = {
+  [SweepReason.UNSPECIFIED]: 'unknown',
+  [SweepReason.EXPIRED]: 'expired',
+  [SweepReason.BIN_OVER]: 'bin',
+  [SweepReason.IDLE]: 'idle',
+  [SweepReason.UNRECOGNIZED]: 'unknown',
+}
+
+function contentIdsOf(value: unknown): string[] {
+  if (!Array.isArray(value) || value.length === 0 || value.length > idsPerListMax || !value.every(isUuid))
+    throw new Refusal('error-contents')
+  return value
 }
 
 function present(view: AccountView) {

@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { RoutedAccountClient } from '@holdfast/accounts'
 import { AccountHost } from '@holdfast/actor-runtime'
 import { MemoryBus } from '@holdfast/bus'
-import { createAccountStates } from '@holdfast/content-tree'
+import { createAccountStates, noLifetimes } from '@holdfast/content-tree'
 import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
 import { Keyring, mintRequestId } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest, Item } from '@holdfast/wire'
@@ -141,6 +141,8 @@ async function world(t: Test) {
     limits: { guest: none, standard: none, premium: none },
     openListing: false,
     directLinksPremium: false,
+    lifetimes: { guest: noLifetimes, standard: noLifetimes },
+    undoSeconds: 0,
   })
   let hosts = 0
   const start = async () => {

@@ -10,6 +10,7 @@ import {
   type Values,
 } from './config.ts'
 import { type Environment, readSettings, type ValuesOf } from './setting-kinds.ts'
+import { lifetimesFit } from './topics/accounts.ts'
 import { type Authorities, type ClusterPart, clusterPart, clusterSettings } from './topics/cluster.ts'
 import { portsDiffer } from './topics/hosts.ts'
 
@@ -42,6 +43,7 @@ export function readClusterConfig(
     readSecret,
     check: (read) => [
       ...clusterFits(read),
+      ...lifetimesFit(read),
       ...authorityNames.flatMap((name) => {
         try {
           if (read[name]) authorities[name] = authorityOf(readSecret(read[name]))

@@ -3,7 +3,7 @@
  * part of the `Config` that is made of them. Reading is pure.
  */
 import { type Environment, readSettings, type Setting, type ValuesOf } from './setting-kinds.ts'
-import { type AccountsConfig, accountSettings, accountsConfig } from './topics/accounts.ts'
+import { type AccountsConfig, accountSettings, accountsConfig, lifetimesFit } from './topics/accounts.ts'
 import { type HostsConfig, hostPorts, hostSettings, hostsConfig, portsDiffer } from './topics/hosts.ts'
 import { type ModerationConfig, moderationConfig, moderationSettings } from './topics/moderation.ts'
 import { type ProcessConfig, processConfig, processSettings } from './topics/process.ts'
@@ -39,7 +39,7 @@ export function readConfig(
   const values = readSettings(settings, env, {
     prefix: 'HOLDFAST_',
     readSecret,
-    check: (read) => portsDiffer(read, hostPorts),
+    check: (read) => [...portsDiffer(read, hostPorts), ...lifetimesFit(read)],
   })
   return { config: deepFreeze(configOf(values)), secrets: Object.freeze(secretsOf(values)) }
 }

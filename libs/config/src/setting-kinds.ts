@@ -209,6 +209,27 @@ export function seconds({
   }
 }
 
+const daySeconds = 86_400
+const daysMax = 36_500
+
+/** Days, fractions allowed, as seconds; or `none`. */
+export function daysOrNone({ fallback, meaning }: Described): Setting<number | undefined> {
+  return {
+    fallback,
+    meaning,
+    secret: false,
+    parse: (value) => {
+      if (value === 'none') return undefined
+      const seconds = /^\d{1,5}(\.\d{1,6})?$/.test(value)
+        ? Math.round(Number(value) * daySeconds)
+        : Number.NaN
+      if (!(seconds >= 1 && seconds <= daysMax * daySeconds))
+        throw new Error(`is "${value}", but must be a number of days up to ${daysMax}, or none`)
+      return seconds
+    },
+  }
+}
+
 const byteUnits: Record<string, number> = {
   '': 1,
   KiB: 1024,

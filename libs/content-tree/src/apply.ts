@@ -3,20 +3,22 @@
  *
  * An event that does not fit the state is damage or a bug: it throws, and is never skipped.
  */
-import type {
-  AccountCreated,
-  AttributeSet,
-  Change,
-  ContentsDeleted,
-  ContentsMoved,
-  ContentsRestored,
-  DirectLinkDeleted,
-  DirectLinkPut,
-  DownloadsReported,
-  Event,
-  FileAdded,
-  FolderAdded,
-  TokenReset,
+import { bytesOfUuid, uuidOfBytes } from '@holdfast/kernel'
+import {
+  type AccountCreated,
+  type AttributeSet,
+  type Change,
+  type ContentsDeleted,
+  type ContentsMoved,
+  type ContentsRestored,
+  type DirectLinkDeleted,
+  type DirectLinkPut,
+  type DownloadsReported,
+  type Event,
+  type FileAdded,
+  type FolderAdded,
+  SweepReason,
+  type TokenReset,
 } from '@holdfast/wire'
 import type { Account } from './account/account.ts'
 import { type AccountFacts, withSet } from './account/facts.ts'
@@ -28,6 +30,7 @@ import { none } from './tree/columns.ts'
 
 export const rootName = 'root'
 export const binName = 'recyclebin'
+const heldName = 'held'
 
 /**
  * Yields within large copies, and while many rows are freed.
@@ -45,10 +48,12 @@ export function* applyChange(
       recipe.push(...(yield* applyCopy(account, event.value, { settings, change, prepared })))
     else if (event.$case === 'contentsDeleted') yield* deleted(account, event.value)
     else {
-      applyEvent(account, event)
+      applyEvent(account, event, change.timeMs)
       recipe.push(...recipeIds(event))
     }
   }
+  // New files are not older than others; only the first one changes when the next is idle.
+  if (account.idleSince?.earliest === undefined) account.idleSince = undefined
   const { tree, effects } = account
   const { codeStart, codesUsed } = change
   if (codesUsed !== undefined) account.nextCode = { next: codeStart + codesUsed.count, term: codesUsed.term }
@@ -66,6 +71,7 @@ export function* applyChange(
 function applyEvent(
   account: Account,
   event: Exclude<NonNullable<Event['event']>, { $case: 'contentsCopied' | 'contentsDeleted' }>,
+  timeMs: number,
 ): void {
   switch (event.$case) {
     case 'accountCreated':
@@ -99,7 +105,7 @@ function applyEvent(
       if (event.value.set !== undefined) account.facts = withSet(account.known, event.value.set)
       break
     case 'downloadsReported':
-      downloadsReported(account, event.value)
+      downloadsReported(account, event.value, Math.floor(timeMs / 1000))
       break
     case 'folderClosed':
       account.tree.close(account.row(event.value.id))
@@ -132,6 +138,7 @@ export function factsOfNew(event: AccountCreated): AccountFacts {
     limitStorage: undefined,
     trafficDirect: 0,
     trafficWeb: 0,
+    idleFrom: undefined,
   }
 }
 
@@ -211,10 +218,17 @@ function attributeSet(account: Account, event: AttributeSet): void {
  */
 function* deleted(account: Account, event: ContentsDeleted): Generator<void, void> {
   const { tree } = account
+  if (event.sweep?.why === SweepReason.IDLE) account.idleSince = undefined
+  for (const id of event.ended) {
+    const row = tree.findHeld(id)
+    if (row >= 0) discard(account, row, event.time)
+  }
   for (const id of event.ids) {
     const row = tree.find(id)
     if (row < 0 || (event.toBin && tree.inBin(row))) continue
-    if (row === tree.bin) yield* emptied(account, event.time)
+    if (event.sweep?.heldUntil !== undefined)
+      hold(account, row, { time: event.time, until: event.sweep.heldUntil, why: event.sweep.why })
+    else if (row === tree.bin) yield* emptied(account, event.time)
     else if (event.toBin) recycle(account, row, event.time)
     else discard(account, row, event.time)
   }
@@ -239,6 +253,33 @@ function recycle(account: Account, row: number, time: number): void {
   tree.setModTime(tree.bin, time)
 }
 
+/** Nobody finds it any more, and the operator can take it back. */
+function hold(account: Account, row: number, swept: { time: number; until: number; why: SweepReason }): void {
+  const { tree } = account
+  if (tree.held === none)
+    tree.held = tree.addFolder(none, {
+      id: heldIdOf(tree.idOf(tree.bin)),
+      name: heldName,
+      code: '',
+      createTime: swept.time,
+      modTime: swept.time,
+      isPublic: false,
+      password: undefined,
+      expiry: undefined,
+    })
+  const parent = tree.parentOf(row)
+  const from = tree.recycled.get(row)?.from ?? tree.idOf(parent)
+  tree.setRecycled(row, undefined)
+  tree.setSwept(row, { ...swept, from })
+  tree.move(row, tree.held)
+  tree.setModTime(parent, swept.time)
+}
+
+/** No content has this id: ids are permutations of an account and a random number. */
+function heldIdOf(binId: string): string {
+  return uuidOfBytes(bytesOfUuid(binId).map((byte) => byte ^ 0xff))
+}
+
 function discard(account: Account, row: number, time: number): void {
   const { tree, effects } = account
   tree.setModTime(tree.parentOf(row), time)
@@ -254,6 +295,7 @@ function moved(account: Account, event: ContentsMoved): void {
     const parent = tree.parentOf(row)
     if (parent === folder) continue
     tree.move(row, folder)
+    used(account, row, event.time)
     tree.setModTime(parent, event.time)
     tree.setModTime(folder, event.time)
   }
@@ -268,17 +310,49 @@ function restored(account: Account, event: ContentsRestored): void {
     const row = account.row(id)
     if (!tree.inBin(row)) continue
     const parent = tree.parentOf(row)
-    const target = restoreTarget(account, row, event.time)
+    const target = restoreTarget(account, row, { from: tree.recycled.get(row)?.from, time: event.time })
     tree.setRecycled(row, undefined)
     tree.move(row, target)
+    used(account, row, event.time)
     tree.setModTime(parent, event.time)
     tree.setModTime(target, event.time)
   }
+  for (const id of event.undone) undone(account, id, event.time)
+  // One of them may be the file that was unused for longest.
+  account.idleSince = undefined
 }
 
-function restoreTarget(account: Account, row: number, time: number): number {
+function undone(account: Account, id: string, time: number): void {
   const { tree } = account
-  const from = tree.recycled.get(row)?.from
+  const row = tree.findHeld(id)
+  if (row < 0) throw new Error(`content ${id} of account ${account.id} is not held`)
+  const target = restoreTarget(account, row, { from: tree.sweptByRow.get(row)?.from, time })
+  tree.setSwept(row, undefined)
+  tree.move(row, target)
+  used(account, row, time)
+  tree.setModTime(target, time)
+  if (!tree.isFolder(row)) return
+  const open = [row]
+  for (let folder = open.pop(); folder !== undefined; folder = open.pop()) {
+    const expiry = tree.expiryOf(folder)
+    if (expiry !== undefined && expiry <= time) tree.setExpiry(folder, undefined, false)
+    open.push(...tree.folderRows(folder))
+  }
+  tree.wakeTimers(row)
+}
+
+/** Noted once the account's files can become idle. */
+function used(account: Account, row: number, time: number): void {
+  if (account.known.idleFrom === undefined) return
+  account.tree.setUsed(row, time)
+}
+
+function restoreTarget(
+  account: Account,
+  row: number,
+  { from, time }: { from: string | undefined; time: number },
+): number {
+  const { tree } = account
   const before = from === undefined ? -1 : tree.find(from)
   if (before < 0 || tree.inBin(before)) return tree.root
   if ((tree.endsOf(before) ?? Number.POSITIVE_INFINITY) <= time) return tree.root
@@ -318,15 +392,17 @@ function signInRequested(account: Account): void {
   if (email !== undefined) account.effects.addMail({ email, tokenKeyId, tokenCounter })
 }
 
-function downloadsReported(account: Account, { report }: DownloadsReported): void {
+function downloadsReported(account: Account, { report }: DownloadsReported, time: number): void {
   if (report === undefined) throw new Error('a report without its counts')
   const { tree } = account
   account.heard(report.source.toString('hex'), report.sequence)
+  const facts = account.known
   for (const { contentId, count } of report.counts) {
     const row = tree.find(contentId)
-    if (row >= 0 && !tree.isFolder(row)) tree.addDownloads(row, count)
+    if (row < 0) continue
+    if (!tree.isFolder(row)) tree.addDownloads(row, count)
+    if (facts.idleFrom !== undefined) tree.setUsed(row, time)
   }
-  const facts = account.known
   account.facts = {
     ...facts,
     trafficDirect: facts.trafficDirect + report.trafficDirect,

@@ -22,6 +22,26 @@ export interface TreeSettings {
   guestUploads?: boolean
   /** Bytes of metadata of one account; default `metadataBytesMax`. */
   metadataBytesMax?: number
+  /** How long content lives. Premium accounts' has no such end. */
+  lifetimes: Record<'guest' | 'standard', Lifetimes>
+  /** How long what timers delete can be taken back; 0: not at all. */
+  undoSeconds: number
+}
+
+/** Undefined: none. */
+export interface Lifetimes {
+  /** Of a new folder that inherits no expiry. */
+  folderSeconds: number | undefined
+  /** The longest of a folder. */
+  folderSecondsMax: number | undefined
+  /** Of a file after its last download. */
+  idleSeconds: number | undefined
+}
+
+export const noLifetimes: Lifetimes = {
+  folderSeconds: undefined,
+  folderSecondsMax: undefined,
+  idleSeconds: undefined,
 }
 
 export interface TierLimits {

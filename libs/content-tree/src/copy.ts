@@ -114,7 +114,10 @@ function* planOwn(
   }
 }
 
-/** Copies of own folders keep public, password and a future expiry. */
+/**
+ * Copies of own folders keep public, password and a future expiry, within the lifetimes of new
+ * folders.
+ */
 function ownEntry(
   tree: Tree,
   row: number,
@@ -132,8 +135,14 @@ function ownEntry(
     blob: isFolder ? undefined : tree.blobs.blob(tree.blobRowOf(row)),
     isPublic: isFolder && tree.isPublic(row),
     password: isFolder ? tree.passwordOf(row) : undefined,
-    expiry: expiry !== undefined && expiry > event.time ? expiry : undefined,
+    expiry: isFolder ? copiedExpiry(expiry, event) : undefined,
   }
+}
+
+function copiedExpiry(expiry: number | undefined, event: ContentsCopied): number | undefined {
+  const { ownExpiry, latestExpiry } = event
+  const kept = expiry !== undefined && expiry > event.time ? expiry : ownExpiry
+  return kept === undefined || latestExpiry === undefined ? kept : Math.min(kept, latestExpiry)
 }
 
 function planForeign(manifest: Manifest, { plan, event }: { plan: Planned[]; event: ContentsCopied }): void {

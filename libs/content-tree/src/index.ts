@@ -4,8 +4,10 @@ export type {
   CheckpointBase,
   CheckpointCut,
   DecideContext,
+  Lifetimes,
   Outcome,
   TierLimits,
   TreeSettings,
 } from './contract.ts'
+export { noLifetimes } from './contract.ts'
 export { createAccountStates } from './state.ts'

@@ -89,6 +89,14 @@ export const outcomesBytesMax = 2 * 1024 * 1024
 export const requestAheadMsMax = 60_000
 
 export const recycledSecondsMax = 30 * 86_400
+/** Contents of an account that timers deleted and that can be taken back; more is gone at once. */
+export const heldContentsMax = 65_536
+/** Reports of downloads reach an account within seconds; retries take minutes. */
+export const idleSlackSeconds = 600
+/** A look for idle files takes a millisecond for each 50,000 files. */
+export const idleDueEverySeconds = 3_600
+/** A download is journaled at once when the file's last noted use is older than this. */
+export const usedFreshSeconds = 3_600
 /** Processes that report downloads; the one silent for longest is dropped first. */
 export const reportSourcesMax = 256
 /** Work of one Tick; the rest is due again at once. */

@@ -26,6 +26,7 @@ export const commandNumbers: Partial<Record<OperationName, number>> = {
   tick: 45,
   sendSignIn: 46,
   confirmEmail: 47,
+  undoSweeps: 48,
 }
 
 /** Reports have sequence numbers of their own, and a second Tick finds nothing due. */
@@ -40,7 +41,8 @@ export function isKept(change: Pick<Change, 'requestId' | 'operation'>): boolean
 export function recipeIds(event: NonNullable<Event['event']>): string[] {
   if (event.$case === 'folderAdded' || event.$case === 'fileAdded' || event.$case === 'attributeSet')
     return [event.value.id]
-  if (event.$case === 'contentsMoved' || event.$case === 'contentsRestored') return event.value.ids
+  if (event.$case === 'contentsMoved') return event.value.ids
+  if (event.$case === 'contentsRestored') return [...event.value.ids, ...event.value.undone]
   if (event.$case !== 'directLinkPut' || event.value.link === undefined) return []
   return [event.value.contentId, event.value.link.id]
 }

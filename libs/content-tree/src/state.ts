@@ -98,6 +98,6 @@ class State implements AccountState {
   }
 
   nextDue(): number | undefined {
-    return nextDue(this.#account)
+    return nextDue(this.#account, this.#settings)
   }
 }

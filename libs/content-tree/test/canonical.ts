@@ -72,6 +72,7 @@ function rowsOf(pages: readonly CheckpointPage[]): Map<number, Row> {
           ),
           isFolder ? contents.expiries.readDoubleLE(folder++ * 8) : blobs.get(link),
           isFolder && link > 0 ? passwords.get(link - 1) : undefined,
+          contents.usedTimes.length > 0 ? contents.usedTimes.readUInt32LE(place * 4) : 0,
         ],
       })
       nameAt = nameEnd

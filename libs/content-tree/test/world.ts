@@ -18,6 +18,7 @@ import {
   type AccountState,
   createAccountStates,
   type DecideContext,
+  noLifetimes,
   type Outcome,
   type TreeSettings,
 } from '../src/index.ts'
@@ -38,6 +39,8 @@ export const settings: TreeSettings = {
   },
   openListing: false,
   directLinksPremium: false,
+  lifetimes: { guest: noLifetimes, standard: noLifetimes },
+  undoSeconds: 0,
 }
 
 export const startMs = 1_700_000_000_000

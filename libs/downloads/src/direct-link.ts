@@ -55,6 +55,7 @@ export async function directLink(
     ifRange: request.headers['if-range'],
   })
   const begun = () => {
+    parts.reports.noteArchive(accountId, contentId)
     archive.begun()
     parts.transfers.note({
       kind: 'download',

@@ -55,6 +55,12 @@ export class DownloadReports {
     pending?.counts.set(contentId, (pending.counts.get(contentId) ?? 0) + 1)
   }
 
+  /** An archive of a folder: none of its files counts a download, and all of them are used. */
+  noteArchive(accountId: string, folderId: string): void {
+    const counts = this.#of(accountId)?.counts
+    counts?.set(folderId, counts.get(folderId) ?? 0)
+  }
+
   countTraffic(accountId: string, traffic: Traffic, bytes: number): void {
     const pending = this.#of(accountId)
     if (pending === undefined) return

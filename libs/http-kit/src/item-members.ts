@@ -127,7 +127,16 @@ const members: Record<MemberName, Member> = {
     value: ({ item }) => (hasPassword(item) ? passwordStatusOf(item) : undefined),
     document: optional(Type.String({ enum: ['passwordOk', 'passwordRequired', 'passwordWrong'] })),
   },
-  expiry: { ...folders, value: ({ item }) => item.expiry, document: optional(time('Folders')) },
+  expiry: {
+    ...all,
+    value: ({ item }) => item.expiry,
+    document: optional(time('Folders; answers to uploads where lifetimes are in force')),
+  },
+  idleExpiry: {
+    ...files,
+    value: ({ item }) => item.idleExpiry,
+    document: optional(time('Answers to uploads where files that nobody downloads are deleted')),
+  },
   deleteAfterExpiry: {
     ...folders,
     value: ({ item }) => item.deleteAfterExpiry,

@@ -22,7 +22,7 @@ import { profilePage } from './profile-page.ts'
 import { contentNamed, type ReaderDeps, readAsVisitor } from './reader.ts'
 import { reportedPage, reportOf, reportPage } from './report-page.ts'
 import { sendPage } from './shell.ts'
-import { startPage } from './start-page.ts'
+import { startPage, type UploadRules } from './start-page.ts'
 import { webAccountRoute } from './web-account.ts'
 import { websiteConfig } from './website-config.ts'
 
@@ -33,6 +33,8 @@ export interface PageDeps extends ReaderDeps {
   presenter: ItemPresenter
   /** Used in links; no slash at the end. */
   urls: { upload: string; web: string }
+  /** What the start page says about uploads. */
+  rules: UploadRules
 }
 
 interface Shared {
@@ -64,7 +66,7 @@ export function webPages(parts: PageDeps): (app: FastifyInstance) => Promise<voi
     })
 
     app.get('/', page, async (_request, answer) =>
-      sendPage(answer, startPage({ uploadUrl: parts.urls.upload }), { origins }),
+      sendPage(answer, startPage({ uploadUrl: parts.urls.upload, rules: parts.rules }), { origins }),
     )
     app.get('/profile', page, async (_request, answer) => sendPage(answer, profilePage(), { origins }))
     app.get<Shared>('/d/:name', page, (request, answer) =>

@@ -1,16 +1,33 @@
-import { html } from './html.ts'
+import { type Html, html } from './html.ts'
 import type { Page } from './shell.ts'
+
+/** What the operator lets uploads be. Times in seconds; undefined: no bound. */
+export interface UploadRules {
+  guestUploads: boolean
+  fileBytesMax: number | undefined
+  lifetimes: Record<'guest' | 'standard', LifetimeRules>
+}
+
+export interface LifetimeRules {
+  folderSeconds: number | undefined
+  folderSecondsMax: number | undefined
+  idleSeconds: number | undefined
+}
 
 /**
  * What this is, and its most frequent use. Works as a plain form; the script adds progress and the
  * link.
  */
-export function startPage({ uploadUrl }: { uploadUrl: string }): Page {
+export function startPage({ uploadUrl, rules }: { uploadUrl: string; rules: UploadRules }): Page {
   return {
     title: 'Holdfast: store and share files',
     scripts: ['upload.js'],
     body: html`<h1>Store files. Share them by link.</h1>
-<p class="lead">No account needed: the first upload makes one for you.</p>
+<p class="lead">${
+      rules.guestUploads
+        ? 'No account needed: the first upload makes one for you.'
+        : 'Uploads need an account.'
+    }</p>
 <form id="upload" class="card" method="post" enctype="multipart/form-data" action="${uploadUrl}/uploadfile">
 <label for="file" class="drop">
 <span>Choose files, or drop them here</span>
@@ -18,6 +35,7 @@ export function startPage({ uploadUrl }: { uploadUrl: string }): Page {
 </label>
 <button type="submit">Upload</button>
 <ul id="transfers" class="plain" aria-live="polite"></ul>
+${rulesOf(rules)}
 </form>
 <section id="shared" class="card" hidden aria-live="polite">
 <h2>Your link</h2>
@@ -31,4 +49,50 @@ export function startPage({ uploadUrl }: { uploadUrl: string }): Page {
 <p class="quiet">The interface is described at <a href="/openapi.json">/openapi.json</a>.</p>
 </section>`,
   }
+}
+
+function rulesOf({ fileBytesMax, lifetimes }: UploadRules): Html | undefined {
+  const lines = [
+    ...(fileBytesMax === undefined ? [] : [`A file has at most ${bytesInWords(fileBytesMax)}.`]),
+    ...lifetimeLines('Without an account', lifetimes.guest),
+    ...lifetimeLines('In standard accounts', lifetimes.standard),
+  ]
+  if (lines.length === 0) return undefined
+  return html`<ul id="rules" class="plain quiet">${lines.map((line) => html`<li>${line}</li>`)}</ul>`
+}
+
+function lifetimeLines(where: string, rules: LifetimeRules): string[] {
+  const { folderSeconds, folderSecondsMax, idleSeconds } = rules
+  const usual = folderSeconds ?? folderSecondsMax
+  const longest =
+    folderSecondsMax === undefined || folderSecondsMax === usual
+      ? ''
+      : `, ${timeInWords(folderSecondsMax)} at most`
+  return [
+    ...(usual === undefined
+      ? []
+      : [`${where}, a folder is deleted ${timeInWords(usual)} after it was made${longest}.`]),
+    ...(idleSeconds === undefined
+      ? []
+      : [`${where}, a file is deleted when it was not downloaded for ${timeInWords(idleSeconds)}.`]),
+  ]
+}
+
+function timeInWords(seconds: number): string {
+  for (const [unit, size] of [
+    ['day', 86_400],
+    ['hour', 3_600],
+    ['minute', 60],
+  ] as const) {
+    if (seconds < size) continue
+    const count = Math.round((seconds / size) * 10) / 10
+    return `${count} ${unit}${count === 1 ? '' : 's'}`
+  }
+  return `${seconds} second${seconds === 1 ? '' : 's'}`
+}
+
+function bytesInWords(bytes: number): string {
+  const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB']
+  const unit = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10))
+  return `${Math.round((bytes / 1024 ** unit) * 10) / 10} ${units[unit]}`
 }

@@ -9,11 +9,19 @@ import { Registry } from 'prom-client'
 import t from 'tap'
 import { webPages } from '../src/index.ts'
 import { bytesText } from '../src/listing-page.ts'
+import { startPage, type UploadRules } from '../src/start-page.ts'
 
 const keyring = new Keyring(new Uint8Array(32))
 const account = keyring.ids.account('eu-par')
 const shared = keyring.ids.content(account)
 const passwordHash = createHash('sha256').update('correct horse').digest('hex')
+
+const unlimited = { folderSeconds: undefined, folderSecondsMax: undefined, idleSeconds: undefined }
+const rules: UploadRules = {
+  guestUploads: true,
+  fileBytesMax: undefined,
+  lifetimes: { guest: unlimited, standard: unlimited },
+}
 
 t.test('hostile names and descriptions are text, and only our own files may run on a page', async (t) => {
   const { host } = await start(t, () =>
@@ -191,6 +199,24 @@ t.test('sizes are written with three digits at most', async (t) => {
   t.same(texts, ['0 B', '999 B', '1.0 kB', '99.9 kB', '100 kB', '999 kB', '1.0 MB', '1.5 TB', '9000 PB'])
 })
 
+t.test('the start page says what the operator lets uploads be', async (t) => {
+  const page = (more: Partial<UploadRules>) =>
+    startPage({ uploadUrl: 'https://up.example.org', rules: { ...rules, ...more } }).body.text
+  t.notMatch(page({}), 'id="rules"')
+  t.match(page({}), 'No account needed')
+  t.match(page({ guestUploads: false }), 'Uploads need an account.')
+  const guest = { folderSeconds: 86_400, folderSecondsMax: 7 * 86_400, idleSeconds: 5_400 }
+  const standard = { ...unlimited, folderSecondsMax: 90 * 86_400 }
+  const text = page({ fileBytesMax: 1.5 * 1024 ** 3, lifetimes: { guest, standard } })
+  for (const line of [
+    'A file has at most 1.5 GiB.',
+    'Without an account, a folder is deleted 1 day after it was made, 7 days at most.',
+    'Without an account, a file is deleted when it was not downloaded for 1.5 hours.',
+    'In standard accounts, a folder is deleted 90 days after it was made.',
+  ])
+    t.match(text, `<li>${line}</li>`)
+})
+
 type Read = Extract<NonNullable<AccountRequest['operation']>, { $case: 'readContent' }>['value']
 type Result = NonNullable<AccountReply['result']>
 
@@ -228,8 +254,9 @@ async function start(
   const lookups = new MemoryLookupStore()
   const acts = new OperatorActs({ lookups, clock: systemClock })
   const reports = new Reports({ lookups, clock: systemClock, acts })
+  const { ids } = keyring
   host.register(
-    webPages({ accounts, codes, ids: keyring.ids, clock: systemClock, limits, presenter, urls, reports }),
+    webPages({ accounts, codes, ids, clock: systemClock, limits, presenter, urls, rules, reports }),
   )
   t.teardown(() => host.close())
   await host.ready()

@@ -58,6 +58,7 @@ import { type Look, PendingEffects } from './pending-effects.ts'
 import { type Answer, bytesOfAnswer, encodeReply, PendingRequest } from './pending-request.ts'
 import { type Recovered, recover, sweepPages } from './recovery.ts'
 import { blobNamed, mendReferences } from './reference-look.ts'
+import { sweepsOf, tellSweeps } from './sweeps.ts'
 import { WaitingChanges } from './waiting-changes.ts'
 
 /** Why an activation ended other than by passivation. */
@@ -618,6 +619,7 @@ export class Activation {
       return
     }
     this.#enter(entry)
+    this.#open.sweeps.push(...sweepsOf(change))
     this.#answerWhenDurable(ask, answer)
   }
 
@@ -813,6 +815,7 @@ export class Activation {
     this.#heldReplyBytes -= batch.replyBytes
     for (const { ask, answer } of batch.waiting) ask.answer(answer)
     if (!batch.changes) return
+    tellSweeps(this.#services, this.#hold.account, batch.sweeps)
     this.#effectsDurable = batch.lastEffect
     this.#takeEffects()
     this.#services.onDue(this.#hold.account, batch.due)

@@ -3,6 +3,7 @@
  * for it.
  */
 import { type LookupChange, maxEventBytes, maxFlushBytes } from '@holdfast/journal'
+import type { Sweep } from '@holdfast/wire'
 import { bytesOfEntry, type Page, type RowEntry } from './flush-row.ts'
 import { type Answer, bytesOfAnswer, type PendingRequest } from './pending-request.ts'
 
@@ -23,6 +24,9 @@ export class Batch {
   toConfirm = false
   rowBytes = 0
   replyBytes = 0
+
+  /** What timers delete with it. */
+  readonly sweeps: Sweep[] = []
 
   /** Its requests were given a turn of the loop to gather. */
   gathered = false

@@ -15,6 +15,7 @@ const waiting: ReadonlySet<Name | undefined> = new Set<Name>([
   'setAccount',
   'addLegacyFolder',
   'restoreContents',
+  'undoSweeps',
   'reportDownloads',
   'sendSignIn',
   'confirmEmail',

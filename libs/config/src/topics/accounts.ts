@@ -4,6 +4,7 @@ import {
   bytes,
   bytesOrNone,
   choice,
+  daysOrNone,
   integer,
   onOff,
   pattern,
@@ -61,6 +62,19 @@ export const accountSettings = {
   HOLDFAST_GUEST_TRAFFIC: traffic('guest'),
   HOLDFAST_STANDARD_TRAFFIC: traffic('standard'),
   HOLDFAST_PREMIUM_TRAFFIC: traffic('premium'),
+  HOLDFAST_GUEST_LIFETIME_DAYS: lifetime('guests’'),
+  HOLDFAST_GUEST_LIFETIME_MAX_DAYS: lifetimeMax('guests’'),
+  HOLDFAST_GUEST_IDLE_DAYS: idle('guests’'),
+  HOLDFAST_STANDARD_LIFETIME_DAYS: lifetime('standard accounts’'),
+  HOLDFAST_STANDARD_LIFETIME_MAX_DAYS: lifetimeMax('standard accounts’'),
+  HOLDFAST_STANDARD_IDLE_DAYS: idle('standard accounts’'),
+  HOLDFAST_UNDO_SECONDS: integer({
+    fallback: '86400',
+    min: 0,
+    max: 30 * 86_400,
+    meaning:
+      'How long `ctl deletions undo` can take back what expiries, the end of the bin and unused files deleted, seconds; 0: not at all. Their bytes stay on the disk for this long.',
+  }),
   HOLDFAST_SMTP_URL: secret({
     meaning:
       'Where mails go, like `smtps://user:password@mail.example.org`. Without it: files in `<data dir>/outbox/`.',
@@ -88,8 +102,20 @@ export interface AccountsConfig {
   /** The clock may be this much ahead of the newest noted time. */
   clockJumpMs: number
   tiers: Record<'guest' | 'standard' | 'premium', TierSettings>
+  lifetimes: Record<'guest' | 'standard', LifetimeSettings>
+  /** How long deletions by timers can be taken back. */
+  undoSeconds: number
   mailFrom: string
   accountMemoryBytes: number
+}
+
+/** Undefined: none. */
+export interface LifetimeSettings {
+  /** Of a new folder. */
+  folderSeconds: number | undefined
+  folderSecondsMax: number | undefined
+  /** Of a file without a download. */
+  idleSeconds: number | undefined
 }
 
 /** Bytes, undefined: no limit. */
@@ -111,6 +137,19 @@ export function accountsConfig(values: Values): AccountsConfig {
     expirySweepMs: values.HOLDFAST_EXPIRY_SWEEP_SECONDS * 1000,
     clockJumpMs: values.HOLDFAST_CLOCK_JUMP_SECONDS * 1000,
     tiers: tiersOf(values),
+    lifetimes: {
+      guest: {
+        folderSeconds: values.HOLDFAST_GUEST_LIFETIME_DAYS,
+        folderSecondsMax: values.HOLDFAST_GUEST_LIFETIME_MAX_DAYS,
+        idleSeconds: values.HOLDFAST_GUEST_IDLE_DAYS,
+      },
+      standard: {
+        folderSeconds: values.HOLDFAST_STANDARD_LIFETIME_DAYS,
+        folderSecondsMax: values.HOLDFAST_STANDARD_LIFETIME_MAX_DAYS,
+        idleSeconds: values.HOLDFAST_STANDARD_IDLE_DAYS,
+      },
+    },
+    undoSeconds: values.HOLDFAST_UNDO_SECONDS,
     mailFrom: values.HOLDFAST_MAIL_FROM,
     accountMemoryBytes: values.HOLDFAST_ACCOUNT_MEMORY,
   }
@@ -154,6 +193,38 @@ function traffic(tier: string): Setting<number | undefined> {
     fallback: 'none',
     meaning: `Direct traffic shown as a ${tier} account’s limit, bytes, or \`none\`.`,
   })
+}
+
+function lifetime(whose: string): Setting<number | undefined> {
+  return daysOrNone({
+    fallback: 'none',
+    meaning: `Days after which ${whose} new folders expire, unless they inherit an expiry or the owner sets one; or \`none\`: then the longest lifetime, if there is one. Files directly in the root stay.`,
+  })
+}
+
+function lifetimeMax(whose: string): Setting<number | undefined> {
+  return daysOrNone({
+    fallback: 'none',
+    meaning: `Days that ${whose} folders live at most after they were made, or \`none\`. A later expiry is cut to it. Folders that have no expiry keep none until the owner sets one.`,
+  })
+}
+
+function idle(whose: string): Setting<number | undefined> {
+  return daysOrNone({
+    fallback: 'none',
+    meaning: `Days without a download after which ${whose} files are deleted, or \`none\`. They count from the upload, and for older files from when the setting began to hold.`,
+  })
+}
+
+/** Rules over several of these settings. */
+export function lifetimesFit(values: Partial<Values>): string[] {
+  const names = [
+    ['HOLDFAST_GUEST_LIFETIME_DAYS', 'HOLDFAST_GUEST_LIFETIME_MAX_DAYS'],
+    ['HOLDFAST_STANDARD_LIFETIME_DAYS', 'HOLDFAST_STANDARD_LIFETIME_MAX_DAYS'],
+  ] as const
+  return names
+    .filter(([usual, max]) => (values[usual] ?? 0) > (values[max] ?? Number.POSITIVE_INFINITY))
+    .map(([usual, max]) => `${usual} is longer than ${max}`)
 }
 
 function domains({ meaning }: { meaning: string }): Setting<string[]> {

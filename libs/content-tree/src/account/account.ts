@@ -23,6 +23,11 @@ export class Account {
   /** Behind the last share code that was used: the rest of its block is the account's. */
   nextCode: { readonly next: number; readonly term: number } = noCode
   /**
+   * No file was used the last time before this, Unix seconds; undefined: not looked up. Only a
+   * memory.
+   */
+  idleSince: { earliest: number | undefined } | undefined
+  /**
    * Distinguishes this state in memory from every other of the account: 16 bytes, the seed of the
    * first decision that needed it.
    */

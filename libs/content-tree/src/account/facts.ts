@@ -26,6 +26,8 @@ export interface AccountFacts {
   /** Bytes. */
   readonly trafficDirect: number
   readonly trafficWeb: number
+  /** Unix seconds: uses of contents are noted from then on; undefined: they are not. */
+  readonly idleFrom: number | undefined
 }
 
 export const defaultPremiumType = 'subscription'
@@ -47,6 +49,7 @@ export function withSet(facts: AccountFacts, set: SetAccount): AccountFacts {
       set.limitContents ?? (set.clearLimits || set.clearLimitContents ? undefined : facts.limitContents),
     limitStorage:
       set.limitStorage ?? (set.clearLimits || set.clearLimitStorage ? undefined : facts.limitStorage),
+    idleFrom: facts.idleFrom ?? set.idleFrom,
   }
 }
 

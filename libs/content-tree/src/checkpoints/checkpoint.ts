@@ -7,11 +7,17 @@
  * little-endian, as in the memory of every machine that Node runs on. Yields about every
  * millisecond.
  */
-import { type BlobColumns, CheckpointPage, type ContentColumns, type ContentNote } from '@holdfast/wire'
+import {
+  type BlobColumns,
+  CheckpointPage,
+  type ContentColumns,
+  type ContentNote,
+  SweepReason,
+} from '@holdfast/wire'
 import type { Account } from '../account/account.ts'
 import type { CheckpointBase, CheckpointCut, CheckpointPart } from '../contract.ts'
 import { onePartBytesMax, rowsPerSlice } from '../limits.ts'
-import type { Run } from '../tree/columns.ts'
+import { none, type Run } from '../tree/columns.ts'
 import { hasNotes, noteNames } from '../tree/notes.ts'
 import type { RowMarks } from '../tree/row-marks.ts'
 import { savedLinkBytes, savedNotesBytes, savedRowBytes, savedTextBytes } from '../tree/saved-bytes.ts'
@@ -162,14 +168,16 @@ function writeHead(account: Account, pages: Pages): void {
     firstMinted: outcomes.minted.first,
     firstKeyed: outcomes.keyed.first,
     firstDigest: outcomes.digests.oldest,
+    heldRow: tree.held === none ? undefined : tree.held,
   }
   for (const [source, sequence] of sources)
     pages.add('sources', { source: Buffer.from(source, 'hex'), sequence }, 40)
   for (const effect of effects.kept()) pages.add('effects', effect, mailBytes)
-  for (let at = 0; at < tree.garbage.length; at += garbageRowsPerPage) {
-    const rows = tree.garbage.slice(at, at + garbageRowsPerPage)
+  const garbage = tree.held === none ? tree.garbage : [...tree.garbage, tree.held]
+  for (let at = 0; at < garbage.length; at += garbageRowsPerPage) {
+    const rows = garbage.slice(at, at + garbageRowsPerPage)
     pages.page.garbage = bytesOf(Uint32Array.from(rows))
-    if (at + garbageRowsPerPage < tree.garbage.length) pages.cut()
+    if (at + garbageRowsPerPage < garbage.length) pages.cut()
     else pages.grow(rows.length * 4)
   }
 }
@@ -360,8 +368,11 @@ function contentColumns(tree: Tree, runs: readonly Run[]): ContentColumns {
       Float64Array.from(folderRows, (row) => folders.expiry[contents.link[row] as number] as number),
     ),
     runs: bytesOfRuns(runs),
+    usedTimes: rows.some((row) => contents.used[row] !== 0) ? gathered(contents.used, runs) : noBytes,
   }
 }
+
+const noBytes = Buffer.alloc(0)
 
 function flagsOf(tree: Tree, row: number): number {
   if (!tree.isFolder(row)) return 0
@@ -377,15 +388,18 @@ function linkOf({ contents, folders }: Tree, row: number): number {
 
 function* writeNotes(tree: Tree, { pages, first, end }: Range): Generator<void> {
   const isPlain = noteNames.every((name) => tree.notes[name].size === 0)
-  if (isPlain && tree.recycled.size + tree.directLinks.size === 0) return
+  if (isPlain && tree.recycled.size + tree.sweptByRow.size + tree.directLinks.size === 0) return
   for (let row = first; row < Math.min(end, tree.contents.end); row++) {
     if (row % rowsPerSlice === rowsPerSlice - 1) yield
-    const recycled = tree.recycled.get(row)
+    const swept = tree.sweptByRow.get(row)
+    const recycled = swept ?? tree.recycled.get(row)
     const note: ContentNote = {
       row,
       ...tree.notesOf(row),
       recycledTime: recycled?.time,
       recycledFrom: recycled?.from,
+      heldUntil: swept?.until,
+      heldWhy: swept?.why ?? SweepReason.UNSPECIFIED,
     }
     if (hasNotes(note) || recycled !== undefined) {
       const bytes = savedRowBytes.note + savedNotesBytes(note)

@@ -48,6 +48,7 @@ export function* loadAccount(accountId: string, pages: readonly Uint8Array[]): G
     premiumType: facts.premiumType,
     limitContents: facts.limitContents,
     limitStorage: facts.limitStorage,
+    idleFrom: facts.idleFrom,
   }
   const rows = new Loader(account.tree, decoded)
   yield* rows.load(head)
@@ -147,7 +148,8 @@ class Loader {
     tree.root = this.#contents.of(head.rootRow)
     tree.bin = this.#contents.of(head.binRow)
     for (const { garbage } of pages)
-      for (const row of wordsOf(garbage)) tree.garbage.push(this.#contents.of(row))
+      for (const row of wordsOf(garbage)) if (row !== head.heldRow) tree.garbage.push(this.#contents.of(row))
+    if (head.heldRow !== undefined) tree.held = this.#contents.of(head.heldRow)
     yield* tree.restored()
     this.#loadNotes()
   }
@@ -175,6 +177,7 @@ class Loader {
       [saved.downloads, 8],
       [saved.nameLengths, 4],
       [mimetypeIndexes, 2],
+      ...(saved.usedTimes.length > 0 ? [[saved.usedTimes, 4] as [Uint8Array, number]] : []),
     ])
     if (runs.reduce((sum, run) => sum + run.count, 0) !== count)
       throw new Error('checkpoint columns of other rows than they say')
@@ -207,6 +210,7 @@ class Loader {
     setColumn(contents.created, first, part(saved.createTimes, 8))
     setColumn(contents.modified, first, part(saved.modTimes, 8))
     setColumn(contents.downloads, first, part(saved.downloads, 8))
+    if (saved.usedTimes.length > 0) setColumn(contents.used, first, part(saved.usedTimes, 4))
     setColumn(contents.parent, first, part(saved.parents, 4))
     setColumn(contents.previous, first, part(saved.previous, 4))
     setColumn(contents.link, first, part(saved.links, 4))
@@ -237,8 +241,10 @@ class Loader {
         const text = note[name]
         if (text !== undefined) tree.setNote(name, row, text)
       }
-      if (note.recycledTime !== undefined)
-        tree.setRecycled(row, { time: note.recycledTime, from: note.recycledFrom ?? '' })
+      const { recycledTime: time, recycledFrom: from = '', heldUntil: until, heldWhy: why } = note
+      if (time === undefined) continue
+      if (until === undefined) tree.setRecycled(row, { time, from })
+      else tree.setSwept(row, { time, from, until, why })
     }
     const links = new Map<number, NonNullable<CheckpointPage['links'][number]['link']>[]>()
     for (const { row, link } of this.#pages.flatMap((page) => page.links)) {

@@ -40,7 +40,7 @@ export function upgraded(pages: readonly CheckpointPage[]): void {
   const [page] = pages
   if (page === undefined) return
   const [rootRow = none, binRow = none, ...garbage] = tops
-  page.head = { rootRow, binRow, firstMinted: 0, firstKeyed: 0, firstDigest: 0 }
+  page.head = { rootRow, binRow, firstMinted: 0, firstKeyed: 0, firstDigest: 0, heldRow: undefined }
   page.garbage = bytesOf(garbage)
 }
 

@@ -102,8 +102,10 @@ function salvaged(
     }
     case 'contentsRestored': {
       const ids = event.value.ids.filter((id) => tree.find(id) >= 0)
-      if (ids.length === 0) return `a restoring of ${event.value.ids.length} contents`
-      return { ...event, value: { ...event.value, ids } }
+      const undone = event.value.undone.filter((id) => tree.findHeld(id) >= 0)
+      if (ids.length + undone.length === 0)
+        return `a restoring of ${event.value.ids.length + event.value.undone.length} contents`
+      return { ...event, value: { ...event.value, ids, undone } }
     }
     case 'contentsDeleted':
       return `a deletion of ${event.value.ids.length} contents: ${event.value.ids.join(', ')}`

@@ -5,7 +5,8 @@ import { factsOfNew } from '../apply.ts'
 import type { Outcome } from '../contract.ts'
 import type { NewIds } from '../new-ids.ts'
 import { answer, type Deciding, done, type Result, refuse } from './deciding.ts'
-import { dueEvents } from './tick.ts'
+import { lifetimesOf } from './lifetimes.ts'
+import { dueEvents, notesUses } from './tick.ts'
 
 export function authenticate(deciding: Deciding): Outcome {
   if (!deciding.viewer.isOwner) return refuse('error-token')
@@ -41,11 +42,16 @@ export function newAccount(deciding: Deciding, command: CreateAccount, ids: NewI
     createTime: deciding.now,
   }
   const mail = { $case: 'signInRequested', value: { time: deciding.now } } as const
+  const facts = factsOfNew(value)
   return {
     rootId,
     binId,
-    facts: factsOfNew(value),
-    events: [{ $case: 'accountCreated', value } as const, ...(command.email === undefined ? [] : [mail])],
+    facts,
+    events: [
+      { $case: 'accountCreated', value } as const,
+      ...(lifetimesOf(facts, deciding.settings).idleSeconds === undefined ? [] : [notesUses(deciding.now)]),
+      ...(command.email === undefined ? [] : [mail]),
+    ],
   }
 }
 
@@ -102,6 +108,7 @@ export function setAccount(deciding: Deciding, command: SetAccount): Outcome {
 function setsBinAlone(command: SetAccount): boolean {
   return (
     command.tier === undefined &&
+    command.idleFrom === undefined &&
     command.premiumType === undefined &&
     command.limitContents === undefined &&
     command.limitStorage === undefined &&

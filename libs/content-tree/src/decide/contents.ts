@@ -20,6 +20,7 @@ import type { Tree } from '../tree/tree.ts'
 import { newAccount } from './account.ts'
 import { areTags } from './check.ts'
 import { type Deciding, Refused, refuse } from './deciding.ts'
+import { endsOfNew, latestExpiry, newExpiry } from './lifetimes.ts'
 
 type Events = NonNullable<Event['event']>[]
 
@@ -50,6 +51,7 @@ export function addFile(deciding: Deciding, command: AddFile): Outcome {
   const file = newFile(deciding, command, { ids, parentId: deciding.tree.idOf(row) })
   return uploaded(deciding, [{ $case: 'fileAdded', value: file }], {
     file,
+    ends: deciding.tree.endsOf(row),
     folderCode: deciding.tree.codeOf(row),
     codesUsed: ids.codesUsed,
   })
@@ -64,7 +66,7 @@ function firstUpload(deciding: Deciding, command: AddFile): Outcome {
   const limits = deciding.settings.limits[facts.tier]
   if (limits.contents !== undefined && limits.contents < 2) return refuse('error-limits')
   if (limits.storage !== undefined && limits.storage < blob.size) return refuse('error-limits')
-  const inherited = { isPublic: true, password: undefined, expiry: undefined }
+  const inherited = { isPublic: true, password: undefined, expiry: newExpiry(deciding, undefined, facts) }
   return uploadIntoNewFolder(deciding, command, { ids, rootId, inherited, events, facts })
 }
 
@@ -99,7 +101,13 @@ function uploadIntoNewFolder(
   return uploaded(
     deciding,
     [...events, { $case: 'folderAdded', value: folder }, { $case: 'fileAdded', value: file }],
-    { file, folderCode: code, codesUsed: ids.codesUsed, ...(facts === undefined ? {} : { facts }) },
+    {
+      file,
+      ends: folder.expiry,
+      folderCode: code,
+      codesUsed: ids.codesUsed,
+      ...(facts === undefined ? {} : { facts }),
+    },
   )
 }
 
@@ -130,10 +138,18 @@ function uploaded(
   events: Events,
   {
     file,
+    ends,
     folderCode,
     codesUsed,
     facts,
-  }: { file: FileAdded; folderCode: string | undefined; codesUsed: number; facts?: AccountFacts },
+  }: {
+    file: FileAdded
+    /** The earliest expiry of the folders above it. */
+    ends: number | undefined
+    folderCode: string | undefined
+    codesUsed: number
+    facts?: AccountFacts
+  },
 ): Outcome {
   const { blob } = file
   const item: Item = {
@@ -143,6 +159,7 @@ function uploaded(
     mimetype: file.mimetype,
     blob,
     parentFolderCode: folderCode,
+    ...endsOfNew(deciding, ends, facts ?? deciding.account.known),
   }
   const uses = blob === undefined || deciding.tree.blobs.isUsed(blob) ? [] : [blob]
   return deciding.changed(events, deciding.contentView(item, {}, facts), { uses, codesUsed })
@@ -234,14 +251,15 @@ function folderMade(
 type Attribute = NonNullable<UpdateContent['attribute']>
 
 export function updateContent(deciding: Deciding, command: UpdateContent): Outcome {
-  const { attribute, contentId } = command
-  if (attribute === undefined) return refuse('error-attribute')
-  if (!isGoodValue(attribute, deciding.now)) return refuse(`error-${nameOf(attribute)}`)
+  const { attribute: sent, contentId } = command
+  if (sent === undefined) return refuse('error-attribute')
+  if (!isGoodValue(sent, deciding.now)) return refuse(`error-${nameOf(sent)}`)
   const row = deciding.own(contentId)
   if (row instanceof Refused) return refuse(row.status)
   const { tree } = deciding
-  if (!tree.isFolder(row) && !ofFilesToo.has(attribute.$case)) return refuse('error-attribute')
-  if (row === tree.root && attribute.$case === 'expiry') return refuse('error-rootFolder')
+  if (!tree.isFolder(row) && !ofFilesToo.has(sent.$case)) return refuse('error-attribute')
+  if (row === tree.root && sent.$case === 'expiry') return refuse('error-rootFolder')
+  const attribute = sent.$case === 'expiry' ? withinLifetime(deciding, row, sent) : sent
   if (!deciding.growthFits(growthOf(tree, row, attribute))) return refuse('error-limits')
   const id = tree.idOf(row)
   const item = changedItem(deciding.owners().item(row), attribute)
@@ -255,6 +273,17 @@ export function updateContent(deciding: Deciding, command: UpdateContent): Outco
   const coded = { id, attribute: { $case: 'code', value: item.code } as const, time: deciding.now }
   events.unshift({ $case: 'attributeSet', value: coded })
   return deciding.changed(events, deciding.contentView(item), { codesUsed: 1 })
+}
+
+/** No expiry is later than the longest lifetime, and none means the latest. */
+function withinLifetime(
+  deciding: Deciding,
+  folder: number,
+  sent: Extract<Attribute, { $case: 'expiry' }>,
+): typeof sent {
+  const latest = latestExpiry(deciding, folder)
+  if (latest === undefined) return sent
+  return { ...sent, value: { ...sent.value, expiry: Math.min(sent.value.expiry ?? latest, latest) } }
 }
 
 /** Bytes of metadata that a new value adds. */

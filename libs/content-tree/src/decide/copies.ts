@@ -10,6 +10,7 @@ import { contentsMax, rowsPerSlice, treeDepthMax } from '../limits.ts'
 import { savedNotesBytes, savedRowBytes, savedTextBytes } from '../tree/saved-bytes.ts'
 import { isList } from './check.ts'
 import { type Deciding, inSlices, Refused, type Result, refuse } from './deciding.ts'
+import { newExpiries } from './lifetimes.ts'
 
 /** Ids of copies are made in slices of this number: about two milliseconds each. */
 const idsPerSlice = 256
@@ -59,6 +60,7 @@ export function copyContents(
   const missing = deciding.missingCodes(contents)
   if (missing !== undefined) return missing
 
+  const expiries = newExpiries(deciding)
   const event: ContentsCopied = {
     sources: sources.map((source, index) => ({
       contentId: source.manifest === undefined ? tree.idOf(rows[index] as number) : source.contentId,
@@ -68,6 +70,8 @@ export function copyContents(
     time: deciding.now,
     leftOut: [...new Set(parts.flatMap((part) => part.leftOut))],
     ...deciding.inherited(folder),
+    ownExpiry: expiries.usual,
+    latestExpiry: expiries.latest,
   }
   return inSlices(copied(deciding, { event, sizes, uses: newBlobs(deciding, sources), prepared }))
 }

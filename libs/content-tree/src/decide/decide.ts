@@ -27,6 +27,7 @@ import { addFile, addLegacyFolder, createFolder, updateContent } from './content
 import { copiesOf, copyContents } from './copies.ts'
 import { answer, Deciding, type Result, refuse, type Viewer } from './deciding.ts'
 import { deleteDirectLink, linkView, putDirectLink } from './direct-links.ts'
+import { readHeld, undoSweeps } from './held.ts'
 import { deleteContents, emptyBin, itemsOf, moveContents, restoreContents } from './lists.ts'
 import {
   checkUpload,
@@ -205,6 +206,10 @@ function decideOperation(
       return tick(deciding)
     case 'sendSignIn':
       return sendSignIn(deciding)
+    case 'readHeld':
+      return readHeld(deciding)
+    case 'undoSweeps':
+      return undoSweeps(deciding, operation.value)
   }
 }
 
@@ -231,7 +236,8 @@ function replyOf(bytes: Buffer): AccountReply {
 function madeAgain(deciding: Deciding, ids: string[]): Result {
   const { operation, tree } = deciding
   if (operation === 'copyContents') return copiesOf(deciding, ids)
-  if (operation === 'moveContents' || operation === 'restoreContents') return itemsOf(deciding, ids)
+  if (operation === 'moveContents' || operation === 'restoreContents' || operation === 'undoSweeps')
+    return itemsOf(deciding, ids)
   if (operation === 'setAccount') return ofAccount(deciding.accountView())
   if (operation === 'putDirectLink') {
     const [contentId = '', linkId] = ids

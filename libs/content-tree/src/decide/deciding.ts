@@ -19,6 +19,7 @@ import { contentsMax, metadataBytesMax, outcomeBytesMax } from '../limits.ts'
 import { NewIds } from '../new-ids.ts'
 import { commandNumbers, type OperationName } from '../operations.ts'
 import { PasswordTries, Reading } from '../reading/reading.ts'
+import { newExpiry } from './lifetimes.ts'
 
 export interface Viewer {
   /** The account itself, the operator, or a part of the service. */
@@ -267,13 +268,16 @@ export class Deciding {
     return row
   }
 
-  /** What a new folder inherits from its parent. Past expiries are not inherited. */
+  /**
+   * What a new folder inherits from its parent, and the lifetime that its account's folders have.
+   * Past expiries are not inherited.
+   */
   inherited(parent: number) {
     const expiry = this.tree.expiryOf(parent)
     return {
       isPublic: this.tree.isPublic(parent),
       password: this.tree.passwordOf(parent),
-      expiry: expiry !== undefined && expiry > this.now ? expiry : undefined,
+      expiry: newExpiry(this, expiry !== undefined && expiry > this.now ? expiry : undefined),
     }
   }
 

@@ -30,12 +30,17 @@ export function deleteContents(deciding: Deciding, { contentIds, representation 
   ] as const) {
     const ids = list.map((row) => tree.idOf(row))
     if (ids.length > 0)
-      events.push({ $case: 'contentsDeleted', value: { ids, toBin: bin, time: deciding.now } })
+      events.push({ $case: 'contentsDeleted', value: { ids, toBin: bin, ...byRequest(deciding) } })
   }
   if (representation !== true) return deciding.changed(events, done)
   // Deleted content cannot be shown again: a retry only learns that it succeeded, where the items
   // are too large to be kept.
   return deciding.changed(events, itemsOf(deciding, contentIds), { keptIfLarge: done })
+}
+
+/** A deletion that no timer made. */
+function byRequest({ now }: Deciding) {
+  return { time: now, sweep: undefined, ended: [] }
 }
 
 function isBelowAny({ tree }: Deciding, row: number, named: ReadonlySet<number>): boolean {
@@ -79,7 +84,7 @@ export function restoreContents(deciding: Deciding, { contentIds }: RestoreConte
     if (row === tree.bin) return refuse('error-protectedFolder')
     ids.push(tree.idOf(row))
   }
-  const value = { ids, time: deciding.now }
+  const value = { ids, time: deciding.now, undone: [] }
   return deciding.changed([{ $case: 'contentsRestored', value }], () => itemsOf(deciding, ids))
 }
 
@@ -87,7 +92,7 @@ export function emptyBin(deciding: Deciding): Outcome {
   const { tree, viewer } = deciding
   if (!viewer.isOwner) return refuse('error-notOwner')
   if (tree.childCount(tree.bin) === 0) return deciding.changed([], done)
-  const value = { ids: [tree.idOf(tree.bin)], toBin: false, time: deciding.now }
+  const value = { ids: [tree.idOf(tree.bin)], toBin: false, ...byRequest(deciding) }
   return deciding.changed([{ $case: 'contentsDeleted', value }], done)
 }
 

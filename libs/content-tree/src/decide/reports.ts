@@ -1,6 +1,7 @@
 /** Downloads and traffic, as the processes that serve bytes count them. */
 import type { ReportDownloads } from '@holdfast/wire'
 import type { Outcome } from '../contract.ts'
+import { usedFreshSeconds } from '../limits.ts'
 import { answer, type Deciding, done, refuse } from './deciding.ts'
 
 /** A report counts once: a sequence at or below the source's last one was already counted. */
@@ -8,5 +9,20 @@ export function reportDownloads(deciding: Deciding, report: ReportDownloads): Ou
   const { viewer, account } = deciding
   if (viewer.kind !== 'system' && viewer.kind !== 'operator') return refuse('error-notOwner')
   if (!account.isNewReport(report.source.toString('hex'), report.sequence)) return answer(done)
-  return deciding.changed([{ $case: 'downloadsReported', value: { report } }], done, { mayWait: true })
+  const value = { report }
+  return deciding.changed([{ $case: 'downloadsReported', value }], done, {
+    mayWait: !isNews(deciding, report),
+  })
+}
+
+/** A crash would lose the only use of a file in a long time: its deletion would come too early. */
+function isNews({ account, tree, now }: Deciding, { counts }: ReportDownloads): boolean {
+  const { idleFrom } = account.known
+  if (idleFrom === undefined) return false
+  const { used, created } = tree.contents
+  return counts.some(({ contentId }) => {
+    const row = tree.find(contentId)
+    if (row < 0) return false
+    return now - Math.max(idleFrom, used[row] as number, created[row] as number) > usedFreshSeconds
+  })
 }

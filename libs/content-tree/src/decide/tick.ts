@@ -1,67 +1,195 @@
-/** What time does to an account: expiries, and the end of the bin's 30 days. */
-import type { Event } from '@holdfast/wire'
+/**
+ * What time does to an account: expiries, the end of the bin's 30 days, files that nobody
+ * downloads, and the end of what could be taken back.
+ */
+import { type Event, SweepReason, type SweptFolder } from '@holdfast/wire'
 import type { Account } from '../account/account.ts'
-import type { Outcome } from '../contract.ts'
-import { duePerTickMax, recycledSecondsMax } from '../limits.ts'
+import { limitsOf } from '../account/facts.ts'
+import type { Outcome, TreeSettings } from '../contract.ts'
+import { duePerTickMax, heldContentsMax, recycledSecondsMax } from '../limits.ts'
 import { none } from '../tree/columns.ts'
+import { idleBefore, idleDue, idleFiles } from '../tree/idle-files.ts'
 import { answer, type Deciding, done, refuse } from './deciding.ts'
+import { lifetimesOf } from './lifetimes.ts'
+
+type Events = NonNullable<Event['event']>[]
 
 export function tick(deciding: Deciding): Outcome {
   if (deciding.viewer.kind !== 'system' && deciding.viewer.kind !== 'operator')
     return refuse('error-notOwner')
-  const events = dueEvents(deciding)
+  const events = [...dueEvents(deciding), ...heldOver(deciding), ...idleNow(deciding)]
   const garbage = deciding.tree.garbage.length > 0
   return events.length === 0 && !garbage ? answer(done) : deciding.changed(events, done)
 }
 
 /**
  * Folders whose expiry is over, by the current tier and consent: deleted with everything in them
- * now, or closed permanently. At most a bounded number; the rest stays due.
+ * now, or closed permanently; and what is over in the bin. At most a bounded number; the rest stays
+ * due.
  */
-export function dueEvents(deciding: Deciding): NonNullable<Event['event']>[] {
+export function dueEvents(deciding: Deciding): Events {
   const { tree, now } = deciding
-  const gone: string[] = []
-  const events: NonNullable<Event['event']>[] = []
+  const expired: number[] = []
+  const events: Events = []
   for (const folder of tree.timers.due(now, duePerTickMax)) {
     if (deciding.isPremium && !tree.deletesAfterExpiry(folder))
       events.push({ $case: 'folderClosed', value: { id: tree.idOf(folder) } })
-    else gone.push(tree.idOf(folder))
+    else expired.push(folder)
   }
-  gone.push(...overInBin(deciding, duePerTickMax - gone.length))
   // Closed first: a closed folder may be inside a deleted one.
-  if (gone.length > 0)
-    events.push({ $case: 'contentsDeleted', value: { ids: gone, toBin: false, time: now } })
-  return events
+  const among = new Set(expired)
+  const tops = expired.filter((folder) => !isBelowAny(deciding, folder, among))
+  const over = overInBin(deciding, duePerTickMax - expired.length).filter(
+    (row) => !among.has(row) && !tops.some((top) => tree.isBelow(top, row)),
+  )
+  return [
+    ...events,
+    ...swept(deciding, SweepReason.EXPIRED, tops, (folder) => folder),
+    ...swept(deciding, SweepReason.BIN_OVER, over, () => tree.bin),
+  ]
 }
 
-function overInBin({ tree, now }: Deciding, max: number): string[] {
-  const ids: string[] = []
+function isBelowAny({ tree }: Deciding, folder: number, among: ReadonlySet<number>): boolean {
+  for (let at = tree.parentOf(folder); at !== none; at = tree.parentOf(at)) if (among.has(at)) return true
+  return false
+}
+
+function overInBin({ tree, now }: Deciding, max: number): number[] {
+  const rows: number[] = []
   for (const row of tree.children(tree.bin)) {
-    if (ids.length >= max) break
+    if (rows.length >= max) break
     const recycled = tree.recycled.get(row)
-    if (recycled !== undefined && now >= recycled.time + recycledSecondsMax) ids.push(tree.idOf(row))
+    if (recycled !== undefined && now >= recycled.time + recycledSecondsMax) rows.push(row)
   }
-  return ids
+  return rows
+}
+
+/** The deletion of these rows by a timer. @param folderOf their folder in the operator's log. */
+function swept(
+  deciding: Deciding,
+  why: SweepReason,
+  rows: readonly number[],
+  folderOf: (row: number) => number,
+): Events {
+  if (rows.length === 0) return []
+  const { tree, now } = deciding
+  const folders = new Map<number, SweptFolder>()
+  for (const row of rows) {
+    const folder = folderOf(row)
+    const { files, folders: below, bytes } = tree.totalsOf(row)
+    const so = folders.get(folder) ?? { id: tree.idOf(folder), contents: 0, bytes: 0 }
+    folders.set(folder, { ...so, contents: so.contents + files + below, bytes: so.bytes + bytes })
+  }
+  const sweep = { why, heldUntil: heldUntil(deciding, [...folders.values()]), folders: [...folders.values()] }
+  const ids = rows.map((row) => tree.idOf(row))
+  return [{ $case: 'contentsDeleted', value: { ids, toBin: false, time: now, sweep, ended: [] } }]
+}
+
+/**
+ * Undefined: it cannot be taken back. What is held has the bounds of the account once more, so that
+ * folders which expire at once take no endless space.
+ */
+function heldUntil(deciding: Deciding, folders: readonly SweptFolder[]): number | undefined {
+  const { tree, account, settings, now } = deciding
+  if (settings.undoSeconds === 0) return undefined
+  const held = tree.held === none ? { files: 0, folders: 0, bytes: 0 } : tree.below(tree.held)
+  let contents = held.files + held.folders
+  let { bytes } = held
+  for (const folder of folders) {
+    contents += folder.contents
+    bytes += folder.bytes
+  }
+  const limits = limitsOf(account.known, settings)
+  const fits = contents <= Math.min(limits.contents ?? heldContentsMax, heldContentsMax)
+  return fits && bytes <= (limits.storage ?? Number.POSITIVE_INFINITY)
+    ? now + settings.undoSeconds
+    : undefined
+}
+
+/** What can no longer be taken back. */
+function heldOver({ tree, now }: Deciding): Events {
+  if (tree.held === none) return []
+  const ended: string[] = []
+  for (const row of tree.children(tree.held)) {
+    if (ended.length >= duePerTickMax) break
+    if (now >= (tree.sweptByRow.get(row)?.until ?? 0)) ended.push(tree.idOf(row))
+  }
+  const value = { ids: [], toBin: false, time: now, sweep: undefined, ended }
+  return ended.length === 0 ? [] : [{ $case: 'contentsDeleted', value }]
+}
+
+/**
+ * Files without a download for too long. The first time the account only begins to note uses: no
+ * file counts as unused since before then.
+ */
+function idleNow(deciding: Deciding): Events {
+  const { account, settings, tree, now } = deciding
+  const { idleSeconds } = lifetimesOf(account.known, settings)
+  if (idleSeconds === undefined) return []
+  const { idleFrom } = account.known
+  if (idleFrom === undefined) return [notesUses(now)]
+  const found = idleFiles(tree, {
+    from: idleFrom,
+    before: idleBefore(now, idleSeconds),
+    max: duePerTickMax,
+  })
+  if (found.rows.length === 0) account.idleSince = { earliest: found.since }
+  return swept(deciding, SweepReason.IDLE, found.rows, (row) => tree.parentOf(row))
+}
+
+/** From now on the account notes when its contents are used. */
+export function notesUses(now: number): Events[number] {
+  const set = { clearLimits: false, clearLimitContents: false, clearLimitStorage: false }
+  const unchanged = {
+    tier: undefined,
+    premiumType: undefined,
+    recycleBin: undefined,
+    limitContents: undefined,
+    limitStorage: undefined,
+  }
+  return { $case: 'accountSet', value: { set: { ...unchanged, ...set, idleFrom: now } } }
 }
 
 /** Unix seconds; undefined: nothing will ever be due. */
-export function nextDue({ tree, facts }: Account): number | undefined {
+export function nextDue(account: Account, settings: TreeSettings): number | undefined {
+  const { tree, facts } = account
   if (facts === undefined) return undefined
   if (tree.garbage.length > 0) return 0
-  const expiry = tree.timers.next()
-  const bin = nextInBin(tree)
-  if (expiry === undefined || bin === undefined) return expiry ?? bin
-  return Math.min(expiry, bin)
+  const times = [tree.timers.next(), nextInBin(tree), nextHeld(tree), nextIdle(account, settings)]
+  const least = Math.min(...times.map((time) => time ?? Number.POSITIVE_INFINITY))
+  return least === Number.POSITIVE_INFINITY ? undefined : least
 }
 
 /** Content comes into the bin in the order of time, files and folders each. */
 function nextInBin(tree: Account['tree']): number | undefined {
+  const first = firstOf(tree, tree.bin, (row) => (tree.recycled.get(row)?.time ?? 0) + recycledSecondsMax)
+  return tree.bin === none ? undefined : first
+}
+
+function nextHeld(tree: Account['tree']): number | undefined {
+  if (tree.held === none) return undefined
+  return firstOf(tree, tree.held, (row) => tree.sweptByRow.get(row)?.until ?? 0)
+}
+
+function firstOf(tree: Account['tree'], folder: number, timeOf: (row: number) => number): number | undefined {
   let least: number | undefined
-  for (const rows of [tree.fileRows(tree.bin), tree.folderRows(tree.bin)])
+  for (const rows of [tree.fileRows(folder), tree.folderRows(folder)])
     for (const row of rows) {
-      const due = (tree.recycled.get(row)?.time ?? 0) + recycledSecondsMax
+      const due = timeOf(row)
       if (least === undefined || due < least) least = due
       break
     }
-  return least === undefined || tree.bin === none ? undefined : least
+  return least
+}
+
+function nextIdle(account: Account, settings: TreeSettings): number | undefined {
+  const { idleSeconds } = lifetimesOf(account.known, settings)
+  if (idleSeconds === undefined) return undefined
+  const { idleFrom } = account.known
+  if (idleFrom === undefined) return 0
+  account.idleSince ??= {
+    earliest: idleFiles(account.tree, { from: idleFrom, before: -1, max: 0 }).since,
+  }
+  const { earliest } = account.idleSince
+  return earliest === undefined ? undefined : idleDue(earliest, idleSeconds)
 }

@@ -287,6 +287,7 @@ export function blankItem(): Item {
     blob: undefined,
     parentFolderCode: undefined,
     recycledTime: undefined,
+    idleExpiry: undefined,
     directLinks: [],
   }
 }

@@ -169,6 +169,8 @@ export class ContentTable extends Table {
   created = f64()
   modified = f64()
   downloads = f64()
+  /** Unix seconds: last download, move or restoring that was noted; 0: none. */
+  used = u32()
   names: string[] = []
   mimetypes: string[] = []
   #index: WordIndex | undefined
@@ -186,6 +188,7 @@ export class ContentTable extends Table {
         created: { type: 'f64', width: 1 },
         modified: { type: 'f64', width: 1 },
         downloads: { type: 'f64', width: 1 },
+        used: { type: 'u32', width: 1 },
       },
       cuts,
     )

@@ -10,7 +10,7 @@
  * Memory: about 80 bytes of columns per content, 50 more for a folder, 90 for each distinct blob,
  * and the name.
  */
-import { type DirectLink, type PasswordVerifier, SortField } from '@holdfast/wire'
+import { type DirectLink, type PasswordVerifier, SortField, type SweepReason } from '@holdfast/wire'
 import { freedRowsPerSlice, rowsPerSlice } from '../limits.ts'
 import { BlobTable } from './blobs.ts'
 import { ContentTable, FolderTable, none } from './columns.ts'
@@ -57,6 +57,13 @@ export interface Recycled {
   from: string
 }
 
+/** What a timer deleted and the operator can take back. */
+export interface Swept extends Recycled {
+  /** Unix seconds. */
+  until: number
+  why: SweepReason
+}
+
 export interface Totals {
   files: number
   folders: number
@@ -84,10 +91,14 @@ export class Tree {
   readonly notesInAnswers = new Map<number, number>()
   readonly directLinks = new Map<number, DirectLink[]>()
   readonly recycled = new Map<number, Recycled>()
+  /** Of what lies in the folder `held` by itself. */
+  readonly sweptByRow = new Map<number, Swept>()
   readonly orders: ListingOrders
   readonly timers: ExpiryHeap
   root = none
   bin = none
+  /** The top of what timers deleted and can be taken back; nobody finds anything in it. */
+  held = none
   /** Folders that wait for their expiry. */
   waiting = 0
   directLinkCount = 0
@@ -113,7 +124,7 @@ export class Tree {
   /** Estimated bytes in memory. */
   get bytes(): number {
     const tables = this.contents.bytes + this.folders.bytes + this.blobs.bytes + this.passwords.bytes
-    let notes = this.recycled.size
+    let notes = this.recycled.size + this.sweptByRow.size
     for (const name of noteNames) notes += this.notes[name].size
     return (
       tables +
@@ -136,7 +147,7 @@ export class Tree {
       this.contents.count * savedRowBytes.content +
       this.blobs.columns.count * savedRowBytes.blob +
       this.passwords.count * savedRowBytes.password +
-      this.recycled.size * savedRowBytes.note +
+      (this.recycled.size + this.sweptByRow.size) * savedRowBytes.note +
       this.#savedTextBytes
     )
   }
@@ -160,6 +171,13 @@ export class Tree {
     if (row < 0) return -1
     const top = this.topOf(row)
     return top === this.root || top === this.bin ? row : -1
+  }
+
+  /** The row of a content that lies in the folder `held` by itself, or -1. */
+  findHeld(id: string): number {
+    if (this.held === none || !wordsOfUuid(id, this.#key)) return -1
+    const row = this.#index.find(this.#key)
+    return row >= 0 && this.sweptByRow.has(row) ? row : -1
   }
 
   idOf(row: number): string {
@@ -462,6 +480,30 @@ export class Tree {
     this.#changed(row)
   }
 
+  /** @param swept undefined: it does not lie in the folder `held` by itself. */
+  setSwept(row: number, swept: Swept | undefined): void {
+    if (swept === undefined) this.sweptByRow.delete(row)
+    else this.sweptByRow.set(row, swept)
+    this.#changed(row)
+  }
+
+  /** A use that keeps a file, or all that is in a folder, from being idle. */
+  setUsed(row: number, seconds: number): void {
+    this.contents.used[row] = Math.max(seconds, this.contents.used[row] as number)
+    this.#changed(row)
+  }
+
+  /** Timers of a folder and of those in it: they were forgotten if nobody could find it. */
+  wakeTimers(folder: number): void {
+    const open = [folder]
+    for (let row = open.pop(); row !== undefined; row = open.pop()) {
+      const expiry = this.expiryOf(row)
+      if (expiry !== undefined) this.timers.add(row, expiry)
+      open.push(...this.folderRows(row))
+    }
+    this.timers.tidy(this.waiting)
+  }
+
   /** @param recycled undefined: it does not lie in the bin by itself. */
   setRecycled(row: number, recycled: Recycled | undefined): void {
     if (recycled === undefined) this.recycled.delete(row)
@@ -579,7 +621,8 @@ export class Tree {
     }
     const order: number[] = []
     let found = 0
-    for (const top of [this.root, this.bin, ...this.garbage]) {
+    const held = this.held === none ? [] : [this.held]
+    for (const top of [this.root, this.bin, ...held, ...this.garbage]) {
       if (parent[top] !== none || previous[top] !== none) throw new Error(`row ${top} is no top of a tree`)
       order.push(top)
     }
@@ -811,6 +854,7 @@ export class Tree {
     for (const name of noteNames) this.setNote(name, row, '')
     this.setDirectLinks(row, [])
     this.setRecycled(row, undefined)
+    this.setSwept(row, undefined)
     const name = this.contents.names[row] as string
     this.#textBytes -= textBytes(name)
     this.#savedTextBytes -= savedTextBytes(name) + savedTextBytes(this.contents.mimetypes[row] as string)

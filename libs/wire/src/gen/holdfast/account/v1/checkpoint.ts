@@ -6,7 +6,7 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import { Effect } from "./event.ts";
+import { Effect, SweepReason } from "./event.ts";
 import { DirectLink, PasswordVerifier } from "./item.ts";
 
 /** Names the pages of one checkpoint; kept in the fenced partition of the journal. */
@@ -67,6 +67,11 @@ export interface StateHead {
   firstMinted: number;
   firstKeyed: number;
   firstDigest: number;
+  /**
+   * The folder of what timers deleted and can be taken back; it is the last of the garbage too, so
+   * that readers that do not know it delete it. Absent: there is none.
+   */
+  heldRow: number | undefined;
 }
 
 export interface AccountFacts {
@@ -92,6 +97,8 @@ export interface AccountFacts {
   /** The rest of its block of share codes begins here; 0: it has none. */
   nextCode: number;
   codeTerm: number;
+  /** Unix seconds: uses of contents are noted from then on; absent: they are not. */
+  idleFrom: number | undefined;
 }
 
 /** Physical contents that the account uses, and those whose release is pending. */
@@ -146,6 +153,8 @@ export interface ContentColumns {
    * the first.
    */
   previous: Buffer;
+  /** uint32, Unix seconds: last download, move or restoring; 0: none was noted. Empty: all are 0. */
+  usedTimes: Buffer;
 }
 
 /** Attributes that few contents have. */
@@ -157,7 +166,12 @@ export interface ContentNote {
     | number
     | undefined;
   /** Its folder before it was moved to the bin. */
-  recycledFrom: string | undefined;
+  recycledFrom:
+    | string
+    | undefined;
+  /** In the folder of what timers deleted: until when; its time and folder are those above. */
+  heldUntil: number | undefined;
+  heldWhy: SweepReason;
 }
 
 export interface LinkNote {
@@ -509,7 +523,7 @@ export const CheckpointPage: MessageFns<CheckpointPage> = {
 };
 
 function createBaseStateHead(): StateHead {
-  return { rootRow: 0, binRow: 0, firstMinted: 0, firstKeyed: 0, firstDigest: 0 };
+  return { rootRow: 0, binRow: 0, firstMinted: 0, firstKeyed: 0, firstDigest: 0, heldRow: undefined };
 }
 
 export const StateHead: MessageFns<StateHead> = {
@@ -528,6 +542,9 @@ export const StateHead: MessageFns<StateHead> = {
     }
     if (message.firstDigest !== 0) {
       writer.uint32(40).uint64(message.firstDigest);
+    }
+    if (message.heldRow !== undefined) {
+      writer.uint32(48).uint32(message.heldRow);
     }
     return writer;
   },
@@ -585,6 +602,14 @@ export const StateHead: MessageFns<StateHead> = {
             message.firstDigest = longToNumber(reader.uint64());
             continue;
           }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.heldRow = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -618,6 +643,7 @@ function createBaseAccountFacts(): AccountFacts {
     emailConfirmed: false,
     nextCode: 0,
     codeTerm: 0,
+    idleFrom: undefined,
   };
 }
 
@@ -676,6 +702,9 @@ export const AccountFacts: MessageFns<AccountFacts> = {
     }
     if (message.codeTerm !== 0) {
       writer.uint32(144).uint32(message.codeTerm);
+    }
+    if (message.idleFrom !== undefined) {
+      writer.uint32(152).int64(message.idleFrom);
     }
     return writer;
   },
@@ -837,6 +866,14 @@ export const AccountFacts: MessageFns<AccountFacts> = {
             message.codeTerm = reader.uint32();
             continue;
           }
+          case 19: {
+            if (tag !== 152) {
+              break;
+            }
+
+            message.idleFrom = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -987,6 +1024,7 @@ function createBaseContentColumns(): ContentColumns {
     expiries: Buffer.alloc(0),
     runs: Buffer.alloc(0),
     previous: Buffer.alloc(0),
+    usedTimes: Buffer.alloc(0),
   };
 }
 
@@ -1036,6 +1074,9 @@ export const ContentColumns: MessageFns<ContentColumns> = {
     }
     if (message.previous.length !== 0) {
       writer.uint32(122).bytes(message.previous);
+    }
+    if (message.usedTimes.length !== 0) {
+      writer.uint32(130).bytes(message.usedTimes);
     }
     return writer;
   },
@@ -1173,6 +1214,14 @@ export const ContentColumns: MessageFns<ContentColumns> = {
             message.previous = Buffer.from(reader.bytes());
             continue;
           }
+          case 16: {
+            if (tag !== 130) {
+              break;
+            }
+
+            message.usedTimes = Buffer.from(reader.bytes());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1187,7 +1236,15 @@ export const ContentColumns: MessageFns<ContentColumns> = {
 };
 
 function createBaseContentNote(): ContentNote {
-  return { row: 0, description: undefined, tags: undefined, recycledTime: undefined, recycledFrom: undefined };
+  return {
+    row: 0,
+    description: undefined,
+    tags: undefined,
+    recycledTime: undefined,
+    recycledFrom: undefined,
+    heldUntil: undefined,
+    heldWhy: 0,
+  };
 }
 
 export const ContentNote: MessageFns<ContentNote> = {
@@ -1206,6 +1263,12 @@ export const ContentNote: MessageFns<ContentNote> = {
     }
     if (message.recycledFrom !== undefined) {
       writer.uint32(42).string(message.recycledFrom);
+    }
+    if (message.heldUntil !== undefined) {
+      writer.uint32(48).int64(message.heldUntil);
+    }
+    if (message.heldWhy !== 0) {
+      writer.uint32(56).int32(message.heldWhy);
     }
     return writer;
   },
@@ -1261,6 +1324,22 @@ export const ContentNote: MessageFns<ContentNote> = {
             }
 
             message.recycledFrom = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.heldUntil = longToNumber(reader.int64());
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.heldWhy = reader.int32() as any;
             continue;
           }
         }

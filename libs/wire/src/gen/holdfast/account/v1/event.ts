@@ -9,6 +9,27 @@ import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Blob, DirectLink, PasswordVerifier } from "./item.ts";
 import { CopySource, ExpiryChange, PasswordChange, ReportDownloads, SetAccount } from "./request.ts";
 
+export const SweepReason = {
+  UNSPECIFIED: 0,
+  /** EXPIRED - The expiry of a folder is over. */
+  EXPIRED: 1,
+  /** BIN_OVER - Its time in the bin is over. */
+  BIN_OVER: 2,
+  /** IDLE - Files that nobody downloaded for too long. */
+  IDLE: 3,
+  UNRECOGNIZED: -1,
+} as const;
+
+export type SweepReason = typeof SweepReason[keyof typeof SweepReason];
+
+export namespace SweepReason {
+  export type UNSPECIFIED = typeof SweepReason.UNSPECIFIED;
+  export type EXPIRED = typeof SweepReason.EXPIRED;
+  export type BIN_OVER = typeof SweepReason.BIN_OVER;
+  export type IDLE = typeof SweepReason.IDLE;
+  export type UNRECOGNIZED = typeof SweepReason.UNRECOGNIZED;
+}
+
 /** One journal row: everything one flush made durable. */
 export interface Flush {
   changes: Change[];
@@ -131,6 +152,29 @@ export interface ContentsDeleted {
   /** To the bin instead of permanently. */
   toBin: boolean;
   time: number;
+  /** A timer did it. Readers that do not know this delete permanently. */
+  sweep:
+    | Sweep
+    | undefined;
+  /** What earlier sweeps held for undo, and is gone now. */
+  ended: string[];
+}
+
+export interface Sweep {
+  why: SweepReason;
+  /** Unix seconds; until then the operator can take it back. Absent: it is gone at once. */
+  heldUntil:
+    | number
+    | undefined;
+  /** For the operator's log. */
+  folders: SweptFolder[];
+}
+
+export interface SweptFolder {
+  /** The expired folder, the bin, or the folder of idle files. */
+  id: string;
+  contents: number;
+  bytes: number;
 }
 
 export interface ContentsMoved {
@@ -152,7 +196,15 @@ export interface ContentsCopied {
   /** What a copy of another account's folder takes from the destination. */
   isPublic: boolean;
   password: PasswordVerifier | undefined;
-  expiry: number | undefined;
+  expiry:
+    | number
+    | undefined;
+  /**
+   * Copies of own folders without an expiry get the first; none of theirs is later than the
+   * second.
+   */
+  ownExpiry: number | undefined;
+  latestExpiry: number | undefined;
 }
 
 export interface DirectLinkPut {
@@ -177,6 +229,8 @@ export interface AccountSet {
 export interface ContentsRestored {
   ids: string[];
   time: number;
+  /** What a timer deleted, and the operator took back. */
+  undone: string[];
 }
 
 export interface DownloadsReported {
@@ -1276,7 +1330,7 @@ export const AttributeSet: MessageFns<AttributeSet> = {
 };
 
 function createBaseContentsDeleted(): ContentsDeleted {
-  return { ids: [], toBin: false, time: 0 };
+  return { ids: [], toBin: false, time: 0, sweep: undefined, ended: [] };
 }
 
 export const ContentsDeleted: MessageFns<ContentsDeleted> = {
@@ -1289,6 +1343,12 @@ export const ContentsDeleted: MessageFns<ContentsDeleted> = {
     }
     if (message.time !== 0) {
       writer.uint32(24).int64(message.time);
+    }
+    if (message.sweep !== undefined) {
+      Sweep.encode(message.sweep, writer.uint32(34).fork()).join();
+    }
+    for (const v of message.ended) {
+      writer.uint32(42).string(v!);
     }
     return writer;
   },
@@ -1328,6 +1388,158 @@ export const ContentsDeleted: MessageFns<ContentsDeleted> = {
             }
 
             message.time = longToNumber(reader.int64());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.sweep = Sweep.decode(reader, reader.uint32());
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.ended.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseSweep(): Sweep {
+  return { why: 0, heldUntil: undefined, folders: [] };
+}
+
+export const Sweep: MessageFns<Sweep> = {
+  encode(message: Sweep, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.why !== 0) {
+      writer.uint32(8).int32(message.why);
+    }
+    if (message.heldUntil !== undefined) {
+      writer.uint32(16).int64(message.heldUntil);
+    }
+    for (const v of message.folders) {
+      SweptFolder.encode(v!, writer.uint32(26).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Sweep {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSweep();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.why = reader.int32() as any;
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.heldUntil = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.folders.push(SweptFolder.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseSweptFolder(): SweptFolder {
+  return { id: "", contents: 0, bytes: 0 };
+}
+
+export const SweptFolder: MessageFns<SweptFolder> = {
+  encode(message: SweptFolder, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.id !== "") {
+      writer.uint32(10).string(message.id);
+    }
+    if (message.contents !== 0) {
+      writer.uint32(16).int64(message.contents);
+    }
+    if (message.bytes !== 0) {
+      writer.uint32(24).int64(message.bytes);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SweptFolder {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSweptFolder();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.id = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.contents = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.bytes = longToNumber(reader.int64());
             continue;
           }
         }
@@ -1412,7 +1624,17 @@ export const ContentsMoved: MessageFns<ContentsMoved> = {
 };
 
 function createBaseContentsCopied(): ContentsCopied {
-  return { sources: [], folderId: "", time: 0, leftOut: [], isPublic: false, password: undefined, expiry: undefined };
+  return {
+    sources: [],
+    folderId: "",
+    time: 0,
+    leftOut: [],
+    isPublic: false,
+    password: undefined,
+    expiry: undefined,
+    ownExpiry: undefined,
+    latestExpiry: undefined,
+  };
 }
 
 export const ContentsCopied: MessageFns<ContentsCopied> = {
@@ -1437,6 +1659,12 @@ export const ContentsCopied: MessageFns<ContentsCopied> = {
     }
     if (message.expiry !== undefined) {
       writer.uint32(56).int64(message.expiry);
+    }
+    if (message.ownExpiry !== undefined) {
+      writer.uint32(64).int64(message.ownExpiry);
+    }
+    if (message.latestExpiry !== undefined) {
+      writer.uint32(72).int64(message.latestExpiry);
     }
     return writer;
   },
@@ -1508,6 +1736,22 @@ export const ContentsCopied: MessageFns<ContentsCopied> = {
             }
 
             message.expiry = longToNumber(reader.int64());
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.ownExpiry = longToNumber(reader.int64());
+            continue;
+          }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.latestExpiry = longToNumber(reader.int64());
             continue;
           }
         }
@@ -1741,7 +1985,7 @@ export const AccountSet: MessageFns<AccountSet> = {
 };
 
 function createBaseContentsRestored(): ContentsRestored {
-  return { ids: [], time: 0 };
+  return { ids: [], time: 0, undone: [] };
 }
 
 export const ContentsRestored: MessageFns<ContentsRestored> = {
@@ -1751,6 +1995,9 @@ export const ContentsRestored: MessageFns<ContentsRestored> = {
     }
     if (message.time !== 0) {
       writer.uint32(16).int64(message.time);
+    }
+    for (const v of message.undone) {
+      writer.uint32(26).string(v!);
     }
     return writer;
   },
@@ -1782,6 +2029,14 @@ export const ContentsRestored: MessageFns<ContentsRestored> = {
             }
 
             message.time = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.undone.push(reader.string());
             continue;
           }
         }

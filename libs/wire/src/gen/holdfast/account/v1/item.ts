@@ -110,6 +110,13 @@ export interface Item {
   recycledTime:
     | number
     | undefined;
+  /**
+   * In the answers to uploads, where lifetimes are in force: when the file is deleted unless it is
+   * downloaded before. Its `expiry` is then the earliest of the folders above it.
+   */
+  idleExpiry:
+    | number
+    | undefined;
   /** To the owner only. */
   directLinks: DirectLink[];
 }
@@ -489,6 +496,7 @@ function createBaseItem(): Item {
     blob: undefined,
     parentFolderCode: undefined,
     recycledTime: undefined,
+    idleExpiry: undefined,
     directLinks: [],
   };
 }
@@ -575,6 +583,9 @@ export const Item: MessageFns<Item> = {
     }
     if (message.recycledTime !== undefined) {
       writer.uint32(360).int64(message.recycledTime);
+    }
+    if (message.idleExpiry !== undefined) {
+      writer.uint32(368).int64(message.idleExpiry);
     }
     for (const v of message.directLinks) {
       DirectLink.encode(v!, writer.uint32(482).fork()).join();
@@ -809,6 +820,14 @@ export const Item: MessageFns<Item> = {
             }
 
             message.recycledTime = longToNumber(reader.int64());
+            continue;
+          }
+          case 46: {
+            if (tag !== 368) {
+              break;
+            }
+
+            message.idleExpiry = longToNumber(reader.int64());
             continue;
           }
           case 60: {

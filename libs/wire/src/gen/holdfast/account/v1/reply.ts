@@ -6,6 +6,7 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
+import { SweepReason } from "./event.ts";
 import { DirectLink, Item } from "./item.ts";
 import { Manifest, UsesPlace } from "./request.ts";
 
@@ -35,6 +36,7 @@ export interface AccountReply {
     { $case: "unavailable"; value: Unavailable }
     | { $case: "reconcile"; value: ReconcileView }
     | { $case: "code"; value: CodeView }
+    | { $case: "held"; value: HeldView }
     | undefined;
 }
 
@@ -240,6 +242,24 @@ export interface ItemsView {
   items: Item[];
 }
 
+/** What timers deleted and can be taken back, newest first. */
+export interface HeldView {
+  contents: HeldContent[];
+}
+
+export interface HeldContent {
+  id: string;
+  isFolder: boolean;
+  name: string;
+  why: SweepReason;
+  /** Unix seconds. */
+  deletedTime: number;
+  heldUntil: number;
+  /** With everything in it. */
+  files: number;
+  bytes: number;
+}
+
 function createBaseAccountReply(): AccountReply {
   return { result: undefined };
 }
@@ -291,6 +311,9 @@ export const AccountReply: MessageFns<AccountReply> = {
         break;
       case "code":
         CodeView.encode(message.result.value, writer.uint32(122).fork()).join();
+        break;
+      case "held":
+        HeldView.encode(message.result.value, writer.uint32(130).fork()).join();
         break;
     }
     return writer;
@@ -427,6 +450,14 @@ export const AccountReply: MessageFns<AccountReply> = {
             }
 
             message.result = { $case: "code", value: CodeView.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 16: {
+            if (tag !== 130) {
+              break;
+            }
+
+            message.result = { $case: "held", value: HeldView.decode(reader, reader.uint32()) };
             continue;
           }
         }
@@ -1977,6 +2008,175 @@ export const ItemsView: MessageFns<ItemsView> = {
             }
 
             message.items.push(Item.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseHeldView(): HeldView {
+  return { contents: [] };
+}
+
+export const HeldView: MessageFns<HeldView> = {
+  encode(message: HeldView, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.contents) {
+      HeldContent.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): HeldView {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseHeldView();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.contents.push(HeldContent.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseHeldContent(): HeldContent {
+  return { id: "", isFolder: false, name: "", why: 0, deletedTime: 0, heldUntil: 0, files: 0, bytes: 0 };
+}
+
+export const HeldContent: MessageFns<HeldContent> = {
+  encode(message: HeldContent, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.id !== "") {
+      writer.uint32(10).string(message.id);
+    }
+    if (message.isFolder !== false) {
+      writer.uint32(16).bool(message.isFolder);
+    }
+    if (message.name !== "") {
+      writer.uint32(26).string(message.name);
+    }
+    if (message.why !== 0) {
+      writer.uint32(32).int32(message.why);
+    }
+    if (message.deletedTime !== 0) {
+      writer.uint32(40).int64(message.deletedTime);
+    }
+    if (message.heldUntil !== 0) {
+      writer.uint32(48).int64(message.heldUntil);
+    }
+    if (message.files !== 0) {
+      writer.uint32(56).int64(message.files);
+    }
+    if (message.bytes !== 0) {
+      writer.uint32(64).int64(message.bytes);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): HeldContent {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseHeldContent();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.id = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.isFolder = reader.bool();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.why = reader.int32() as any;
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.deletedTime = longToNumber(reader.int64());
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.heldUntil = longToNumber(reader.int64());
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.files = longToNumber(reader.int64());
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.bytes = longToNumber(reader.int64());
             continue;
           }
         }

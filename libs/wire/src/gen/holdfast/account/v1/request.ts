@@ -66,6 +66,7 @@ export interface AccountRequest {
     | { $case: "readBin"; value: ReadBin }
     | { $case: "findCode"; value: FindCode }
     | { $case: "reconcile"; value: Reconcile }
+    | { $case: "readHeld"; value: ReadHeld }
     | //
     /** Commands. */
     { $case: "createAccount"; value: CreateAccount }
@@ -86,6 +87,7 @@ export interface AccountRequest {
     | { $case: "tick"; value: Tick }
     | { $case: "sendSignIn"; value: SendSignIn }
     | { $case: "confirmEmail"; value: ConfirmEmail }
+    | { $case: "undoSweeps"; value: UndoSweeps }
     | undefined;
 }
 
@@ -373,6 +375,11 @@ export interface SetAccount {
   clearLimits: boolean;
   clearLimitContents: boolean;
   clearLimitStorage: boolean;
+  /**
+   * Unix seconds: the account notes from then on when its files were downloaded. Only its own timer
+   * sets it.
+   */
+  idleFrom: number | undefined;
 }
 
 export interface AddLegacyFolder {
@@ -385,6 +392,16 @@ export interface RestoreContents {
 }
 
 export interface EmptyBin {
+}
+
+/** What timers deleted and can be taken back. For the operator. */
+export interface ReadHeld {
+}
+
+/** Takes deletions by timers back. For the operator. */
+export interface UndoSweeps {
+  /** As ReadHeld names them. */
+  contentIds: string[];
 }
 
 /** Deltas from one source, counted once: a (source, sequence) at or below the last seen is ignored. */
@@ -497,6 +514,9 @@ export const AccountRequest: MessageFns<AccountRequest> = {
       case "reconcile":
         Reconcile.encode(message.operation.value, writer.uint32(162).fork()).join();
         break;
+      case "readHeld":
+        ReadHeld.encode(message.operation.value, writer.uint32(170).fork()).join();
+        break;
       case "createAccount":
         CreateAccount.encode(message.operation.value, writer.uint32(242).fork()).join();
         break;
@@ -550,6 +570,9 @@ export const AccountRequest: MessageFns<AccountRequest> = {
         break;
       case "confirmEmail":
         ConfirmEmail.encode(message.operation.value, writer.uint32(378).fork()).join();
+        break;
+      case "undoSweeps":
+        UndoSweeps.encode(message.operation.value, writer.uint32(386).fork()).join();
         break;
     }
     return writer;
@@ -704,6 +727,14 @@ export const AccountRequest: MessageFns<AccountRequest> = {
             message.operation = { $case: "reconcile", value: Reconcile.decode(reader, reader.uint32()) };
             continue;
           }
+          case 21: {
+            if (tag !== 170) {
+              break;
+            }
+
+            message.operation = { $case: "readHeld", value: ReadHeld.decode(reader, reader.uint32()) };
+            continue;
+          }
           case 30: {
             if (tag !== 242) {
               break;
@@ -846,6 +877,14 @@ export const AccountRequest: MessageFns<AccountRequest> = {
             }
 
             message.operation = { $case: "confirmEmail", value: ConfirmEmail.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 48: {
+            if (tag !== 386) {
+              break;
+            }
+
+            message.operation = { $case: "undoSweeps", value: UndoSweeps.decode(reader, reader.uint32()) };
             continue;
           }
         }
@@ -3044,6 +3083,7 @@ function createBaseSetAccount(): SetAccount {
     clearLimits: false,
     clearLimitContents: false,
     clearLimitStorage: false,
+    idleFrom: undefined,
   };
 }
 
@@ -3072,6 +3112,9 @@ export const SetAccount: MessageFns<SetAccount> = {
     }
     if (message.clearLimitStorage !== false) {
       writer.uint32(64).bool(message.clearLimitStorage);
+    }
+    if (message.idleFrom !== undefined) {
+      writer.uint32(72).int64(message.idleFrom);
     }
     return writer;
   },
@@ -3151,6 +3194,14 @@ export const SetAccount: MessageFns<SetAccount> = {
             }
 
             message.clearLimitStorage = reader.bool();
+            continue;
+          }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.idleFrom = longToNumber(reader.int64());
             continue;
           }
         }
@@ -3291,6 +3342,87 @@ export const EmptyBin: MessageFns<EmptyBin> = {
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseReadHeld(): ReadHeld {
+  return {};
+}
+
+export const ReadHeld: MessageFns<ReadHeld> = {
+  encode(_: ReadHeld, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ReadHeld {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseReadHeld();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseUndoSweeps(): UndoSweeps {
+  return { contentIds: [] };
+}
+
+export const UndoSweeps: MessageFns<UndoSweeps> = {
+  encode(message: UndoSweeps, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.contentIds) {
+      writer.uint32(10).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UndoSweeps {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUndoSweeps();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.contentIds.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;

@@ -1,0 +1,52 @@
+/** What timers deleted, and taking it back: for the operator, for as long as the settings say. */
+import type { HeldContent, UndoSweeps } from '@holdfast/wire'
+import type { Outcome } from '../contract.ts'
+import { contentsMax, itemsPerAnswerMax } from '../limits.ts'
+import { none } from '../tree/columns.ts'
+import { isList } from './check.ts'
+import { answer, type Deciding, refuse } from './deciding.ts'
+import { itemsOf } from './lists.ts'
+
+/** Newest first, as many as an answer holds. */
+export function readHeld({ tree, viewer }: Deciding): Outcome {
+  if (viewer.kind !== 'operator') return refuse('error-notOwner')
+  const rows = tree.held === none ? [] : [...tree.children(tree.held)]
+  const contents: HeldContent[] = []
+  for (const row of rows) {
+    const swept = tree.sweptByRow.get(row)
+    if (swept === undefined) continue
+    const { files, bytes } = tree.totalsOf(row)
+    contents.push({
+      id: tree.idOf(row),
+      isFolder: tree.isFolder(row),
+      name: tree.contents.names[row] as string,
+      why: swept.why,
+      deletedTime: swept.time,
+      heldUntil: swept.until,
+      files,
+      bytes,
+    })
+  }
+  contents.sort((one, other) => other.deletedTime - one.deletedTime)
+  return answer({ $case: 'held', value: { contents: contents.slice(0, itemsPerAnswerMax) } })
+}
+
+/** Back to the old folder, or to the root, without the expiries that are over by now. */
+export function undoSweeps(deciding: Deciding, { contentIds }: UndoSweeps): Outcome {
+  const { tree, viewer } = deciding
+  if (viewer.kind !== 'operator') return refuse('error-notOwner')
+  if (!isList(contentIds)) return refuse('error-contentsId')
+  const undone: string[] = []
+  const before = tree.totals()
+  let contents = before.files + before.folders
+  for (const id of new Set(contentIds)) {
+    const row = tree.findHeld(id)
+    if (row < 0) return refuse('error-notFound')
+    const { files, folders } = tree.totalsOf(row)
+    contents += files + folders
+    undone.push(tree.idOf(row))
+  }
+  if (contents > contentsMax) return refuse('error-limits')
+  const value = { ids: [], time: deciding.now, undone }
+  return deciding.changed([{ $case: 'contentsRestored', value }], () => itemsOf(deciding, undone))
+}

@@ -1,0 +1,71 @@
+/**
+ * How long content of guests and standard accounts lives: the expiry that a folder gets, the latest
+ * that it may have, and when a file is idle. The operator is not bound by it.
+ */
+import type { Item } from '@holdfast/wire'
+import type { Account } from '../account/account.ts'
+import type { AccountFacts } from '../account/facts.ts'
+import { type Lifetimes, noLifetimes, type TreeSettings } from '../contract.ts'
+
+/** Of a request being decided. */
+interface Decided {
+  account: Account
+  settings: TreeSettings
+  viewer: { kind: string }
+  /** Unix seconds. */
+  now: number
+}
+
+export function lifetimesOf(
+  facts: Pick<AccountFacts, 'tier'>,
+  { lifetimes }: Pick<TreeSettings, 'lifetimes'>,
+): Lifetimes {
+  return facts.tier === 'premium' ? noLifetimes : lifetimes[facts.tier]
+}
+
+/** Of a new folder. @param inherited of its parent, or its own of a copied one. */
+export function newExpiry(
+  deciding: Decided,
+  inherited: number | undefined,
+  facts: Pick<AccountFacts, 'tier'> = deciding.account.known,
+): number | undefined {
+  const { latest, usual } = newExpiries(deciding, facts)
+  const wanted = inherited ?? usual
+  return latest === undefined || wanted === undefined ? wanted : Math.min(wanted, latest)
+}
+
+/** Of folders made now: the expiry of those that have none, and the latest. */
+export function newExpiries(
+  deciding: Decided,
+  facts: Pick<AccountFacts, 'tier'> = deciding.account.known,
+): { usual: number | undefined; latest: number | undefined } {
+  if (deciding.viewer.kind === 'operator') return { usual: undefined, latest: undefined }
+  const { folderSeconds, folderSecondsMax } = lifetimesOf(facts, deciding.settings)
+  const at = (seconds: number | undefined) => (seconds === undefined ? undefined : deciding.now + seconds)
+  return { usual: at(folderSeconds ?? folderSecondsMax), latest: at(folderSecondsMax) }
+}
+
+/**
+ * The latest expiry that a folder may get: its longest lifetime counts from its creation. An older
+ * folder without an expiry was made before the rule: its time begins now. Undefined: any.
+ */
+export function latestExpiry({ account, settings, viewer, now }: Decided, folder: number) {
+  const { folderSecondsMax } = lifetimesOf(account.known, settings)
+  if (folderSecondsMax === undefined || viewer.kind === 'operator') return undefined
+  const { tree } = account
+  const created = tree.contents.created[folder] as number
+  const latest = Math.max(created + folderSecondsMax, tree.expiryOf(folder) ?? 0)
+  return latest > now ? latest : now + folderSecondsMax
+}
+
+/** What an upload's answer says about the end of the file; nothing where no lifetimes are set. */
+export function endsOfNew(
+  deciding: Decided,
+  ends: number | undefined,
+  facts: Pick<AccountFacts, 'tier'>,
+): Partial<Pick<Item, 'expiry' | 'idleExpiry'>> {
+  const lifetimes = lifetimesOf(facts, deciding.settings)
+  if (Object.values(lifetimes).every((seconds) => seconds === undefined)) return {}
+  const { idleSeconds } = lifetimes
+  return { expiry: ends, idleExpiry: idleSeconds === undefined ? undefined : deciding.now + idleSeconds }
+}
