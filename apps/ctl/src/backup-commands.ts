@@ -22,15 +22,17 @@ const restoreReserveBytes = 64 * 1024 * 1024
 export const backupCommands: readonly Command[] = [
   {
     words: 'backup',
-    usage: '<target directory> [--rate BYTES] [--key-file FILE]',
+    usage: '<target directory> [--rate BYTES] [--key-file FILE] [--keep N] [--within DAYS]',
     meaning:
-      'Copies everything into a directory on the machine of the service, while it serves: all of one moment, and only what the directory does not have yet. Repeat it after a break. --rate: bytes a second. --key-file: 64 hexadecimal digits; the backup is encrypted with them.',
-    options: { rate: 'string', 'key-file': 'string' },
-    plan: (words, { rate, 'key-file': keyFile }) => {
+      'Copies everything into a directory on the machine of the service, while it serves: all of one moment, and only what the directory does not have yet. Repeat it after a break. --rate: bytes a second. --key-file: 64 hexadecimal digits; the backup is encrypted with them. --keep, --within: after it, only the newest N backups and those of the last DAYS days stay; without both, all.',
+    options: { rate: 'string', 'key-file': 'string', keep: 'string', within: 'string' },
+    plan: (words, { rate, 'key-file': keyFile, keep, within }) => {
       const body = {
         target: directoryOf(words),
         ...(rate === undefined ? {} : { bytesPerSecond: Math.max(1, numberOf('rate', rate)) }),
         ...(typeof keyFile === 'string' ? { keyFile: resolve(keyFile) } : {}),
+        ...(keep === undefined ? {} : { keep: numberOf('keep', keep) }),
+        ...(within === undefined ? {} : { withinDays: numberOf('within', within) }),
       }
       return [{ about: body.target, run: (call, tell) => runOf(call, tell, '/admin/backup', body) }]
     },

@@ -6,7 +6,7 @@
 import { randomUUID } from 'node:crypto'
 import { resolve, sep } from 'node:path'
 import { accountNamed, type OperatorDeps } from '@holdfast/admin'
-import { BackupDirectory, BackupFault, takeBackup, verifyLive } from '@holdfast/backup'
+import { BackupDirectory, BackupFault, pruneBackup, takeBackup, verifyLive } from '@holdfast/backup'
 import type { Collector } from '@holdfast/blob-store'
 import type { ChunkStore } from '@holdfast/chunk-store'
 import { type LevelMetadataStore, referenceOfRow } from '@holdfast/journal-level'
@@ -16,6 +16,8 @@ import { AccountTree } from './moving/account-tree.ts'
 import { exportAccount } from './moving/export-account.ts'
 import { importDirectory } from './moving/import-directory.ts'
 import { MoveFault } from './moving/move-fault.ts'
+
+const dayMs = 86_400_000
 
 export interface WholeReadsDeps {
   dataDir: string
@@ -44,6 +46,8 @@ export interface BackupOptions {
   target: string
   bytesPerSecond?: number | undefined
   keyFile?: string | undefined
+  /** Which earlier backups stay; undefined: all. */
+  prune?: { keep: number; withinDays: number } | undefined
 }
 
 /** A run that reads everything. */
@@ -82,7 +86,7 @@ export class WholeReads {
   }
 
   /** Begins one, or joins the one that runs into the same target. Undefined: another run is on. */
-  backUp({ target, bytesPerSecond, keyFile }: BackupOptions): Run | undefined {
+  backUp({ target, bytesPerSecond, keyFile, prune }: BackupOptions): Run | undefined {
     const { dataDir, metadata, blobs, clock } = this.#deps
     return this.#begin({ what: 'backup', target }, async (run) => {
       const path = outsideOf(dataDir, target)
@@ -99,7 +103,10 @@ export class WholeReads {
         },
       })
       this.#lastBackupMs = taken.takenMs
-      return taken
+      if (prune === undefined) return taken
+      const withinMs = prune.withinDays * dayMs
+      const pruned = await pruneBackup(directory, { keep: prune.keep, withinMs, nowMs: clock.now() })
+      return { ...taken, pruned }
     })
   }
 

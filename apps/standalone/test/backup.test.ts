@@ -63,6 +63,12 @@ t.test('what was acknowledged before a backup is there after a restore, with its
   const more = await uploaded(second.addresses.upload, 'goes on')
   t.equal(await digestOf(second.addresses.api, more), more.md5)
   t.match(await operator(['verify', '--admin', second.addresses.admin]), { code: 0 })
+  const keepOne = ['backup', target, '--keep', '1', '--admin', second.addresses.admin]
+  t.match(await operator(keepOne), {
+    code: 0,
+    answer: { pruned: { snapshots: [backup.answer.snapshot, again.answer.snapshot] } },
+  })
+  t.match(await operator(['verify', target]), { code: 0, answer: { damaged: 0, missing: 0 } })
 })
 
 const json = { 'content-type': 'application/json' }

@@ -21,6 +21,8 @@ export interface BackupRequest {
   target: string
   bytesPerSecond?: number | undefined
   keyFile?: string | undefined
+  /** Which earlier backups stay; undefined: all. */
+  prune?: { keep: number; withinDays: number } | undefined
 }
 
 export interface ImportRequest {
@@ -56,13 +58,23 @@ export function wholeReadRoutes(host: FastifyInstance, runs: WholeReadOperations
 }
 
 function requestOf(body: unknown): BackupRequest {
-  const { target, bytesPerSecond, keyFile } = objectOf(body, 'body')
+  const { target, bytesPerSecond, keyFile, keep, withinDays } = objectOf(body, 'body')
   if (typeof target !== 'string' || !target.startsWith('/')) throw new Refusal('error-target')
   if (bytesPerSecond !== undefined && !(typeof bytesPerSecond === 'number' && bytesPerSecond >= 1))
     throw new Refusal('error-bytesPerSecond')
   if (keyFile !== undefined && !(typeof keyFile === 'string' && keyFile.startsWith('/')))
     throw new Refusal('error-keyFile')
-  return { target, bytesPerSecond, keyFile }
+  const prune =
+    keep === undefined && withinDays === undefined
+      ? undefined
+      : { keep: countOf(keep, 'error-keep'), withinDays: countOf(withinDays, 'error-withinDays') }
+  return { target, bytesPerSecond, keyFile, prune }
+}
+
+function countOf(value: unknown, status: string): number {
+  if (value === undefined) return 0
+  if (!Number.isSafeInteger(value) || (value as number) < 0) throw new Refusal(status)
+  return value as number
 }
 
 function importOf(body: unknown): ImportRequest {

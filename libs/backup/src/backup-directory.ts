@@ -7,7 +7,7 @@
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { access, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { access, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { BackupFault } from './errors.ts'
 import { Encryption, plain, type Sealing } from './sealing.ts'
@@ -119,8 +119,37 @@ export class BackupDirectory {
     return snapshot
   }
 
+  /** The file name of an object. */
+  nameOf(object: string): string {
+    return this.#sealing.nameOf(object)
+  }
+
+  /** File names of all objects. */
+  async *objects(): AsyncGenerator<string> {
+    const path = join(this.path, 'objects')
+    for (const folder of await readdir(path)) yield* await readdir(join(path, folder))
+  }
+
+  /** @returns its bytes on the disk. */
+  async removeObject(name: string): Promise<number> {
+    const file = this.#fileNamed(name)
+    const { size } = await stat(file)
+    await rm(file)
+    return size
+  }
+
+  /** Durable when it resolves: objects that it alone names may be removed. */
+  async removeSnapshot(time: string): Promise<void> {
+    const file = join(this.path, 'snapshots', time)
+    await rm(file)
+    await syncDirectory(dirname(file))
+  }
+
   #fileOf(object: string): string {
-    const name = this.#sealing.nameOf(object)
+    return this.#fileNamed(this.nameOf(object))
+  }
+
+  #fileNamed(name: string): string {
     return join(this.path, 'objects', name.slice(0, 2), name)
   }
 

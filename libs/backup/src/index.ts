@@ -1,6 +1,7 @@
 export { BackupDirectory } from './backup-directory.ts'
 export { checkBytes, forEachOf } from './copies.ts'
 export { BackupFault } from './errors.ts'
+export { type Pruned, pruneBackup } from './prune-backup.ts'
 export { type RestoreTarget, restoreBackup } from './restore-backup.ts'
 export type { Snapshot } from './snapshot.ts'
 export { type BackupProgress, type Taken, takeBackup } from './take-backup.ts'

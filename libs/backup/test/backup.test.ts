@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { type BlobFacts, MemoryBlobStore } from '@holdfast/blob-store'
 import { hex, systemClock } from '@holdfast/kernel'
 import t from 'tap'
-import { BackupDirectory, restoreBackup, takeBackup, verifyBackup } from '../src/index.ts'
+import { BackupDirectory, pruneBackup, restoreBackup, takeBackup, verifyBackup } from '../src/index.ts'
 
 type Row = [Uint8Array, Uint8Array]
 
@@ -105,6 +105,47 @@ t.test('a second backup writes what is new alone, and the first moment stays', a
   const before = await (await open()).snapshot(first.snapshot)
   t.equal(before.figures.copies, 600)
 })
+
+for (const encrypted of [false, true])
+  t.test(`old backups are removed, and the others stay whole${encrypted ? ', encrypted' : ''}`, async (t) => {
+    const dir = t.testdir({ key: randomBytes(32).toString('hex'), target: {} })
+    const { rows, blobs, open, take, add } = world(
+      join(dir, 'target'),
+      encrypted ? join(dir, 'key') : undefined,
+    )
+    const gone = await add(randomBytes(50_000))
+    await add(Buffer.from('in all of them'))
+    const first = await take()
+    rows.splice(
+      rows.findIndex(([key]) => String(key).includes(hex(gone.id))),
+      1,
+    )
+    await blobs.delete(gone)
+    await add(Buffer.from('in the others'))
+    const second = await take()
+    const third = await take()
+    const directory = await open()
+    const dayMs = 86_400_000
+    const nowMs = third.takenMs
+    const all = { keep: 1, withinMs: dayMs, nowMs }
+    t.match(await pruneBackup(directory, all), { snapshots: [], objects: 0 }, 'all are of today')
+    const pruned = await pruneBackup(directory, { keep: 2, withinMs: 0, nowMs: nowMs + dayMs })
+    t.same(pruned.snapshots, [first.snapshot])
+    t.ok(pruned.bytes > 50_000 && pruned.objects >= 2, 'the content that only the first one had')
+    t.equal(objects(directory.path).filter((file) => readFileSync(file).length >= 50_000).length, 0)
+    for (const { snapshot } of [second, third])
+      t.match(await verifyBackup(directory, await directory.snapshot(snapshot), referenceOf), {
+        copies: 2,
+        damaged: 0,
+        missing: 0,
+      })
+    const last = await pruneBackup(directory, { keep: 0, withinMs: 0, nowMs: nowMs + dayMs })
+    t.same(last.snapshots, [second.snapshot], 'the newest always stays')
+    writeFileSync(join(directory.path, 'snapshots', third.snapshot), 'damaged')
+    const before = objects(directory.path).length
+    await t.rejects(pruneBackup(directory, { keep: 1, withinMs: 0, nowMs }), { code: 'DAMAGED' })
+    t.equal(objects(directory.path).length, before, 'then nothing is removed')
+  })
 
 t.test('a run that breaks off leaves no snapshot, and the next one continues', async (t) => {
   const { open, take, add, blobs } = world(join(t.testdir(), 'target'))
