@@ -262,6 +262,7 @@ export class Supervisor {
             credentials: undefined,
             termOf: () => 1,
             handedOver: () => false,
+            onRequest: () => {},
           })
           await metadata.close()
           break

@@ -1,6 +1,7 @@
 /** `infra/METRICS.md`: what `/metrics` of a process shows, from the metrics themselves. */
 import { clockMetric } from '@holdfast/admin'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { busMetrics, cassandraMetrics, cassandraNodeMetrics } from '../../libs/cluster/src/server-metrics.ts'
 import { peerMetrics } from '../../libs/storage-role/src/peer-metrics.ts'
 import { replicationMetrics } from '../../libs/storage-role/src/replication-metrics.ts'
 import type { RunningService } from './service.ts'
@@ -45,6 +46,9 @@ function clusterMetrics(): Registry {
   const registry = new Registry()
   const unread = {} as never
   clockMetric(registry, unread)
+  busMetrics(registry, unread)
+  cassandraMetrics(registry)
+  cassandraNodeMetrics(registry, unread)
   peerMetrics(registry, unread)
   replicationMetrics(registry, unread)
   return registry

@@ -16,6 +16,7 @@ import {
   clockGuardMetric,
   collectorMetrics,
   createAdminHost,
+  diskMetrics,
   metadataMetrics,
   moderationMetrics,
   processMetrics,
@@ -118,7 +119,11 @@ export async function startStandalone({
   await signDataFormat(config.dataDir).catch((err) => log.warn({ err }, 'the release could not be noted'))
   clockGuardMetric(metrics, () => clockGuard.offsetMs)
   storeMetrics(metrics, blobs)
-  metadataMetrics(metrics, () => metadata.failure === undefined)
+  diskMetrics(metrics, blobs)
+  metadataMetrics(metrics, {
+    isWritable: () => metadata.failure === undefined,
+    lostBatches: () => metadata.lostBatches,
+  })
   const rounds = () => reconciler
   const collector = createCollector({ config: config.collect, blobs, metadata, rounds, clock, log })
   opened.defer(() => collector.close())

@@ -303,6 +303,7 @@ export class TinyState implements AccountState {
       missing: 0,
       orphaned: 0,
       mended: 0,
+      tier: 'guest',
     }
     return { kind: 'reply', reply: { result: { $case: 'reconcile', value } } }
   }

@@ -208,6 +208,8 @@ t.test("a host's figures add up", async (t) => {
     pending: 0,
     unknown: 0,
     activated: 0,
+    made: 0,
+    waited: 0,
     passivated: 0,
     lost: 0,
     checkpointed: 0,
@@ -218,8 +220,14 @@ t.test("a host's figures add up", async (t) => {
       requested() {},
       overloaded() {},
       memory() {},
+      mailed() {},
+      mailsWaiting() {},
       passwordChecked() {},
       swept() {},
+      waited: ({ ms }) => {
+        if (ms >= 0) told.waited++
+      },
+      made: () => void told.made++,
       flushed: ({ changes }) => {
         told.flushed++
         told.changes += changes
@@ -247,6 +255,8 @@ t.test("a host's figures add up", async (t) => {
   t.equal(told.pending, 0)
   t.equal(told.unknown, 1)
   t.equal(told.activated, 2)
+  t.equal(told.made, 1)
+  t.ok(told.waited >= 9, 'each request had a wait that is no negative time')
   t.equal(told.lost, 1)
   t.equal(told.passivated, 1)
   t.ok(told.checkpointed >= 1)

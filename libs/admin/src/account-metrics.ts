@@ -1,5 +1,5 @@
 /** Figures of a host of accounts, for Prometheus. No account is ever a label. */
-import type { HostMetrics } from '@holdfast/actor-runtime'
+import { type HostMetrics, mailOutcomes } from '@holdfast/actor-runtime'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 
 const seconds = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5]
@@ -29,6 +29,7 @@ export function accountMetrics(registry: Registry): { observer: HostMetrics; fig
     backupAccounts: 0,
     backupLagMs: 0,
   }
+  let mailsWaiting = 0
   const registers = [registry]
   const counter = (name: string, help: string, labelNames: string[] = []) =>
     new Counter({ name, help, labelNames, registers })
@@ -39,6 +40,17 @@ export function accountMetrics(registry: Registry): { observer: HostMetrics; fig
     'holdfast_account_overloaded_total',
     'Requests refused because a mailbox or the host was full.',
   )
+  const wait = duration(
+    'holdfast_account_mailbox_wait_seconds',
+    'From the arrival of a request at its account to its turn; includes the activation, if there is one.',
+  )
+  const made = counter('holdfast_accounts_made_total', 'Accounts that were made here.')
+  const mails = counter(
+    'holdfast_mails_total',
+    'Attempts at mails: sent, refused (the relay never takes this one), failed (tried again).',
+    ['outcome'],
+  )
+  for (const outcome of mailOutcomes) mails.inc({ outcome }, 0)
   const activation = duration('holdfast_account_activation_seconds', 'Time to bring an account into memory.')
   const lost = counter(
     'holdfast_account_lost_total',
@@ -47,6 +59,12 @@ export function accountMetrics(registry: Registry): { observer: HostMetrics; fig
   )
   const passivated = counter('holdfast_account_passivations_total', 'Accounts that left memory cleanly.')
   const flush = duration('holdfast_journal_flush_seconds', 'Time until an append to a journal was durable.')
+  const flushChanges = new Histogram({
+    name: 'holdfast_journal_flush_changes',
+    help: 'Changes that one append made durable: above 1 group commit saves writes.',
+    buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256],
+    registers,
+  })
   const flushBytes = counter('holdfast_journal_bytes_total', 'Bytes appended to journals.')
   const changes = counter(
     'holdfast_journal_changes_total',
@@ -89,6 +107,11 @@ export function accountMetrics(registry: Registry): { observer: HostMetrics; fig
   )
 
   gauge(
+    'holdfast_mails_waiting',
+    'Mails of accounts in memory that no relay has accepted yet.',
+    () => mailsWaiting,
+  )
+  gauge(
     'holdfast_accounts_quarantined',
     'Accounts in quarantine because of damage or a bug; `ctl status` names them.',
     ({ quarantined }) => quarantined,
@@ -108,11 +131,18 @@ export function accountMetrics(registry: Registry): { observer: HostMetrics; fig
   const observer: HostMetrics = {
     requested: () => requests.inc(),
     overloaded: () => overloaded.inc(),
+    waited: ({ ms }) => wait.observe(ms / 1000),
+    made: () => made.inc(),
+    mailed: ({ outcome }) => mails.inc({ outcome }),
+    mailsWaiting(change) {
+      mailsWaiting += change
+    },
     activated: ({ ms }) => activation.observe(ms / 1000),
     lost: ({ reason }) => lost.inc({ reason }),
     passivated: () => passivated.inc(),
     flushed({ ms, bytes, changes: count }) {
       flush.observe(ms / 1000)
+      flushChanges.observe(count)
       flushBytes.inc(bytes)
       changes.inc(count)
     },

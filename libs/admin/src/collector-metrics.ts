@@ -1,19 +1,56 @@
 import type { Collector } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
-import { Gauge, type Registry } from 'prom-client'
+import { Counter, Gauge, type Registry } from 'prom-client'
 
-/** For how long nothing could be freed, read at each scrape. */
+/** What was freed, and for how long nothing could be, read at each scrape. */
 export function collectorMetrics(
   registry: Registry,
-  { collector, clock }: { collector: Pick<Collector, 'standstill'>; clock: Clock },
+  { collector, clock }: { collector: Pick<Collector, 'standstill' | 'figures'>; clock: Clock },
 ): void {
-  new Gauge({
-    name: 'holdfast_collect_standstill_seconds',
-    help: 'Since when no pass over unreferenced bytes has completed; 0 when the last one did. Status says why.',
-    registers: [registry],
-    collect() {
-      const { standstill } = collector
-      this.set(standstill === undefined ? 0 : Math.max(0, clock.now() - standstill.sinceMs) / 1000)
-    },
-  })
+  const registers = [registry]
+  const gauge = (name: string, help: string, read: () => number) =>
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(read())
+      },
+    })
+  const counter = (name: string, help: string, read: () => number) =>
+    new Counter({
+      name,
+      help,
+      registers,
+      collect() {
+        this.reset()
+        this.inc(read())
+      },
+    })
+  gauge(
+    'holdfast_collect_standstill_seconds',
+    'Since when no pass over unreferenced bytes has completed; 0 when the last one did. Status says why.',
+    () =>
+      collector.standstill === undefined ? 0 : Math.max(0, clock.now() - collector.standstill.sinceMs) / 1000,
+  )
+  gauge(
+    'holdfast_collect_last_success_timestamp_seconds',
+    'When a pass over unreferenced bytes completed last, Unix seconds; 0: none since the start of the process.',
+    () => (collector.figures.lastPassMs ?? 0) / 1000,
+  )
+  gauge(
+    'holdfast_collect_waiting_blobs',
+    'Copies without a reference that are not deleted yet: their grace is not over, or they are pinned.',
+    () => collector.figures.waiting,
+  )
+  counter(
+    'holdfast_collect_freed_blobs_total',
+    'Copies without a reference that were deleted.',
+    () => collector.figures.deleted,
+  )
+  counter(
+    'holdfast_collect_freed_bytes_total',
+    'Bytes of copies without a reference that were deleted.',
+    () => collector.figures.freedBytes,
+  )
 }

@@ -1,5 +1,12 @@
 /** The admin host of any process: health for orchestrators, metrics and calls for the operator. */
-import { type ConnectionLimits, createHttpHost, guessing, type RateLimits, Refusal } from '@holdfast/http-kit'
+import {
+  banMetrics,
+  type ConnectionLimits,
+  createHttpHost,
+  guessing,
+  type RateLimits,
+  Refusal,
+} from '@holdfast/http-kit'
 import type { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
@@ -14,6 +21,7 @@ import { moderationRoutes } from './moderation.ts'
 import type { NewAccountDeps } from './new-account.ts'
 import { type OperationDeps, operationRoutes } from './operations.ts'
 import type { Readiness } from './readiness.ts'
+import { readinessMetrics } from './readiness-metrics.ts'
 import { reportRoutes } from './reports.ts'
 import { transferRoutes } from './transfers.ts'
 
@@ -63,6 +71,8 @@ export function createAdminHost(parts: AdminDeps): FastifyInstance {
     return verdict === 'allowed' ? undefined : new Refusal(verdict)
   }
 
+  readinessMetrics(metrics, parts.readiness)
+  banMetrics(metrics, parts.operations.bans)
   healthRoutes(host, { readiness: parts.readiness, metrics, refusalFor })
   host.register(async (operator) => {
     operator.addHook('onRequest', async (request) => {

@@ -5,7 +5,7 @@ const figures = ['accounts', 'used', 'references', 'missing', 'orphaned', 'mende
 
 /** The last round that compared references with accounts, as far as this process knows it. */
 export interface Rounds {
-  last?: { beganMs: number } & Record<(typeof figures)[number], number>
+  last?: { beganMs: number; tiers: Record<string, number> } & Record<(typeof figures)[number], number>
 }
 
 /** Read at each scrape. No figure is shown before a round has ended. */
@@ -22,6 +22,16 @@ export function reconcileMetrics(
       this.reset()
       const { last } = rounds()
       if (last !== undefined) for (const figure of figures) this.set({ figure }, last[figure])
+    },
+  })
+  new Gauge({
+    name: 'holdfast_accounts',
+    help: 'Accounts by tier, as the last such comparison counted them; later ones are in holdfast_accounts_made_total.',
+    labelNames: ['tier'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      for (const [tier, count] of Object.entries(rounds().last?.tiers ?? {})) this.set({ tier }, count)
     },
   })
   new Gauge({

@@ -17,8 +17,43 @@ const shown = [
   ['holdfast_store_writable', '1 when uploads are taken.', 'writable'],
 ] as const
 
-/** @param isWritable called at each scrape */
-export function metadataMetrics(registry: Registry, isWritable: () => boolean): void {
+/** The file system of a store, as measured for `storeMetrics`. */
+export function diskMetrics(
+  registry: Registry,
+  store: { readonly disk: { totalBytes: number; freeBytes: number; reserveBytes: number } },
+): void {
+  for (const [name, help, figure] of [
+    ['holdfast_disk_size_bytes', 'Size of the file system that the store is on.', 'totalBytes'],
+    ['holdfast_disk_free_bytes', 'Free bytes of that file system, with the reserve.', 'freeBytes'],
+    [
+      'holdfast_disk_reserve_bytes',
+      'What uploads leave free of it (HOLDFAST_RESERVE); below half of that running uploads end, too.',
+      'reserveBytes',
+    ],
+  ] as const)
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        this.set(store.disk[figure])
+      },
+    })
+}
+
+/** Both are called at each scrape. */
+export function metadataMetrics(
+  registry: Registry,
+  { isWritable, lostBatches }: { isWritable: () => boolean; lostBatches: () => number },
+): void {
+  new Gauge({
+    name: 'holdfast_metadata_lost_batches',
+    help: 'Writes that the metadata store has lost since it was made, found at its starts: rows of accounts may be missing. Above 0 nothing is collected.',
+    registers: [registry],
+    collect() {
+      this.set(lostBatches())
+    },
+  })
   new Gauge({
     name: 'holdfast_metadata_writable',
     help: '1 when the metadata store accepts writes.',

@@ -81,6 +81,17 @@ export interface Collected {
   held?: string
 }
 
+/** For metrics. */
+export interface CollectorFigures {
+  /** When the last pass completed, Unix ms; undefined: none has. */
+  lastPassMs: number | undefined
+  /** Since the start of the process. */
+  deleted: number
+  freedBytes: number
+  /** Copies that are marked for deletion now. */
+  waiting: number
+}
+
 /** Nothing is deleted until a pass completes. This costs only space. */
 export interface Standstill {
   reason: string
@@ -123,6 +134,9 @@ export class Collector {
   #closed = false
   #holds = 0
   #standstill: Standstill | undefined
+  #lastPassMs: number | undefined
+  #deleted = 0
+  #freedBytes = 0
 
   constructor(options: CollectorOptions) {
     this.#options = options
@@ -131,6 +145,15 @@ export class Collector {
   /** Why the last pass did not complete; undefined: it did, or none has run. */
   get standstill(): Standstill | undefined {
     return this.#standstill
+  }
+
+  get figures(): CollectorFigures {
+    return {
+      lastPassMs: this.#lastPassMs,
+      deleted: this.#deleted,
+      freedBytes: this.#freedBytes,
+      waiting: this.#pendingDeletion.size,
+    }
   }
 
   /** Starts the passes, the first after one period. */
@@ -234,6 +257,7 @@ export class Collector {
       throw error
     }
     this.#standstill = undefined
+    this.#lastPassMs = clock.now()
     this.#seenUntilMs = startedMs - marginMs
     return collected
   }
@@ -312,6 +336,8 @@ export class Collector {
       this.#markForDeletion(name)
       return
     }
+    this.#deleted++
+    this.#freedBytes += facts.size
     collected.deleted++
     collected.freedBytes += facts.size
   }

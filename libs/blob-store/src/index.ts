@@ -19,7 +19,13 @@ export {
   type WholeBytes,
   type WholeReads,
 } from './blob-store.ts'
-export { type Collected, Collector, type CollectorOptions, type Standstill } from './collector.ts'
+export {
+  type Collected,
+  Collector,
+  type CollectorFigures,
+  type CollectorOptions,
+  type Standstill,
+} from './collector.ts'
 export { BlobFault, type BlobFaultCode } from './errors.ts'
 export { MemoryBlobStore, type MemoryBlobStoreOptions } from './memory-blob-store.ts'
 export { tombstoneRetentionMsDefault } from './memory-log.ts'

@@ -1,1 +1,1 @@
-export { NatsBus, type NatsBusOptions } from './nats-bus.ts'
+export { type BusFigures, NatsBus, type NatsBusOptions, type RequestEnd, requestEnds } from './nats-bus.ts'

@@ -63,6 +63,19 @@ const retryMs = 250
 /** Servers of one subject share its requests; NATS prefers those of the own region. */
 const queue = 'servers'
 
+/** How requests of this process end, and the state of its link. */
+export interface BusFigures {
+  /** Counted since the start. */
+  requests: Record<RequestEnd, number>
+  /** Requests without an answer yet. */
+  waiting: number
+  /** How often the link broke. */
+  linkLosses: number
+}
+
+export const requestEnds = ['answered', 'timeout', 'no responders', 'cancelled', 'busy'] as const
+export type RequestEnd = (typeof requestEnds)[number]
+
 interface Waiting {
   joiner: ReplyJoiner
   resolve(bytes: Uint8Array): void
@@ -76,6 +89,14 @@ export class NatsBus implements Bus {
   readonly #underWay = new Set<Promise<unknown>>()
   readonly #servings = new Set<NatsSubscription>()
   readonly #linkLost = Promise.withResolvers<void>()
+  readonly #requests: Record<RequestEnd, number> = {
+    answered: 0,
+    timeout: 0,
+    'no responders': 0,
+    cancelled: 0,
+    busy: 0,
+  }
+  #linkLosses = 0
   #next = 0
   #up = true
   #closing: Promise<void> | undefined
@@ -123,6 +144,14 @@ export class NatsBus implements Bus {
     return this.#up && this.#closing === undefined
   }
 
+  figures(): BusFigures {
+    return {
+      requests: { ...this.#requests },
+      waiting: this.#waiting.size,
+      linkLosses: this.#linkLosses,
+    }
+  }
+
   async request(
     subject: string,
     message: Uint8Array,
@@ -130,11 +159,25 @@ export class NatsBus implements Bus {
   ): Promise<Uint8Array> {
     assertFits(subject, message)
     this.#assertOpen()
-    if (options.signal?.aborted) throw new BusFault('CANCELLED', `${subject}: cancelled`)
-    if (!this.#up) throw new BusFault('NO_RESPONDERS', `${subject}: no link to NATS`)
-    if (this.#waiting.size >= inFlightMax)
-      throw new BusFault('BUSY', `${subject}: ${inFlightMax} requests are waiting`)
-    return this.#track(this.#ask(subject, message, options))
+    return this.#counted(async () => {
+      if (options.signal?.aborted) throw new BusFault('CANCELLED', `${subject}: cancelled`)
+      if (!this.#up) throw new BusFault('NO_RESPONDERS', `${subject}: no link to NATS`)
+      if (this.#waiting.size >= inFlightMax)
+        throw new BusFault('BUSY', `${subject}: ${inFlightMax} requests are waiting`)
+      return this.#track(this.#ask(subject, message, options))
+    })
+  }
+
+  async #counted<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      const answer = await work()
+      this.#requests.answered++
+      return answer
+    } catch (error) {
+      const end = endOf((error as Partial<BusFault>).code)
+      if (end !== undefined) this.#requests[end]++
+      throw error
+    }
   }
 
   async #ask(
@@ -283,6 +326,7 @@ export class NatsBus implements Bus {
     this.#up = up
     onLink?.(up)
     if (up) return
+    this.#linkLosses++
     if (this.#closing !== undefined) this.#linkLost.resolve()
     for (const waiting of this.#waiting.values())
       waiting.reject(new BusFault('TIMEOUT', 'the link to NATS broke before the answer came'))
@@ -318,6 +362,22 @@ async function admitted(link: ConnectionOptions, { onWaiting }: NatsBusOptions):
       told = message
       await delay(retryMs)
     }
+  }
+}
+
+/** Undefined: it says nothing about the link. */
+function endOf(code: BusFaultCode | undefined): RequestEnd | undefined {
+  switch (code) {
+    case 'TIMEOUT':
+      return 'timeout'
+    case 'NO_RESPONDERS':
+      return 'no responders'
+    case 'CANCELLED':
+      return 'cancelled'
+    case 'BUSY':
+      return 'busy'
+    default:
+      return undefined
   }
 }
 

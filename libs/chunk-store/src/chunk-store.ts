@@ -215,7 +215,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       clock: this.#clock,
       log,
       extents: this.#extents,
-      freeBytes: space.freeBytes,
+      space,
       lowWaterBytes: bounds.lowWaterBytes,
       ballastBytes: bounds.ballastBytes,
     })
@@ -561,6 +561,11 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   /** Drops uploads without activity. @returns how many. */
   sweep(): number {
     return this.#stages.sweep()
+  }
+
+  /** Its file system, as measured by the last `usage`. */
+  get disk(): { totalBytes: number; freeBytes: number; reserveBytes: number } {
+    return this.#space.disk
   }
 
   /** Counts since the start, for metrics. */

@@ -1,7 +1,7 @@
 /** The servers that a process of a cluster works on: NATS and Cassandra. */
 import type { Bus } from '@holdfast/bus'
 import { BusFault } from '@holdfast/bus'
-import { NatsBus } from '@holdfast/bus-nats'
+import { type BusFigures, NatsBus } from '@holdfast/bus-nats'
 import type { ClusterConfig, ClusterSecrets } from '@holdfast/config'
 import type { Logger } from 'pino'
 import { type MetadataConnections, type MetadataOptions, openMetadata, refusal } from './metadata.ts'
@@ -10,6 +10,7 @@ import { RateLimitedLog } from './rate-limited-log.ts'
 export interface ClusterBus extends Bus {
   /** Whether it has a link to the others now. */
   readonly up: boolean
+  figures(): BusFigures
   /** Resolves when others know what is served and subscribed to here. */
   flush(): Promise<void>
 }

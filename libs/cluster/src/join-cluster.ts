@@ -31,6 +31,7 @@ import { NodeAdminStates } from './node-admin-states.ts'
 import { type Home, RegionMap } from './region-map.ts'
 import { RegionalLookups } from './regional-lookups.ts'
 import { ReplicaReads } from './replica-reads.ts'
+import { busMetrics, cassandraMetrics, cassandraNodeMetrics } from './server-metrics.ts'
 import { SharedBans } from './shared-bans.ts'
 import { shareBlockLists } from './shared-block-lists.ts'
 import { SharedCounts } from './shared-counts.ts'
@@ -71,15 +72,19 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   const servers = await options.connect({ config, secrets, log })
   opened.defer(() => servers.close())
   const { bus } = servers
+  const metrics = processMetrics({ version, commit, role, region })
+  busMetrics(metrics, bus)
 
   // The term of an account comes from the region map, which is itself read from here.
   let homeOf = (_account: string): Home => ({ serving: region, term: 1 })
   const metadata = await servers.openMetadata({
+    onRequest: cassandraMetrics(metrics),
     journals: role === 'actor-host',
     termOf: (account) => homeOf(account).term,
     handedOver: (account) => homeOf(account).handedOver === true,
   })
   opened.defer(() => metadata.close())
+  cassandraNodeMetrics(metrics, metadata)
   const lookups = new RegionalLookups({
     region,
     regions: config.regions,
@@ -168,7 +173,6 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   const holders = new Holders({ region, groups: groups.map, peers, clock })
   opened.defer(learnHolders(holders, peers, membership))
 
-  const metrics = processMetrics({ version, commit, role, region })
   moderationMetrics(metrics, blocked)
   const transfers = new TransferLog({
     lookups,

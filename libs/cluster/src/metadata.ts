@@ -26,6 +26,8 @@ export interface MetadataConnections {
   references: LookupWalk
   /** By birth region: of those whose keyspace has a replica in this region. */
   homes: ReadonlyMap<RegionCode, KeptHome>
+  /** Nodes of each region, and those with a connection of this process. */
+  nodes(): { region: RegionCode; known: number; connected: number }[]
   close(): Promise<void>
 }
 
@@ -39,6 +41,8 @@ export interface KeptHome {
 }
 
 export interface MetadataOptions {
+  /** Called with each request that ended. */
+  onRequest: (facts: { region: RegionCode; ms: number; failed: boolean }) => void
   /** Whether journals are needed. */
   journals: boolean
   /** The home term of an account. */
@@ -56,7 +60,13 @@ const claimed = ['email', 'setting', 'pg', 'region']
  */
 export async function openMetadata(
   config: Pick<ClusterConfig, 'region' | 'regions' | 'cassandra'>,
-  { journals, termOf, handedOver, credentials }: MetadataOptions & { credentials: Credentials | undefined },
+  {
+    journals,
+    termOf,
+    handedOver,
+    credentials,
+    onRequest,
+  }: MetadataOptions & { credentials: Credentials | undefined },
 ): Promise<MetadataConnections> {
   const opened: { close(): Promise<void> }[] = []
   const open = (region: RegionCode, keyspace: string, kept: readonly RegionCode[], more: object) => {
@@ -68,6 +78,7 @@ export async function openMetadata(
       keyspace,
       credentials,
       tlsCa: config.cassandra.tlsCa,
+      onRequest: (facts) => onRequest({ region, ...facts }),
       replication: Object.fromEntries(kept.map((code) => [code, config.cassandra.replicas])),
       ...more,
     })
@@ -84,7 +95,8 @@ export async function openMetadata(
   }
   try {
     const lookups = new Map<RegionCode, LookupStore>()
-    const here = (await own('holdfast_lookups', config.regions, { claimed })).lookups
+    const hereStore = await own('holdfast_lookups', config.regions, { claimed })
+    const here = hereStore.lookups
     lookups.set(config.region, here)
     const others = config.regions
       .filter((region) => region !== config.region)
@@ -100,7 +112,14 @@ export async function openMetadata(
       const backedUp = backup === undefined ? {} : { backup: () => backup.now }
       homes.set(birth, await own(keyspaceOf(birth), kept, { termOf, handedOver, ...backedUp }))
     }
-    return { lookups, references: here, homes, close: () => closeAll(opened) }
+    const nodes = () => [
+      { region: config.region, ...hereStore.nodes() },
+      ...others.map(({ region, store }) => ({
+        region,
+        ...(store.now?.nodes() ?? { known: 0, connected: 0 }),
+      })),
+    ]
+    return { lookups, references: here, homes, nodes, close: () => closeAll(opened) }
   } catch (error) {
     await closeAll(opened)
     if (!isRefused(error)) throw error

@@ -12,7 +12,7 @@ export function memoryServers(regions: readonly RegionCode[]): Connect {
   const lookups = new Map(regions.map((region) => [region, new MemoryLookupStore()]))
   const homes = new Map(regions.map((region) => [region, memoryHome()]))
   return async ({ config }) => {
-    const bus = Object.assign(exchange.connect(), { up: true, flush: async () => {} })
+    const bus = Object.assign(exchange.connect(), { up: true, flush: async () => {}, figures: noTraffic })
     const own = lookups.get(config.region) as MemoryLookupStore
     const isKept = (birth: RegionCode) => homeRegions(regions, birth).includes(config.region)
     return {
@@ -21,12 +21,20 @@ export function memoryServers(regions: readonly RegionCode[]): Connect {
         lookups,
         references: own,
         homes: new Map([...homes].filter(([birth]) => journals && isKept(birth))),
+        nodes: () => [],
         close: async () => {},
       }),
       close: () => bus.close(),
     }
   }
 }
+
+/** The bus in memory counts nothing. */
+const noTraffic = () => ({
+  requests: { answered: 0, timeout: 0, 'no responders': 0, cancelled: 0, busy: 0 },
+  waiting: 0,
+  linkLosses: 0,
+})
 
 /** No second region has a copy of it. */
 function memoryHome(): KeptHome {

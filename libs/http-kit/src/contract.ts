@@ -9,6 +9,7 @@ import type { Registry } from 'prom-client'
 import type { TrustProxy } from './addresses.ts'
 import type { AnswerBudget } from './answer-budget.ts'
 import type { ConnectionLimits } from './connections.ts'
+import type { RequestMetrics } from './request-metrics.ts'
 import type { PiecesLane } from './small-pieces-lane.ts'
 
 export interface HttpHostOptions {
@@ -124,5 +125,8 @@ declare module 'fastify' {
   }
   interface FastifyRequest {
     rateLimit: RateLimitShown | null
+    /** The status that it was refused with, for metrics. */
+    refusedAs: string | null
+    readonly hostMetrics: RequestMetrics
   }
 }

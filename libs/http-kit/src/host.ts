@@ -23,7 +23,7 @@ import { PiecewiseRequest } from './piecewise-request.ts'
 import { readBody } from './read-body.ts'
 import { httpCodeOf, type KnownStatus, refusalOf, unavailableRetrySeconds } from './refusals.ts'
 import { hasSoundHost, originForm } from './request-heads.ts'
-import { requestHistogram } from './request-histogram.ts'
+import { RequestMetrics } from './request-metrics.ts'
 import { SmallPiecesLane } from './small-pieces-lane.ts'
 
 /** Slow headers are cut off after this time. */
@@ -44,6 +44,11 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     keepAliveTimeout: keepAliveTimeoutMs,
   }
   let connections: Connections | undefined
+  const metrics = new RequestMetrics(options.metrics, options.name)
+  const refuseRaw = (response: ServerResponse, refusal: Refusal, requestId: string) => {
+    metrics.refused(refusal.status)
+    writeRaw(response, refusal, options, requestId)
+  }
   const app = fastify({
     loggerInstance: options.log.child({ host: options.name }) as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -65,15 +70,19 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     requestIdHeader: false,
     genReqId: (raw) => requestIdOf(raw),
     frameworkErrors: (_error, request, reply) =>
-      writeRaw(reply.raw, new Refusal('error-notFound'), options, request.id),
+      refuseRaw(reply.raw, new Refusal('error-notFound'), request.id),
     clientErrorHandler: (error, socket) => {
       // The client has gone in the middle of a request.
       if (connections === undefined || error.code === 'HPE_INVALID_EOF_STATE') socket.destroy()
-      else connections.refuseUnreadable(socket as Socket, () => refuseSocket(error, socket as Socket))
+      else
+        connections.refuseUnreadable(socket as Socket, () => {
+          const status = refuseSocket(error, socket as Socket)
+          if (status !== undefined) metrics.refused(status)
+        })
     },
   })
   app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    if (isFramed(request)) writeRaw(response, new Refusal('error-expect'), options, randomUUID())
+    if (isFramed(request)) refuseRaw(response, new Refusal('error-expect'), randomUUID())
     else refuseFraming(response)
   })
 
@@ -99,6 +108,8 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   )
 
   app.decorateRequest('rateLimit', null)
+  app.decorateRequest('refusedAs', null)
+  app.decorateRequest('hostMetrics', { getter: () => metrics })
   const paths = new KnownPaths()
   app.addHook('onRoute', (route) => paths.add(route.method, route.url))
   // No promise where nothing must be awaited, which is nearly every request.
@@ -131,7 +142,8 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   app.setNotFoundHandler(() => {
     throw new Refusal('error-notFound')
   })
-  measure(app, options)
+  metrics.watch(app)
+  logAnswers(app, options)
   app.addHook('preClose', async () => connections?.close())
   return app
 
@@ -171,7 +183,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
 
   function refuseFraming(response: ServerResponse) {
     response.setHeader('connection', 'close')
-    writeRaw(response, new Refusal('error-request'), options, randomUUID())
+    refuseRaw(response, new Refusal('error-request'), randomUUID())
   }
 
   async function enter(
@@ -201,10 +213,12 @@ export function ok(data: unknown, metadata?: unknown) {
 }
 
 /**
- * A fault of the service. A full disk, or a part out of reach, is one line without a stack: there
- * are many then, and all say the same.
+ * Notes for the metrics what the request is refused with, and logs a fault of the service. A full
+ * disk, or a part out of reach, is one line without a stack: there are many then, and all say the
+ * same.
  */
 export function logFailure(error: unknown, request: FastifyRequest, { status }: Refusal): void {
+  request.refusedAs = status
   if (httpCodeOf(status) < 500) return
   const facts = { requestId: request.id, path: pathOf(request.url) }
   if (status === 'error-storageFull')
@@ -267,6 +281,7 @@ export function takeOver(
 }
 
 function finishHeaders(request: FastifyRequest, reply: FastifyReply) {
+  request.hostMetrics.began(reply)
   showRateLimit(request, reply)
   if (!reply.hasHeader('cache-control')) reply.header('cache-control', 'no-store')
 }
@@ -291,17 +306,9 @@ function normaliseContentType(raw: IncomingMessage) {
   raw.headers['content-type'] = 'application/unreadable'
 }
 
-function measure(app: FastifyInstance, options: HttpHostOptions) {
-  const histogram = requestHistogram(options.metrics)
-  const log = options.log
+function logAnswers(app: FastifyInstance, { log }: HttpHostOptions) {
   app.addHook('onResponse', (request, reply, done) => {
     done()
-    const seconds = reply.elapsedTime / 1000
-    const route = request.routeOptions.url ?? 'unknown'
-    histogram.observe(
-      { host: options.name, method: methodLabel(request.method), route, code: reply.statusCode },
-      seconds,
-    )
     if (!log.isLevelEnabled('debug')) return
     request.log.debug(
       {
@@ -309,18 +316,12 @@ function measure(app: FastifyInstance, options: HttpHostOptions) {
         method: request.method,
         path: pathOf(request.url),
         code: reply.statusCode,
-        seconds,
+        seconds: reply.elapsedTime / 1000,
         address: clientAddress(request),
       },
       'answered',
     )
   })
-}
-
-const usualMethods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH'])
-
-function methodLabel(method: string): string {
-  return usualMethods.has(method) ? method : 'other'
 }
 
 /** An answer outside of fastify's life cycle. */
@@ -335,11 +336,14 @@ function writeRaw(response: ServerResponse, refusal: Refusal, options: HttpHostO
   response.end(body)
 }
 
-/** Malformed HTTP: there is no request to answer, only a socket. */
-function refuseSocket(error: Error & { code?: string }, socket: Socket) {
+/**
+ * Malformed HTTP: there is no request to answer, only a socket. @returns undefined: nobody is left
+ * to be told
+ */
+function refuseSocket(error: Error & { code?: string }, socket: Socket): KnownStatus | undefined {
   if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
     socket.destroy()
-    return
+    return undefined
   }
   const status =
     error.code === 'HPE_HEADER_OVERFLOW'
@@ -348,6 +352,7 @@ function refuseSocket(error: Error & { code?: string }, socket: Socket) {
         ? 'error-timeout'
         : 'error-request'
   socket.end(refusalText(status), () => socket.destroy())
+  return status
 }
 
 /** The answer to a connection, not to a request. The connection is closed after it. */

@@ -1,6 +1,7 @@
 export { Refusal } from '@holdfast/kernel'
 export { clientAddress, networkOf, normalAddress, type TrustProxy } from './addresses.ts'
 export { AnswerBudget, type AnswerBudgetOptions, type AnswerShare } from './answer-budget.ts'
+export { banMetrics } from './ban-metrics.ts'
 export type { Ban } from './bans.ts'
 export { type Fields, parseBody, parseForm, parseJson, Repeated } from './bodies.ts'
 export { type ConnectionLimits, notePassed, requestsAheadMax } from './connections.ts'

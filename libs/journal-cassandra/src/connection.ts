@@ -23,6 +23,8 @@ export interface CassandraOptions {
   tlsCa?: string | undefined
   /** Milliseconds a request may take before its outcome counts as unknown. */
   requestTimeoutMs?: number
+  /** Called with each request that ended: how long it took, and whether it failed. */
+  onRequest?: ((facts: { ms: number; failed: boolean }) => void) | undefined
   /** The schema; default: the one of these stores. */
   migrations?: readonly (readonly string[])[]
 }
@@ -35,15 +37,27 @@ export interface Statement {
 
 export class Connection {
   readonly #client: cassandra.Client
+  readonly #dataCentre: string
+  readonly #onRequest: NonNullable<CassandraOptions['onRequest']>
 
-  private constructor(client: cassandra.Client) {
+  private constructor(client: cassandra.Client, { dataCentre, onRequest = () => {} }: CassandraOptions) {
     this.#client = client
+    this.#dataCentre = dataCentre
+    this.#onRequest = onRequest
+  }
+
+  /** Nodes of the data centre that are known, and those that this process has a connection to. */
+  nodes(): { known: number; connected: number } {
+    const state = this.#client.getState()
+    const local = this.#client.hosts.values().filter(({ datacenter }) => datacenter === this.#dataCentre)
+    const connected = local.filter((host) => state.getOpenConnections(host) > 0)
+    return { known: local.length, connected: connected.length }
   }
 
   static async open(options: CassandraOptions): Promise<Connection> {
     const schema = { migrations, ...options }
     const current = await openCurrent(schema)
-    if (current !== undefined) return new Connection(current)
+    if (current !== undefined) return new Connection(current, options)
     const unbound = newClient(options)
     try {
       await unbound.connect()
@@ -61,7 +75,7 @@ export class Connection {
       await client.shutdown()
       throw faultOf(error)
     }
-    return new Connection(client)
+    return new Connection(client, options)
   }
 
   /** A statement that may be repeated: reads, and writes of equal values. */
@@ -131,10 +145,16 @@ export class Connection {
   }
 
   async #settled(work: Promise<cassandra.types.ResultSet>): Promise<Row[]> {
+    const startedMs = performance.now()
+    let failed = true
     try {
-      return (await work).rows ?? []
+      const { rows } = await work
+      failed = false
+      return rows ?? []
     } catch (error) {
       throw faultOf(error)
+    } finally {
+      this.#onRequest({ ms: performance.now() - startedMs, failed })
     }
   }
 }

@@ -54,6 +54,11 @@ export class CassandraMetadataStore {
     return new CassandraMetadataStore(await Connection.open(options), options)
   }
 
+  /** Nodes of its data centre, and those that this process has a connection to. */
+  nodes(): { known: number; connected: number } {
+    return this.#connection.nodes()
+  }
+
   close(): Promise<void> {
     return this.#connection.close()
   }

@@ -41,6 +41,8 @@ export interface SourceLag {
   entries: number
   /** How old missing copies may be; Infinity before the first round. */
   ms: number
+  /** When the whole inventories were compared last, Unix ms; undefined before the first time. */
+  comparedMs: number | undefined
   owed: number
 }
 
@@ -106,6 +108,7 @@ export class Replicator {
           mark === undefined
             ? Number.POSITIVE_INFINITY
             : Math.max(0, this.#options.clock.now() - mark.coveredMs),
+        comparedMs: mark?.comparedMs,
         owed: mark?.owed.length ?? 0,
       })
     }

@@ -7,7 +7,14 @@
  * addresses and the node's status, and the node's work needs the cluster.
  */
 import { join } from 'node:path'
-import { collectorMetrics, scrubMetrics, scrubStatus, storeMetrics, storeStatus } from '@holdfast/admin'
+import {
+  collectorMetrics,
+  diskMetrics,
+  scrubMetrics,
+  scrubStatus,
+  storeMetrics,
+  storeStatus,
+} from '@holdfast/admin'
 import { type BlobStoreServer, serveBlobStore } from '@holdfast/blob-store-grpc'
 import {
   checkDataFormat,
@@ -146,7 +153,12 @@ export class StorageRole {
     peerMetrics(cluster.metrics, this.#server)
     cluster.readiness.addVital('store', () => this.#store.failing)
     storeMetrics(cluster.metrics, this.#store)
-    replicationMetrics(cluster.metrics, this.#running.replicator)
+    diskMetrics(cluster.metrics, this.#store)
+    replicationMetrics(cluster.metrics, {
+      replicator: this.#running.replicator,
+      regionOf: (node) => cluster.peers.regionOf(node) ?? 'unknown',
+      clock: cluster.clock,
+    })
     scrubMetrics(cluster.metrics, { scrubber: this.#running.scrubber, store: this.#store })
     collectorMetrics(cluster.metrics, { collector: this.#running.collector, clock: cluster.clock })
   }

@@ -60,6 +60,7 @@ export function webPages(parts: PageDeps): (app: FastifyInstance) => Promise<voi
     app.setErrorHandler((error, request, answer) => {
       const refusal = refusalOf(error)
       const code = httpCodeOf(refusal.status)
+      request.refusedAs = refusal.status
       if (code >= 500) request.log.error({ err: error, requestId: request.id }, 'page failed')
       if (refusal.retryAfter !== undefined) answer.header('retry-after', String(refusal.retryAfter))
       return sendPage(answer, problemPage(refusal.status), { code, origins })

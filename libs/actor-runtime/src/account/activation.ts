@@ -365,10 +365,11 @@ export class Activation {
   // ---- the turn
 
   #pump(): void {
-    const { clock, limits, timers } = this.#services
+    const { clock, limits, metrics, timers } = this.#services
     for (let startedMs = clock.monotonic(); !this.#blocked; ) {
       const ask = this.#mailbox.shift()
       if (ask === undefined) break
+      if (ask.decisions === 0) metrics.waited({ ms: startedMs - ask.arrivedMs })
       if (this.#checkpoints.stuck && !passes(ask.request, this.#checkpoints)) ask.unavailable()
       else this.#decide(ask)
       const endedMs = clock.monotonic()
@@ -857,6 +858,7 @@ export class Activation {
     if (cut) await this.#turnAway(() => this.#checkpoints.cut(this.#hold.head + 1))
     if (this.#loss !== undefined) return
     const row = encodeRow(batch.entries)
+    const makes = isUnwritten(this.#hold)
     const pages = batch.pages
     if (pages.length > 0 && isUnwritten(this.#hold))
       throw new Error(`the change that makes account ${account} does not fit into a row`)
@@ -869,6 +871,7 @@ export class Activation {
       beside: () => this.#rows.beside(batch),
     })
     this.#rows.written()
+    if (makes) metrics.made()
     this.#changed()
     const seq = this.#hold.head
     this.#checkpoints.appended({ seq, bytes: row.length, pages: pages.map(({ name }) => name) })

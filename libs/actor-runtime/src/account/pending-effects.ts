@@ -209,15 +209,15 @@ export class PendingEffects {
   }
 
   #mail(number: number, mail: SignInMail): void {
-    this.#mails++
+    this.#countMail(1)
     this.#sendMail(number, mail).then(
       (sent) => {
-        this.#mails--
+        this.#countMail(-1)
         if (sent) this.#finished([number])
         else this.#left++
       },
       (error: unknown) => {
-        this.#mails--
+        this.#countMail(-1)
         this.#left++
         this.#services.log.error(
           { account: this.#account, effect: number, err: error },
@@ -227,15 +227,22 @@ export class PendingEffects {
     )
   }
 
+  #countMail(change: number): void {
+    this.#mails += change
+    this.#services.metrics.mailsWaiting(change)
+  }
+
   async #sendMail(number: number, mail: SignInMail): Promise<boolean> {
-    const { limits, log, mailSlots, mailer, randomness } = this.#services
+    const { limits, log, mailSlots, mailer, metrics, randomness } = this.#services
     const id = `${this.#account}-${number}`
     for (let attempt = 0; attempt < limits.mailAttemptsMax && !this.#stopped; attempt++) {
       try {
         await mailSlots.run(() => mailer.send({ id, accountId: this.#account, ...mail }))
+        metrics.mailed({ outcome: 'sent' })
         return true
       } catch (error) {
         const hopeless = (error as Partial<Fault>).category === 'invalid'
+        metrics.mailed({ outcome: hopeless ? 'refused' : 'failed' })
         log.warn(
           { account: this.#account, effect: number, attempt, hopeless, err: error },
           'a mail was not accepted',

@@ -21,6 +21,8 @@ export class PendingRequest {
   readonly verdicts = new Map<string, boolean>()
   /** It came before the epoch was raised: that alone proves its answer. */
   proven = false
+  /** When its host took it, monotonic. */
+  arrivedMs = 0
   slowChecks = 0
   decisions = 0
 

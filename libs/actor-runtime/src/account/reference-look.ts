@@ -63,7 +63,7 @@ export async function mendReferences(
     mended += missing.length
   }
   if (!dryRun) mended += await look.remove(orphaned)
-  const { next } = view
+  const { next, tier } = view
   const figures = { looked: used.length, missing: missing.length, orphaned: orphaned.length, mended }
-  return { used: [], strangers: [], next, ...figures }
+  return { used: [], strangers: [], next, tier, ...figures }
 }

@@ -343,7 +343,7 @@ export class AccountHost implements AccountVersions {
     answered: (answer: Answer) => void,
     kind: { inProcess?: boolean } = {},
   ): void {
-    const { limits, metrics } = this.#services
+    const { clock, limits, metrics } = this.#services
     const host = this.#elsewhere(request.accountId)
     if (host !== undefined) {
       new PendingRequest(request, answered).moved(host)
@@ -370,6 +370,7 @@ export class AccountHost implements AccountVersions {
       answered(answer)
     }
     const ask = new PendingRequest(request, ended, kind)
+    ask.arrivedMs = clock.monotonic()
     actor.submit(ask)
   }
 

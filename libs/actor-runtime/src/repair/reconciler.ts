@@ -83,6 +83,8 @@ export interface Round extends RoundFigures {
   dryRun: boolean
   /** Some of those that failed. */
   failures: string[]
+  /** Accounts by tier. */
+  tiers: Record<string, number>
 }
 
 /** The recorded state. */
@@ -266,6 +268,7 @@ export class Reconciler {
       mended: 0,
       failed: 0,
       failures: [],
+      tiers: {},
     }
   }
 
@@ -319,6 +322,7 @@ export class Reconciler {
     for (let uses: ReconcileView['next'] = { epoch: 0, row: 0 }; uses !== undefined; ) {
       const view = await this.#ask(account, { uses, suspects: [] }, round, how)
       if (view === undefined) return
+      if (uses.row === 0) round.tiers[view.tier] = (round.tiers[view.tier] ?? 0) + 1
       round.used += view.looked
       round.missing += view.missing
       round.mended += view.mended
@@ -474,11 +478,14 @@ export function roundInWords({ beganMs, endedMs, ...round }: Round) {
 /** Notes of an unknown version count as none: a round begins. */
 export function notesOf(bytes: Uint8Array): RoundState | undefined {
   const notes = JSON.parse(Buffer.from(bytes).toString()) as RoundState
-  return notes.version === 1 ? notes : undefined
+  if (notes.version !== 1) return undefined
+  // Rounds of earlier versions did not count by tier.
+  for (const round of [notes.last, notes.round]) if (round !== undefined) round.tiers ??= {}
+  return notes
 }
 
 function reportOf({ part: _, after: __, scope: ___, ...round }: Round & Progress): Round {
-  return { ...round, failures: [...round.failures] }
+  return { ...round, failures: [...round.failures], tiers: { ...round.tiers } }
 }
 
 /**

@@ -21,8 +21,8 @@ export interface SpaceOptions {
   clock: Clock
   log: Log
   extents: ExtentTable
-  /** Free bytes on the disk at the last measurement. */
-  freeBytes: number
+  /** Of the disk, at the last measurement. */
+  space: { freeBytes: number; totalBytes: number }
   lowWaterBytes: number
   ballastBytes: number
 }
@@ -31,14 +31,20 @@ export class Space {
   readonly ballast: Ballast
   readonly #options: SpaceOptions
   /** The monotonic time of the measurement, and the bytes that extents had used by then. */
-  #measured: { freeBytes: number; at: number; takenBytes: number }
+  #measured: { freeBytes: number; totalBytes: number; at: number; takenBytes: number }
   #measuring: Promise<void> | undefined
 
   constructor(options: SpaceOptions) {
-    const { disk, path, clock, log, extents, freeBytes, ballastBytes } = options
+    const { disk, path, clock, log, extents, space, ballastBytes } = options
     this.#options = options
     this.ballast = new Ballast(disk, path, ballastBytes, log)
-    this.#measured = { freeBytes, at: clock.monotonic(), takenBytes: extents.takenBytes }
+    this.#measured = { ...space, at: clock.monotonic(), takenBytes: extents.takenBytes }
+  }
+
+  /** The file system as measured last, and what uploads leave free of it. */
+  get disk(): { totalBytes: number; freeBytes: number; reserveBytes: number } {
+    const { totalBytes, freeBytes } = this.#measured
+    return { totalBytes, freeBytes, reserveBytes: this.#options.lowWaterBytes }
   }
 
   /** Bytes that could be written if nothing were reserved. */
@@ -99,8 +105,8 @@ export class Space {
     const { takenBytes } = extents
     this.#measuring ??= disk
       .space(join(path, 'extents'))
-      .then(({ freeBytes }) => {
-        this.#measured = { freeBytes, at: clock.monotonic(), takenBytes }
+      .then(({ freeBytes, totalBytes }) => {
+        this.#measured = { freeBytes, totalBytes, at: clock.monotonic(), takenBytes }
         if (freeBytes > lowWaterBytes + 2 * ballastBytes) void this.ballast.take()
       })
       .finally(() => {

@@ -79,6 +79,8 @@ export interface ReconcileView {
   orphaned: number;
   /** Of both. */
   mended: number;
+  /** Of the account; empty: it was never made. */
+  tier: string;
 }
 
 export interface AccountView {
@@ -693,7 +695,7 @@ export const CodeView: MessageFns<CodeView> = {
 };
 
 function createBaseReconcileView(): ReconcileView {
-  return { used: [], strangers: [], next: undefined, looked: 0, missing: 0, orphaned: 0, mended: 0 };
+  return { used: [], strangers: [], next: undefined, looked: 0, missing: 0, orphaned: 0, mended: 0, tier: "" };
 }
 
 export const ReconcileView: MessageFns<ReconcileView> = {
@@ -718,6 +720,9 @@ export const ReconcileView: MessageFns<ReconcileView> = {
     }
     if (message.mended !== 0) {
       writer.uint32(56).int32(message.mended);
+    }
+    if (message.tier !== "") {
+      writer.uint32(66).string(message.tier);
     }
     return writer;
   },
@@ -789,6 +794,14 @@ export const ReconcileView: MessageFns<ReconcileView> = {
             }
 
             message.mended = reader.int32();
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.tier = reader.string();
             continue;
           }
         }
