@@ -9,6 +9,7 @@
  *   --only TEXT    scenarios whose name contains the text; several times: any of them
  *   --rounds N     interleaved rounds (3)
  *   --json FILE    writes the results
+ *   --history DIR  adds a line to a file of all runs there and draws them (or BENCH_HISTORY)
  *   --profile DIR  writes profiles of the service's threads there and shows where the time went;
  *                  rates are lower then.
  *                  Of a cluster: of one process of each kind, from its start
@@ -24,6 +25,7 @@ import { pathToFileURL } from 'node:url'
 import { commandLine, headOf } from '../infra/command-line.ts'
 import { budgetTable, judged } from './budgets.ts'
 import { Client } from './client.ts'
+import { addToHistory } from './history.ts'
 import { startNginx } from './nginx.ts'
 import { Payloads } from './payload.ts'
 import {
@@ -61,6 +63,7 @@ const { values, refuse } = commandLine('bench', headOf(import.meta.filename), {
   only: { type: 'string', multiple: true, default: [''] },
   rounds: { type: 'string' },
   json: { type: 'string' },
+  history: { type: 'string', default: process.env.BENCH_HISTORY ?? '' },
   profile: { type: 'string' },
   slowed: { type: 'string' },
   data: { type: 'string', default: join(import.meta.dirname, '..', 'data') },
@@ -160,6 +163,11 @@ console.log(`measured in ${elapsedSeconds()} s`)
 if (values.json) {
   const report = { commit, machine, mode, quick, rounds, results, budgets }
   writeFileSync(values.json, JSON.stringify(report, null, 2))
+}
+if (values.history !== '' && values.slowed === undefined && mode !== 'given') {
+  const time = new Date().toISOString()
+  const name = `${mode}${quick ? '-quick' : ''}`
+  addToHistory(values.history, name, { version: 1, time, commit, machine, scenarios: keptOf(results) })
 }
 if (values.save) {
   // Some scenarios measured again do not affect the others.

@@ -2,12 +2,45 @@
  * The bench's conclusions from its figures: regressions and budgets. The figures here are invented;
  * `npm run bench` measures.
  */
+import { appendFileSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { budgets, judged } from '../bench/budgets.ts'
+import { addToHistory, drawn, readHistory } from '../bench/history.ts'
 import { type Baseline, faultsOf, keptOf, type Result, type Round, summarise } from '../bench/report.ts'
 import { scenarios } from '../bench/scenarios.ts'
 
 const MiB = 2 ** 20
+
+t.test('each run is a line of the history, and all are drawn', async (t) => {
+  const folder = t.testdir()
+  const run = (commit: string, cost: number) => ({
+    version: 1 as const,
+    time: '2026-01-02T03:04:05.000Z',
+    commit,
+    machine: {},
+    scenarios: {
+      'upload <1>': { ratios: { fastify: 2 }, costs: { fastify: cost } },
+      'a list': { ratios: { md5: 0.5 }, costs: {} },
+    },
+  })
+  addToHistory(folder, 'embedded-quick', run('aaaa', 1))
+  appendFileSync(join(folder, 'embedded-quick.jsonl'), '{"version":1,"ti')
+  appendFileSync(join(folder, 'embedded-quick.jsonl'), '\n')
+  addToHistory(folder, 'embedded-quick', run('bbbb', 4))
+  const runs = readHistory(join(folder, 'embedded-quick.jsonl'))
+  t.strictSame(
+    runs.map(({ commit }) => commit),
+    ['aaaa', 'bbbb'],
+    'a broken line is skipped',
+  )
+  const svg = readFileSync(join(folder, 'embedded-quick.svg'), 'utf8')
+  t.match(svg, 'embedded-quick: 2 runs, 2026-01-02 aaaa to 2026-01-02 bbbb')
+  t.match(svg, 'upload &lt;1&gt;')
+  t.match(svg, 'points="0.0,63.0 260.0,0.0"', 'the dearer run is higher')
+  t.equal(svg.match(/<polyline/g)?.length, 2)
+  t.match(drawn([], 'x'), 'no runs')
+})
 
 /** 100 requests in a second at 10 ms of CPU each, beside a reference of 1,000/s at 1 ms. */
 function round(
