@@ -10,7 +10,6 @@ import { golden } from '../infra/golden.ts'
 import { readDeployment } from '../infra/regions/deployment.ts'
 import { needsOf, workOf } from '../infra/regions/hosts.ts'
 import { hostsWith, planOf } from '../infra/regions/plan.ts'
-import { alertRules } from '../infra/regions/render/alerts.ts'
 import { render } from '../infra/regions/render.ts'
 import type { DeploymentFault } from '../infra/regions/source.ts'
 
@@ -176,16 +175,6 @@ t.test('every region has its upload and download hosts in DNS and behind its pro
     ({ Name }) => Name === 'upload.files.example.',
   )
   t.equal(new Set(upload.map(({ Region }) => Region)).size, 8, 'a place of its own for each region')
-})
-
-t.test('alerts ask for metrics that exist, and name a chapter', async (t) => {
-  const metrics = readFileSync(join(root, 'infra/METRICS.md'), 'utf8')
-  const operating = readFileSync(join(root, 'infra/OPERATING.md'), 'utf8')
-  for (const { alert, expr, runbook } of alertRules) {
-    for (const [name] of expr.matchAll(/holdfast_\w+/g))
-      t.match(metrics, `\`${name.replace(/_(count|bucket|sum)$/, '')}\``, `${alert}: ${name}`)
-    t.match(operating, new RegExp(`^#+ ${runbook}$`, 'm'), `${alert}: ${runbook}`)
-  }
 })
 
 t.test('render, diff, up, status and down by their commands', async (t) => {

@@ -18,6 +18,7 @@ interface Tool {
 const tools = {
   nginx: { packages: ['nginx', 'nginx-common'] },
   caddy: { packages: ['caddy'] },
+  prometheus: { packages: ['prometheus'] },
   promtool: { packages: ['prometheus'] },
   amtool: { packages: ['prometheus-alertmanager'] },
   'named-checkzone': {

@@ -3,6 +3,7 @@
  * laid over the root of that host; `kubernetes/<region>/` and `dns/` stand beside. No secret is
  * among them.
  */
+import { rulesFile } from '../observe/rules-file.ts'
 import type { Deployment } from './deployment.ts'
 import { type Plan, type PlannedHost, type PlannedRegion, places, planOf } from './plan.ts'
 import { cassandraRack, cassandraYaml } from './render/cassandra.ts'
@@ -10,7 +11,7 @@ import { composeFile } from './render/compose.ts'
 import { dnsFiles } from './render/dns.ts'
 import { kubernetesFiles } from './render/kubernetes.ts'
 import { natsConfig } from './render/nats.ts'
-import { alertmanagerConfig, alertRulesFile, prometheusConfig } from './render/prometheus.ts'
+import { alertmanagerConfig, prometheusConfig } from './render/prometheus.ts'
 import { proxyFile } from './render/proxies.ts'
 import { cassandraUnit, environmentFile, natsUnit, processUnit, target, unitName } from './render/units.ts'
 
@@ -56,7 +57,7 @@ export function hostFiles(plan: Plan, region: PlannedRegion, host: PlannedHost):
   }
   if (has('prometheus')) {
     files.set('/etc/prometheus/prometheus.yml', prometheusConfig(plan, region))
-    files.set('/etc/prometheus/holdfast.rules.yml', alertRulesFile())
+    files.set('/etc/prometheus/holdfast.rules.yml', rulesFile())
   }
   if (has('alertmanager')) files.set('/etc/alertmanager/alertmanager.yml', alertmanagerConfig(plan))
   return files

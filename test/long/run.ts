@@ -2,7 +2,7 @@
  * The long suites, in full: `npm run test:long -- [--rounds 200] [--states 5000] [--seed N]
  * [--drains 0.1] [--gib 2] [--runs 5] [--fault <words>] [--attack <words>] [--seconds 8]
  * [--api-seconds 300]
- * [--only states|crash|large|cluster|abuse|clients|schemathesis|container|upgrade]`.
+ * [--only states|crash|large|cluster|abuse|clients|schemathesis|container|upgrade|observed]`.
  * Prints what was tried and found; the exit code says whether every promise was kept.
  *
  * `npm run test:long -- --ci` runs what `npm test` leaves out (`test/forms.ts`) instead.
@@ -23,6 +23,7 @@ import { abuseCommand } from './abuse/own-network.ts'
 import { containerTrial } from './container.ts'
 import { crashRounds } from './crash.ts'
 import { largeTransfers } from './large.ts'
+import { observedCommand } from './observed/small-disk.ts'
 import { conformance } from './schemathesis.ts'
 import { upgradeTrial } from './upgrade.ts'
 
@@ -32,7 +33,8 @@ const { values: options } = commandLine('test:long', headOf(import.meta.filename
   states: { type: 'string', default: '5000' },
   drains: { type: 'string', default: '0.1' },
   gib: { type: 'string', default: '2' },
-  // Of the cluster: how often each fault, and which ones: those whose names hold the words.
+  // Of the cluster: how often each fault. Of it and of the alerts: which ones, by words of their
+  // names.
   runs: { type: 'string', default: '5' },
   fault: { type: 'string', multiple: true, default: [''] },
   // Of the abuse table: which attacks, by words of their names, and how long each.
@@ -124,6 +126,12 @@ await suite('container', 'the image of infra/deploy, by buildah and podman', () 
 await suite('upgrade', `upgrades and rollbacks under load, --seed ${seed}`, () =>
   upgradeTrial({ seed, report: console.log }),
 )
+await suite('observed', 'alerts and dashboards over a real Prometheus', async () => {
+  const { command, args, env } = observedCommand(options.fault)
+  const [code] = await once(spawn(command, args, { env, stdio: 'inherit' }), 'exit')
+  assert.equal(code, 0, 'not every alert fired in its fault alone, see the table')
+  return ''
+})
 console.log(`\n${passed} passed, ${failed} failed`)
 process.exitCode = failed === 0 ? 0 : 1
 

@@ -6,7 +6,6 @@ import { stringify } from 'yaml'
 import type { Plan, PlannedRegion } from '../plan.ts'
 import { hostsWith, places } from '../plan.ts'
 import { serverPorts } from '../roles.ts'
-import { alertRules } from './alerts.ts'
 
 const asText = (value: unknown) => stringify(value, { lineWidth: 0, aliasDuplicateObjects: false })
 
@@ -40,23 +39,6 @@ export function prometheusConfig(plan: Plan, region: PlannedRegion): string {
   })
 }
 
-export function alertRulesFile(): string {
-  return asText({
-    groups: [
-      {
-        name: 'holdfast',
-        rules: alertRules.map(({ alert, expr, for: pending, severity, summary, runbook }) => ({
-          alert,
-          expr,
-          for: pending,
-          labels: { severity },
-          annotations: { summary, runbook: `infra/OPERATING.md, ${runbook}` },
-        })),
-      },
-    ],
-  })
-}
-
 export function alertmanagerConfig({ deployment }: Plan): string {
   const receiver = (severity: 'page' | 'ticket') => {
     const url = deployment.alerts[severity]
@@ -71,14 +53,14 @@ export function alertmanagerConfig({ deployment }: Plan): string {
       repeat_interval: '12h',
       routes: [{ matchers: ['severity="page"'], receiver: 'page', repeat_interval: '1h' }],
     },
-    // A process that does not answer also causes the alerts of its region.
     inhibit_rules: [
-      {
-        source_matchers: ['alertname="HoldfastErrorsFast"'],
-        target_matchers: ['alertname="HoldfastErrorsSlow"'],
-        equal: ['deployment', 'region'],
-      },
-    ],
+      ['HoldfastErrorsFast', 'HoldfastErrorsSlow'],
+      ['HoldfastSlowFast', 'HoldfastSlowSlow'],
+    ].map(([source, target]) => ({
+      source_matchers: [`alertname="${source}"`],
+      target_matchers: [`alertname="${target}"`],
+      equal: ['deployment', 'region'],
+    })),
     receivers: [receiver('ticket'), receiver('page')],
   })
 }

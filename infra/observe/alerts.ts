@@ -1,0 +1,260 @@
+/**
+ * What wakes somebody (`page`) and what waits for the next day (`ticket`). Each alert has its entry
+ * in infra/OPERATING.md, "When something is wrong".
+ */
+import { type BurnWindow, errorRatio, slowRatio } from './records.ts'
+import { day, hour, minute, type Times } from './times.ts'
+
+export interface AlertRule {
+  alert: string
+  expr: string
+  /** How long it must hold. */
+  for: string
+  severity: 'page' | 'ticket'
+  summary: string
+}
+
+/** Of answers may fail within 30 days. */
+const errorBudget = 0.001
+/** Of calls of the API may take longer than 1 s. */
+const slowBudget = 0.01
+/** How many times too fast the budget is used up: 2 % of it in an hour, 10 % in a day. */
+const fast = 14.4
+const slow = 3
+
+/** Both windows say so: one is sure, the other current. */
+function burns(
+  ratio: (window: BurnWindow) => string,
+  { limit, long, short }: { limit: number; long: BurnWindow; short: BurnWindow },
+): string {
+  const most = Number(limit.toFixed(6))
+  return `${ratio(long)} > ${most} and ${ratio(short)} > ${most}`
+}
+
+interface Wanted {
+  severity: AlertRule['severity']
+  /** Seconds. */
+  pending: number
+  expr: string
+  summary: string
+}
+
+/** @param times how long is long; tests shorten it */
+export function alertRules(times: Times): AlertRule[] {
+  return Object.entries({ ...servingAlerts(times), ...storingAlerts(times), ...clusterAlerts(times) }).map(
+    ([alert, { severity, pending, expr, summary }]) => ({
+      alert,
+      expr,
+      for: times.pending(pending),
+      severity,
+      summary,
+    }),
+  )
+}
+
+function servingAlerts({ window, age }: Times): Record<string, Wanted> {
+  return {
+    HoldfastProcessDown: {
+      severity: 'page',
+      pending: 2 * minute,
+      expr: 'up{job="holdfast"} == 0',
+      summary: '{{ $labels.process }} on {{ $labels.machine }} does not answer.',
+    },
+    HoldfastRestarts: {
+      severity: 'ticket',
+      pending: 0,
+      expr: `changes(process_start_time_seconds{job="holdfast"}[${window(hour)}]) > 2`,
+      summary: '{{ $labels.process }} started more than twice within an hour.',
+    },
+    HoldfastNotReady: {
+      severity: 'page',
+      pending: 5 * minute,
+      expr: 'holdfast_ready == 0',
+      summary: '{{ $labels.process }} is not ready: {{ $labels.check }}.',
+    },
+    HoldfastErrorsFast: {
+      severity: 'page',
+      pending: 2 * minute,
+      expr: burns(errorRatio, { limit: fast * errorBudget, long: hour, short: 5 * minute }),
+      summary: 'Errors use up two percent of the month’s budget in an hour.',
+    },
+    HoldfastErrorsSlow: {
+      severity: 'ticket',
+      pending: 15 * minute,
+      expr: burns(errorRatio, { limit: slow * errorBudget, long: day, short: 2 * hour }),
+      summary: 'Errors use up ten percent of the month’s budget in a day.',
+    },
+    HoldfastSlowFast: {
+      severity: 'page',
+      pending: 2 * minute,
+      expr: burns(slowRatio, { limit: fast * slowBudget, long: hour, short: 5 * minute }),
+      summary: 'One in seven calls of the API takes longer than 1 s.',
+    },
+    HoldfastSlowSlow: {
+      severity: 'ticket',
+      pending: 15 * minute,
+      expr: burns(slowRatio, { limit: slow * slowBudget, long: day, short: 2 * hour }),
+      summary: 'Three in a hundred calls of the API take longer than 1 s.',
+    },
+    HoldfastLoopSlow: {
+      severity: 'ticket',
+      pending: 10 * minute,
+      expr: 'nodejs_eventloop_lag_p99_seconds{job="holdfast"} > 0.5',
+      summary: '{{ $labels.process }} is late by half a second: it has too little CPU.',
+    },
+    HoldfastRefusals: {
+      severity: 'ticket',
+      pending: 10 * minute,
+      expr: `sum by (process) (rate(holdfast_refusals_total{status="error-rateLimit"}[${window(5 * minute)}])) > 50`,
+      summary: '{{ $labels.process }} refuses more than 50 requests a second by rate limits and bans.',
+    },
+    HoldfastConnectionsScarce: {
+      severity: 'ticket',
+      pending: 10 * minute,
+      expr: 'holdfast_connections{host!="admin"} / holdfast_connections_max > 0.8',
+      summary: 'Connections of the {{ $labels.host }} host of {{ $labels.process }} are nearly used up.',
+    },
+    HoldfastDescriptorsScarce: {
+      severity: 'page',
+      pending: 5 * minute,
+      expr: 'process_open_fds{job="holdfast"} / process_max_fds > 0.8',
+      summary: '{{ $labels.process }} has opened nearly as many files as it may.',
+    },
+    HoldfastMailsFail: {
+      severity: 'ticket',
+      pending: 15 * minute,
+      expr: `holdfast_mails_waiting > 0 and on (instance) increase(holdfast_mails_total{outcome="failed"}[${window(15 * minute)}]) > 0`,
+      summary: 'The relay of {{ $labels.process }} takes no mails: people cannot sign in.',
+    },
+    HoldfastClockJump: {
+      severity: 'page',
+      pending: 2 * minute,
+      expr: 'abs(holdfast_clock_jump_seconds) > 7200',
+      summary: 'The clock of {{ $labels.process }} jumped. Nothing expires while it is far off.',
+    },
+    HoldfastBackupOld: {
+      severity: 'ticket',
+      pending: hour,
+      expr: `time() - (max by (process) (max_over_time(holdfast_backup_last_timestamp_seconds[${window(8 * day)}])) > 0) > ${age(2 * day)}`,
+      summary: 'The last backup of {{ $labels.process }} is older than two days.',
+    },
+  }
+}
+
+function storingAlerts({ window, age }: Times): Record<string, Wanted> {
+  return {
+    HoldfastMetadataUnwritable: {
+      severity: 'page',
+      pending: minute,
+      expr: 'holdfast_metadata_writable == 0',
+      summary: '{{ $labels.process }} cannot write metadata: all changes are refused.',
+    },
+    HoldfastMetadataLost: {
+      severity: 'page',
+      pending: 0,
+      expr: 'holdfast_metadata_lost_batches > 0',
+      summary: '{{ $labels.process }} has lost rows of accounts.',
+    },
+    HoldfastStoreFailed: {
+      severity: 'page',
+      pending: minute,
+      expr: 'holdfast_store_failed == 1',
+      summary: 'The store of {{ $labels.process }} works again only after a restart.',
+    },
+    HoldfastStoreUnwritable: {
+      severity: 'page',
+      pending: 5 * minute,
+      expr: 'holdfast_store_writable == 0',
+      summary: '{{ $labels.process }} takes no uploads.',
+    },
+    HoldfastDiskFull: {
+      severity: 'ticket',
+      pending: hour,
+      expr: `predict_linear(holdfast_store_free_bytes[${window(6 * hour)}], ${age(3 * day)}) < 0 and holdfast_store_free_bytes < 0.5 * holdfast_disk_size_bytes`,
+      summary: 'The disk of {{ $labels.process }} is full within three days.',
+    },
+    HoldfastDamaged: {
+      severity: 'ticket',
+      pending: 0,
+      expr: 'holdfast_store_damaged_blobs > 0',
+      summary: '{{ $labels.process }} has damaged copies and found no whole ones.',
+    },
+    HoldfastExtentsQuarantined: {
+      severity: 'ticket',
+      pending: 0,
+      expr: 'sum by (process, instance) (holdfast_store_quarantined_extents) > 0',
+      summary: '{{ $labels.process }} has files of extents that are missing or damaged.',
+    },
+    HoldfastScrubOld: {
+      severity: 'ticket',
+      pending: hour,
+      expr: `holdfast_scrub_last_pass_timestamp_seconds > 0 and time() - holdfast_scrub_last_pass_timestamp_seconds > ${age(35 * day)}`,
+      summary: '{{ $labels.process }} did not verify all files within 35 days.',
+    },
+    HoldfastQuarantine: {
+      severity: 'ticket',
+      pending: 5 * minute,
+      expr: 'holdfast_accounts_quarantined > 0',
+      summary: '{{ $labels.process }} has accounts that cannot be read.',
+    },
+    HoldfastCollectStandstill: {
+      severity: 'ticket',
+      pending: 6 * hour,
+      expr: `holdfast_collect_standstill_seconds > ${age(day)}`,
+      summary: 'Deleted bytes of {{ $labels.process }} stay on the disk.',
+    },
+    HoldfastReconcileOld: {
+      severity: 'ticket',
+      pending: hour,
+      expr: `holdfast_reconcile_age_seconds > ${age(3 * day)}`,
+      summary: 'References were not compared with accounts for three days.',
+    },
+  }
+}
+
+function clusterAlerts({ window, age }: Times): Record<string, Wanted> {
+  return {
+    HoldfastNatsDown: {
+      severity: 'page',
+      pending: minute,
+      expr: 'holdfast_nats_up == 0',
+      summary: '{{ $labels.process }} has no link to NATS: it reaches no account.',
+    },
+    HoldfastCassandraNodes: {
+      severity: 'page',
+      pending: 2 * minute,
+      expr: 'holdfast_cassandra_nodes_connected < holdfast_cassandra_nodes or holdfast_cassandra_nodes == 0',
+      summary: '{{ $labels.process }} does not reach every node of Cassandra in {{ $labels.region }}.',
+    },
+    HoldfastUnknownOutcomes: {
+      severity: 'ticket',
+      pending: 10 * minute,
+      expr: `sum(rate(holdfast_journal_unknown_total[${window(10 * minute)}])) > 1`,
+      summary: 'Many appends to journals have no known outcome: Cassandra is slow or away.',
+    },
+    HoldfastReplicationLag: {
+      severity: 'ticket',
+      pending: 15 * minute,
+      expr: `holdfast_replication_lag_seconds > ${age(5 * minute)}`,
+      summary: '{{ $labels.process }} is behind {{ $labels.source }}.',
+    },
+    HoldfastReplicationOwed: {
+      severity: 'ticket',
+      pending: hour,
+      expr: 'holdfast_replication_owed > 0',
+      summary: 'Copies of {{ $labels.source }} are missing and no node has them whole.',
+    },
+    HoldfastBackupLag: {
+      severity: 'page',
+      pending: 10 * minute,
+      expr: `holdfast_backup_lag_seconds > ${age(10 * minute)}`,
+      summary: 'Changes of accounts do not reach the second region.',
+    },
+    HoldfastClock: {
+      severity: 'page',
+      pending: 2 * minute,
+      expr: 'abs(holdfast_clock_offset_seconds) > 2',
+      summary: 'The clock of {{ $labels.process }} is wrong: no expiry fires there.',
+    },
+  }
+}

@@ -1,0 +1,45 @@
+/**
+ * How long alerts look and wait. A rule names seconds; tests shorten all of them together, so that
+ * a real Prometheus shows within seconds what takes hours in production.
+ */
+export interface Times {
+  /** Range of a query. */
+  window: (seconds: number) => string
+  /** How long an alert must hold. */
+  pending: (seconds: number) => string
+  /** Seconds after which a thing counts as old. */
+  age: (seconds: number) => number
+}
+
+export const productionTimes: Times = { window: duration, pending: duration, age: (seconds) => seconds }
+
+/** Every age is that many times shorter, every window and wait has this length. */
+export function shortenedTimes({ times, windowSeconds }: { times: number; windowSeconds: number }): Times {
+  return {
+    window: () => duration(windowSeconds),
+    pending: () => duration(1),
+    age: (seconds) => seconds / times,
+  }
+}
+
+export const minute = 60
+export const hour = 60 * minute
+export const day = 24 * hour
+
+/** As Prometheus writes it: `90m` is `1h30m`, and 0 is `0s`. */
+function duration(seconds: number): string {
+  const parts: [unit: string, seconds: number][] = [
+    ['d', day],
+    ['h', hour],
+    ['m', minute],
+    ['s', 1],
+  ]
+  let text = ''
+  let left = seconds
+  for (const [unit, length] of parts) {
+    const count = Math.floor(left / length)
+    left -= count * length
+    if (count > 0) text += `${count}${unit}`
+  }
+  return text === '' ? '0s' : text
+}

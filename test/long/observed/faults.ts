@@ -1,0 +1,316 @@
+/** Real faults of one machine, and the alerts that are for them. */
+import { randomBytes } from 'node:crypto'
+import { closeSync, openSync, readdirSync, readFileSync, rmSync, truncateSync, writeSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { LevelMetadataStore } from '@holdfast/journal-level'
+import { Filler } from '../../support/small-disk.ts'
+import { SmtpServer } from '../../support/smtp-server.ts'
+import { later } from './prometheus.ts'
+import type { World, WorldOptions } from './world.ts'
+
+export interface Fault {
+  name: string
+  /** Each of them has to fire. */
+  alerts: readonly string[]
+  /** May fire, too. */
+  besides?: readonly string[]
+  /** @param disk a file system of 320 MiB of its own, where there is one */
+  world?: (disk: string) => WorldOptions
+  /** Before the healthy time: what the fault needs. */
+  prepare?: (world: World) => Promise<void>
+  /** @returns how it ends, if it does not end with the service */
+  make: (world: World, disk: string) => Promise<(() => Promise<void>) | undefined>
+}
+
+const MiB = 1024 * 1024
+const rotting = 'bytes that rot '.repeat(400)
+/** Servers outlive the functions that start them. */
+const mail: { server?: SmtpServer } = {}
+
+export const faults: readonly Fault[] = [
+  {
+    name: 'kill -9',
+    alerts: ['HoldfastProcessDown'],
+    make: async ({ service }) => {
+      await service.kill()
+      return undefined
+    },
+  },
+  {
+    name: 'three crashes and starts',
+    alerts: ['HoldfastRestarts'],
+    besides: ['HoldfastProcessDown', 'HoldfastErrorsFast', 'HoldfastErrorsSlow', 'HoldfastReconcileOld'],
+    world: () => ({ windowSeconds: 60 }),
+    make: async ({ service }) => {
+      for (let time = 0; time < 3; time++) {
+        await service.kill()
+        await service.start()
+        await later(3_000)
+      }
+      return undefined
+    },
+  },
+  {
+    name: 'kill -STOP and -CONT, again and again',
+    alerts: ['HoldfastSlowFast', 'HoldfastSlowSlow', 'HoldfastLoopSlow'],
+    besides: ['HoldfastProcessDown', 'HoldfastReconcileOld', 'HoldfastCollectStandstill'],
+    make: async ({ service }) => {
+      let ended = false
+      const stopping = (async () => {
+        while (!ended) {
+          process.kill(service.pid as number, 'SIGSTOP')
+          await later(2_500)
+          process.kill(service.pid as number, 'SIGCONT')
+          await later(1_500)
+        }
+      })()
+      return async () => {
+        ended = true
+        await stopping
+      }
+    },
+  },
+  {
+    name: 'another program fills the disk to the last byte',
+    alerts: [
+      ...['HoldfastMetadataUnwritable', 'HoldfastStoreUnwritable', 'HoldfastNotReady'],
+      ...['HoldfastErrorsFast', 'HoldfastErrorsSlow'],
+    ],
+    besides: ['HoldfastDiskFull', 'HoldfastCollectStandstill', 'HoldfastReconcileOld', 'HoldfastScrubOld'],
+    world: (disk) => ({ dataDir: join(disk, 'full') }),
+    make: async (_, disk) => {
+      const filler = new Filler(disk)
+      // What is released meanwhile is taken, too.
+      let ended = false
+      const filling = (async () => {
+        while (!ended) {
+          await filler.fill()
+          await later(200)
+        }
+      })()
+      return async () => {
+        ended = true
+        await filling
+        await filler.empty()
+      }
+    },
+  },
+  {
+    name: 'another program fills the disk slowly',
+    alerts: ['HoldfastDiskFull'],
+    besides: ['HoldfastStoreUnwritable', 'HoldfastNotReady'],
+    world: (disk) => ({ dataDir: join(disk, 'filling') }),
+    make: async (_, disk) => {
+      const path = join(disk, 'slowly')
+      const file = openSync(path, 'w')
+      for (let second = 0; second < 14; second++) {
+        for (let piece = 0; piece < 7; piece++) writeSync(file, Buffer.alloc(MiB, 1))
+        await later(1_000)
+      }
+      return async () => {
+        closeSync(file)
+        rmSync(path)
+      }
+    },
+  },
+  {
+    name: 'bits of a file flip on the disk',
+    alerts: ['HoldfastDamaged'],
+    prepare: async (world) => void (await world.upload(rotting, { token: world.guest.token })),
+    make: async ({ service }) => {
+      await service.terminate()
+      rot(service.dataDir)
+      await service.start()
+      return undefined
+    },
+    besides: ['HoldfastProcessDown'],
+  },
+  {
+    name: 'a file of the store is deleted',
+    alerts: ['HoldfastExtentsQuarantined'],
+    besides: [
+      ...['HoldfastProcessDown', 'HoldfastDamaged', 'HoldfastCollectStandstill'],
+      ...['HoldfastErrorsFast', 'HoldfastErrorsSlow', 'HoldfastScrubOld'],
+    ],
+    make: async ({ service }) => {
+      await service.terminate()
+      const extents = join(service.dataDir, 'blobs', 'extents')
+      for (const name of readdirSync(extents)) rmSync(join(extents, name))
+      await service.start()
+      return undefined
+    },
+  },
+  {
+    name: 'the end of the metadata log is lost',
+    alerts: ['HoldfastMetadataLost', 'HoldfastCollectStandstill', 'HoldfastQuarantine'],
+    besides: ['HoldfastProcessDown', 'HoldfastErrorsFast', 'HoldfastErrorsSlow', 'HoldfastReconcileOld'],
+    make: async ({ service }) => {
+      await service.kill()
+      const rows = join(service.dataDir, 'metadata', 'rows')
+      for (const name of readdirSync(rows).filter((one) => one.endsWith('.log'))) {
+        const path = join(rows, name)
+        truncateSync(path, Math.floor(readFileSync(path).length * 0.7))
+      }
+      await service.start()
+      return undefined
+    },
+  },
+  {
+    name: 'the catalogue of the store is overwritten',
+    alerts: ['HoldfastStoreFailed'],
+    besides: [
+      ...['HoldfastProcessDown', 'HoldfastStoreUnwritable', 'HoldfastNotReady', 'HoldfastErrorsFast'],
+      ...['HoldfastErrorsSlow', 'HoldfastCollectStandstill', 'HoldfastReconcileOld', 'HoldfastScrubOld'],
+    ],
+    make: async (world) => {
+      const { service } = world
+      // A clean restart writes its rows into tables.
+      await service.terminate()
+      await service.start()
+      const folder = join(service.dataDir, 'blobs', 'catalogue')
+      for (const name of readdirSync(folder, { recursive: true }) as string[]) {
+        if (!/\.(sst|ldb)$/.test(name)) continue
+        const path = join(folder, name)
+        const { length } = readFileSync(path)
+        const file = openSync(path, 'r+')
+        writeSync(file, randomBytes(length), 0, length, 0)
+        closeSync(file)
+      }
+      await world.ask(`${service.admin}/admin/collect`, { method: 'POST' })
+      return undefined
+    },
+  },
+  {
+    name: 'no pass over all files follows',
+    alerts: ['HoldfastScrubOld'],
+    world: () => ({ settings: { HOLDFAST_SCRUB_SECONDS: '3600' }, times: 150_000 }),
+    // At this scale an ordinary round is old, too.
+    besides: ['HoldfastReconcileOld'],
+    make: async () => undefined,
+  },
+  {
+    name: 'no comparison with the accounts follows',
+    alerts: ['HoldfastReconcileOld'],
+    world: () => ({ settings: { HOLDFAST_RECONCILE_SECONDS: '86400', HOLDFAST_COLLECT_SECONDS: '3600' } }),
+    prepare: async (world) =>
+      void (await world.ask(`${world.service.admin}/admin/reconcile`, { method: 'POST' })),
+    make: async () => undefined,
+  },
+  {
+    name: 'no backup follows',
+    alerts: ['HoldfastBackupOld'],
+    prepare: async (world) => {
+      const target = `${world.service.dataDir}-backup`
+      await world.ask(`${world.service.admin}/admin/backup`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ target }),
+      })
+    },
+    make: async () => undefined,
+  },
+  {
+    name: 'the mail relay is away',
+    alerts: ['HoldfastMailsFail'],
+    world: () => ({ settings: { HOLDFAST_SMTP_URL: mail.server?.url ?? '' } }),
+    prepare: async (world) => void (await account(world, 'first@example.org')),
+    make: async (world) => {
+      await mail.server?.stop()
+      await account(world, 'second@example.org')
+      return undefined
+    },
+  },
+  {
+    name: 'a burst of refused requests',
+    alerts: ['HoldfastRefusals'],
+    besides: ['HoldfastSlowFast', 'HoldfastSlowSlow'],
+    world: () => ({ settings: { HOLDFAST_RATE_LIMITS: 'default' } }),
+    make: async ({ service }) => {
+      let ended = false
+      const one = async () => {
+        while (!ended) {
+          const answer = await fetch(`${service.api}/accounts`, { method: 'POST' }).catch(() => undefined)
+          await answer?.text().catch(() => undefined)
+        }
+      }
+      const all = Array.from({ length: 16 }, one)
+      return async () => {
+        ended = true
+        await Promise.all(all)
+      }
+    },
+  },
+  {
+    name: 'somebody holds the connections of a host',
+    alerts: ['HoldfastConnectionsScarce'],
+    world: () => ({ settings: { HOLDFAST_CONNECTIONS_MAX: '150' } }),
+    make: ({ service }) => hold([service.ports[0]], 44),
+  },
+  {
+    name: 'connections use up the descriptors',
+    alerts: ['HoldfastDescriptorsScarce', 'HoldfastConnectionsScarce'],
+    besides: ['HoldfastProcessDown'],
+    world: () => ({ bounds: { openFilesMax: 1_024, heapMiB: 512 } }),
+    make: ({ service }) => hold(service.ports.slice(0, 3), 260),
+  },
+  {
+    name: 'the clock stands 400 days ahead of the noted time',
+    alerts: ['HoldfastClockJump'],
+    besides: ['HoldfastProcessDown'],
+    make: async ({ service }) => {
+      await service.terminate()
+      const store = await LevelMetadataStore.open({ path: join(service.dataDir, 'metadata') })
+      const noted = Date.now() - 400 * 86_400_000
+      await store.lookups.write([{ put: 'clock/newest', value: Buffer.from(String(noted)) }])
+      await store.close()
+      await service.start()
+      return undefined
+    },
+  },
+]
+
+/** For the faults that need a relay. @returns ends it */
+export async function startRelay(): Promise<() => Promise<void>> {
+  mail.server = await SmtpServer.start()
+  return async () => mail.server?.stop().catch(() => undefined)
+}
+
+function account(world: World, email: string) {
+  return world.ask(`${world.service.admin}/admin/accounts`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ email }),
+  })
+}
+
+/** Connections that have asked once, and are open. */
+async function hold(ports: readonly number[], each: number): Promise<() => Promise<void>> {
+  const sockets: Socket[] = []
+  for (const port of ports)
+    for (let one = 0; one < each; one++) {
+      const socket = connect(port, '127.0.0.1')
+      socket.on('error', () => undefined)
+      socket.write('GET /livez HTTP/1.1\r\nHost: here\r\n\r\n')
+      socket.resume()
+      sockets.push(socket)
+    }
+  return async () => {
+    for (const socket of sockets) socket.destroy()
+  }
+}
+
+/** Flips a bit of the file that was uploaded for this. */
+function rot(dataDir: string): void {
+  const extents = join(dataDir, 'blobs', 'extents')
+  for (const name of readdirSync(extents)) {
+    const path = join(extents, name)
+    const at = readFileSync(path).indexOf(rotting)
+    if (at < 0) continue
+    const file = openSync(path, 'r+')
+    writeSync(file, Buffer.from([rotting.charCodeAt(0) ^ 1]), 0, 1, at)
+    closeSync(file)
+    return
+  }
+  throw new Error('the file is not on the disk')
+}

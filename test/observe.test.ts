@@ -1,0 +1,134 @@
+/**
+ * Rules and dashboards: each alert fires over its series alone, and each has its entry in the book.
+ */
+import { spawnSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { stringify } from 'yaml'
+import { dataDir, startHere } from '../apps/standalone/test/run.ts'
+import { tool } from '../infra/check/tools.ts'
+import { alertRules } from '../infra/observe/alerts.ts'
+import { dashboards } from '../infra/observe/dashboards.ts'
+import { recordingRules } from '../infra/observe/records.ts'
+import { rulesFile, runbookChapter } from '../infra/observe/rules-file.ts'
+import { productionTimes, shortenedTimes } from '../infra/observe/times.ts'
+import { healthy, type RuleCase, ruleCases } from './observe/rule-cases.ts'
+
+const root = join(import.meta.dirname, '..')
+const read = (path: string) => readFileSync(join(root, path), 'utf8')
+const alerts = alertRules(productionTimes)
+const names = alerts.map(({ alert }) => alert)
+
+function promtool(words: string[], input = '') {
+  const { path, env } = tool('promtool')
+  const { status, stdout, stderr } = spawnSync(path, words, { env, input, encoding: 'utf8' })
+  return { status, said: `${stdout}${stderr}` }
+}
+
+t.test('the book has an entry for each alert, and no other', async (t) => {
+  const book = read('infra/OPERATING.md')
+  const chapter = book.slice(book.indexOf(`## ${runbookChapter}\n`))
+  const entries = [...chapter.matchAll(/^\*\*(Holdfast\w+)\*\* \((page|ticket)\)\. /gm)]
+  t.strictSame(
+    entries.map(([, name, severity]) => `${name} ${severity}`).sort(),
+    alerts.map(({ alert, severity }) => `${alert} ${severity}`).sort(),
+  )
+  for (const [name] of chapter.matchAll(/\bHoldfast[A-Z]\w+/g)) t.ok(names.includes(name), name)
+})
+
+t.test('rules and dashboards ask for metrics that exist', async (t) => {
+  const listed = read('infra/METRICS.md')
+  const queries = [
+    ...alerts.map(({ expr }) => expr),
+    ...recordingRules(productionTimes).map(({ expr }) => expr),
+    ...dashboards.flatMap(({ panels }) => panels.flatMap((panel) => panel.queries.map(([, expr]) => expr))),
+  ]
+  const records = recordingRules(productionTimes).map(({ record }) => record)
+  for (const expr of queries)
+    for (const [name] of expr.matchAll(/[\w:]*\bholdfast[\w:]+/g)) {
+      if (!name.startsWith('holdfast_') || name.includes(':')) t.ok(records.includes(name), name)
+      else t.match(listed, `\`${name.replace(/_(count|bucket|sum)$/, '')}\``, name)
+    }
+})
+
+t.test('promtool accepts the rules, also shortened', async (t) => {
+  const folder = t.testdir({
+    'rules.yml': rulesFile(),
+    'short.yml': rulesFile(shortenedTimes({ times: 3_600, windowSeconds: 20 })),
+  })
+  for (const file of ['rules.yml', 'short.yml'])
+    t.match(promtool(['check', 'rules', join(folder, file)]), { status: 0 })
+})
+
+t.test('each alert fires over its series, and no other does', async (t) => {
+  t.strictSame(ruleCases.map(({ alert }) => alert).sort(), [...names].sort())
+  const folder = t.testdir({ 'rules.yml': rulesFile() })
+  const wellFor: RuleCase = { alert: '', series: {}, atMinutes: 24 * 60, everyMinutes: 30 }
+  const ways = new Map<number, object[]>()
+  for (const { alert, series, atMinutes, everyMinutes, alsoFire = [] } of [wellFor, ...ruleCases]) {
+    const samples = Math.ceil(atMinutes / everyMinutes)
+    const fire = [alert, ...alsoFire].filter(Boolean).sort()
+    const tests = ways.get(everyMinutes) ?? []
+    ways.set(everyMinutes, tests)
+    tests.push({
+      name: alert || 'all is well',
+      interval: `${everyMinutes}m`,
+      input_series: Object.entries({ ...healthy, ...series }).map(([one, values]) => ({
+        series: one,
+        values: values.replace(/x$/, `x${samples}`),
+      })),
+      promql_expr_test: [
+        {
+          expr: 'sort(count by (alertname) (ALERTS{alertstate="firing"}))',
+          eval_time: `${atMinutes}m`,
+          exp_samples: fire.map((name) => ({ labels: `{alertname="${name}"}`, value: 1 })),
+        },
+      ],
+    })
+  }
+  const files = [...ways].map(([everyMinutes, tests]) => {
+    const file = join(folder, `every-${everyMinutes}.yml`)
+    const text = { rule_files: ['rules.yml'], evaluation_interval: `${everyMinutes}m`, tests }
+    writeFileSync(file, stringify(text, { lineWidth: 0 }))
+    return file
+  })
+  const { status, said } = promtool(['test', 'rules', ...files])
+  t.equal(status, 0, said)
+})
+
+t.test('panels do not overlap, and Grafana gets each query', async (t) => {
+  for (const { id, panels } of dashboards) {
+    const { panels: shown } = JSON.parse(read(`infra/observe/dashboards/${id}.json`)) as {
+      panels: { gridPos: Record<'x' | 'y' | 'w' | 'h', number>; targets: { expr: string }[] }[]
+    }
+    t.equal(shown.length, panels.length)
+    const cells = shown.flatMap(({ gridPos: { x, y, w, h } }) =>
+      Array.from({ length: w * h }, (_, at) => `${x + (at % w)},${y + Math.floor(at / w)}`),
+    )
+    t.equal(new Set(cells).size, cells.length, `${id}: no cell twice`)
+    t.ok(shown.every(({ gridPos: { x, w } }) => x + w <= 24))
+    t.notMatch(JSON.stringify(shown), /\$range/)
+  }
+})
+
+t.test('promtool finds nothing in what a service shows, and its series are few', async (t) => {
+  const service = await startHere(dataDir(t))
+  t.teardown(() => service.close())
+  const { api, admin } = service.addresses
+  for (let at = 0; at < 30; at++)
+    await (await fetch(`${api}/unknown-${at}`, { method: at % 2 === 0 ? 'PUT' : 'DELETE' })).text()
+  const scraped = await (await fetch(`${admin}/metrics`)).text()
+  t.match(promtool(['check', 'metrics'], scraped), { status: 0, said: '' })
+  const label = (name: string) => [
+    ...new Set([...scraped.matchAll(new RegExp(` ?[{,]${name}="([^"]*)"`, 'g'))].map(([, value]) => value)),
+  ]
+  t.notMatch(scraped, /unknown-\d/)
+  t.ok(label('outcome').every((value) => /^[a-z ]+$/.test(value ?? '')))
+  t.match(scraped, 'holdfast_refusals_total{host="api",status="error-notFound"} 30')
+  t.match(
+    scraped,
+    'holdfast_http_request_seconds_count{host="api",method="any",route="unknown",outcome="refused"} 30',
+  )
+  t.match(scraped, /holdfast_ready\{check="store"\} 1/)
+})

@@ -1,0 +1,150 @@
+/**
+ * Series that make an alert fire, and what else fires with it. promtool computes the rules of
+ * production over them. `0x10` is eleven times 0, `0+60x10` rises by 60.
+ */
+export interface RuleCase {
+  alert: string
+  /** Name and labels, and its samples. */
+  series: Record<string, string>
+  /** Minutes after the first sample. */
+  atMinutes: number
+  /** Between samples, and between evaluations. Long cases have few of them. */
+  everyMinutes: number
+  /** That fire then, too. */
+  alsoFire?: string[]
+}
+
+const of = 'process="p", instance="i", job="holdfast"'
+const api = `${of}, host="api", method="GET", route="/x"`
+const requests = (outcome: string) => `holdfast_http_request_seconds_count{${api}, outcome="${outcome}"}`
+const quick = `holdfast_http_request_seconds_bucket{${api}, outcome="ok", le="1"}`
+const days = (count: number) => count * 86_400
+const minutesOfDay = 24 * 60
+
+/** Nothing fires over these; each goes on for as long as its case. Cases lay theirs over them. */
+export const healthy: Record<string, string> = {
+  [`up{${of}}`]: '1x',
+  [`process_start_time_seconds{${of}}`]: '1x',
+  [`holdfast_ready{${of}, check="store"}`]: '1x',
+  [`holdfast_metadata_writable{${of}}`]: '1x',
+  [`holdfast_metadata_lost_batches{${of}}`]: '0x',
+  [`holdfast_store_writable{${of}}`]: '1x',
+  [`holdfast_store_failed{${of}}`]: '0x',
+  [`holdfast_store_damaged_blobs{${of}}`]: '0x',
+  [`holdfast_store_quarantined_extents{${of}, reason="missing"}`]: '0x',
+  [`holdfast_accounts_quarantined{${of}}`]: '0x',
+  [`holdfast_collect_standstill_seconds{${of}}`]: '0x',
+  [`holdfast_reconcile_age_seconds{${of}}`]: '0x',
+  [`holdfast_scrub_last_pass_timestamp_seconds{${of}}`]: '0x',
+  [`holdfast_disk_size_bytes{${of}}`]: '1000000x',
+  [`holdfast_store_free_bytes{${of}}`]: '400000x',
+  [`holdfast_connections{${of}, host="api"}`]: '10x',
+  [`holdfast_connections_max{${of}, host="api"}`]: '100x',
+  [`process_open_fds{${of}}`]: '10x',
+  [`process_max_fds{${of}}`]: '100x',
+  [`holdfast_mails_waiting{${of}}`]: '0x',
+  [`holdfast_mails_total{${of}, outcome="failed"}`]: '0x',
+  [`holdfast_refusals_total{${of}, host="api", status="error-rateLimit"}`]: '0+60x',
+  [`holdfast_clock_jump_seconds{${of}}`]: '0x',
+  [`holdfast_clock_offset_seconds{${of}}`]: '0x',
+  [`holdfast_backup_last_timestamp_seconds{${of}}`]: '0x',
+  [`holdfast_backup_lag_seconds{${of}}`]: '1x',
+  [`holdfast_replication_lag_seconds{${of}, source="q", source_region="r"}`]: '1x',
+  [`holdfast_replication_owed{${of}, source="q", source_region="r"}`]: '0x',
+  [`holdfast_journal_unknown_total{${of}, outcome="in"}`]: '0x',
+  [`holdfast_nats_up{${of}}`]: '1x',
+  [`holdfast_cassandra_nodes{${of}, region="r"}`]: '3x',
+  [`holdfast_cassandra_nodes_connected{${of}, region="r"}`]: '3x',
+  [`nodejs_eventloop_lag_p99_seconds{${of}}`]: '0.01x',
+  [requests('ok')]: '0+600x',
+  [quick]: '0+600x',
+}
+
+export const ruleCases: readonly RuleCase[] = [
+  one('HoldfastProcessDown', `up{${of}}`, '0x10', 3),
+  one('HoldfastRestarts', `process_start_time_seconds{${of}}`, '1 2 2 3 3 4 4 4', 7),
+  one('HoldfastNotReady', `holdfast_ready{${of}, check="store"}`, '0x10', 6),
+  {
+    alert: 'HoldfastErrorsFast',
+    series: {
+      [requests('failed')]: '0+60x100',
+      [`holdfast_http_request_seconds_bucket{${api}, outcome="failed", le="1"}`]: '0+60x100',
+    },
+    atMinutes: 70,
+    everyMinutes: 1,
+    alsoFire: ['HoldfastErrorsSlow'],
+  },
+  one('HoldfastErrorsSlow', requests('failed'), '0+3x200', 180, 5),
+  {
+    alert: 'HoldfastSlowFast',
+    series: { [quick]: '0+400x100' },
+    atMinutes: 70,
+    everyMinutes: 1,
+    alsoFire: ['HoldfastSlowSlow'],
+  },
+  one('HoldfastSlowSlow', quick, '0+570x200', 180, 5),
+  one('HoldfastLoopSlow', `nodejs_eventloop_lag_p99_seconds{${of}}`, '0.7x20', 12),
+  one(
+    'HoldfastRefusals',
+    `holdfast_refusals_total{${of}, host="api", status="error-rateLimit"}`,
+    '0+6000x30',
+    20,
+  ),
+  one('HoldfastConnectionsScarce', `holdfast_connections{${of}, host="api"}`, '90x20', 12),
+  one('HoldfastDescriptorsScarce', `process_open_fds{${of}}`, '90x20', 6),
+  {
+    alert: 'HoldfastMailsFail',
+    series: {
+      [`holdfast_mails_waiting{${of}}`]: '1x40',
+      [`holdfast_mails_total{${of}, outcome="failed"}`]: '0+1x40',
+    },
+    atMinutes: 20,
+    everyMinutes: 1,
+  },
+  one('HoldfastClockJump', `holdfast_clock_jump_seconds{${of}}`, '-9000x10', 3),
+  one(
+    'HoldfastBackupOld',
+    `holdfast_backup_last_timestamp_seconds{${of}}`,
+    '1x200',
+    2 * minutesOfDay + 120,
+    30,
+  ),
+  one('HoldfastMetadataUnwritable', `holdfast_metadata_writable{${of}}`, '0x10', 2),
+  one('HoldfastMetadataLost', `holdfast_metadata_lost_batches{${of}}`, '1x10', 1),
+  one('HoldfastStoreFailed', `holdfast_store_failed{${of}}`, '1x10', 2),
+  one('HoldfastStoreUnwritable', `holdfast_store_writable{${of}}`, '0x10', 6),
+  one('HoldfastDiskFull', `holdfast_store_free_bytes{${of}}`, '400000-2500x100', 400, 5),
+  one('HoldfastDamaged', `holdfast_store_damaged_blobs{${of}}`, '1x10', 1),
+  one('HoldfastExtentsQuarantined', `holdfast_store_quarantined_extents{${of}, reason="missing"}`, '1x10', 1),
+  one(
+    'HoldfastScrubOld',
+    `holdfast_scrub_last_pass_timestamp_seconds{${of}}`,
+    '1x200',
+    36 * minutesOfDay,
+    360,
+  ),
+  one('HoldfastQuarantine', `holdfast_accounts_quarantined{${of}}`, '1x10', 6),
+  one('HoldfastCollectStandstill', `holdfast_collect_standstill_seconds{${of}}`, `${days(2)}x400`, 365, 5),
+  one('HoldfastReconcileOld', `holdfast_reconcile_age_seconds{${of}}`, `${days(4)}x100`, 65),
+  one('HoldfastNatsDown', `holdfast_nats_up{${of}}`, '0x10', 2),
+  one('HoldfastCassandraNodes', `holdfast_cassandra_nodes_connected{${of}, region="r"}`, '2x10', 3),
+  one('HoldfastUnknownOutcomes', `holdfast_journal_unknown_total{${of}, outcome="in"}`, '0+120x40', 25),
+  one(
+    'HoldfastReplicationLag',
+    `holdfast_replication_lag_seconds{${of}, source="q", source_region="r"}`,
+    '400x20',
+    16,
+  ),
+  one(
+    'HoldfastReplicationOwed',
+    `holdfast_replication_owed{${of}, source="q", source_region="r"}`,
+    '1x100',
+    62,
+  ),
+  one('HoldfastBackupLag', `holdfast_backup_lag_seconds{${of}}`, '700x20', 12),
+  one('HoldfastClock', `holdfast_clock_offset_seconds{${of}}`, '3x10', 3),
+]
+
+function one(alert: string, series: string, samples: string, atMinutes: number, everyMinutes = 1): RuleCase {
+  return { alert, series: { [series]: samples }, atMinutes, everyMinutes }
+}
