@@ -117,8 +117,8 @@ function servingAlerts({ window, age }: Times): Record<string, Wanted> {
     HoldfastDescriptorsScarce: {
       severity: 'page',
       pending: 5 * minute,
-      expr: 'process_open_fds{job="holdfast"} / process_max_fds > 0.8',
-      summary: '{{ $labels.process }} has opened nearly as many files as it may.',
+      expr: 'process_open_fds{job="holdfast"} / process_max_fds > 0.7',
+      summary: '{{ $labels.process }} has opened 70 % of the files that it may.',
     },
     HoldfastMailsFail: {
       severity: 'ticket',

@@ -1,6 +1,15 @@
 /** Real faults of one machine, and the alerts that are for them. */
 import { randomBytes } from 'node:crypto'
-import { closeSync, openSync, readdirSync, readFileSync, rmSync, truncateSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  truncateSync,
+  writeSync,
+} from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { LevelMetadataStore } from '@holdfast/journal-level'
@@ -60,9 +69,10 @@ export const faults: readonly Fault[] = [
       const stopping = (async () => {
         while (!ended) {
           process.kill(service.pid as number, 'SIGSTOP')
-          await later(2_500)
+          // Scrapes still end within their second.
+          await later(700)
           process.kill(service.pid as number, 'SIGCONT')
-          await later(1_500)
+          await later(100)
         }
       })()
       return async () => {
@@ -104,9 +114,11 @@ export const faults: readonly Fault[] = [
     make: async (_, disk) => {
       const path = join(disk, 'slowly')
       const file = openSync(path, 'w')
-      for (let second = 0; second < 14; second++) {
-        for (let piece = 0; piece < 7; piece++) writeSync(file, Buffer.alloc(MiB, 1))
+      for (let room = Number.POSITIVE_INFINITY; room > 32 * MiB; ) {
+        for (let piece = 0; piece < 10; piece++) writeSync(file, Buffer.alloc(MiB, 1))
         await later(1_000)
+        const { bavail, bsize } = statfsSync(disk)
+        room = bavail * bsize
       }
       return async () => {
         closeSync(file)
@@ -168,10 +180,10 @@ export const faults: readonly Fault[] = [
       // A clean restart writes its rows into tables.
       await service.terminate()
       await service.start()
-      const folder = join(service.dataDir, 'blobs', 'catalogue')
-      for (const name of readdirSync(folder, { recursive: true }) as string[]) {
-        if (!/\.(sst|ldb)$/.test(name)) continue
-        const path = join(folder, name)
+      const blobs = join(service.dataDir, 'blobs')
+      for (const name of readdirSync(blobs, { recursive: true }) as string[]) {
+        if (!/^catalogue-.*\.(sst|ldb)$/.test(name)) continue
+        const path = join(blobs, name)
         const { length } = readFileSync(path)
         const file = openSync(path, 'r+')
         writeSync(file, randomBytes(length), 0, length, 0)
@@ -251,8 +263,8 @@ export const faults: readonly Fault[] = [
     name: 'connections use up the descriptors',
     alerts: ['HoldfastDescriptorsScarce', 'HoldfastConnectionsScarce'],
     besides: ['HoldfastProcessDown'],
-    world: () => ({ bounds: { openFilesMax: 1_024, heapMiB: 512 } }),
-    make: ({ service }) => hold(service.ports.slice(0, 3), 260),
+    world: () => ({ bounds: { openFilesMax: 4_096, heapMiB: 512 } }),
+    make: ({ service }) => hold(service.ports.slice(0, 3), 1_100),
   },
   {
     name: 'the clock stands 400 days ahead of the noted time',
