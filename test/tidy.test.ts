@@ -38,7 +38,7 @@ const topLevel = new Set([
  */
 const layers = [
   ['kernel', 'wire'],
-  ['access', 'placement', 'bus', 'journal', 'blob-store', 'membership', 'mail'],
+  ['access', 'placement', 'bus', 'journal', 'blob-store', 'membership', 'mail', 'trust'],
   ['content-tree', 'replication', 'moderation', 'backup', 'accounts'],
   ['actor-runtime', 'http-kit'],
   ['admin', 'config', 'downloads', 'web'],

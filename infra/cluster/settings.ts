@@ -32,7 +32,7 @@ export function givenSettings(env: Environment): Record<string, string> {
   const secret = own ? {} : { HOLDFAST_CLUSTER_SECRET: 'drawn-for-the-plan' }
   const { secrets } = readClusterConfig({ ...given, ...planned, ...secret }, { readSecret })
   delete given.HOLDFAST_CLUSTER_SECRET_FILE
-  if (own) given.HOLDFAST_CLUSTER_SECRET = secrets.clusterSecret
+  if (own) given.HOLDFAST_CLUSTER_SECRET = secrets.clusterSecret.join(' ')
   return given
 }
 

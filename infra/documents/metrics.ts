@@ -2,6 +2,7 @@
 import { clockMetric } from '@holdfast/admin'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { busMetrics, cassandraMetrics, cassandraNodeMetrics } from '../../libs/cluster/src/server-metrics.ts'
+import { certificateMetrics } from '../../libs/cluster/src/certificate-metrics.ts'
 import { peerMetrics } from '../../libs/storage-role/src/peer-metrics.ts'
 import { replicationMetrics } from '../../libs/storage-role/src/replication-metrics.ts'
 import type { RunningService } from './service.ts'
@@ -45,6 +46,7 @@ interface OwnMetric {
 function clusterMetrics(): Registry {
   const registry = new Registry()
   const unread = {} as never
+  certificateMetrics(registry, unread)
   clockMetric(registry, unread)
   busMetrics(registry, unread)
   cassandraMetrics(registry)

@@ -196,6 +196,9 @@ function clusterSettings({ deployment, region, host }: Placed, name: string): Se
     HOLDFAST_CASSANDRA_USER: 'holdfast',
     HOLDFAST_CASSANDRA_PASSWORD_FILE: `${places.secrets}/cassandra-password`,
     HOLDFAST_CASSANDRA_TLS_CA: `${places.tls}/ca.pem`,
+    HOLDFAST_TLS_CA: `${places.tls}/ca.pem`,
+    HOLDFAST_TLS_CERT: `${places.tls}/node.pem`,
+    HOLDFAST_TLS_KEY: `${places.tls}/node.key`,
     HOLDFAST_CASSANDRA_REPLICAS: String(deployment.replicas),
     HOLDFAST_CLUSTER_SECRET_FILE: `${places.secrets}/cluster-secret`,
   }

@@ -16,6 +16,11 @@ export interface CassandraOptions extends StartOptions {
   dataCentre: string
   /** Address it binds for peers when a proxy stands at `host`. */
   listen?: string
+  /**
+   * Paths of PEM files: clients that encrypt see `certificate`, which holds the key too, and show
+   * one of `ca`. Others are served as well.
+   */
+  tls?: { ca: string; certificate: string }
   /** MiB. */
   heapMiB?: number
   nativePort?: number
@@ -87,6 +92,7 @@ authenticator: AllowAllAuthenticator
 authorizer: AllowAllAuthorizer
 ${sync}
 ${options.hintWindowMs === undefined ? '' : `max_hint_window: ${options.hintWindowMs}ms\nhint_window_persistent_enabled: false`}
+${options.tls === undefined ? '' : clientEncryption(options.tls)}
 commitlog_segment_size: 16MiB
 commitlog_total_space: 256MiB
 disk_failure_policy: die
@@ -119,6 +125,17 @@ snapshot_before_compaction: false
 cdc_enabled: false
 user_defined_functions_enabled: false
 `
+}
+
+function clientEncryption({ ca, certificate }: { ca: string; certificate: string }): string {
+  return `client_encryption_options:
+  enabled: true
+  optional: true
+  require_client_auth: true
+  ssl_context_factory:
+    class_name: org.apache.cassandra.security.PEMBasedSslContextFactory
+  keystore: ${certificate}
+  truststore: ${ca}`
 }
 
 function logback(directory: string): string {

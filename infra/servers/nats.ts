@@ -10,8 +10,8 @@ export interface NatsOptions extends StartOptions {
   port: number
   /** Without them it accepts any client. Gateways use them, too. */
   credentials?: { user: string; password: string } | undefined
-  /** Paths of PEM files: clients are encrypted, and see this certificate. */
-  tls?: { cert: string; key: string }
+  /** Paths of PEM files: clients are encrypted, see this certificate and show one of `ca`. */
+  tls?: { ca: string; cert: string; key: string }
   /**
    * Joins the regions: own name and port, its address for others if different, and the others'
    * gateways.
@@ -57,7 +57,9 @@ function configuration(host: string, { port, credentials, tls, gateway }: NatsOp
     'ping_interval: "5s"',
     'ping_max: 2',
     ...authorization,
-    ...(tls === undefined ? [] : [`tls { cert_file: "${tls.cert}", key_file: "${tls.key}" }`]),
+    ...(tls === undefined
+      ? []
+      : [`tls { cert_file: "${tls.cert}", key_file: "${tls.key}", ca_file: "${tls.ca}", verify: true }`]),
   ]
   if (gateway) {
     const who =

@@ -1,8 +1,9 @@
 /**
  * Every process of a cluster starts, serves and ends over a bus and journals in memory: what
  * `start.ts` of each app puts together is right, and no setting is lost on the way. The chunk
- * stores, the listeners and all that is between them are real.
+ * stores, the listeners, their certificates and all that is between them are real.
  */
+import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,6 +13,7 @@ import type { ClusterStart, Connect } from '@holdfast/cluster'
 import { memoryServers } from '@holdfast/cluster/testing'
 import { clusterSettings, describeSettings, readClusterConfig, settings } from '@holdfast/config'
 import { startStorageNode } from '@holdfast/storage-node'
+import { Authority } from '@holdfast/trust'
 import { startUpload } from '@holdfast/upload/start'
 import { pino } from 'pino'
 import t from 'tap'
@@ -32,6 +34,9 @@ function starterOf(directory: string, connect: Connect) {
       HOLDFAST_CLUSTER_SECRET: 'a-secret-of-this-test',
       HOLDFAST_RATE_LIMITS: 'off',
       HOLDFAST_OPEN_LISTING: 'on',
+      HOLDFAST_TLS_CA: join(directory, 'certs/machine/ca.pem'),
+      HOLDFAST_TLS_CERT: join(directory, 'certs/machine/node.pem'),
+      HOLDFAST_TLS_KEY: join(directory, 'certs/machine/node.key'),
       ...Object.fromEntries(
         ['API', 'UPLOAD', 'DOWNLOAD', 'ADMIN', 'CONTROL', 'BYTES'].map((port) => [
           `HOLDFAST_${port}_PORT`,
@@ -40,7 +45,9 @@ function starterOf(directory: string, connect: Connect) {
       ),
       ...more,
     }
-    const { config, secrets } = readClusterConfig(env, { readSecret: () => '' })
+    const { config, secrets } = readClusterConfig(env, {
+      readSecret: (path) => readFileSync(path, 'utf8'),
+    })
     return start({
       config,
       secrets,
@@ -63,6 +70,8 @@ async function eventually(what: string, holds: () => Promise<boolean>): Promise<
 
 t.test('the processes of a cluster serve an upload, a change and a download', async (t) => {
   const directory = await mkdtemp(join(tmpdir(), 'holdfast-'))
+  const authority = await Authority.create(join(directory, 'certs'), { name: 'test', days: 2 })
+  await authority.issue({ host: 'machine', names: ['127.0.0.1'] }, { days: 2 })
   const start = starterOf(directory, memoryServers([region]))
   const running: Running[] = []
   t.teardown(async () => {

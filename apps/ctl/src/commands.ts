@@ -4,6 +4,7 @@
  */
 import { AdminRefusal } from './admin-client.ts'
 import { backupCommands } from './backup-commands.ts'
+import { certsCommands } from './certs-commands.ts'
 import { type Command, json, numberOf, type Step, UsageFault, whole } from './command.ts'
 import { moderationCommands } from './moderation-commands.ts'
 import { reportCommands } from './report-commands.ts'
@@ -171,6 +172,7 @@ export const commands: readonly Command[] = [
     ],
   },
   ...backupCommands,
+  ...certsCommands,
   {
     words: 'clock accept',
     usage: '',

@@ -48,7 +48,7 @@ export function cassandraYaml({ deployment, regions }: Plan, host: PlannedHost):
         require_client_auth: true,
         ...tls,
       },
-      client_encryption_options: { enabled: true, optional: false, require_client_auth: false, ...tls },
+      client_encryption_options: { enabled: true, optional: false, require_client_auth: true, ...tls },
       // A write that is acknowledged by one replica must outlive a loss of power there.
       commitlog_sync: 'batch',
       disk_failure_policy: 'die',

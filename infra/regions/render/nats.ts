@@ -1,6 +1,7 @@
 /**
  * nats-server: a cluster of the region's servers, a gateway to every other region, an account for
- * the service and one for the system. Peers prove themselves by certificates, clients by passwords.
+ * the service and one for the system. Peers prove themselves by certificates, clients by
+ * certificates and passwords.
  */
 import { hostsWith, type Plan, type PlannedHost, type PlannedRegion, places } from '../plan.ts'
 import { serverPorts } from '../roles.ts'
@@ -34,7 +35,7 @@ export function natsConfig(plan: Plan, region: PlannedRegion, host: PlannedHost)
     max_payload: 1_048_576,
     ping_interval: '5s',
     ping_max: 2,
-    tls,
+    tls: { ...tls, verify: true },
     system_account: 'SYSTEM',
     accounts: {
       HOLDFAST: { users: [{ user: 'holdfast', password: new Reference('HOLDFAST_PASSWORD') }] },

@@ -30,7 +30,7 @@ export interface AdminDeps {
   metrics: Registry
   limits: RateLimits
   readiness: Readiness
-  /** Admits callers from other machines; undefined: they are refused. */
+  /** Admits callers from other machines; undefined: they are refused. Read at each call. */
   adminToken: string | undefined
   /** Who made a connection over loopback; the system's own tables without it. */
   uidOf?: UidOf
@@ -50,7 +50,7 @@ export interface Moderation {
 }
 
 export function createAdminHost(parts: AdminDeps): FastifyInstance {
-  const { log, metrics, limits, adminToken } = parts
+  const { log, metrics, limits } = parts
   // No proxy is trusted here: the peer of the connection decides.
   const host = createHttpHost({
     name: 'admin',
@@ -67,7 +67,7 @@ export function createAdminHost(parts: AdminDeps): FastifyInstance {
     const { socket, httpVersion } = raw
     const remoteAddress = socket.remoteAddress ?? ''
     const isOperator = () => callers.isOperator(socket)
-    const verdict = await judge({ remoteAddress, headers, httpVersion, isOperator }, adminToken)
+    const verdict = await judge({ remoteAddress, headers, httpVersion, isOperator }, parts.adminToken)
     return verdict === 'allowed' ? undefined : new Refusal(verdict)
   }
 

@@ -9,9 +9,9 @@
  * end, by their number and CRC-32; a copy from node to node is proven by its name, which is its
  * digest.
  *
- * It does not protect against an attacker that changes messages in transit, or answers in a node's
- * place: answers are not proven, and nothing is encrypted. Where that matters, put these listeners
- * on an encrypted network.
+ * By itself it does not protect against an attacker that changes messages in transit, or answers in
+ * a node's place: answers are not proven, and nothing is encrypted. Certificates on both sides do
+ * (`listeners.ts`, `connections.ts`).
  */
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'
@@ -33,27 +33,36 @@ export interface CallProof {
   content?: string
 }
 
+type Secret = string | Uint8Array
+export type ClusterSecretSource = Secret | (() => readonly Secret[])
+
 export class ClusterSecret {
   /**
    * Not its bytes: Node would prepare those again for each sum, which takes eight times as long as
    * the sum.
    */
-  readonly #key: KeyObject
+  #keys: readonly [KeyObject, ...KeyObject[]]
+  #made: readonly Secret[]
+  readonly #now: () => readonly Secret[]
   readonly #clock: Clock
 
-  /** @param secret at least 16 bytes (UTF-8 when text). */
-  constructor(secret: string | Uint8Array, clock: Clock) {
-    const bytes = Buffer.from(secret as Uint8Array)
-    if (bytes.length < secretBytesMin) throw new RangeError(`a cluster secret of ${bytes.length} bytes`)
-    // A separate key for this use: the secret may have other uses.
-    this.#key = createSecretKey(createHmac('sha256', bytes).update('holdfast storage v1').digest())
+  /**
+   * @param secret at least 16 bytes (UTF-8 when text). As a function it is asked for each call: the
+   *   first one proves, all are accepted.
+   */
+  constructor(secret: ClusterSecretSource, clock: Clock) {
+    const only = typeof secret === 'function' ? [] : [secret]
+    this.#now = typeof secret === 'function' ? secret : () => only
+    this.#made = this.#now()
+    this.#keys = keysOf(this.#made)
     this.#clock = clock
   }
 
   /** Value of the `authorization` header. */
   prove(call: CallProof): string {
     const atMs = Math.floor(this.#clock.now())
-    return `Holdfast ${atMs}.${this.#sum(call, atMs).toString('base64url')}`
+    const [first] = this.#current()
+    return `Holdfast ${atMs}.${sumOf(first, call, atMs).toString('base64url')}`
   }
 
   verify(call: CallProof, header: string | undefined): boolean {
@@ -62,12 +71,32 @@ export class ClusterSecret {
     const atMs = Number(match[1])
     const fresh = Math.abs(this.#clock.now() - atMs) <= proofAgeMaxMs
     const given = Buffer.from(match[2] as string, 'base64url')
-    return timingSafeEqual(given, this.#sum(call, atMs)) && fresh
+    return this.#current().some((key) => timingSafeEqual(given, sumOf(key, call, atMs))) && fresh
   }
 
-  #sum({ method, path, content = '' }: CallProof, atMs: number): Buffer {
-    return createHmac('sha256', this.#key).update(`${atMs}\n${method}\n${path}\n`).update(content).digest()
+  #current(): readonly [KeyObject, ...KeyObject[]] {
+    const now = this.#now()
+    if (now !== this.#made) {
+      this.#keys = keysOf(now)
+      this.#made = now
+    }
+    return this.#keys
   }
+}
+
+function keysOf(secrets: readonly Secret[]): readonly [KeyObject, ...KeyObject[]] {
+  const [first, ...others] = secrets.map((secret) => {
+    const bytes = Buffer.from(secret as Uint8Array)
+    if (bytes.length < secretBytesMin) throw new RangeError(`a cluster secret of ${bytes.length} bytes`)
+    // A separate key for this use: the secret may have other uses.
+    return createSecretKey(createHmac('sha256', bytes).update('holdfast storage v1').digest())
+  })
+  if (first === undefined) throw new RangeError('no cluster secret')
+  return [first, ...others]
+}
+
+function sumOf(key: KeyObject, { method, path, content = '' }: CallProof, atMs: number): Buffer {
+  return createHmac('sha256', key).update(`${atMs}\n${method}\n${path}\n`).update(content).digest()
 }
 
 /** What proves the bytes of an upload, at their end. */

@@ -1,6 +1,6 @@
 /** A blob store on another node, with the interface of a local one. */
-import { Agent } from 'node:http'
-import { credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
+import type { Agent } from 'node:http'
+import { Metadata, type ServiceError } from '@grpc/grpc-js'
 import {
   type BlobFacts,
   BlobFault,
@@ -21,8 +21,10 @@ import {
   type WholeReads,
 } from '@holdfast/blob-store'
 import { type Clock, systemClock } from '@holdfast/kernel'
+import type { TlsContext } from '@holdfast/trust'
 import { type PullResponse, StorageServiceClient, StorageServiceService } from '@holdfast/wire/storage'
-import { ClusterSecret } from './cluster-secret.ts'
+import { ClusterSecret, type ClusterSecretSource } from './cluster-secret.ts'
+import { byteAgent, callCredentials, callOptions } from './connections.ts'
 import { factsOf, messageOf, nameOf } from './copies.ts'
 import { faultOfCall } from './faults.ts'
 import { proveCall } from './proven-calls.ts'
@@ -35,10 +37,12 @@ export interface RemoteBlobStoreOptions {
   node: string
   /** host:port of the node's gRPC service. */
   control: string
-  /** http://host:port of its bytes. */
+  /** http://host:port of its bytes; https with `tls`. */
   bytes: string
   /** The cluster's secret, at least 16 bytes. */
-  secret: string | Uint8Array
+  secret: ClusterSecretSource
+  /** Undefined: no encryption. */
+  tls?: TlsContext | undefined
   clock?: Clock
   /** For calls that read or write a row, ms. Default 3,000. */
   callTimeoutMs?: number
@@ -75,18 +79,14 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
       commitTimeoutMs: 60_000,
       progressTimeoutMs: 15_000,
       inFlightMax: 1024,
+      tls: undefined,
       ...options,
     }
     this.#secret = new ClusterSecret(options.secret, this.#options.clock)
-    // Small writes are sent at once: agents set TCP_NODELAY.
-    this.#agent = new Agent({
-      keepAlive: true,
-      keepAliveMsecs: 15_000,
-      maxSockets: this.#options.inFlightMax,
-      maxFreeSockets: 64,
-      scheduling: 'lifo',
-    })
-    this.#control = new StorageServiceClient(options.control, credentials.createInsecure(), {
+    const { tls } = options
+    this.#agent = byteAgent({ tls, address: options.bytes, socketsMax: this.#options.inFlightMax })
+    this.#control = new StorageServiceClient(options.control, callCredentials(tls, options.control), {
+      ...callOptions(tls),
       'grpc.keepalive_time_ms': 10_000,
       'grpc.keepalive_timeout_ms': 5_000,
       'grpc.initial_reconnect_backoff_ms': 100,

@@ -3,14 +3,15 @@
  * own store: an internal read is never passed on to another node, so reads cannot loop.
  */
 import { once } from 'node:events'
-import { createServer } from 'node:http'
-import { type AddressInfo, createServer as createListener } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { Server, ServerCredentials } from '@grpc/grpc-js'
 import { type Clock, systemClock } from '@holdfast/kernel'
+import type { TlsContext } from '@holdfast/trust'
 import { ByteRoutes } from './byte-routes.ts'
 import { Callers } from './callers.ts'
-import { ClusterSecret } from './cluster-secret.ts'
+import { ClusterSecret, type ClusterSecretSource } from './cluster-secret.ts'
 import { controlService } from './control-service.ts'
+import { byteListener, callListener } from './listeners.ts'
 import { type NodeBounds, type NodeFigures, NodeLoad, type RefusalReason } from './node-load.ts'
 import { OpenStages } from './open-stages.ts'
 import { provenCalls, provenDefinition } from './proven-calls.ts'
@@ -18,7 +19,9 @@ import type { ServedStore } from './served-store.ts'
 
 export interface ServeBlobStoreOptions {
   /** At least 16 bytes. */
-  secret: string | Uint8Array
+  secret: ClusterSecretSource
+  /** Callers show a certificate of the same authority. Undefined: no encryption. */
+  tls?: TlsContext | undefined
   /** Default 127.0.0.1. */
   host?: string
   /** 0 (the default) uses a free one. */
@@ -34,7 +37,7 @@ export interface ServeBlobStoreOptions {
 export interface BlobStoreServer {
   /** host:port of the gRPC service. */
   readonly control: string
-  /** http://host:port, no slash at the end. */
+  /** http(s)://host:port, no slash at the end. */
   readonly bytes: string
   /** Running and refused requests. */
   figures(): NodeFigures
@@ -45,9 +48,6 @@ export interface BlobStoreServer {
   close(options?: { drainMs?: number }): Promise<void>
 }
 
-const headersTimeoutMs = 10_000
-/** Longer than clients keep idle connections, so that they end first. */
-const keepAliveMs = 75_000
 /** Of the control port, where each process of the cluster has one connection. */
 const controlStrangersMax = 64
 /** Of the byte port, where a peer opens many at once: proven peers get the rest. */
@@ -85,16 +85,12 @@ export async function serveBlobStore(
   })
   const routes = new ByteRoutes({ store, stages, secret, callers: byteCallers, load })
 
-  const bytes = createServer({
-    requestTimeout: 0, // an upload may take hours
-    headersTimeout: headersTimeoutMs,
-    keepAliveTimeout: keepAliveMs,
-    noDelay: true,
-    keepAlive: true,
-    keepAliveInitialDelay: 30_000,
+  const { tls } = options
+  const bytes = byteListener({
+    tls,
+    isTaken: (socket) => byteCallers.add(socket),
+    answer: (request, response) => void routes.answer(request, response),
   })
-  bytes.on('connection', (socket) => void byteCallers.add(socket))
-  bytes.on('request', (request, response) => void routes.answer(request, response))
   bytes.listen(options.bytesPort ?? 0, host)
   await once(bytes, 'listening')
 
@@ -122,10 +118,13 @@ export async function serveBlobStore(
     ],
   })
   control.addService(provenDefinition, controlService({ store, stages }))
-  // We manage its connections: the library limits neither their number nor their idle time.
+  // We manage its connections, and their encryption: the library limits neither their number nor
+  // their idle time.
   const injector = control.createConnectionInjector(ServerCredentials.createInsecure())
-  const calls = createListener({ noDelay: true }, (socket) => {
-    if (callers.add(socket)) injector.injectConnection(socket)
+  const calls = callListener({
+    tls,
+    isTaken: (socket) => callers.add(socket),
+    serve: (socket) => injector.injectConnection(socket),
   })
   try {
     calls.listen(options.controlPort ?? 0, host)
@@ -138,7 +137,7 @@ export async function serveBlobStore(
   let closing: Promise<void> | undefined
   return {
     control: `${bracketed(host)}:${(calls.address() as AddressInfo).port}`,
-    bytes: `http://${bracketed(host)}:${(bytes.address() as AddressInfo).port}`,
+    bytes: `http${tls === undefined ? '' : 's'}://${bracketed(host)}:${(bytes.address() as AddressInfo).port}`,
     figures: () => ({
       connections: { control: callers.open.size, bytes: byteCallers.open.size },
       calls: load.calls,

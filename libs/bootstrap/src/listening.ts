@@ -83,9 +83,9 @@ export function addressFault(error: unknown, { name, host, port }: Listener): St
 }
 
 /** A wildcard is no address for links: this machine's own is used instead. */
-export function urlOf(host: string, port: number): string {
+export function urlOf(host: string, port: number, scheme: 'http' | 'https' = 'http'): string {
   const reachable = { '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host
-  return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`
+  return `${scheme}://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`
 }
 
 /** The origin of the pages, for a process that does not serve them itself. */

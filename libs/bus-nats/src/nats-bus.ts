@@ -12,7 +12,6 @@
  * command would run after its caller has given up.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { checkServerIdentity, type PeerCertificate } from 'node:tls'
 import {
   type Bus,
   BusFault,
@@ -22,6 +21,7 @@ import {
   type Subscription,
   splitReply,
 } from '@holdfast/bus'
+import { hostOf, isOfHost, type TlsContext } from '@holdfast/trust'
 import {
   type ConnectionOptions,
   connect,
@@ -48,12 +48,19 @@ export interface NatsBusOptions {
   onHandlerError?: (fact: { subject: string; error: unknown }) => void
   /** Called at the start with the reason why no server can be used yet, when the reason changes. */
   onWaiting?: (error: unknown) => void
-  credentials?: { user: string; password: string } | undefined
+  /** Asked at every attempt to connect: it may change. */
+  credentials?: (() => Credentials) | undefined
   /**
-   * PEM of the authority that must have signed the servers' certificates. Absent: servers are not
-   * authenticated, and connections are unencrypted where the servers offer no encryption.
+   * The authority of the servers' certificates, and the certificate that is shown to them. Absent:
+   * servers are not authenticated, and connections are unencrypted where the servers offer no
+   * encryption.
    */
-  tlsCa?: string | undefined
+  tls?: Pick<TlsContext, 'secureContext'> | undefined
+}
+
+export interface Credentials {
+  user: string
+  password: string
 }
 
 /** Concurrent requests of one process; each holds its parts in memory. */
@@ -114,12 +121,12 @@ export class NatsBus implements Bus {
    * @throws BusFault REFUSED when a server is reached and refuses the credentials.
    */
   static async connect(options: NatsBusOptions): Promise<NatsBus> {
-    const { servers, name, credentials, tlsCa } = options
+    const { servers, name, credentials, tls } = options
     const link: ConnectionOptions = {
       servers,
       name,
-      ...(credentials === undefined ? {} : { user: credentials.user, pass: credentials.password }),
-      ...(tlsCa === undefined ? {} : { tls: tlsOf(tlsCa, servers) }),
+      ...(credentials === undefined ? {} : { authenticator: () => authOf(credentials()) }),
+      ...(tls === undefined ? {} : { tls: tlsOf(tls, servers) }),
     }
     await admitted(link, options)
     const connection = await connect({
@@ -333,17 +340,21 @@ export class NatsBus implements Bus {
   }
 }
 
+function authOf({ user, password }: Credentials) {
+  return { user, pass: password }
+}
+
 /**
- * Lets the client forget the address it asked for where it is no host name: a certificate of any of
- * the servers is valid.
+ * The client reads these at each attempt to connect. It forgets the address that it asked for where
+ * that is no host name: a certificate of any of the servers is valid.
  */
-function tlsOf(ca: string, servers: readonly string[]): TlsOptions {
-  const hosts = servers.map((server) => server.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1'))
-  const isOfServer = (name: string, certificate: PeerCertificate) => {
-    const [first, ...others] = [name, ...hosts].map((host) => checkServerIdentity(host, certificate))
-    return others.includes(undefined) ? undefined : first
-  }
-  return { ca, checkServerIdentity: isOfServer } as TlsOptions
+function tlsOf(tls: Pick<TlsContext, 'secureContext'>, servers: readonly string[]): TlsOptions {
+  return {
+    get secureContext() {
+      return tls.secureContext
+    },
+    checkServerIdentity: isOfHost(...servers.map(hostOf)),
+  } as TlsOptions
 }
 
 /** A single connection attempt: the client itself would retry without end and not say why. */

@@ -1,8 +1,9 @@
-import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { copyFileSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Bus } from '@holdfast/bus'
 import { busContract } from '@holdfast/bus/testing'
+import { Authority, TlsFiles } from '@holdfast/trust'
+import { connect as connectOnce } from 'nats'
 import t, { type Test } from 'tap'
 import { startNats } from '../../../infra/servers/nats.ts'
 import { freePort } from '../../../infra/servers/ports.ts'
@@ -87,7 +88,7 @@ t.test('a server refuses wrong and missing credentials, which is reported at the
   const server = await startNats({ directory: t.testdir(), port: own, credentials })
   t.teardown(() => server.stop())
   const open = (given?: { user: string; password: string }) =>
-    NatsBus.connect({ servers: [`127.0.0.1:${own}`], name: 'one', credentials: given })
+    NatsBus.connect({ servers: [`127.0.0.1:${own}`], name: 'one', credentials: given && (() => given) })
   await t.rejects(open(), { name: 'BusFault', code: 'REFUSED', message: `127.0.0.1:${own}` })
   await t.rejects(open({ ...credentials, password: 'wrong' }), { code: 'REFUSED' })
   const bus = await open(credentials)
@@ -99,46 +100,67 @@ t.test('a server refuses wrong and missing credentials, which is reported at the
 
 t.test('a server without a certificate of the authority is awaited and receives no data', async (t) => {
   const own = await freePort()
-  const made = (name: string) => {
-    const [key, cert] = [join(t.testdirName, `${name}.key`), join(t.testdirName, `${name}.pem`)]
-    const words = [
-      'req',
-      '-x509',
-      '-nodes',
-      '-days',
-      '2',
-      '-newkey',
-      'ec',
-      '-pkeyopt',
-      'ec_paramgen_curve:P-256',
-    ]
-    const subject = ['-subj', '/CN=nats', '-addext', 'subjectAltName=IP:127.0.0.1']
-    execFileSync('openssl', [...words, ...subject, '-keyout', key, '-out', cert], { stdio: 'ignore' })
-    return { key, cert }
+  const directory = t.testdir()
+  const made = async (name: string) => {
+    const authority = await Authority.create(join(directory, name), { name, days: 2 })
+    await authority.issue({ host: 'nats', names: ['127.0.0.1'] }, { days: 2 })
+    const [ca, cert, key] = ['ca.pem', 'node.pem', 'node.key'].map((file) =>
+      join(directory, name, 'nats', file),
+    )
+    return { ca, cert, key } as { ca: string; cert: string; key: string }
   }
-  const start = (name: string, tls?: { cert: string; key: string }) =>
-    startNats({ directory: join(t.testdirName, name), port: own, ...(tls === undefined ? {} : { tls }) })
-  t.testdir()
-  const right = made('right')
+  const start = (name: string, tls?: { ca: string; cert: string; key: string }) =>
+    startNats({ directory: join(directory, name), port: own, ...(tls === undefined ? {} : { tls }) })
+  const right = await made('right')
+  const open = (files: typeof right) => {
+    const tls = TlsFiles.open({ ca: files.ca, own: files }, { read: (path) => readFileSync(path, 'utf8') })
+    t.teardown(() => tls.close())
+    return tls
+  }
   let waited = Promise.withResolvers<unknown>()
   let server = await start('plain')
-  const connecting = NatsBus.connect({
-    servers: [`127.0.0.1:${own}`],
-    name: 'one',
-    tlsCa: readFileSync(right.cert, 'utf8'),
-    onWaiting: (error) => {
-      // It also waits while no server runs.
-      if ((error as { code: string }).code !== 'CONNECTION_REFUSED') waited.resolve(error)
-    },
-  })
+  const connect = (tls: TlsFiles, onWaiting: (error: unknown) => void) =>
+    NatsBus.connect({
+      servers: [`127.0.0.1:${own}`],
+      name: 'one',
+      tls,
+      onWaiting: (error) => {
+        // It also waits while no server runs.
+        if ((error as { code: string }).code !== 'CONNECTION_REFUSED') onWaiting(error)
+      },
+    })
+  const files = open(right)
+  const connecting = connect(files, (error) => waited.resolve(error))
   t.teardown(async () => (await connecting).close())
   t.match(await waited.promise, { code: 'SERVER_OPT_NA' })
   await server.stop()
   waited = Promise.withResolvers()
-  server = await start('other', made('other'))
+  const other = await made('other')
+  server = await start('other', other)
   t.match(await waited.promise, { message: /certificate/ })
   await server.stop()
   server = await start('right', right)
   t.teardown(() => server.stop())
-  t.ok((await connecting).up)
+  const bus = await connecting
+  t.ok(bus.up)
+
+  // A client without a certificate, or with one of another authority, is refused. It comes in as
+  // soon as it has one.
+  const mine = Object.fromEntries(
+    (['ca', 'cert', 'key'] as const).map((part) => [part, join(directory, `mine.${part}`)]),
+  ) as typeof right
+  const put = (from: typeof right, parts: ('ca' | 'cert' | 'key')[]) => {
+    for (const part of parts) copyFileSync(from[part], mine[part])
+  }
+  put(right, ['ca'])
+  put(other, ['cert', 'key'])
+  const wrong = open(mine)
+  // Nothing is shown.
+  await t.rejects(connectOnce({ servers: `127.0.0.1:${own}`, reconnect: false, tls: { caFile: right.ca } }))
+  const refused = Promise.withResolvers<unknown>()
+  const late = connect(wrong, refused.resolve)
+  t.ok(await refused.promise)
+  put(right, ['cert', 'key'])
+  t.ok(wrong.reload())
+  await (await late).close()
 })

@@ -50,7 +50,9 @@ export async function startAdmin(
     metrics: cluster.metrics,
     limits,
     readiness,
-    adminToken: secrets.adminToken,
+    get adminToken() {
+      return secrets.adminToken
+    },
     connections: cluster.adminConnections,
     operations: {
       status,

@@ -25,9 +25,12 @@ import type { NodeAdminStates } from './node-admin-states.ts'
 import type { RegionMap } from './region-map.ts'
 import type { SharedBans } from './shared-bans.ts'
 import type { StoragePeers } from './storage-peers.ts'
+import type { ClusterTrust } from './trust.ts'
+
 export interface ClusterPart {
   readonly config: ClusterConfig
   readonly secrets: ClusterSecrets
+  readonly trust: ClusterTrust
   readonly clock: Clock
   readonly log: Logger
   readonly metrics: Registry

@@ -13,6 +13,7 @@ import {
 import { createLog, standardError } from '@holdfast/http-kit'
 import type { Logger } from 'pino'
 import { type Connect, connectServers } from './connect-servers.ts'
+import { liveSecrets } from './live-secrets.ts'
 
 /** What each process of a cluster starts with. */
 export interface ClusterStart {
@@ -30,12 +31,14 @@ export function runClusterProcess(
   start: (options: ClusterStart) => Promise<{ close(): Promise<void> }>,
 ): Promise<void> {
   return runMain(async () => {
-    const { config, secrets } = readClusterConfig(env, { readSecret: (path) => readFileSync(path, 'utf8') })
+    const read = () => readClusterConfig(env, { readSecret: (path) => readFileSync(path, 'utf8') })
+    const { config } = read()
     const log = createLog({ level: config.logLevel, destination: standardError() })
     log.info({ version, commit, node: config.nodeName }, 'starting')
     return start({
       config,
-      secrets,
+      // Its timer ends with the process.
+      secrets: liveSecrets({ read: () => read().secrets, log }),
       settings: describeSettings(env, { ...settings, ...clusterSettings }),
       log,
       connect: connectServers,

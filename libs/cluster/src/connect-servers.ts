@@ -2,10 +2,11 @@
 import type { Bus } from '@holdfast/bus'
 import { BusFault } from '@holdfast/bus'
 import { type BusFigures, NatsBus } from '@holdfast/bus-nats'
-import type { ClusterConfig, ClusterSecrets } from '@holdfast/config'
+import type { ClusterConfig, ClusterSecrets, Credentials } from '@holdfast/config'
 import type { Logger } from 'pino'
 import { type MetadataConnections, type MetadataOptions, openMetadata, refusal } from './metadata.ts'
 import { RateLimitedLog } from './rate-limited-log.ts'
+import type { ClusterTrust } from './trust.ts'
 
 export interface ClusterBus extends Bus {
   /** Whether it has a link to the others now. */
@@ -26,13 +27,19 @@ export interface ConnectOptions {
   config: ClusterConfig
   secrets: ClusterSecrets
   log: Logger
+  trust: ClusterTrust
 }
 
 /** How a process reaches its servers; tests have some in memory. */
 export type Connect = (options: ConnectOptions) => Promise<ClusterServers>
 
 /** Waits for NATS. @throws SettingsFault when it refuses the credentials. */
-export async function connectServers({ config, secrets, log }: ConnectOptions): Promise<ClusterServers> {
+export async function connectServers({
+  config,
+  secrets,
+  log,
+  trust,
+}: ConnectOptions): Promise<ClusterServers> {
   const unanswered = new RateLimitedLog<{ subject: string; error: unknown }>(({ subject, error }, count) =>
     log.error({ subject, err: error, count }, 'requests were left without an answer'),
   )
@@ -40,8 +47,8 @@ export async function connectServers({ config, secrets, log }: ConnectOptions): 
   const bus = await NatsBus.connect({
     servers,
     name: config.nodeName,
-    credentials: secrets.nats,
-    tlsCa: config.natsTlsCa,
+    credentials: loginOf(() => secrets.nats),
+    tls: trust.nats,
     onWaiting: (error) => log.warn({ err: error }, 'NATS cannot be used yet'),
     onLink: (up) => log.warn({ up }, up ? 'NATS is back' : 'the link to NATS broke'),
     onHandlerError: (fact) => unanswered.add(fact),
@@ -52,10 +59,21 @@ export async function connectServers({ config, secrets, log }: ConnectOptions): 
   })
   return {
     bus,
-    openMetadata: (options) => openMetadata(config, { ...options, credentials: secrets.cassandra }),
+    openMetadata: (options) =>
+      openMetadata(config, {
+        ...options,
+        credentials: loginOf(() => secrets.cassandra),
+        tls: trust.cassandra,
+      }),
     async close() {
       await bus.close()
       unanswered.close()
     },
   }
+}
+
+/** Whether there are credentials does not change while the process runs. */
+function loginOf(now: () => Credentials | undefined): (() => Credentials) | undefined {
+  const first = now()
+  return first && (() => now() ?? first)
 }

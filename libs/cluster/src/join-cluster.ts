@@ -23,6 +23,7 @@ import { Holders, ReplicatedBlobStore } from '@holdfast/replication'
 import type { Logger } from 'pino'
 import { AccountRounds } from './account-rounds.ts'
 import { AccountRoutes } from './account-routes.ts'
+import { certificateMetrics } from './certificate-metrics.ts'
 import type { ClusterPart } from './cluster-part.ts'
 import type { ClusterBus, Connect } from './connect-servers.ts'
 import { GroupRows, type GroupRowsOptions } from './group-rows.ts'
@@ -36,6 +37,7 @@ import { SharedBans } from './shared-bans.ts'
 import { shareBlockLists } from './shared-block-lists.ts'
 import { SharedCounts } from './shared-counts.ts'
 import { StoragePeers } from './storage-peers.ts'
+import { openTrust } from './trust.ts'
 
 export interface JoinOptions {
   config: ClusterConfig
@@ -69,7 +71,9 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   if (descriptors.warning !== undefined) log.warn(descriptors.warning)
   const warn = (message: string) => (error: unknown) => log.warn({ err: error }, message)
 
-  const servers = await options.connect({ config, secrets, log })
+  const trust = openTrust(config, log)
+  opened.defer(() => trust.close())
+  const servers = await options.connect({ config, secrets, log, trust })
   opened.defer(() => servers.close())
   const { bus } = servers
   const metrics = processMetrics({ version, commit, role, region })
@@ -140,7 +144,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     replicaReadsMs: config.replicaReadsMs,
   })
   opened.defer(() => routes.close())
-  const peers = new StoragePeers({ membership, secret: secrets.clusterSecret })
+  const peers = new StoragePeers({ membership, secret: () => secrets.clusterSecret, tls: trust.peers })
   opened.defer(() => peers.close())
   const nodes = new NodeAdminStates({
     lookups,
@@ -183,11 +187,13 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   })
   opened.defer(() => transfers.close())
   transferMetrics(metrics, transfers)
+  certificateMetrics(metrics, trust)
   clockMetric(metrics, { offsetMs: () => membership.self().clockOffsetMs })
   const running = opened.move()
   return {
     config,
     secrets,
+    trust,
     clock,
     log,
     metrics,

@@ -12,7 +12,7 @@ import type {
   LookupStore,
   LookupWalk,
 } from '@holdfast/journal'
-import { CassandraMetadataStore, isRefused } from '@holdfast/journal-cassandra'
+import { CassandraMetadataStore, type CassandraOptions, isRefused } from '@holdfast/journal-cassandra'
 import type { RegionCode } from '@holdfast/kernel'
 import { LazyConnection, LazyLookups } from './lazy-connection.ts'
 
@@ -66,7 +66,8 @@ export async function openMetadata(
     handedOver,
     credentials,
     onRequest,
-  }: MetadataOptions & { credentials: Credentials | undefined },
+    tls,
+  }: MetadataOptions & Pick<CassandraOptions, 'credentials' | 'tls'>,
 ): Promise<MetadataConnections> {
   const opened: { close(): Promise<void> }[] = []
   const open = (region: RegionCode, keyspace: string, kept: readonly RegionCode[], more: object) => {
@@ -77,7 +78,7 @@ export async function openMetadata(
       dataCentre: region,
       keyspace,
       credentials,
-      tlsCa: config.cassandra.tlsCa,
+      tls,
       onRequest: (facts) => onRequest({ region, ...facts }),
       replication: Object.fromEntries(kept.map((code) => [code, config.cassandra.replicas])),
       ...more,
@@ -124,7 +125,11 @@ export async function openMetadata(
     await closeAll(opened)
     if (!isRefused(error)) throw error
     const [server] = config.cassandra.nodes[config.region] ?? []
-    throw refusal({ what: 'CASSANDRA', servers: `Cassandra at ${server?.host}:${server?.port}`, credentials })
+    throw refusal({
+      what: 'CASSANDRA',
+      servers: `Cassandra at ${server?.host}:${server?.port}`,
+      credentials: credentials?.(),
+    })
   }
 }
 

@@ -3,6 +3,7 @@ import type { StorageNode } from '@holdfast/blob-store'
 import { RemoteBlobStore } from '@holdfast/blob-store-grpc'
 import type { NatsMembership } from '@holdfast/membership-nats'
 import type { Peers } from '@holdfast/replication'
+import type { TlsContext } from '@holdfast/trust'
 import type { Heartbeat } from '@holdfast/wire/cluster'
 
 interface Known {
@@ -14,13 +15,24 @@ interface Known {
 
 export class StoragePeers implements Peers {
   readonly #membership: NatsMembership
-  readonly #secret: string
+  readonly #secret: () => readonly string[]
+  readonly #tls: TlsContext | undefined
   readonly #known = new Map<string, Known>()
   #local: { id: string; region: string; node: StorageNode } | undefined
 
-  constructor({ membership, secret }: { membership: NatsMembership; secret: string }) {
+  constructor({
+    membership,
+    secret,
+    tls,
+  }: {
+    membership: NatsMembership
+    /** Of now; the first proves calls. */
+    secret: () => readonly string[]
+    tls: TlsContext | undefined
+  }) {
     this.#membership = membership
     this.#secret = secret
+    this.#tls = tls
   }
 
   /** The node of this process is reached without the network. */
@@ -42,7 +54,7 @@ export class StoragePeers implements Peers {
     if (beat === undefined || control === undefined || bytes === undefined) return known?.node
     if (known?.control === control && known.bytes === bytes) return known.node
     void known?.node.close()
-    const node = new RemoteBlobStore({ node: id, control, bytes, secret: this.#secret })
+    const node = new RemoteBlobStore({ node: id, control, bytes, secret: this.#secret, tls: this.#tls })
     this.#known.set(id, { control, bytes, region: beat.region, node })
     return node
   }

@@ -11,14 +11,15 @@ import {
 } from './config.ts'
 import { type Environment, readSettings, type ValuesOf } from './setting-kinds.ts'
 import { lifetimesFit } from './topics/accounts.ts'
-import { type Authorities, type ClusterPart, clusterPart, clusterSettings } from './topics/cluster.ts'
+import { type ClusterPart, clusterPart, clusterSettings } from './topics/cluster.ts'
 import { portsDiffer } from './topics/hosts.ts'
 
 /** The active settings of a process of a cluster. */
 export interface ClusterConfig extends Config, ClusterPart {}
 
 export interface ClusterSecrets extends Secrets {
-  clusterSecret: string
+  /** The first proves calls, all are accepted: a new one is added before it is used. */
+  clusterSecret: readonly string[]
   /** Undefined: clients need no credentials. */
   nats: Credentials | undefined
   cassandra: Credentials | undefined
@@ -37,7 +38,6 @@ export function readClusterConfig(
   env: Environment,
   { readSecret }: { readSecret: (path: string) => string },
 ): { config: ClusterConfig; secrets: ClusterSecrets } {
-  const authorities: Authorities = { HOLDFAST_NATS_TLS_CA: undefined, HOLDFAST_CASSANDRA_TLS_CA: undefined }
   const values = readSettings({ ...settings, ...clusterSettings }, env, {
     prefix: 'HOLDFAST_',
     readSecret,
@@ -46,7 +46,7 @@ export function readClusterConfig(
       ...lifetimesFit(read),
       ...authorityNames.flatMap((name) => {
         try {
-          if (read[name]) authorities[name] = authorityOf(readSecret(read[name]))
+          if (read[name]) new X509Certificate(readSecret(read[name]))
           return []
         } catch (error) {
           return [`${name}=${read[name]} is no file of certificates: ${(error as Error).message}`]
@@ -56,12 +56,12 @@ export function readClusterConfig(
   })
   const config: ClusterConfig = {
     ...configOf(values),
-    ...clusterPart(values, authorities),
+    ...clusterPart(values),
     serverName: values.HOLDFAST_NODE_NAME,
   }
   const secrets: ClusterSecrets = {
     ...secretsOf(values),
-    clusterSecret: values.HOLDFAST_CLUSTER_SECRET ?? '',
+    clusterSecret: Object.freeze(values.HOLDFAST_CLUSTER_SECRET?.split(/\s+/) ?? []),
     nats: credentialsOf(values.HOLDFAST_NATS_USER, values.HOLDFAST_NATS_PASSWORD),
     cassandra: credentialsOf(values.HOLDFAST_CASSANDRA_USER, values.HOLDFAST_CASSANDRA_PASSWORD),
   }
@@ -84,17 +84,20 @@ function clusterFits(values: Partial<ClusterValues>): string[] {
     if (values[user] === '' && values[password] !== undefined)
       faults.push(`${password} is set, ${user} is not`)
   }
+  const missing = identityNames.filter((name) => values[name] === '')
+  if (missing.length > 0 && missing.length < identityNames.length)
+    faults.push(`${missing.join(' and ')} must be set too: ${identityNames.join(', ')} count together`)
   const ofUploads = values.HOLDFAST_UPLOAD_STORES ? uploadPortNames : []
   return [...faults, ...portsDiffer(values, [...ofUploads, ...storagePortNames])]
 }
 
-const authorityNames = ['HOLDFAST_NATS_TLS_CA', 'HOLDFAST_CASSANDRA_TLS_CA'] as const
-
-/** @throws Error when it is no certificate */
-function authorityOf(pem: string): string {
-  new X509Certificate(pem)
-  return pem
-}
+const authorityNames = [
+  'HOLDFAST_NATS_TLS_CA',
+  'HOLDFAST_CASSANDRA_TLS_CA',
+  'HOLDFAST_TLS_CA',
+  'HOLDFAST_TLS_CERT',
+] as const
+const identityNames = ['HOLDFAST_TLS_CA', 'HOLDFAST_TLS_CERT', 'HOLDFAST_TLS_KEY'] as const
 
 function credentialsOf(user: string, password: string | undefined): Credentials | undefined {
   return password === undefined ? undefined : Object.freeze({ user, password })

@@ -177,8 +177,26 @@ t.test(
       nats: { user: 'holdfast', password: 'hush' },
       cassandra: { user: 'metadata', password: 'from-a-file' },
     })
-    t.same([config.natsTlsCa, config.cassandra.tlsCa], [rootCertificates[0], rootCertificates[0]])
+    t.same([config.natsTlsCa, config.cassandra.tlsCa], ['/ca.pem', '/ca.pem'])
     t.notMatch(JSON.stringify([config, describeSettings(given, clusterSettings)]), /hush|from-a-file/)
+    t.equal(plain.config.tls, undefined)
+    const identity = {
+      HOLDFAST_TLS_CA: '/ca.pem',
+      HOLDFAST_TLS_CERT: '/ca.pem',
+      HOLDFAST_TLS_KEY: '/node.key',
+    }
+    t.same(read(identity).config.tls, { ca: '/ca.pem', own: { cert: '/ca.pem', key: '/node.key' } })
+    t.throws(() => read({ HOLDFAST_TLS_CA: '/ca.pem' }), {
+      message: /HOLDFAST_TLS_CERT and HOLDFAST_TLS_KEY must be set too/,
+    })
+    t.throws(() => read({ ...identity, HOLDFAST_TLS_CERT: '/not.pem' }), {
+      message: /HOLDFAST_TLS_CERT=.not.pem is no file of certificates/,
+    })
+    const several = { HOLDFAST_CLUSTER_SECRET: 'the-next-secret-0\nsecret-of-a-cluster\n' }
+    t.same(read(several).secrets.clusterSecret, ['the-next-secret-0', 'secret-of-a-cluster'])
+    t.throws(() => read({ HOLDFAST_CLUSTER_SECRET: 'the-next-secret-0 short' }), {
+      message: /HOLDFAST_CLUSTER_SECRET must be 16 to 512/,
+    })
     const wrong = {
       HOLDFAST_NATS_USER: 'holdfast',
       HOLDFAST_CASSANDRA_PASSWORD: 'hush',

@@ -2,6 +2,7 @@
  * One region's connection: local quorum for data, local serial for fences, everything prepared,
  * idempotence declared correctly.
  */
+import type { TlsContext } from '@holdfast/trust'
 import cassandra from 'cassandra-driver'
 import { withSteadyControl } from './control-connection-patch.ts'
 import { faultOf } from './driver-faults.ts'
@@ -18,9 +19,13 @@ export interface CassandraOptions {
   keyspace: string
   /** Replicas by data centre, for the keyspace when it is made. */
   replication: Record<string, number>
-  credentials?: { user: string; password: string } | undefined
-  /** PEM of the authority that signed the nodes' certificates. Default: no encryption. */
-  tlsCa?: string | undefined
+  /** Asked for each connection: it may change. */
+  credentials?: (() => { user: string; password: string }) | undefined
+  /**
+   * The authority of the nodes' certificates, and the certificate that is shown to them. Default:
+   * no encryption.
+   */
+  tls?: Pick<TlsContext, 'secureContext'> | undefined
   /** Milliseconds a request may take before its outcome counts as unknown. */
   requestTimeoutMs?: number
   /** Called with each request that ended: how long it took, and whether it failed. */
@@ -165,8 +170,8 @@ function newClient(options: CassandraOptions, keyspace?: string): cassandra.Clie
     localDataCenter: options.dataCentre,
     ...(keyspace === undefined ? {} : { keyspace }),
     protocolOptions: { port: options.port ?? 9042 },
-    ...(options.credentials === undefined ? {} : { credentials: plain(options.credentials) }),
-    ...(options.tlsCa === undefined ? {} : { sslOptions: { ca: [options.tlsCa], rejectUnauthorized: true } }),
+    ...(options.credentials === undefined ? {} : { authProvider: new Login(options.credentials) }),
+    ...(options.tls === undefined ? {} : { sslOptions: handshakeOf(options.tls) }),
     pooling: { heartBeatInterval: 5_000, coreConnectionsPerHost: { [cassandra.types.distance.local]: 2 } },
     socketOptions: { connectTimeout: 3_000, readTimeout: options.requestTimeoutMs ?? 4_000, keepAlive: true },
     encoding: { useBigIntAsLong: true, useUndefinedAsUnset: true },
@@ -182,8 +187,32 @@ function newClient(options: CassandraOptions, keyspace?: string): cassandra.Clie
   return withSteadyControl(client)
 }
 
-function plain({ user, password }: { user: string; password: string }) {
-  return { username: user, password }
+/** The driver asks it for each connection. */
+class Login extends cassandra.auth.PlainTextAuthProvider {
+  readonly #credentials: () => { user: string; password: string }
+
+  constructor(credentials: () => { user: string; password: string }) {
+    super('', '')
+    this.#credentials = credentials
+  }
+
+  override newAuthenticator(...asked: Parameters<cassandra.auth.AuthProvider['newAuthenticator']>) {
+    const { user, password } = this.#credentials()
+    return new cassandra.auth.PlainTextAuthProvider(user, password).newAuthenticator(...asked)
+  }
+}
+
+/**
+ * The driver copies them for each connection, and by then the certificates may be others. It checks
+ * the name itself: nodes are called by their addresses.
+ */
+function handshakeOf(tls: Pick<TlsContext, 'secureContext'>) {
+  return {
+    rejectUnauthorized: true,
+    get secureContext() {
+      return tls.secureContext
+    },
+  }
 }
 
 /** Where the schema exists nothing is changed, so a start needs only its own data centre. */

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { JournalHold } from '@holdfast/journal'
 import {
   journalAccountsContract,
@@ -6,6 +8,7 @@ import {
   lookupStoreContract,
   lookupWalkContract,
 } from '@holdfast/journal/testing'
+import { Authority, TlsFiles } from '@holdfast/trust'
 import cassandra from 'cassandra-driver'
 import t, { type Test } from 'tap'
 import { startCassandra } from '../../../infra/servers/cassandra.ts'
@@ -15,13 +18,24 @@ import { repairsInCassandra } from './repairs.ts'
 t.setTimeout(240_000)
 
 const host = '127.0.0.21'
-const server = await startCassandra({ directory: t.testdir(), host, seeds: [host], dataCentre: 'eu-par' })
+const directory = t.testdir()
+const certificates = await madeCertificates()
+const server = await startCassandra({
+  directory,
+  host,
+  seeds: [host],
+  dataCentre: 'eu-par',
+  tls: {
+    ca: join(directory, 'right/cassandra/ca.pem'),
+    certificate: join(directory, 'right/cassandra/cassandra.pem'),
+  },
+})
 t.teardown(() => server.stop('SIGKILL'))
 
 function connect(
   options: { keyspace?: string } & Pick<
     Parameters<typeof CassandraMetadataStore.open>[0],
-    'termOf' | 'backup' | 'handedOver' | 'migrations'
+    'termOf' | 'backup' | 'handedOver' | 'migrations' | 'tls'
   > = {},
 ): Promise<CassandraMetadataStore> {
   return CassandraMetadataStore.open({
@@ -34,8 +48,40 @@ function connect(
   })
 }
 
+/** Of the server, of a client, and of a client that another authority knows. */
+async function madeCertificates() {
+  const right = await Authority.create(join(directory, 'right'), { name: 'right', days: 2 })
+  await right.issue({ host: 'cassandra', names: [host] }, { days: 2 })
+  await right.issue({ host: 'client', names: [] }, { days: 2 })
+  const other = await Authority.create(join(directory, 'other'), { name: 'other', days: 2 })
+  await other.issue({ host: 'client', names: [] }, { days: 2 })
+  const files = (ca: string, own: string) =>
+    TlsFiles.open(
+      {
+        ca: join(directory, ca, 'ca.pem'),
+        own: { cert: join(directory, own, 'client/node.pem'), key: join(directory, own, 'client/node.key') },
+      },
+      { read: (path) => readFileSync(path, 'utf8') },
+    )
+  return {
+    known: files('right', 'right'),
+    unknown: files('right', 'other'),
+    deceived: files('other', 'right'),
+  }
+}
+
 let shared: CassandraMetadataStore
 t.teardown(() => shared?.close())
+
+t.test('certificates are checked on both sides', async (t) => {
+  const { known, unknown, deceived } = certificates
+  await t.rejects(connect({ tls: unknown }), { code: 'UNAVAILABLE' }, 'the server does not know the client')
+  await t.rejects(connect({ tls: deceived }), { code: 'UNAVAILABLE' }, 'the client does not know the server')
+  const store = await connect({ tls: known })
+  t.equal(await store.lookups.get('suite/none'), undefined)
+  await store.close()
+  for (const files of Object.values(certificates)) files.close()
+})
 
 t.test('processes that start together make the schema once', async (t) => {
   const [first, ...others] = await Promise.all([connect(), connect(), connect(), connect()])

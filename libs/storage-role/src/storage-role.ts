@@ -97,11 +97,15 @@ export class StorageRole {
     store: ChunkStore,
     ports: { control: number; bytes: number },
   ) {
-    const { host } = options.config.internal
+    const { tls, internal } = options.config
+    const { host } = internal
     this.#options = options
     this.#store = store
     this.#ports = ports
-    this.addresses = { control: `${host}:${ports.control}`, bytes: urlOf(host, ports.bytes) }
+    this.addresses = {
+      control: `${host}:${ports.control}`,
+      bytes: urlOf(host, ports.bytes, tls === undefined ? 'http' : 'https'),
+    }
   }
 
   /** The content of heartbeats. */
@@ -144,7 +148,8 @@ export class StorageRole {
     for (const group of cluster.groups.map.all()) await groups.learn(group)
     this.#running = await openNode(cluster, { store: this.#store, groups })
     this.#server = await serveBlobStore(this.#running.node, {
-      secret: secrets.clusterSecret,
+      secret: () => secrets.clusterSecret,
+      tls: cluster.trust.peers,
       host: config.internal.host,
       controlPort: this.#ports.control,
       bytesPort: this.#ports.bytes,

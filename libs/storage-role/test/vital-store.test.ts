@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { Readiness } from '@holdfast/admin'
 import { MemoryBus } from '@holdfast/bus'
-import { type ClusterPart, GroupRows, NodeAdminStates, StoragePeers } from '@holdfast/cluster'
+import { type ClusterPart, GroupRows, NodeAdminStates, openTrust, StoragePeers } from '@holdfast/cluster'
 import { readClusterConfig } from '@holdfast/config'
 import { MemoryLookupStore } from '@holdfast/journal/testing'
 import { pino } from 'pino'
@@ -37,7 +37,7 @@ t.test('a storage node whose store does not recover within a minute is not alive
   const membership = { beats: () => [] } as unknown as ConstructorParameters<
     typeof StoragePeers
   >[0]['membership']
-  const peers = new StoragePeers({ membership, secret: secrets.clusterSecret })
+  const peers = new StoragePeers({ membership, secret: () => secrets.clusterSecret, tls: undefined })
   const groups = new GroupRows({ lookups, bus, regions: config.regions, onFault })
   const nodes = new NodeAdminStates({ lookups, bus, onFault })
   const readiness = new Readiness({}, { clock })
@@ -49,7 +49,9 @@ t.test('a storage node whose store does not recover within a minute is not alive
     log,
     clock,
   })
-  const cluster = { config, secrets, clock, log, metrics, bus, lookups, peers, groups, nodes, readiness }
+  const trust = openTrust(config, log)
+  const held = { bus, lookups, peers, groups, nodes, readiness }
+  const cluster = { config, secrets, trust, clock, log, metrics, ...held }
   await role.join(cluster as unknown as ClusterPart)
   await using opened = new AsyncDisposableStack() // closed before the directory is removed
   opened.defer(async () => {

@@ -46,6 +46,17 @@ export const clusterSettings = {
     meaning:
       'PEM file of the authority that the Cassandra nodes have certificates of; with it connections are encrypted, and other servers are refused.',
   }),
+  HOLDFAST_TLS_CA: text({
+    fallback: '',
+    meaning:
+      'PEM file of the cluster’s own authority (`ctl certs`), one or several. With it, HOLDFAST_TLS_CERT and HOLDFAST_TLS_KEY, calls between nodes are encrypted and both sides show certificates.',
+  }),
+  HOLDFAST_TLS_CERT: text({
+    fallback: '',
+    meaning:
+      'PEM file of this process’s certificate, with the address of HOLDFAST_INTERNAL_BIND. It is also shown to NATS and Cassandra. The files are read again when they change.',
+  }),
+  HOLDFAST_TLS_KEY: text({ fallback: '', meaning: 'PEM file of the key of HOLDFAST_TLS_CERT.' }),
   HOLDFAST_CASSANDRA_REPLICAS: integer({
     fallback: '3',
     min: 1,
@@ -53,8 +64,9 @@ export const clusterSettings = {
     meaning: 'Replicas of every row in each data centre that keeps it; counts when the tables are made.',
   }),
   HOLDFAST_CLUSTER_SECRET: secret({
-    meaning: 'Proves to the processes of a cluster that a caller is one of them; 16 characters or more.',
-    check: token,
+    meaning:
+      'Proves to the processes of a cluster that a caller is one of them; 16 characters or more. Several, with spaces or lines between: the first is used, all are accepted.',
+    check: (value) => value.split(/\s+/).forEach(token),
   }),
   HOLDFAST_NODE_LOST_SECONDS: integer({
     fallback: '900',
@@ -88,8 +100,10 @@ export interface ClusterPart {
   /** Its order is part of the data. */
   regions: readonly RegionCode[]
   natsServers: readonly Endpoint[]
-  /** PEM. Undefined: encryption is not required. */
+  /** A file. Undefined: encryption is not required. */
   natsTlsCa: string | undefined
+  /** Files between nodes. Undefined: no encryption. */
+  tls: { ca: string; own: { cert: string; key: string } } | undefined
   cassandra: {
     nodes: Partial<Record<RegionCode, Endpoint[]>>
     replicas: number
@@ -104,22 +118,18 @@ export interface ClusterPart {
   internal: { host: string; control: number; bytes: number }
 }
 
-/** PEM, undefined: encryption is not required. */
-export interface Authorities {
-  HOLDFAST_NATS_TLS_CA: string | undefined
-  HOLDFAST_CASSANDRA_TLS_CA: string | undefined
-}
-
-export function clusterPart(values: ValuesOf<typeof clusterSettings>, authorities: Authorities): ClusterPart {
+export function clusterPart(values: ValuesOf<typeof clusterSettings>): ClusterPart {
+  const { HOLDFAST_TLS_CA: ca, HOLDFAST_TLS_CERT: cert, HOLDFAST_TLS_KEY: key } = values
   return {
     nodeName: values.HOLDFAST_NODE_NAME,
     regions: values.HOLDFAST_REGIONS,
     natsServers: values.HOLDFAST_NATS_SERVERS,
-    natsTlsCa: authorities.HOLDFAST_NATS_TLS_CA,
+    natsTlsCa: values.HOLDFAST_NATS_TLS_CA || undefined,
+    tls: ca === '' ? undefined : { ca, own: { cert, key } },
     cassandra: {
       nodes: values.HOLDFAST_CASSANDRA,
       replicas: values.HOLDFAST_CASSANDRA_REPLICAS,
-      tlsCa: authorities.HOLDFAST_CASSANDRA_TLS_CA,
+      tlsCa: values.HOLDFAST_CASSANDRA_TLS_CA || undefined,
     },
     nodeLostMs: values.HOLDFAST_NODE_LOST_SECONDS * 1000,
     replicaReadsMs: values.HOLDFAST_REPLICA_READS_SECONDS * 1000,

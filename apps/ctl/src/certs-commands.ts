@@ -1,0 +1,135 @@
+/** Commands over an own authority of certificates. They work on a directory, without a service. */
+import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { Authority, AuthorityFault, type CertificateFacts } from '@holdfast/trust'
+import { parse } from 'yaml'
+import { AdminRefusal } from './admin-client.ts'
+import { type Command, json, numberOf, type Options, type Step, UsageFault } from './command.ts'
+
+const dayMs = 86_400_000
+const authorityDays = '3650'
+const hostDays = '365'
+const renewWithinDays = '90'
+/** Of certificates; a longer time is a slip of the hand. */
+const daysMax = 36_500
+
+export const certsCommands: readonly Command[] = [
+  {
+    words: 'certs init',
+    usage: '<directory> [--name NAME] [--days N]',
+    meaning: `Makes an own authority of certificates, valid for ${authorityDays} or N days. Keep the directory: its ca.key makes every other certificate.`,
+    options: { name: 'string', days: 'string' },
+    plan: (words, { name = 'Holdfast', days = authorityDays }) => [
+      local(words, async (directory) => {
+        const authority = await Authority.create(directory, { name: String(name), days: daysOf(days) })
+        return json(told(await authority.ofAuthority()))
+      }),
+    ],
+  },
+  {
+    words: 'certs issue',
+    usage: '<directory> [<host> --names ADDRESS,…] [--deployment FILE] [--days N]',
+    meaning: `Makes a key and a certificate for a host, or for every host of a deployment, in a folder of its name; valid for ${hostDays} or N days.`,
+    options: { names: 'string', deployment: 'string', days: 'string' },
+    plan: ([directory, ...hosts], options) => [
+      local(directory === undefined ? [] : [directory], async (path) => {
+        const authority = await Authority.open(path)
+        const issued = []
+        for (const one of await hostsOf(hosts, options))
+          issued.push(told(await authority.issue(one, { days: daysOf(options.days ?? hostDays) })))
+        return json(issued)
+      }),
+    ],
+  },
+  {
+    words: 'certs renew',
+    usage: '<directory> [--within DAYS] [--days N]',
+    meaning: `Makes new keys and certificates for hosts whose certificates end within ${renewWithinDays} or DAYS days.`,
+    options: { within: 'string', days: 'string' },
+    plan: (words, { within = renewWithinDays, days = hostDays }) => [
+      local(words, async (directory) => {
+        const authority = await Authority.open(directory)
+        const renewed = await authority.renew({ withinDays: numberOf('within', within), days: daysOf(days) })
+        return json(renewed.map(told))
+      }),
+    ],
+  },
+  {
+    words: 'certs show',
+    usage: '<directory>',
+    meaning: 'Names, ages and days left of the authority and of every certificate.',
+    plan: (words) => [
+      local(words, async (directory) => {
+        const authority = await Authority.open(directory)
+        const [ca, hosts] = [await authority.ofAuthority(), await authority.issued()]
+        return json({ authority: told(ca), hosts: hosts.map(told) })
+      }),
+    ],
+  },
+]
+
+function local([directory, ...others]: string[], run: (directory: string) => Promise<string>): Step {
+  if (directory === undefined) throw new UsageFault('name the directory')
+  if (others.length > 0) throw new UsageFault(`what is ${others.join(' ')}?`)
+  return {
+    about: directory,
+    async run() {
+      try {
+        return await run(resolve(directory))
+      } catch (error) {
+        if (error instanceof AuthorityFault) throw new AdminRefusal(error.message)
+        throw error
+      }
+    },
+  }
+}
+
+function told({ name, names, issuedMs, expiresMs }: CertificateFacts) {
+  const [issued, expires] = [issuedMs, expiresMs].map((ms) => new Date(ms).toISOString())
+  return { name, names, issued, expires, daysLeft: Math.floor((expiresMs - Date.now()) / dayMs) }
+}
+
+function daysOf(text: string | boolean): number {
+  const days = numberOf('days', text)
+  if (days < 1 || days > daysMax) throw new UsageFault(`--days takes 1 to ${daysMax}`)
+  return days
+}
+
+async function hostsOf(hosts: string[], { names, deployment }: Options) {
+  if (typeof deployment === 'string') {
+    if (hosts.length > 0 || names !== undefined) throw new UsageFault('the deployment names the hosts')
+    return hostsOfDeployment(deployment)
+  }
+  const [host, ...others] = hosts
+  if (host === undefined) throw new UsageFault('name a host, or a deployment')
+  if (others.length > 0) throw new UsageFault(`what is ${others.join(' ')}?`)
+  return [{ host, names: typeof names === 'string' ? names.split(',') : [] }]
+}
+
+/** Hosts with these roles alone call no other process of the cluster, and are not called. */
+const strangers = ['standalone', 'proxy', 'prometheus', 'alertmanager']
+
+/** Only what names hosts is read; `npm run infra` checks the whole file. */
+async function hostsOfDeployment(file: string) {
+  const text = await readFile(file, 'utf8').catch((error: Error) => {
+    throw new AuthorityFault(error.message)
+  })
+  const hosts = listOf(parse(text), 'regions').flatMap((region) => listOf(region, 'hosts'))
+  const own = hosts.filter((host) => !listOf(host, 'roles').every((role) => strangers.includes(roleOf(role))))
+  if (own.length === 0) throw new AuthorityFault(`${file} names no host of a cluster`)
+  return own.map((host) => {
+    const { name, internal } = host as { name?: unknown; internal?: unknown }
+    if (typeof name !== 'string' || typeof internal !== 'string')
+      throw new AuthorityFault(`${file} has a host without a name or an internal address`)
+    return { host: name, names: [internal] }
+  })
+}
+
+function listOf(value: unknown, field: string): unknown[] {
+  const list = (value as Record<string, unknown> | null)?.[field]
+  return Array.isArray(list) ? list : []
+}
+
+function roleOf(role: unknown): string {
+  return typeof role === 'string' ? role : String((role as { role?: unknown } | null)?.role)
+}

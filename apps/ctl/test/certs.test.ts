@@ -1,0 +1,67 @@
+/** `ctl certs` without any service. */
+import { existsSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Authority } from '@holdfast/trust'
+import t from 'tap'
+import { ctl } from '../src/index.ts'
+
+const example = join(import.meta.dirname, '../../../infra/regions/three.yaml')
+
+async function run(...words: string[]) {
+  const [out, err]: [string[], string[]] = [[], []]
+  const code = await ctl(words, {
+    env: {},
+    readSecret: () => '',
+    print: (line) => out.push(line),
+    complain: (line) => err.push(line),
+  })
+  return { code, out: out.join('\n'), err: err.join('\n') }
+}
+
+t.test('an authority is made once, and every host of a deployment gets its certificate', async (t) => {
+  const directory = join(t.testdir(), 'ca')
+  const made = await run('certs', 'init', directory, '--name', 'three', '--days', '100')
+  t.match(JSON.parse(made.out), { name: 'three', daysLeft: 99 })
+  t.match(await run('certs', 'init', directory), { code: 1, err: /has an authority already/ })
+
+  const issued = await run('certs', 'issue', directory, '--deployment', example)
+  t.equal(issued.code, 0, issued.err)
+  const hosts = JSON.parse(issued.out) as { name: string; names: string[] }[]
+  t.equal(hosts.length, 9)
+  t.match(hosts[0], { name: 'par1', names: ['DNS:par1', 'IP Address:10.1.0.11'], daysLeft: 364 })
+  t.same(readdirSync(join(directory, 'sgp3')), ['ca.pem', 'cassandra.pem', 'node.key', 'node.pem'])
+
+  const more = await run(
+    'certs',
+    'issue',
+    directory,
+    'extra',
+    '--names',
+    '10.9.0.1,extra.internal',
+    '--days',
+    '5',
+  )
+  t.match(JSON.parse(more.out), [{ names: ['DNS:extra', 'IP Address:10.9.0.1', 'DNS:extra.internal'] }])
+  const shown = JSON.parse((await run('certs', 'show', directory)).out)
+  t.match(shown, { authority: { name: 'three' }, hosts: [{ name: 'extra', daysLeft: 4 }] })
+  t.equal(shown.hosts.length, 10)
+  const renewed = await run('certs', 'renew', directory, '--within', '30')
+  t.match(JSON.parse(renewed.out), [{ name: 'extra', daysLeft: 364 }])
+  t.equal((await Authority.open(directory).then((one) => one.issued())).length, 10)
+})
+
+t.test('what cannot be done is said, and makes nothing', async (t) => {
+  const directory = t.testdir()
+  const none = join(directory, 'none')
+  t.match(await run('certs', 'show', none), { code: 1, err: /no authority/ })
+  t.match(await run('certs', 'issue', none, 'a'), { code: 1, err: /no authority/ })
+  t.notOk(existsSync(none))
+  t.match(await run('certs', 'init'), { code: 2, err: /name the directory/ })
+  t.match(await run('certs', 'init', none, '--days', '0'), { code: 2 })
+  await run('certs', 'init', none)
+  t.match(await run('certs', 'issue', none), { code: 2, err: /name a host, or a deployment/ })
+  t.match(await run('certs', 'issue', none, 'A'), { code: 1, err: /no name of a host/ })
+  const file = join(directory, 'alone.yaml')
+  writeFileSync(file, 'regions: [{hosts: [{name: a, internal: 10.0.0.1, roles: [standalone, proxy]}]}]')
+  t.match(await run('certs', 'issue', none, '--deployment', file), { code: 1, err: /no host of a cluster/ })
+})

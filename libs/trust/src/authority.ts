@@ -1,0 +1,189 @@
+/**
+ * An authority of one installation: a directory with `ca.key` and `ca.pem`, and beside them a
+ * folder of each host with what that host needs.
+ *
+ *   ca.pem, ca.key            of the authority; the key never leaves the operator's machine
+ *   <host>/ca.pem             the authority again
+ *   <host>/node.pem, node.key the host's certificate and its key
+ *   <host>/cassandra.pem      both in one file, as Cassandra reads them
+ *
+ * Keys are on P-256. A certificate of a host is for servers and for clients: processes call each
+ * other. Files are written whole under another name and renamed, so that a reader never sees half
+ * of one. The program `openssl` does the work.
+ */
+import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { isIP } from 'node:net'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { type CertificateFacts, factsOf } from './certificate-facts.ts'
+
+export interface HostNames {
+  /** Of the folder, and the common name. */
+  host: string
+  /** Further names and addresses under which others call it. */
+  names: readonly string[]
+}
+
+export interface IssuedFiles extends CertificateFacts {
+  host: string
+}
+
+/** Something is missing, exists already, or `openssl` refused. */
+export class AuthorityFault extends Error {
+  override readonly name = 'AuthorityFault'
+  readonly code = 'AUTHORITY'
+}
+
+const privateMode = 0o600
+const run = promisify(execFile)
+/** RFC 1123; also a safe name of a folder. */
+const hostName = /^[a-z0-9][a-z0-9.-]{0,62}$/
+const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes']
+
+export class Authority {
+  readonly #directory: string
+
+  /** @throws AuthorityFault when the directory has one already */
+  static async create(directory: string, { name, days }: { name: string; days: number }): Promise<Authority> {
+    if (await textOf(join(directory, 'ca.key')))
+      throw new AuthorityFault(`${directory} has an authority already`)
+    await mkdir(directory, { recursive: true, mode: 0o700 })
+    await within(directory, async (work) => {
+      const uses = ['basicConstraints=critical,CA:TRUE,pathlen:0', 'keyUsage=critical,keyCertSign,cRLSign']
+      await openssl([
+        ...['req', '-x509', ...newKey, '-sha256', '-days', String(days), '-subj', subjectOf(name)],
+        ...uses.flatMap((use) => ['-addext', use]),
+        ...['-keyout', join(work, 'ca.key'), '-out', join(work, 'ca.pem')],
+      ])
+      await chmod(join(work, 'ca.key'), privateMode)
+      // The key last: it says that there is an authority.
+      for (const file of ['ca.pem', 'ca.key']) await rename(join(work, file), join(directory, file))
+    })
+    return new Authority(directory)
+  }
+
+  /** @throws AuthorityFault when there is none */
+  static async open(directory: string): Promise<Authority> {
+    for (const file of ['ca.pem', 'ca.key'])
+      if (!(await textOf(join(directory, file))))
+        throw new AuthorityFault(
+          `${directory} has no authority: ${file} is missing; ctl certs init makes one`,
+        )
+    return new Authority(directory)
+  }
+
+  private constructor(directory: string) {
+    this.#directory = directory
+  }
+
+  /**
+   * A new key and certificate of a host, in its folder.
+   * @param days how long it is valid; 0 or less: it has expired, for tests
+   */
+  async issue({ host, names }: HostNames, { days }: { days: number }): Promise<IssuedFiles> {
+    if (!hostName.test(host)) throw new AuthorityFault(`${host} is no name of a host`)
+    const all = [...new Set([host, ...names])]
+    for (const name of all)
+      if (!isIP(name) && !hostName.test(name)) throw new AuthorityFault(`${name} is no name of a host`)
+    const folder = join(this.#directory, host)
+    await mkdir(folder, { recursive: true, mode: 0o700 })
+    return within(this.#directory, async (work) => {
+      const file = (name: string) => join(work, name)
+      await writeFile(
+        file('extensions'),
+        [
+          'basicConstraints=critical,CA:FALSE',
+          'keyUsage=critical,digitalSignature',
+          'extendedKeyUsage=serverAuth,clientAuth',
+          `subjectAltName=${all.map((name) => `${isIP(name) ? 'IP' : 'DNS'}:${name}`).join(',')}`,
+        ].join('\n'),
+      )
+      await openssl([
+        ...['req', '-new', ...newKey, '-subj', subjectOf(host)],
+        ...['-keyout', file('node.key'), '-out', file('request')],
+      ])
+      await openssl([
+        ...['x509', '-req', '-sha256', '-in', file('request'), '-extfile', file('extensions')],
+        ...['-CA', join(this.#directory, 'ca.pem'), '-CAkey', join(this.#directory, 'ca.key')],
+        // 0x40…: a positive number of a fixed length.
+        ...['-set_serial', `0x40${randomBytes(15).toString('hex')}`, '-days', String(days)],
+        ...['-out', file('node.pem')],
+      ])
+      const [certificate, key, ca] = await Promise.all([
+        readFile(file('node.pem'), 'utf8'),
+        readFile(file('node.key'), 'utf8'),
+        readFile(join(this.#directory, 'ca.pem'), 'utf8'),
+      ])
+      const issued: [name: string, text: string, mode: number][] = [
+        ['ca.pem', ca, 0o644],
+        ['cassandra.pem', key + certificate, privateMode],
+        ['node.key', key, privateMode],
+        ['node.pem', certificate, 0o644],
+      ]
+      for (const [name, text, mode] of issued) {
+        await writeFile(file(`new-${name}`), text, { mode })
+        await rename(file(`new-${name}`), join(folder, name))
+      }
+      return { host, ...factsOf(certificate) }
+    })
+  }
+
+  /** Issues again for hosts whose certificates end within some days. The names stay. */
+  async renew({ withinDays, days }: { withinDays: number; days: number }): Promise<IssuedFiles[]> {
+    const until = Date.now() + withinDays * dayMs
+    const old = (await this.issued()).filter(({ expiresMs }) => expiresMs <= until)
+    const renewed: IssuedFiles[] = []
+    for (const { host, names } of old)
+      renewed.push(
+        await this.issue({ host, names: names.map((name) => name.replace(/^[^:]*:/, '')) }, { days }),
+      )
+    return renewed
+  }
+
+  async ofAuthority(): Promise<CertificateFacts> {
+    return factsOf(await readFile(join(this.#directory, 'ca.pem'), 'utf8'))
+  }
+
+  /** Of all hosts, by name. */
+  async issued(): Promise<IssuedFiles[]> {
+    const folders = (await readdir(this.#directory, { withFileTypes: true })).filter((one) =>
+      one.isDirectory(),
+    )
+    const found: IssuedFiles[] = []
+    for (const { name } of folders.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+      const pem = await textOf(join(this.#directory, name, 'node.pem'))
+      if (pem) found.push({ host: name, ...factsOf(pem) })
+    }
+    return found
+  }
+}
+
+const dayMs = 86_400_000
+
+function subjectOf(name: string): string {
+  return `/CN=${name.replaceAll(/[^\w .-]/g, '-')}`
+}
+
+/** A directory of its own for the work, on the same disk, readable by this user alone. */
+async function within<T>(directory: string, work: (path: string) => Promise<T>): Promise<T> {
+  const path = await mkdtemp(join(directory, '.new-'))
+  try {
+    return await work(path)
+  } finally {
+    await rm(path, { recursive: true, force: true })
+  }
+}
+
+async function textOf(path: string): Promise<string | undefined> {
+  return readFile(path, 'utf8').catch(() => undefined)
+}
+
+async function openssl(args: string[]): Promise<void> {
+  await run('openssl', args).catch((error: NodeJS.ErrnoException & { stderr?: string }) => {
+    if (error.code === 'ENOENT')
+      throw new AuthorityFault('the program openssl is missing: install its package')
+    throw new AuthorityFault(`openssl ${args[0]}: ${error.stderr?.trim() || error.message}`)
+  })
+}

@@ -1,0 +1,153 @@
+/**
+ * The certificates that a process trusts and shows, from files that an operator may replace while
+ * it runs.
+ *
+ * The files are read again every `reloadMs` and compared by content: this also sees the swapped
+ * links of mounted secrets. They count only together: the key has to fit the certificate, and the
+ * authority has to be one. An operator who replaces them one after the other is therefore never
+ * caught between. What does not fit is reported once, and the last good files stay.
+ */
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { createSecureContext, type SecureContext } from 'node:tls'
+import { type CertificateFacts, factsOf } from './certificate-facts.ts'
+
+export interface TlsPaths {
+  /** PEM, one or several authorities: both are valid while one replaces the other. */
+  ca: string
+  /** PEM files of the certificate that is shown, and of its key. Undefined: none is shown. */
+  own: { cert: string; key: string } | undefined
+}
+
+/** What a client or a server needs for a handshake. */
+export interface TlsContext {
+  /** Of this moment: read it for every handshake. */
+  readonly secureContext: SecureContext
+  readonly pem: TlsPem
+  /** Called after a change. @returns ends it */
+  onChange(listener: () => void): () => void
+}
+
+export interface TlsPem {
+  ca: string
+  own: { cert: string; key: string } | undefined
+}
+
+export interface TlsFilesOptions {
+  read: (path: string) => string
+  /** Default 5,000. */
+  reloadMs?: number
+  onReload?: (facts: readonly CertificateFacts[]) => void
+  /** New files cannot be used; called once for each reason. */
+  onFault?: (error: Error) => void
+}
+
+/** How soon new files count, by default. */
+const reloadDefaultMs = 5_000
+/** Between processes of one cluster no older protocol is needed. */
+export const tlsVersion = 'TLSv1.3'
+
+interface Loaded {
+  pem: TlsPem
+  secureContext: SecureContext
+  facts: { ca: CertificateFacts; own: CertificateFacts | undefined }
+}
+
+export class TlsFiles implements TlsContext {
+  readonly #paths: TlsPaths
+  readonly #options: TlsFilesOptions
+  readonly #listeners = new Set<() => void>()
+  readonly #timer: NodeJS.Timeout
+  #loaded: Loaded
+  #told: string | undefined
+
+  /** @throws Error that names the file */
+  static open(paths: TlsPaths, options: TlsFilesOptions): TlsFiles {
+    return new TlsFiles(paths, options, loadedFrom(paths, options.read))
+  }
+
+  private constructor(paths: TlsPaths, options: TlsFilesOptions, loaded: Loaded) {
+    this.#paths = paths
+    this.#options = options
+    this.#loaded = loaded
+    this.#timer = setInterval(() => this.reload(), options.reloadMs ?? reloadDefaultMs)
+    this.#timer.unref()
+  }
+
+  get secureContext(): SecureContext {
+    return this.#loaded.secureContext
+  }
+
+  get pem(): TlsPem {
+    return this.#loaded.pem
+  }
+
+  get facts(): Loaded['facts'] {
+    return this.#loaded.facts
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => void this.#listeners.delete(listener)
+  }
+
+  /** Reads the files now. @returns whether new ones count from now on */
+  reload(): boolean {
+    try {
+      const loaded = loadedFrom(this.#paths, this.#options.read, this.#loaded)
+      this.#told = undefined
+      if (loaded === this.#loaded) return false
+      this.#loaded = loaded
+    } catch (error) {
+      const { message } = error as Error
+      if (message !== this.#told) this.#options.onFault?.(error as Error)
+      this.#told = message
+      return false
+    }
+    const { ca, own } = this.#loaded.facts
+    this.#options.onReload?.(own === undefined ? [ca] : [ca, own])
+    for (const listener of [...this.#listeners]) listener()
+    return true
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+    this.#listeners.clear()
+  }
+}
+
+function loadedFrom(paths: TlsPaths, read: (path: string) => string, last?: Loaded): Loaded {
+  const text = (path: string) => {
+    try {
+      return read(path)
+    } catch (error) {
+      throw new Error(`${path} cannot be read: ${(error as Error).message}`)
+    }
+  }
+  const own = paths.own && { cert: text(paths.own.cert), key: text(paths.own.key) }
+  const pem: TlsPem = { ca: text(paths.ca), own }
+  if (last !== undefined && isSame(last.pem, pem)) return last
+  const authority = valid(paths.ca, () => factsOf(pem.ca))
+  const shown = paths.own && own && valid(paths.own.cert, () => factsOf(own.cert))
+  if (paths.own && own)
+    valid(paths.own.key, () => {
+      if (!new X509Certificate(own.cert).checkPrivateKey(createPrivateKey(own.key)))
+        throw new Error(`it is not the key of ${paths.own?.cert}`)
+    })
+  return {
+    pem,
+    secureContext: createSecureContext({ ca: pem.ca, ...own, minVersion: tlsVersion }),
+    facts: { ca: authority, own: shown },
+  }
+}
+
+function valid<T>(path: string, check: () => T): T {
+  try {
+    return check()
+  } catch (error) {
+    throw new Error(`${path} cannot be used: ${(error as Error).message}`)
+  }
+}
+
+function isSame(a: TlsPem, b: TlsPem): boolean {
+  return a.ca === b.ca && a.own?.cert === b.own?.cert && a.own?.key === b.own?.key
+}
