@@ -76,7 +76,11 @@ t.teardown(() => shared?.close())
 t.test('certificates are checked on both sides', async (t) => {
   const { known, unknown, deceived } = certificates
   await t.rejects(connect({ tls: unknown }), { name: 'JournalFault' }, 'the server does not know the client')
-  await t.rejects(connect({ tls: deceived }), { message: /certificate/ }, 'the client does not know the server')
+  await t.rejects(
+    connect({ tls: deceived }),
+    { message: /certificate/ },
+    'the client does not know the server',
+  )
   const store = await connect({ tls: known })
   t.equal(await store.lookups.get('suite/none'), undefined)
   await store.close()
