@@ -19,7 +19,7 @@ import { savedNoteBytes, savedRowBytes, savedTextBytes } from '../tree/saved-byt
 import type { Tree } from '../tree/tree.ts'
 import { newAccount } from './account.ts'
 import { areTags } from './check.ts'
-import { type Deciding, Refused, refuse } from './deciding.ts'
+import { type Deciding, isRefusal, refuse } from './deciding.ts'
 import { endsOfNew, latestExpiry, newExpiry } from './lifetimes.ts'
 
 type Events = NonNullable<Event['event']>[]
@@ -42,7 +42,7 @@ export function addFile(deciding: Deciding, command: AddFile): Outcome {
     return uploadIntoNewFolder(deciding, command, { ids, rootId: tree.idOf(tree.root), inherited })
   }
   const row = deciding.destination(folder, 'folderId')
-  if (row instanceof Refused) return refuse(row.status)
+  if (isRefusal(row)) return refuse(row.status)
   if (!deciding.mayUpload) return refuse('error-forbidden')
   const more = { contents: 1, bytes: command.blob.size, metadata: metadataOf(command) }
   if (!deciding.fits(more)) return refuse('error-limits')
@@ -181,7 +181,7 @@ export function createFolder(deciding: Deciding, command: CreateFolder): Outcome
   if (command.name !== undefined && !isName(command.name)) return refuse('error-folderName')
   if (command.modTime !== undefined && !isTime(command.modTime)) return refuse('error-modTime')
   const parent = deciding.destination(command.parentFolderId, 'parentFolderId')
-  if (parent instanceof Refused) return refuse(parent.status)
+  if (isRefusal(parent)) return refuse(parent.status)
   const more = { contents: 1, bytes: 0, metadata: metadataOfFolder(command.name) }
   if (deciding.tree.depthOf(parent) + 1 > treeDepthMax || !deciding.fits(more)) return refuse('error-limits')
   const missing = deciding.missingCodes(1)
@@ -255,7 +255,7 @@ export function updateContent(deciding: Deciding, command: UpdateContent): Outco
   if (sent === undefined) return refuse('error-attribute')
   if (!isGoodValue(sent, deciding.now)) return refuse(`error-${nameOf(sent)}`)
   const row = deciding.own(contentId)
-  if (row instanceof Refused) return refuse(row.status)
+  if (isRefusal(row)) return refuse(row.status)
   const { tree } = deciding
   if (!tree.isFolder(row) && !ofFilesToo.has(sent.$case)) return refuse('error-attribute')
   if (row === tree.root && sent.$case === 'expiry') return refuse('error-rootFolder')

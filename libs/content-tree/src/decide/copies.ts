@@ -3,13 +3,13 @@
  * their owners' actors.
  */
 import { isName } from '@holdfast/kernel'
-import type { Blob, ContentsCopied, CopyContents, CopySource, Manifest } from '@holdfast/wire'
+import type { Blob, ContentsCopied, CopyContents, CopySource, Manifest, Refusal } from '@holdfast/wire'
 import type { Outcome } from '../contract.ts'
 import type { PreparedIds } from '../copy.ts'
 import { contentsMax, rowsPerSlice, treeDepthMax } from '../limits.ts'
 import { savedNotesBytes, savedRowBytes, savedTextBytes } from '../tree/saved-bytes.ts'
 import { isList } from './check.ts'
-import { type Deciding, inSlices, Refused, type Result, refuse } from './deciding.ts'
+import { type Deciding, inSlices, isRefusal, type Result, refuse } from './deciding.ts'
 import { newExpiries } from './lifetimes.ts'
 
 /** Ids of copies are made in slices of this number: about two milliseconds each. */
@@ -33,13 +33,13 @@ export function copyContents(
   const sources = eachOnce(command.sources)
   const { tree, viewer } = deciding
   const rows = ownRows(deciding, sources)
-  if (rows instanceof Refused) return refuse(rows.status)
+  if (isRefusal(rows)) return refuse(rows.status)
   const folderId = command.folderId ?? tree.idOf(tree.root)
   const target = deciding.visible(folderId)
-  if (target instanceof Refused) return refuse(target.status)
+  if (isRefusal(target)) return refuse(target.status)
   if (!viewer.isOwner) return refuse('error-notOwner')
   const folder = deciding.destination(folderId, 'folderId')
-  if (folder instanceof Refused) return refuse(folder.status)
+  if (isRefusal(folder)) return refuse(folder.status)
   if (rows.includes(tree.root)) return refuse('error-rootFolder')
   if (!sources.every((source) => source.manifest === undefined || isManifest(source.manifest)))
     return refuse('error-contentsId')
@@ -152,11 +152,11 @@ function metadataOf(entry: Manifest['entries'][number]): number {
 }
 
 /** Rows of the named sources in this account; -1 for manifests. Recycled content does not count. */
-function ownRows(deciding: Deciding, sources: readonly CopySource[]): number[] | Refused {
+function ownRows(deciding: Deciding, sources: readonly CopySource[]): number[] | Refusal {
   const rows: number[] = []
   for (const source of sources) {
     const row = source.manifest === undefined ? deciding.visible(source.contentId) : -1
-    if (row instanceof Refused) return row
+    if (isRefusal(row)) return row
     rows.push(row)
   }
   return rows

@@ -10,6 +10,7 @@ import {
   type Event,
   type Grant,
   type Item,
+  type Refusal,
   AccountReply as Reply,
 } from '@holdfast/wire'
 import type { Account } from '../account/account.ts'
@@ -30,12 +31,13 @@ export interface Viewer {
 
 export type Result = NonNullable<AccountReply['result']>
 
-/** A refusal, before it becomes the answer. */
-export class Refused {
-  readonly status: string
-  constructor(status: string) {
-    this.status = status
-  }
+/** Why there is nothing to work on. */
+export function refusal(status: string): Refusal {
+  return { status }
+}
+
+export function isRefusal(found: number | readonly number[] | Refusal): found is Refusal {
+  return typeof found === 'object' && 'status' in found
 }
 
 export function refuse(status: string): Outcome {
@@ -232,23 +234,23 @@ export class Deciding {
    *
    * @param foreign the status for other accounts' content.
    */
-  own(id: string, foreign = 'error-notOwner'): number | Refused {
+  own(id: string, foreign = 'error-notOwner'): number | Refusal {
     const row = this.visible(id)
-    if (row instanceof Refused) return row
-    return this.viewer.isOwner ? row : new Refused(foreign)
+    if (isRefusal(row)) return row
+    return this.viewer.isOwner ? row : refusal(foreign)
   }
 
   /**
    * Existence alone, as this caller may know it: recycled content exists for no caller, expired
    * content for its owner.
    */
-  visible(id: string): number | Refused {
+  visible(id: string): number | Refusal {
     const { tree } = this
     const row = tree.find(id)
-    if (row < 0) return new Refused('error-notFound')
-    if (row === tree.bin && this.viewer.isOwner) return new Refused('error-protectedFolder')
-    if (tree.inBin(row)) return new Refused('error-notFound')
-    if (!this.viewer.isOwner && this.isExpired(row)) return new Refused('error-notFound')
+    if (row < 0) return refusal('error-notFound')
+    if (row === tree.bin && this.viewer.isOwner) return refusal('error-protectedFolder')
+    if (tree.inBin(row)) return refusal('error-notFound')
+    if (!this.viewer.isOwner && this.isExpired(row)) return refusal('error-notFound')
     return row
   }
 
@@ -258,13 +260,13 @@ export class Deciding {
   }
 
   /** A folder that accepts new content now. @param parameter names it in the refusal of a file. */
-  destination(id: string, parameter: string): number | Refused {
+  destination(id: string, parameter: string): number | Refusal {
     const row = this.own(id)
-    if (row instanceof Refused) return row
-    if (!this.tree.isFolder(row)) return new Refused(`error-${parameter}`)
+    if (isRefusal(row)) return row
+    if (!this.tree.isFolder(row)) return refusal(`error-${parameter}`)
     // A folder that expires with everything in it accepts nothing new; a Premium owner's folder
     // stays, and does.
-    if (!this.isPremium && this.isExpired(row)) return new Refused('error-notFound')
+    if (!this.isPremium && this.isExpired(row)) return refusal('error-notFound')
     return row
   }
 

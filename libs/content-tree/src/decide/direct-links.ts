@@ -4,7 +4,7 @@ import { type DeleteDirectLink, DirectLink, type PutDirectLink } from '@holdfast
 import type { Outcome } from '../contract.ts'
 import { directLinkBytesMax, directLinksPerContentMax } from '../limits.ts'
 import { savedLinkBytes } from '../tree/saved-bytes.ts'
-import { type Deciding, done, Refused, type Result, refuse } from './deciding.ts'
+import { type Deciding, done, isRefusal, type Result, refuse } from './deciding.ts'
 
 /** Replaces as a whole: omitted fields restrict nothing any more. */
 export function putDirectLink(deciding: Deciding, { contentId, linkId, link }: PutDirectLink): Outcome {
@@ -14,7 +14,7 @@ export function putDirectLink(deciding: Deciding, { contentId, linkId, link }: P
   if (link === undefined || (link.expireTime !== 0 && !isTime(link.expireTime)))
     return refuse('error-expireTime')
   const row = deciding.own(contentId)
-  if (row instanceof Refused) return refuse(row.status)
+  if (isRefusal(row)) return refuse(row.status)
   const links = tree.directLinks.get(row) ?? []
   const before = links.find((other) => other.id === linkId?.toLowerCase())
   if (linkId !== undefined && before === undefined) return refuse('error-notFound')
@@ -33,7 +33,7 @@ export function putDirectLink(deciding: Deciding, { contentId, linkId, link }: P
 
 export function deleteDirectLink(deciding: Deciding, { contentId, linkId }: DeleteDirectLink): Outcome {
   const row = deciding.own(contentId)
-  if (row instanceof Refused) return refuse(row.status)
+  if (isRefusal(row)) return refuse(row.status)
   const { tree } = deciding
   const link = tree.directLinks.get(row)?.find((other) => other.id === linkId.toLowerCase())
   if (link === undefined) return refuse('error-notFound')

@@ -3,7 +3,7 @@ import type { DeleteContents, Event, MoveContents, RestoreContents } from '@hold
 import type { Outcome } from '../contract.ts'
 import { treeDepthMax } from '../limits.ts'
 import { isList } from './check.ts'
-import { type Deciding, done, Refused, type Result, refuse } from './deciding.ts'
+import { type Deciding, done, isRefusal, type Result, refuse } from './deciding.ts'
 
 /** Into the bin when it is on; what is already in the bin is deleted permanently. */
 export function deleteContents(deciding: Deciding, { contentIds, representation }: DeleteContents): Outcome {
@@ -56,13 +56,13 @@ export function moveContents(deciding: Deciding, { contentIds, folderId }: MoveC
   const rows: number[] = []
   for (const id of [...contentIds, folderId]) {
     const row = deciding.visible(id)
-    if (row instanceof Refused) return refuse(row.status)
+    if (isRefusal(row)) return refuse(row.status)
     rows.push(row)
   }
   if (!viewer.isOwner) return refuse('error-notOwner')
   rows.pop()
   const folder = deciding.destination(folderId, 'folderId')
-  if (folder instanceof Refused) return refuse(folder.status)
+  if (isRefusal(folder)) return refuse(folder.status)
   if (rows.includes(tree.root)) return refuse('error-rootFolder')
   if (rows.some((row) => tree.isBelow(folder, row))) return refuse('error-folderId')
   if (rows.some((row) => tree.depthOf(folder) + tree.heightOf(row, treeDepthMax) > treeDepthMax))

@@ -24,7 +24,7 @@ import type { Reading } from '../reading/reading.ts'
 import { search } from '../reading/search.ts'
 import { sortFields } from '../tree/listing-order.ts'
 import { savedRowBytes } from '../tree/saved-bytes.ts'
-import { answer, type Deciding, done, inSlices, Refused, refuse } from './deciding.ts'
+import { answer, type Deciding, done, inSlices, isRefusal, refuse } from './deciding.ts'
 
 export function readContent(deciding: Deciding, query: ReadContent): Outcome {
   const row = deciding.tree.find(query.contentId)
@@ -82,7 +82,7 @@ export function checkUpload(deciding: Deciding, query: CheckUpload): Outcome {
     if (!deciding.viewer.isOwner) return refuse('error-notOwner')
   } else {
     const folder = deciding.destination(query.folderId, 'folderId')
-    if (folder instanceof Refused) return refuse(folder.status)
+    if (isRefusal(folder)) return refuse(folder.status)
   }
   if (!deciding.mayUpload) return refuse('error-forbidden')
   const contents = query.folderId === undefined ? 2 : 1
