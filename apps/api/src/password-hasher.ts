@@ -6,7 +6,7 @@
  * that a client that sets many does not delay others.
  */
 import { createHash, randomBytes, scrypt } from 'node:crypto'
-import { FairSlots } from '@holdfast/actor-runtime'
+import { FairSemaphore } from '@holdfast/actor-runtime'
 import { Refusal } from '@holdfast/http-kit'
 import type { PasswordVerifier } from '@holdfast/wire'
 
@@ -21,7 +21,7 @@ export type HashPassword = (password: string, salt: Buffer) => Promise<Buffer>
 
 export class PasswordHasher {
   readonly #hash: HashPassword
-  readonly #slots = new FairSlots({ atOnceMax, waitingMax })
+  readonly #semaphore = new FairSemaphore({ atOnceMax, waitingMax })
 
   constructor({ hash = hashOf }: { hash?: HashPassword } = {}) {
     this.#hash = hash
@@ -33,7 +33,7 @@ export class PasswordHasher {
    */
   async verifier(password: string, asker: { network: string; account: string }): Promise<PasswordVerifier> {
     const lane = { network: asker.network, folder: asker.account }
-    const made = await this.#slots.run(lane, async () => {
+    const made = await this.#semaphore.run(lane, async () => {
       const salt = randomBytes(16)
       return { salt, hash: await this.#hash(password, salt), cost }
     })

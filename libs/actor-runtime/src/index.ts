@@ -4,7 +4,7 @@ export { replicaOperations } from './host/account-replicas.ts'
 export { accountContentsMax, defaultLimits, type RuntimeLimits } from './limits.ts'
 export { type HostMetrics, mailOutcomes, noMetrics, type RuntimeLog, silentLog } from './observer.ts'
 export type { Lag } from './queues/arrivals.ts'
-export { FairSlots, type Lane } from './queues/fair-slots.ts'
+export { FairSemaphore, type Lane } from './queues/fair-semaphore.ts'
 export { checkByScrypt, type PasswordCheck } from './queues/password-checks.ts'
 export {
   notesOf,

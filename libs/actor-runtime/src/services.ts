@@ -11,7 +11,7 @@ import type { WakeHours } from './lookups/wake-hours.ts'
 import type { HostMetrics, RuntimeLog } from './observer.ts'
 import type { Arrivals } from './queues/arrivals.ts'
 import type { PasswordChecks } from './queues/password-checks.ts'
-import type { Slots } from './queues/slots.ts'
+import type { Semaphore } from './queues/semaphore.ts'
 import type { LoopTimers } from './timers.ts'
 
 export interface SignInMailer {
@@ -65,7 +65,7 @@ export interface Services {
   readonly passwords: PasswordChecks
   readonly refusals: Refusals
   readonly mailer: SignInMailer
-  readonly mailSlots: Slots
+  readonly mailSemaphore: Semaphore
   readonly arrivals: Arrivals
   /**
    * Asks the host that holds the account to release it, if it probably still has it in memory. Best

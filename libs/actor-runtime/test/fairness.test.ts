@@ -7,7 +7,7 @@ import { type AccountReply, type AccountRequest, type Caller, SortField } from '
 import t, { type Test } from 'tap'
 import { Visitors } from '../src/host/visitors.ts'
 import type { AccountHost } from '../src/index.ts'
-import { FairSlots } from '../src/queues/fair-slots.ts'
+import { FairSemaphore } from '../src/queues/fair-semaphore.ts'
 import { type Operation, settled, statusOf, World } from './world.ts'
 
 const operator: Caller['who'] = { $case: 'operator', value: {} }
@@ -161,10 +161,10 @@ t.test('the right password of an ordinary visitor is checked among guesses from 
 })
 
 t.test('many networks at one folder do not block the readers of another', async (t) => {
-  const slots = new FairSlots({ atOnceMax: 1, waitingMax: 50 })
+  const semaphore = new FairSemaphore({ atOnceMax: 1, waitingMax: 50 })
   const order: string[] = []
   const run = (network: string, folder: string) =>
-    slots.run({ network, folder }, async () => {
+    semaphore.run({ network, folder }, async () => {
       order.push(network)
       await settled()
       return true

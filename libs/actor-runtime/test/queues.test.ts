@@ -11,7 +11,7 @@ import { startCassandra } from '../../../infra/servers/cassandra.ts'
 import { ActiveSlots } from '../src/lookups/active-slots.ts'
 import { activeSlotPrefix } from '../src/lookups/lookup-rows.ts'
 import { hourOf, WakeHours } from '../src/lookups/wake-hours.ts'
-import { forEachAtMost } from '../src/queues/slots.ts'
+import { forEachAtMost } from '../src/queues/semaphore.ts'
 
 const activations = Number(process.env.HOLDFAST_ACTIVATIONS ?? 20_000)
 const deletions = activations / 5

@@ -15,7 +15,7 @@ import { DueAccounts } from '../src/host/due-accounts.ts'
 import { CodeLeases, widthOf } from '../src/lookups/code-leases.ts'
 import { writeRows } from '../src/lookups/lookup-rows.ts'
 import { noMetrics, silentLog } from '../src/observer.ts'
-import { forEachAtMost, Slots } from '../src/queues/slots.ts'
+import { forEachAtMost, Semaphore } from '../src/queues/semaphore.ts'
 import { ManualTime, settled, World } from './world.ts'
 
 function change(outcome: Buffer): Change {
@@ -172,7 +172,7 @@ t.test('parts of a request are joined in order, and nothing else is', async (t) 
 })
 
 t.test('a bounded number at one time; a fault is reported once all running work has ended', async (t) => {
-  const slots = new Slots(2)
+  const semaphore = new Semaphore(2)
   let running = 0
   let most = 0
   const work = async () => {
@@ -180,10 +180,10 @@ t.test('a bounded number at one time; a fault is reported once all running work 
     await settled()
     running--
   }
-  await Promise.all(Array.from({ length: 7 }, () => slots.run(work)))
+  await Promise.all(Array.from({ length: 7 }, () => semaphore.run(work)))
   t.equal(most, 2)
   await t.rejects(
-    slots.run(() => Promise.reject(new Error('one'))),
+    semaphore.run(() => Promise.reject(new Error('one'))),
     'one',
   )
   most = 0

@@ -7,7 +7,7 @@
 import { type AcquireOptions, isUnwritten, JournalFault, type JournalHold } from '@holdfast/journal'
 import { isShortage, pause } from '@holdfast/kernel'
 import type { AccountReply } from '@holdfast/wire'
-import type { Slots } from '../queues/slots.ts'
+import type { Semaphore } from '../queues/semaphore.ts'
 import type { Services } from '../services.ts'
 import { Activation, type Loss } from './activation.ts'
 import type { FaultBackoff } from './fault-backoff.ts'
@@ -17,7 +17,7 @@ export interface ActorHost {
   readonly services: Services
   readonly faultBackoff: FaultBackoff
   /** Concurrent activations. */
-  readonly slots: Slots
+  readonly semaphore: Semaphore
   /** Accounts known not to exist, for a short time. */
   readonly absent: {
     has(account: string): boolean
@@ -182,7 +182,7 @@ export class AccountActor {
   }
 
   async #activate(): Promise<void> {
-    const { faultBackoff, services, slots, absent } = this.#host
+    const { faultBackoff, services, semaphore, absent } = this.#host
     const wanted = this.#wanted
     this.#wanted = false
     if (faultBackoff.refused(this.account)) return this.#refuseWaiting()
@@ -196,7 +196,7 @@ export class AccountActor {
         lostEarly = true
         this.#lost(loss)
       }
-      const activation = await slots.run(async () => {
+      const activation = await semaphore.run(async () => {
         const startedMs = services.clock.monotonic()
         const hold = await this.#acquire(wanted)
         return hold && Activation.open(hold, services, { onLost, startedMs })

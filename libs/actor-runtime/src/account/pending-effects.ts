@@ -233,11 +233,11 @@ export class PendingEffects {
   }
 
   async #sendMail(number: number, mail: SignInMail): Promise<boolean> {
-    const { limits, log, mailSlots, mailer, metrics, randomness } = this.#services
+    const { limits, log, mailSemaphore, mailer, metrics, randomness } = this.#services
     const id = `${this.#account}-${number}`
     for (let attempt = 0; attempt < limits.mailAttemptsMax && !this.#stopped; attempt++) {
       try {
-        await mailSlots.run(() => mailer.send({ id, accountId: this.#account, ...mail }))
+        await mailSemaphore.run(() => mailer.send({ id, accountId: this.#account, ...mail }))
         metrics.mailed({ outcome: 'sent' })
         return true
       } catch (error) {

@@ -9,7 +9,7 @@
  */
 import { referenceKey } from '@holdfast/journal'
 import type { ReconcileView } from '@holdfast/wire'
-import { forEachAtMost } from '../queues/slots.ts'
+import { forEachAtMost } from '../queues/semaphore.ts'
 import type { Services } from '../services.ts'
 import type { Look } from './pending-effects.ts'
 

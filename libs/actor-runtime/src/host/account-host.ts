@@ -52,7 +52,7 @@ import { hourOf, WakeHours } from '../lookups/wake-hours.ts'
 import { type HostMetrics, noMetrics, type RuntimeLog, silentLog } from '../observer.ts'
 import { Arrivals, type Lag } from '../queues/arrivals.ts'
 import { type PasswordCheck, PasswordChecks } from '../queues/password-checks.ts'
-import { forEachAtMost, Slots } from '../queues/slots.ts'
+import { forEachAtMost, Semaphore } from '../queues/semaphore.ts'
 import { type RepairReport, repair } from '../repair/repair.ts'
 import type { RepairAnswer, RepairQuestion } from '../repair/repair-client.ts'
 import type { Homes, ReleasedBlob, Services, SignInMailer } from '../services.ts'
@@ -205,7 +205,7 @@ export class AccountHost implements AccountVersions {
       passwords: new PasswordChecks({ check: options.checkPassword, clock, limits, metrics }),
       refusals: new Refusals({ max: limits.refusalsKeptMax }),
       mailer: options.mailer,
-      mailSlots: new Slots(limits.mailsAtOnceMax),
+      mailSemaphore: new Semaphore(limits.mailsAtOnceMax),
       arrivals: new Arrivals({
         backup: options.journalBackup,
         clock,
@@ -220,7 +220,7 @@ export class AccountHost implements AccountVersions {
     this.#actorHost = {
       services: this.#services,
       faultBackoff: new FaultBackoff({ clock, randomness, limits }),
-      slots: new Slots(limits.activationsAtOnceMax),
+      semaphore: new Semaphore(limits.activationsAtOnceMax),
       absent: new LRUCache({
         max: limits.absentAccountsMax,
         ttl: limits.absentMs,

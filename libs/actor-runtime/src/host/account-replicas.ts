@@ -18,7 +18,7 @@ import { type AccountReply, AccountRequest } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
 import { encodeReply } from '../account/pending-request.ts'
 import { recover } from '../account/recovery.ts'
-import { Slots } from '../queues/slots.ts'
+import { Semaphore } from '../queues/semaphore.ts'
 import type { Services } from '../services.ts'
 
 /** The answered operations; all of them lead to bytes. */
@@ -34,7 +34,7 @@ const readsWaitingMax = 64
 export class AccountReplicas {
   readonly #services: Services
   readonly #replicaOf: (account: string) => Promise<JournalReplica | undefined>
-  readonly #slots = new Slots(readsAtOnceMax)
+  readonly #semaphore = new Semaphore(readsAtOnceMax)
   readonly #states: LRUCache<string, Promise<AccountState | undefined>>
 
   constructor(services: Services, replicaOf: (account: string) => Promise<JournalReplica | undefined>) {
@@ -87,9 +87,9 @@ export class AccountReplicas {
   async #stateOf(account: string): Promise<AccountState | undefined> {
     const known = this.#states.get(account)
     if (known !== undefined) return known
-    if (this.#slots.waiting >= readsWaitingMax)
+    if (this.#semaphore.waiting >= readsWaitingMax)
       throw new AccountsUnavailable(`${readsWaitingMax} accounts wait to be read`, { overloaded: true })
-    const reading = this.#slots.run(() => this.#read(account))
+    const reading = this.#semaphore.run(() => this.#read(account))
     this.#states.set(account, reading)
     reading.catch(() => this.#states.delete(account))
     return reading

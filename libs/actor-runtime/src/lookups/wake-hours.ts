@@ -21,7 +21,7 @@
  */
 import { crc32 } from 'node:zlib'
 import type { LookupRow, LookupStore } from '@holdfast/journal'
-import { forEachAtMost } from '../queues/slots.ts'
+import { forEachAtMost } from '../queues/semaphore.ts'
 import { dueOf } from './lookup-rows.ts'
 
 const hourSeconds = 3600

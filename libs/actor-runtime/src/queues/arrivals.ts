@@ -17,7 +17,7 @@
 import type { JournalBackup } from '@holdfast/journal'
 import type { Clock } from '@holdfast/kernel'
 import type { RuntimeLog } from '../observer.ts'
-import { forEachAtMost } from './slots.ts'
+import { forEachAtMost } from './semaphore.ts'
 
 export interface ArrivalsOptions {
   /** Default: there is no second region, and everything has arrived. */

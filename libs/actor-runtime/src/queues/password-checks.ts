@@ -11,7 +11,7 @@ import type { PasswordVerifier } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
 import type { RuntimeLimits } from '../limits.ts'
 import type { HostMetrics } from '../observer.ts'
-import { FairSlots } from './fair-slots.ts'
+import { FairSemaphore } from './fair-semaphore.ts'
 
 /**
  * log2 of scrypt's N: 32 times the usual cost is the most a stored verifier may ask of this
@@ -24,7 +24,7 @@ export type PasswordCheck = (verifier: PasswordVerifier, password: string) => Pr
 
 export class PasswordChecks {
   readonly #check: PasswordCheck
-  readonly #slots: FairSlots
+  readonly #semaphore: FairSemaphore
   readonly #verdicts: LRUCache<string, boolean>
   readonly #running = new Map<string, Promise<boolean | undefined>>()
   readonly #clock: Clock
@@ -39,7 +39,7 @@ export class PasswordChecks {
     this.#check = check
     this.#clock = clock
     this.#metrics = metrics
-    this.#slots = new FairSlots({
+    this.#semaphore = new FairSemaphore({
       atOnceMax: limits.passwordChecksAtOnceMax,
       waitingMax: limits.passwordChecksQueuedMax,
     })
@@ -69,7 +69,7 @@ export class PasswordChecks {
     const running = this.#running.get(key)
     if (running !== undefined) return running
     const lane = { network, folder: verifier.salt.toString('base64') }
-    const check = this.#slots.run(lane, () => this.#measured(verifier, password))
+    const check = this.#semaphore.run(lane, () => this.#measured(verifier, password))
     this.#running.set(key, check)
     try {
       const verdict = await check

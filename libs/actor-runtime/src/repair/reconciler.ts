@@ -22,7 +22,7 @@ import { type AccountClient, ask, asSystem, viewOf } from '@holdfast/accounts'
 import { type Clock, isUuid, pause, type Timers } from '@holdfast/kernel'
 import type { ReconcileView } from '@holdfast/wire'
 import type { RuntimeLog } from '../observer.ts'
-import { forEachAtMost } from '../queues/slots.ts'
+import { forEachAtMost } from '../queues/semaphore.ts'
 
 export interface ReconcilerOptions {
   accounts: AccountClient

@@ -20,7 +20,7 @@ import {
 import { type Change, CheckpointRoot } from '@holdfast/wire'
 import { encodeRoot, pagesOf } from '../account/checkpoints.ts'
 import { decodeRow, digestOf } from '../account/flush-row.ts'
-import { forEachAtMost } from '../queues/slots.ts'
+import { forEachAtMost } from '../queues/semaphore.ts'
 import type { Services } from '../services.ts'
 import { inTurns } from '../timers.ts'
 

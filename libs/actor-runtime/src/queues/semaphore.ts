@@ -2,7 +2,7 @@
  * A bounded number of concurrent jobs; the rest waits in order. Callers check `waiting` first where
  * nothing else bounds the queue.
  */
-export class Slots {
+export class Semaphore {
   #free: number
   readonly #waiting: (() => void)[] = []
 

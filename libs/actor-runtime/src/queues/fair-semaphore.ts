@@ -23,7 +23,7 @@ interface Waiting extends Lane {
   admit: (admitted: boolean) => void
 }
 
-export class FairSlots {
+export class FairSemaphore {
   #free: number
   readonly #waitingMax: number
   /** In order of arrival; few enough to be searched each time. */
