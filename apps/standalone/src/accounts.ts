@@ -31,7 +31,7 @@ export interface AccountsDeps {
   /** No timer fires meanwhile. */
   isClockOff: () => boolean
   /** Why the journals accept no writes now. */
-  standstill: () => Error | undefined
+  unwritable: () => Error | undefined
   onBlobReleased: (released: ReleasedBlob) => void
 }
 
@@ -92,7 +92,7 @@ export function startAccounts(parts: AccountsDeps): Accounts {
     client: new RoutedAccountClient({
       bus,
       hostOf: () => hostId,
-      standstill: parts.standstill,
+      unwritable: parts.unwritable,
       local: { hostId, take: (request) => host.take(request) },
       clock,
     }),

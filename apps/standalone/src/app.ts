@@ -164,7 +164,7 @@ export async function startStandalone({
     log,
     metrics: observer,
     isClockOff: () => clockGuard.isOff(),
-    standstill: () => metadata.failure,
+    unwritable: () => metadata.failure,
     onBlobReleased: ({ blob }) => collector.released(blob),
   })
   opened.defer(() => accounts.close())
@@ -227,7 +227,7 @@ export async function startStandalone({
     dataDir: config.dataDir,
     accounts: { ...figures(), active: accounts.active(), quarantined: accounts.quarantined() },
     store: await storeStatus(blobs),
-    collecting: collector.standstill ?? 'goes on',
+    collecting: collector.paused ?? 'goes on',
     reconciling: {
       running: reconciler.rounds.running && roundInWords(reconciler.rounds.running),
       last: reconciler.rounds.last && roundInWords(reconciler.rounds.last),

@@ -22,7 +22,7 @@ import { partSubjectOf, subjectOf } from './subjects.ts'
 /** Of a call without one: longer than any healthy answer takes, shorter than clients' patience. */
 const timeoutMsDefault = 15_000
 /** While writes fail, reads of loaded accounts are still answered: in milliseconds. */
-const standstillMs = 1_000
+const unwritableMs = 1_000
 const retry = { firstMs: 20, maxMs: 1000 }
 /**
  * A dead host cannot report its death to the callers it was answering: they suspect it after this
@@ -60,7 +60,7 @@ export interface RoutedAccountClientOptions {
    * Why accounts cannot be written now, as far as this process knows: then no request waits for it.
    * Undefined while all is well.
    */
-  standstill?: () => Error | undefined
+  unwritable?: () => Error | undefined
   clock?: Clock
   timers?: Timers
   randomness?: Randomness
@@ -97,7 +97,7 @@ export class RoutedAccountClient implements AccountClient {
   readonly #timers: Timers
   readonly #randomness: Randomness
   readonly #onSilent: (host: string) => void
-  readonly #standstill: () => Error | undefined
+  readonly #unwritable: () => Error | undefined
   /** Which calls wait for which host; undefined where hosts never change. */
   readonly #waiting: Set<Waiting> | undefined
 
@@ -107,7 +107,7 @@ export class RoutedAccountClient implements AccountClient {
     this.#hostOf = hostOf
     this.#local = local
     this.#onSilent = onSilent
-    this.#standstill = options.standstill ?? (() => undefined)
+    this.#unwritable = options.unwritable ?? (() => undefined)
     const waiting = onHostsChanged && new Set<Waiting>()
     this.#waiting = waiting
     onHostsChanged?.(() => {
@@ -122,7 +122,7 @@ export class RoutedAccountClient implements AccountClient {
     request: Omit<AccountRequest, 'deadlineMs'>,
     { timeoutMs = timeoutMsDefault, signal }: { timeoutMs?: number; signal?: AbortSignal } = {},
   ): Promise<AccountReply> {
-    const waitMs = this.#standstill() === undefined ? timeoutMs : Math.min(timeoutMs, standstillMs)
+    const waitMs = this.#unwritable() === undefined ? timeoutMs : Math.min(timeoutMs, unwritableMs)
     const deadlineMs = Math.ceil(this.#clock.now() + waitMs)
     const endsMs = this.#clock.monotonic() + waitMs
     const question: Question = { request: { ...request, deadlineMs }, encoded: undefined }
@@ -145,10 +145,10 @@ export class RoutedAccountClient implements AccountClient {
       if (tried?.kind === 'answer') return tried.reply
       hint = tried?.host
       cause = tried?.cause ?? cause
-      const standstill = this.#standstill()
-      if (standstill !== undefined)
+      const unwritable = this.#unwritable()
+      if (unwritable !== undefined)
         throw new AccountsUnavailable(`account ${request.accountId} cannot be written now`, {
-          cause: standstill,
+          cause: unwritable,
         })
       // A hint is followed at once, but not twice in a row.
       if (hint !== undefined && hint !== host) continue

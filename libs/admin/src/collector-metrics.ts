@@ -5,7 +5,7 @@ import { Counter, Gauge, type Registry } from 'prom-client'
 /** What was freed, and for how long nothing could be, read at each scrape. */
 export function collectorMetrics(
   registry: Registry,
-  { collector, clock }: { collector: Pick<Collector, 'standstill' | 'figures'>; clock: Clock },
+  { collector, clock }: { collector: Pick<Collector, 'paused' | 'figures'>; clock: Clock },
 ): void {
   const registers = [registry]
   const gauge = (name: string, help: string, read: () => number) =>
@@ -31,7 +31,7 @@ export function collectorMetrics(
     'holdfast_collect_standstill_seconds',
     'Since when no pass over unreferenced bytes has completed; 0 when the last one did. Status says why.',
     () =>
-      collector.standstill === undefined ? 0 : Math.max(0, clock.now() - collector.standstill.sinceMs) / 1000,
+      collector.paused === undefined ? 0 : Math.max(0, clock.now() - collector.paused.sinceMs) / 1000,
   )
   gauge(
     'holdfast_collect_last_success_timestamp_seconds',

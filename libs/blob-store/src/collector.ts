@@ -93,7 +93,7 @@ export interface CollectorFigures {
 }
 
 /** Nothing is deleted until a pass completes. This costs only space. */
-export interface Standstill {
+export interface CollectorPause {
   reason: string
   /** When the first of the current run of incomplete passes began, Unix ms. */
   sinceMs: number
@@ -133,7 +133,7 @@ export class Collector {
   #running: Promise<unknown> = Promise.resolve()
   #closed = false
   #holds = 0
-  #standstill: Standstill | undefined
+  #paused: CollectorPause | undefined
   #lastPassMs: number | undefined
   #deleted = 0
   #freedBytes = 0
@@ -143,8 +143,8 @@ export class Collector {
   }
 
   /** Why the last pass did not complete; undefined: it did, or none has run. */
-  get standstill(): Standstill | undefined {
-    return this.#standstill
+  get paused(): CollectorPause | undefined {
+    return this.#paused
   }
 
   get figures(): CollectorFigures {
@@ -229,7 +229,7 @@ export class Collector {
     const startedMs = clock.now()
     const held = distrust() ?? (this.#holds > 0 ? 'a backup or a verification reads everything' : undefined)
     if (held !== undefined) {
-      this.#standStill(held, startedMs)
+      this.#pause(held, startedMs)
       return { ...collected, held }
     }
     const known = all ? () => false : this.#knownCopies()
@@ -253,17 +253,17 @@ export class Collector {
       if (waits && collected.waiting + collected.unconfirmed > 0) accounts.wanted()
     } catch (error) {
       this.#forgot = true
-      this.#standStill((error as Error).message, startedMs)
+      this.#pause((error as Error).message, startedMs)
       throw error
     }
-    this.#standstill = undefined
+    this.#paused = undefined
     this.#lastPassMs = clock.now()
     this.#seenUntilMs = startedMs - marginMs
     return collected
   }
 
-  #standStill(reason: string, nowMs: number): void {
-    this.#standstill = { reason, sinceMs: this.#standstill?.sinceMs ?? nowMs }
+  #pause(reason: string, nowMs: number): void {
+    this.#paused = { reason, sinceMs: this.#paused?.sinceMs ?? nowMs }
   }
 
   /**

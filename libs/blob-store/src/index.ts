@@ -24,7 +24,7 @@ export {
   Collector,
   type CollectorFigures,
   type CollectorOptions,
-  type Standstill,
+  type CollectorPause,
 } from './collector.ts'
 export { BlobFault, type BlobFaultCode } from './errors.ts'
 export { MemoryBlobStore, type MemoryBlobStoreOptions } from './memory-blob-store.ts'

@@ -133,10 +133,10 @@ t.test('nothing is deleted while the references cannot be trusted, and the answe
   clock.ms += hour
   reason = 'still missing'
   await collector.collect({ graceMs: 0 })
-  t.same(collector.standstill, { reason: 'still missing', sinceMs }, 'since the first pass that found it')
+  t.same(collector.paused, { reason: 'still missing', sinceMs }, 'since the first pass that found it')
   reason = undefined
   t.match(await collector.collect({ graceMs: 0 }), { deleted: 1 })
-  t.equal(collector.standstill, undefined)
+  t.equal(collector.paused, undefined)
 })
 
 t.test('periodic passes check new, released and marked copies only, and find what is left', async (t) => {
@@ -253,7 +253,7 @@ t.test('a store that fails during a pass loses nothing, and the next one does th
   const remove = blobs.delete.bind(blobs)
   blobs.delete = () => Promise.reject(new Error('planted'))
   await t.rejects(collector.collect({ graceMs: 0 }), { message: 'planted' })
-  t.match(collector.standstill, { reason: 'planted' })
+  t.match(collector.paused, { reason: 'planted' })
   blobs.delete = remove
   t.match(await collector.collect({ graceMs: 0 }), { deleted: 1 })
 })

@@ -2,7 +2,7 @@
  * Collecting on all storage nodes, for the operator: each is asked on the bus for a pass, and
  * whether its own passes complete.
  */
-import type { Standstill } from '@holdfast/blob-store'
+import type { CollectorPause } from '@holdfast/blob-store'
 import type { Bus, Subscription } from '@holdfast/bus'
 import { Fault } from '@holdfast/kernel'
 import type { ClusterPart } from './cluster-part.ts'
@@ -20,7 +20,8 @@ function subjectOf(node: string): string {
   return `collect.${node}`
 }
 
-function standstillSubjectOf(node: string): string {
+/** Nodes of earlier versions ask by these names, too. */
+function pauseSubjectOf(node: string): string {
   return `standstill.${node}`
 }
 
@@ -35,8 +36,8 @@ export function serveCollecting(
   { bus, config, log }: Pick<ClusterPart, 'log'> & { bus: Bus; config: { nodeName: string } },
   {
     collect,
-    standstill,
-  }: { collect: (options: Options) => Promise<Figures>; standstill: () => Standstill | undefined },
+    paused,
+  }: { collect: (options: Options) => Promise<Figures>; paused: () => CollectorPause | undefined },
 ): Subscription {
   const passes = bus.serve(subjectOf(config.nodeName), async (message) => {
     try {
@@ -46,13 +47,13 @@ export function serveCollecting(
       return told({ fault: (error as Error).message })
     }
   })
-  const standstills = bus.serve(standstillSubjectOf(config.nodeName), async () =>
-    Buffer.from(JSON.stringify({ standstill: standstill() })),
+  const pauses = bus.serve(pauseSubjectOf(config.nodeName), async () =>
+    Buffer.from(JSON.stringify({ standstill: paused() })),
   )
   return {
     close() {
       passes.close()
-      standstills.close()
+      pauses.close()
     },
   }
 }
@@ -73,9 +74,11 @@ export async function collectingStatus({
 }> {
   const asked = peers.beats().map(async ({ id }) => {
     try {
-      const answer = await bus.request(standstillSubjectOf(id), new Uint8Array(), { timeoutMs: askMs })
-      const { standstill } = JSON.parse(Buffer.from(answer).toString()) as { standstill?: Standstill }
-      return standstill && { id, ...standstill }
+      const answer = await bus.request(pauseSubjectOf(id), new Uint8Array(), { timeoutMs: askMs })
+      const { standstill: paused } = JSON.parse(Buffer.from(answer).toString()) as {
+        standstill?: CollectorPause
+      }
+      return paused && { id, ...paused }
     } catch {
       return undefined
     }

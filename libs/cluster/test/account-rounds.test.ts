@@ -96,7 +96,7 @@ t.test(
     t.match(await collector.collect(), { deleted: 1 })
     t.ok(await blobs.stat(theirs))
     t.equal(await blobs.stat(nobodys), undefined)
-    t.equal(collector.standstill, undefined)
+    t.equal(collector.paused, undefined)
 
     homes.set('na-nyc', { serving: 'na-nyc', term: 3 })
     minute()

@@ -47,7 +47,7 @@ t.test('while a region is lost no copy is deleted that it may refer to, and stat
     { bus, log, config: { nodeName: 'node-1' } },
     {
       collect: async (options) => ({ ...(await collector.collect(options)) }),
-      standstill: () => collector.standstill,
+      paused: () => collector.paused,
     },
   )
   t.teardown(() => words.close())

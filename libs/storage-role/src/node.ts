@@ -106,7 +106,7 @@ export async function openNode(
       const { liveBytes, blobs, diskBytes, freeBytes } = await store.usage()
       return { ...collected, liveBytes, blobs, diskBytes, freeBytes }
     },
-    standstill: () => collector.standstill,
+    paused: () => collector.paused,
   })
   const progress = serveGroupStatus(cluster, () => groupProgress({ node, replicator, clock }))
   const draining = new Draining(cluster, node)

@@ -12,7 +12,7 @@ const request = {
 
 t.test('while accounts cannot be written no caller waits', async (t) => {
   const unavailable = { result: { $case: 'unavailable', value: { overloaded: false } } } as AccountReply
-  let standstill: Error | undefined
+  let unwritable: Error | undefined
   let asked = 0
   let answer: () => Promise<AccountReply> = async () => unavailable
   const host = () => {
@@ -23,14 +23,14 @@ t.test('while accounts cannot be written no caller waits', async (t) => {
     bus: new MemoryBus({ onHandlerError: () => {} }),
     hostOf: () => 'here',
     local: { hostId: 'here', take: host },
-    standstill: () => standstill,
+    unwritable: () => unwritable,
   })
   const outcome = () =>
     client.call(request).then(
       () => 'answered',
       (error: { code: string; cause: unknown }) => error,
     )
-  standstill = new Error('no descriptors')
+  unwritable = new Error('no descriptors')
   t.match(await outcome(), { code: 'ACCOUNTS_UNAVAILABLE', cause: { message: 'no descriptors' } })
   t.equal(asked, 1, 'it is not asked repeatedly')
   answer = async () => ({ result: { $case: 'refusal', value: { status: 'error-notFound' } } }) as AccountReply
