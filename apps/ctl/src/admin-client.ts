@@ -1,8 +1,8 @@
 /** The admin host for the operator's program: JSON calls, and failures in words. */
 
 /** The host answered with a refusal. */
-export class AdminRefusal extends Error {
-  override readonly name = 'AdminRefusal'
+export class AdminError extends Error {
+  override readonly name = 'AdminError'
   readonly code = 'ADMIN_REFUSED'
   readonly status: string
 
@@ -66,7 +66,7 @@ export type Call = (
 ) => Promise<Record<string, unknown>>
 
 /**
- * @throws AdminRefusal when the host refuses.
+ * @throws AdminError when the host refuses.
  * @throws AdminUnreachable when it does not answer, or its answer is not our envelope.
  */
 export function adminClient({
@@ -90,7 +90,7 @@ export function adminClient({
       signal: AbortSignal.timeout(answerTimeoutMs),
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
-    if (answer.status !== 'ok') throw new AdminRefusal(answer.status)
+    if (answer.status !== 'ok') throw new AdminError(answer.status)
     return answer.data ?? {}
   }
 }

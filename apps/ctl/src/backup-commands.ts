@@ -11,7 +11,7 @@ import { StartFault, upgradeOf } from '@holdfast/bootstrap/data-format'
 import { ChunkStore } from '@holdfast/chunk-store'
 import { JournalFault } from '@holdfast/journal'
 import { LevelMetadataStore, referenceOfRow } from '@holdfast/journal-level'
-import { AdminRefusal, type Call } from './admin-client.ts'
+import { AdminError, type Call } from './admin-client.ts'
 import { type Command, json, numberOf, type Options, type Step, UsageFault } from './command.ts'
 
 const pollMs = 500
@@ -120,25 +120,25 @@ async function runOf(call: Call, tell: (line: string) => void, path: string, bod
   for (let toldMs = Date.now(); run.running === true; ) {
     await delay(pollMs)
     run = await call('GET', '/admin/run')
-    if (run.id !== id) throw new AdminRefusal('error-runLost')
+    if (run.id !== id) throw new AdminError('error-runLost')
     if (Date.now() - toldMs < tellEveryMs) continue
     toldMs = Date.now()
     tell(JSON.stringify(run.progress))
   }
-  if (run.failure !== undefined) throw new AdminRefusal(String(run.failure))
+  if (run.failure !== undefined) throw new AdminError(String(run.failure))
   return json(run.outcome)
 }
 
 function exported(outcome: string): string {
   const { damaged } = JSON.parse(outcome) as { damaged: number }
-  if (damaged > 0) throw new AdminRefusal(`files are damaged and were left out\n${outcome}`)
+  if (damaged > 0) throw new AdminError(`files are damaged and were left out\n${outcome}`)
   return outcome
 }
 
 /** Damage is a failure of the command. */
 function told(outcome: string): string {
   const { damaged, missing } = JSON.parse(outcome) as { damaged: number; missing: number }
-  if (damaged + missing > 0) throw new AdminRefusal(`files are damaged or missing\n${outcome}`)
+  if (damaged + missing > 0) throw new AdminError(`files are damaged or missing\n${outcome}`)
   return outcome
 }
 
@@ -201,7 +201,7 @@ function local(about: string, run: () => Promise<string>): Step {
           error instanceof JournalFault ||
           error instanceof StartFault
         )
-          throw new AdminRefusal(error.message)
+          throw new AdminError(error.message)
         throw error
       }
     },

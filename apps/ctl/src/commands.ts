@@ -2,7 +2,7 @@
  * The operator's commands. Each one defines its name, its options and its calls; the help text is
  * made from the same table.
  */
-import { AdminRefusal } from './admin-client.ts'
+import { AdminError } from './admin-client.ts'
 import { backupCommands } from './backup-commands.ts'
 import { certsCommands } from './certs-commands.ts'
 import { type Command, json, numberOf, type Step, UsageFault, whole } from './command.ts'
@@ -276,8 +276,8 @@ function post(path: string, body: object = {}): Step['run'] {
       return json(await call('POST', path, body))
     } catch (error) {
       // Only the processes of a cluster know such calls.
-      if (error instanceof AdminRefusal && error.status === 'error-notFound')
-        throw new AdminRefusal('error-noCluster')
+      if (error instanceof AdminError && error.status === 'error-notFound')
+        throw new AdminError('error-noCluster')
       throw error
     }
   }

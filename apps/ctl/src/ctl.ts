@@ -3,7 +3,7 @@
  * terminal.
  */
 import { parseArgs } from 'node:util'
-import { AdminRefusal, AdminUnreachable, adminClient, type Call } from './admin-client.ts'
+import { AdminError, AdminUnreachable, adminClient, type Call } from './admin-client.ts'
 import { type Command, type Options, UsageFault } from './command.ts'
 import { commands } from './commands.ts'
 import { adminOf, type Environment } from './config.ts'
@@ -57,7 +57,7 @@ async function runAll(
     try {
       print(await run(call, complain))
     } catch (error) {
-      if (!(error instanceof AdminRefusal)) throw error
+      if (!(error instanceof AdminError)) throw error
       complain(`ctl: ${about === '' ? '' : `${about}: `}${error.message}`)
       code = 1
     }

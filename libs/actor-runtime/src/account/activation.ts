@@ -48,7 +48,7 @@ import { inTurns } from '../timers.ts'
 import { AccountRows, WriteTimes } from './account-rows.ts'
 import { Batch } from './batch.ts'
 import { Checkpoints } from './checkpoints.ts'
-import { CodeBlocks, type Lease } from './code-blocks.ts'
+import { CodeBlocks, type CodeLease } from './code-blocks.ts'
 import { codeOf, DurableLog } from './durable-log.ts'
 import { cutPages, encodeRow, type RowEntry } from './flush-row.ts'
 import { passes } from './full-accounts.ts'
@@ -521,7 +521,7 @@ export class Activation {
     }
   }
 
-  #take(ask: PendingRequest, outcome: Outcome, codes: Lease): void {
+  #take(ask: PendingRequest, outcome: Outcome, codes: CodeLease): void {
     switch (outcome.kind) {
       case 'reply':
         this.#services.refusals.keep(ask.request, this.#self, outcome.reply)
@@ -546,7 +546,7 @@ export class Activation {
     this.#answerWhenDurable(ask, ask.inProcess ? reply : encodeReply(reply))
   }
 
-  async #runSlices(ask: PendingRequest, steps: Generator<void, Outcome>, codes: Lease): Promise<void> {
+  async #runSlices(ask: PendingRequest, steps: Generator<void, Outcome>, codes: CodeLease): Promise<void> {
     const { clock, timers } = this.#services
     try {
       let running = steps
@@ -566,7 +566,7 @@ export class Activation {
   }
 
   /** Applies a decided change; from here on it is in the next flush or the state is dropped. */
-  #commit(ask: PendingRequest, outcome: Decided, codes: Lease): void {
+  #commit(ask: PendingRequest, outcome: Decided, codes: CodeLease): void {
     void this.#run(this.#committing(ask, outcome, codes))
   }
 
@@ -593,7 +593,7 @@ export class Activation {
     return inTurns(steps, { clock, timers, turnMs: limits.turnMs })
   }
 
-  *#committing(ask: PendingRequest, outcome: Decided, codes: Lease): Generator<void, void> {
+  *#committing(ask: PendingRequest, outcome: Decided, codes: CodeLease): Generator<void, void> {
     const { change, uses, reply } = outcome
     const entry = this.#entryOf(change)
     const keys = uses.map((blob) => referenceKey(blob, this.#hold.account))
@@ -634,7 +634,7 @@ export class Activation {
     for (const entry of this.#waitingChanges.take()) this.#open.add(entry)
   }
 
-  #routesOf(ask: PendingRequest, { codesUsed, legacyCodesUsed }: Decided, codes: Lease): LookupChange[] {
+  #routesOf(ask: PendingRequest, { codesUsed, legacyCodesUsed }: Decided, codes: CodeLease): LookupChange[] {
     const routes = this.#codes.used(codes, codesUsed)
     if (legacyCodesUsed > 0) routes.push(routeRow(6, ask.legacyCodes?.next ?? 0, this.#hold.account))
     return routes

@@ -22,7 +22,7 @@ import { routeRow } from '../lookups/lookup-rows.ts'
 const blocksAheadMax = 64
 
 /** An available range. */
-export interface Lease extends CodeRange {
+export interface CodeLease extends CodeRange {
   readonly term: number
   /** Behind the last block whose route is durable, or part of a durable change. */
   routed: number
@@ -32,7 +32,7 @@ export class CodeBlocks {
   readonly #leases: CodeLeases
   readonly #account: string
   readonly #term: number
-  #held: Lease
+  #held: CodeLease
   /** Blocks of the next lease: twice the last one's. */
   #blocks = 1
 
@@ -54,7 +54,7 @@ export class CodeBlocks {
   }
 
   /** What a decision may use; `used` is called with what its change does. */
-  show(): Lease {
+  show(): CodeLease {
     return this.#held
   }
 
@@ -87,7 +87,7 @@ export class CodeBlocks {
    * A change uses the first `count` codes available to its decision.
    * @returns the routes that must be durable before it.
    */
-  used(lease: Lease, count: number): LookupChange[] {
+  used(lease: CodeLease, count: number): LookupChange[] {
     if (count > widthOf(lease)) throw new RangeError(`${count} codes were used of ${widthOf(lease)}`)
     lease.next += count
     const rows: LookupChange[] = []
