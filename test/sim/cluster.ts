@@ -27,6 +27,7 @@ export const states: AccountStates = createAccountStates({
   directLinksPremium: false,
   lifetimes: { guest: noLifetimes, standard: noLifetimes },
   undoSeconds: 0,
+  guestUploads: true,
 })
 
 /** What a planted fault puts between the parts. Each is the real one unless it is planted. */

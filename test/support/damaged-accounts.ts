@@ -38,6 +38,7 @@ const states = createAccountStates({
   directLinksPremium: false,
   lifetimes: { guest: noLifetimes, standard: noLifetimes },
   undoSeconds: 0,
+  guestUploads: true,
 })
 
 type Operation = NonNullable<AccountRequest['operation']>

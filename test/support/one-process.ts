@@ -13,7 +13,7 @@ import { createRateLimits, type HostBudgets } from '@holdfast/http-kit'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { type AccountId, Keyring, mintRequestId, parseToken, systemClock } from '@holdfast/kernel'
 import { type Blocked, type NotesTransfers, nothingBlocked, nothingNoted } from '@holdfast/moderation'
-import { createUpload, type UploadSettings } from '@holdfast/upload'
+import { createUpload, defaultBounds, type UploadSettings } from '@holdfast/upload'
 import { type AccountReply, type AccountRequest, blank, type Caller, SetAccount } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
 import { pino } from 'pino'
@@ -103,10 +103,15 @@ export class OneProcess {
       ...shared,
       serversOf: () => ['store1'],
       settings: {
+        ...defaultBounds,
         trustProxy: false,
         downloadUrl: 'http://down.test',
         webUrl: 'http://web.test',
         region: 'eu-par',
+        regions: ['eu-par'],
+        guestUploads: true,
+        fileBytesMax: undefined,
+        drainMs: 30_000,
         tokenKeyId: 1,
         ...options.upload,
       },

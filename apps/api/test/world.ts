@@ -73,6 +73,7 @@ export function world(t: Test, options: WorldOptions = {}) {
       directLinksPremium: settings?.directLinksPremium ?? false,
       lifetimes: { guest: noLifetimes, standard: noLifetimes },
       undoSeconds: 0,
+      guestUploads: true,
     }),
     mailer: {
       send: async ({ email, accountId }) => {

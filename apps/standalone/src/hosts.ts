@@ -8,7 +8,7 @@ import { drainOnClose, type HostBudgets, ItemPresenter, type RateLimits } from '
 import type { LookupStore } from '@holdfast/journal'
 import type { Clock, Keyring } from '@holdfast/kernel'
 import type { Blocked, NotesTransfers, Reports } from '@holdfast/moderation'
-import { createUpload } from '@holdfast/upload'
+import { createUpload, uploadSettings } from '@holdfast/upload'
 import { webPages } from '@holdfast/web'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
@@ -66,17 +66,7 @@ export function createPublicHosts(parts: HostDeps): Record<'api' | 'upload' | 'd
   const upload = createUpload({
     ...parts,
     serversOf,
-    settings: {
-      trustProxy,
-      downloadUrl: urls.download,
-      webUrl: urls.web,
-      region,
-      tokenKeyId,
-      guestUploads: config.guestUploads,
-      ...(config.fileBytesMax === undefined ? {} : { fileBytesMax: config.fileBytesMax }),
-      drainMs,
-      ...(config.rateLimits === 'off' ? { uploadsPerNetworkMax: Number.POSITIVE_INFINITY } : {}),
-    },
+    settings: uploadSettings({ ...config, tokenKeyId }, { urls, regions: [region] }),
   })
   return { api, upload, download: createDownloads({ ...parts, webUrl: urls.web, trustProxy, drainMs }) }
 }

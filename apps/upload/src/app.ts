@@ -9,11 +9,6 @@ import { upload } from './upload.ts'
 import { UploadMetrics } from './upload-metrics.ts'
 import { UploadPermissionCache } from './upload-permission-cache.ts'
 
-const uploadsPerNetworkMaxDefault = 256
-const uploadsMaxDefault = 2_048
-const stagesMaxDefault = 896
-const drainMsDefault = 30_000
-
 /**
  * The upload host; the caller listens. `close` lets running uploads end within `drainMs`. The ports
  * stay open: they belong to the caller.
@@ -32,9 +27,9 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
   })
   const uploadMetrics: UploadMetrics = new UploadMetrics(deps.metrics, () => running.figures)
   const running = new RunningUploads({
-    perNetworkMax: settings.uploadsPerNetworkMax ?? uploadsPerNetworkMaxDefault,
-    uploadsMax: settings.uploadsMax ?? uploadsMaxDefault,
-    stagesMax: settings.stagesMax ?? stagesMaxDefault,
+    perNetworkMax: settings.uploadsPerNetworkMax,
+    uploadsMax: settings.uploadsMax,
+    stagesMax: settings.stagesMax,
     now: () => deps.clock.monotonic(),
     metrics: uploadMetrics,
   })
@@ -69,6 +64,6 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
       },
     })
   }
-  drainOnClose(app, { drainMs: settings.drainMs ?? drainMsDefault })
+  drainOnClose(app, { drainMs: settings.drainMs })
   return app
 }

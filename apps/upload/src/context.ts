@@ -8,6 +8,7 @@ import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { FormMemory } from './form-scanner.ts'
 import type { RunningUploads } from './running-uploads.ts'
+import type { UploadSettings } from './settings.ts'
 import type { UploadMetrics } from './upload-metrics.ts'
 import type { UploadPermissionCache } from './upload-permission-cache.ts'
 
@@ -33,40 +34,6 @@ export interface UploadDeps {
    */
   placeOf?: (request: FastifyRequest) => { region: RegionCode; blobs: BlobStore }
   settings: UploadSettings
-}
-
-export interface UploadSettings {
-  trustProxy: string[] | number | false
-  /** Used in links; no slash at the end. */
-  downloadUrl: string
-  webUrl: string
-  /** Where guest accounts are created. */
-  region: RegionCode
-  /** All regions, in one order everywhere; default: only `region`. */
-  regions?: readonly RegionCode[]
-  /** Key from which new tokens are derived. */
-  tokenKeyId: number
-  /** Uploads without a token make a guest account; default true. */
-  guestUploads?: boolean
-  /** Bytes of the largest file; default: no limit. */
-  fileBytesMax?: number
-  /**
-   * Concurrent uploads of one address (IPv6: /64); beyond it `error-rateLimit`. Default 256;
-   * Infinity when rate limits are off: then networks are not distinguished.
-   */
-  uploadsPerNetworkMax?: number
-  /**
-   * Concurrent uploads in all. Default 2,048: each holds a socket, some 50 KiB and up to 16 KiB of
-   * a file.
-   */
-  uploadsMax?: number
-  /**
-   * Concurrent uploads that hold a stage of the store. Default 896: an eighth of the store's 1,024
-   * is left to repair and replication.
-   */
-  stagesMax?: number
-  /** How long `close` lets running uploads continue before it cuts them, ms. Default 30,000. */
-  drainMs?: number
 }
 
 /** The parts that the handler uses. */

@@ -19,6 +19,7 @@ import type { RegionCode } from '@holdfast/kernel'
 import { StorageRole } from '@holdfast/storage-role'
 import { createUpload } from './app.ts'
 import { ClientCountries } from './regions/client-countries.ts'
+import { uploadSettings } from './settings.ts'
 import { UploadRouting } from './upload-routing.ts'
 
 /** How often it checks for storage nodes that accept uploads, ms. */
@@ -104,18 +105,10 @@ export async function startUpload({ config, secrets, settings, log, connect }: C
       ...cluster,
       blobs,
       placeOf: routing.placeOf,
-      settings: {
-        trustProxy,
-        downloadUrl,
-        webUrl,
-        region,
-        regions: config.regions,
-        tokenKeyId,
-        guestUploads: config.guestUploads,
-        ...(config.fileBytesMax === undefined ? {} : { fileBytesMax: config.fileBytesMax }),
-        drainMs,
-        ...(config.rateLimits === 'off' ? { uploadsPerNetworkMax: Number.POSITIVE_INFINITY } : {}),
-      },
+      settings: uploadSettings(
+        { ...config, tokenKeyId },
+        { urls: { download: downloadUrl, web: webUrl }, regions: config.regions },
+      ),
     }),
     download: createDownloads({ ...cluster, blobs, webUrl, trustProxy, drainMs }),
   }

@@ -259,7 +259,7 @@ class IncomingUpload implements Running {
 
   /** Without a token nobody may upload. */
   get #needsToken(): boolean {
-    return this.#parts.settings.guestUploads === false
+    return !this.#parts.settings.guestUploads
   }
 
   /** Adds bytes of the file. @returns when there is room for more; undefined: now. */
@@ -410,10 +410,10 @@ class IncomingUpload implements Running {
 
   #newGuest({ key, name, blob }: { key: string | undefined; name: string; blob: BlobFacts }): AccountId {
     const { keyring, settings, idempotencySecret: secret } = this.#parts
+    const { regions } = settings
     const { region } = this.#place
     if (key === undefined) return keyring.ids.account(region)
     const address = clientAddress(this.#request)
-    const regions = settings.regions ?? [region]
     return guestOf({ key, name, address, blobId: blob.id }, { ids: keyring.ids, regions, secret })
   }
 

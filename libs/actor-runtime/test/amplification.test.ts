@@ -61,6 +61,7 @@ t.test(`an account of ${contents} contents wrote at most 4 times what it takes`,
       directLinksPremium: false,
       lifetimes: { guest: noLifetimes, standard: noLifetimes },
       undoSeconds: 0,
+      guestUploads: true,
     }),
     mailer: { send: async () => {} },
     log: {

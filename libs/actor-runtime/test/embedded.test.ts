@@ -31,6 +31,7 @@ const states = createAccountStates({
   directLinksPremium: false,
   lifetimes: { guest: noLifetimes, standard: noLifetimes },
   undoSeconds: 0,
+  guestUploads: true,
 })
 
 type Who = NonNullable<NonNullable<AccountRequest['caller']>['who']>

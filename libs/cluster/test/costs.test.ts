@@ -143,6 +143,7 @@ async function world(t: Test) {
     directLinksPremium: false,
     lifetimes: { guest: noLifetimes, standard: noLifetimes },
     undoSeconds: 0,
+    guestUploads: true,
   })
   let hosts = 0
   const start = async () => {

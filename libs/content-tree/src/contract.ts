@@ -18,8 +18,8 @@ export interface TreeSettings {
   openListing: boolean
   /** Direct links need premium. */
   directLinksPremium: boolean
-  /** Guests may upload; default true. */
-  guestUploads?: boolean
+  /** Guests may upload. */
+  guestUploads: boolean
   /** Bytes of metadata of one account; default `metadataBytesMax`. */
   metadataBytesMax?: number
   /** How long content lives. Premium accounts' has no such end. */

@@ -41,6 +41,7 @@ export const settings: TreeSettings = {
   directLinksPremium: false,
   lifetimes: { guest: noLifetimes, standard: noLifetimes },
   undoSeconds: 0,
+  guestUploads: true,
 }
 
 export const startMs = 1_700_000_000_000

@@ -62,7 +62,7 @@ function firstUpload(deciding: Deciding, command: AddFile): Outcome {
   const { createAccount, blob } = command
   if (createAccount === undefined || blob === undefined) return refuse('error-file')
   const { rootId, events, facts } = newAccount(deciding, createAccount, ids)
-  if (deciding.settings.guestUploads === false) return refuse('error-forbidden')
+  if (!deciding.settings.guestUploads) return refuse('error-forbidden')
   const limits = deciding.settings.limits[facts.tier]
   if (limits.contents !== undefined && limits.contents < 2) return refuse('error-limits')
   if (limits.storage !== undefined && limits.storage < blob.size) return refuse('error-limits')

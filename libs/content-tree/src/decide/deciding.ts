@@ -99,7 +99,7 @@ export class Deciding {
   }
 
   get mayUpload(): boolean {
-    return this.settings.guestUploads !== false || this.account.known.tier !== 'guest'
+    return this.settings.guestUploads || this.account.known.tier !== 'guest'
   }
 
   reading(password: string | undefined, isOwner = this.viewer.isOwner): Reading {
