@@ -76,8 +76,8 @@ export class AccountActor {
   }
 
   /** See `AccountVersions`. */
-  get moment(): object | undefined {
-    return this.#activation?.moment
+  get version(): object | undefined {
+    return this.#activation?.version
   }
 
   /** May leave: no request waits. */

@@ -39,7 +39,7 @@ import {
   referenceKey,
   termOfEpoch,
 } from '@holdfast/journal'
-import { type AccountReply, Change, type Effect, type ReconcileView } from '@holdfast/wire'
+import { type AccountReply, Change, type ReconcileView } from '@holdfast/wire'
 import type { CodeRange } from '../lookups/code-leases.ts'
 import { routeRow } from '../lookups/lookup-rows.ts'
 import { keyOf } from '../queues/password-checks.ts'
@@ -50,6 +50,7 @@ import { Batch } from './batch.ts'
 import { Checkpoints } from './checkpoints.ts'
 import { CodeBlocks, type CodeLease } from './code-blocks.ts'
 import { codeOf, DurableLog } from './durable-log.ts'
+import { EffectProgress } from './effect-progress.ts'
 import { cutPages, encodeRow, type RowEntry } from './flush-row.ts'
 import { passes } from './full-accounts.ts'
 import { Mailbox } from './mailbox.ts'
@@ -66,11 +67,6 @@ export type Loss = 'fenced' | 'unavailable' | 'bug'
 
 /** What an activation holds besides its state: mailbox, batches, timers. */
 const overheadBytes = 8 * 1024
-/** Finished effects in one change. */
-const finishedPerChangeMax = 4096
-/** Effects handed over at once: a few milliseconds. */
-const effectsPerSlice = 1024
-
 /** Flushes for effects that end while it leaves. */
 const retireRoundsMax = 4
 
@@ -85,6 +81,7 @@ export class Activation {
   readonly #onLost: (loss: Loss) => void
   readonly #checkpoints: Checkpoints
   readonly #effects: PendingEffects
+  readonly #progress: EffectProgress
   readonly #log: DurableLog
   readonly #rows: AccountRows
   readonly #codes: CodeBlocks
@@ -116,18 +113,11 @@ export class Activation {
   #leaving = false
   #loss: Loss | undefined
 
-  #moment = {}
+  #version = {}
   /** Part of it may be missing in the second region. */
   #hasChanged = false
   /** Whether no pages of earlier epochs are left that nothing names. */
   #swept: Promise<boolean> = Promise.resolve(true)
-  /** Effects up to this number are durable, and up to the other one taken over. */
-  #effectsDurable = 0
-  #effectsTaken = 0
-  #owed = 0
-  #finished: number[] = []
-  #finishedDue = false
-  #cancelFinishedTimer: (() => void) | undefined
   #cancelRetryTimer: (() => void) | undefined
   #pageRuns = 0
 
@@ -142,7 +132,7 @@ export class Activation {
     this.#state = recovered.state
     this.#onLost = onLost
     this.#waitingChanges = new WaitingChanges(services, () => void this.#kick())
-    this.#log = new DurableLog(services, hold, () => this.#turnAwayNewcomers())
+    this.#log = new DurableLog(services, hold, () => this.#rejectNewcomers())
     const { rowWritesMax: writesMax } = services.limits
     // Waiters ask again, as after a takeover: the next activation has write times of its own.
     const times = new WriteTimes(hold, { writesMax, onSpent: () => this.#lose('fenced') })
@@ -152,7 +142,9 @@ export class Activation {
       term: termOfEpoch(hold.epoch),
     })
     this.#checkpoints = new Checkpoints(services, hold, recovered)
-    const finished = (numbers: readonly number[]) => this.#finish(numbers)
+    const progress = new EffectProgress(services, () => void this.#kick())
+    this.#progress = progress
+    const finished = (numbers: readonly number[]) => progress.finish(numbers)
     this.#effects = new PendingEffects(hold.account, services, { times, finished })
   }
 
@@ -174,7 +166,7 @@ export class Activation {
     try {
       await activation.#resume(recovered)
     } catch (error) {
-      activation.#owe(-activation.#owed)
+      activation.#progress.end()
       throw error
     }
     const bytes = recovered.snapshot.bytes + recovered.tail.reduce((sum, row) => sum + row.bytes, 0)
@@ -186,9 +178,9 @@ export class Activation {
     const due = this.#state.nextDue()
     await this.#rows.resume(due)
     this.#services.onDue(this.#hold.account, due)
-    this.#effectsDurable = this.#state.lastEffect
+    this.#progress.durableTo(this.#state.lastEffect)
     this.#takeEffects()
-    if (this.#effectsLeft) void this.#kick()
+    if (this.#progress.left) void this.#kick()
     if (this.#hold.previousOwner === undefined) return
     // Nobody knows what of it is in the second region.
     this.#changed()
@@ -225,9 +217,9 @@ export class Activation {
    * Another object after every decided change, before anybody is told of it. Undefined where a
    * stale owner could be asked: there only a question through the mailbox is confirmed.
    */
-  get moment(): object | undefined {
+  get version(): object | undefined {
     return this.#services.journal.capabilities.exclusive && this.#loss === undefined
-      ? this.#moment
+      ? this.#version
       : undefined
   }
 
@@ -274,13 +266,13 @@ export class Activation {
    */
   async retire(): Promise<{ pendingEffects: boolean }> {
     this.#leaving = true
-    this.#cancelFinishedTimer?.()
+    this.#progress.endTimers()
     for (let round = 0; round < retireRoundsMax && this.#lacksRow; round++) {
-      this.#finishedDue = true
+      this.#progress.isDue = true
       this.#waitingChanges.isDue = true
       await this.#kick()
     }
-    const pendingEffects = this.#effects.busy || this.#effects.left > 0 || this.#finished.length > 0
+    const pendingEffects = this.#effects.busy || this.#effects.left > 0 || this.#progress.hasFinished
     if (this.#loss !== undefined) return { pendingEffects }
     this.#effects.stop()
     try {
@@ -296,12 +288,12 @@ export class Activation {
     }
     this.#loss ??= 'unavailable'
     this.#cancelRetryTimer?.()
-    this.#owe(-this.#owed)
+    this.#progress.end()
     return { pendingEffects }
   }
 
   get #lacksRow(): boolean {
-    return this.#finished.length > 0 || !this.#waitingChanges.isEmpty
+    return this.#progress.hasFinished || !this.#waitingChanges.isEmpty
   }
 
   /** Nothing is left for the next activation to repair. */
@@ -329,7 +321,7 @@ export class Activation {
     if (this.#leaving || this.#loss !== undefined || isUnwritten(this.#hold)) return false
     this.#away++
     try {
-      const pending = this.#owed > 0 || this.#finished.length > 0 || this.#effectsLeft || this.#hasChanged
+      const pending = this.#progress.pending || this.#hasChanged
       await this.#rows.clear(row, { pending, due: this.#state.nextDue() })
       return await this.#isOwner()
     } catch (error) {
@@ -356,7 +348,7 @@ export class Activation {
 
   async #lastCheckpoint(): Promise<void> {
     if (this.#checkpoints.worthwhile && !this.#checkpoints.underWay) {
-      await this.#turnAway(() => this.#checkpoints.cut(this.#hold.head))
+      await this.#holdTurn(() => this.#checkpoints.cut(this.#hold.head))
       if (await this.#checkpoints.writePages()) await this.#setRoot()
     }
     await this.#checkpoints.removed()
@@ -378,7 +370,7 @@ export class Activation {
       // A decision may have taken the turn itself, for work in slices.
       if (this.#turnHeld || this.#decidingMs < limits.turnMs) continue
       this.#decidingMs = 0
-      void this.#turnAway(() => timers.turn())
+      void this.#holdTurn(() => timers.turn())
     }
     void this.#kick()
   }
@@ -405,7 +397,7 @@ export class Activation {
   }
 
   /** Keeps the turn while `work` lets others run: meanwhile the state does not change. */
-  async #turnAway(work: () => Promise<void>): Promise<void> {
+  async #holdTurn(work: () => Promise<void>): Promise<void> {
     this.#turnHeld = true
     await work()
     this.#turnHeld = false
@@ -534,7 +526,7 @@ export class Activation {
         void this.#fetch(ask, outcome)
         break
       case 'slices':
-        void this.#turnAway(() => this.#runSlices(ask, outcome.steps, codes))
+        void this.#holdTurn(() => this.#runSlices(ask, outcome.steps, codes))
     }
   }
 
@@ -582,7 +574,7 @@ export class Activation {
     const { clock, limits, timers } = this.#services
     const endsMs = clock.monotonic() + limits.turnMs
     while (clock.monotonic() < endsMs) if (steps.next().done === true) return undefined
-    return this.#turnAway(async () => {
+    return this.#holdTurn(async () => {
       await timers.turn()
       await this.#inTurns(steps)
     })
@@ -598,7 +590,7 @@ export class Activation {
     const entry = this.#entryOf(change)
     const keys = uses.map((blob) => referenceKey(blob, this.#hold.account))
     let answer: Answer
-    this.#moment = {}
+    this.#version = {}
     this.#applying = true
     try {
       yield* this.#state.applying(change)
@@ -717,7 +709,7 @@ export class Activation {
     try {
       while (this.#loss === undefined) {
         if (this.#checkpoints.ready) await this.#setRoot()
-        else if (this.#effectsLeft) await this.#takeMoreEffects()
+        else if (this.#progress.left) await this.#takeMoreEffects()
         else if (this.#waitingGo) this.#enterWaiting()
         else if (this.#finishedGo) await this.#run(this.#addFinished())
         else if (this.#gathersReads) await this.#gatherReads()
@@ -765,23 +757,12 @@ export class Activation {
    */
   get #finishedGo(): boolean {
     const { changes, finished } = this.#open
-    return (changes || this.#finishedDue) && !finished && this.#finished.length > 0 && !this.#turnHeld
+    return (changes || this.#progress.isDue) && !finished && this.#progress.hasFinished && !this.#turnHeld
   }
 
   *#addFinished(): Generator<void, void> {
-    const numbers = this.#finished.splice(0, finishedPerChangeMax)
-    this.#finishedDue &&= this.#finished.length > 0
-    const change: Change = {
-      requestId: Buffer.alloc(0),
-      timeMs: this.#services.clock.now(),
-      events: [{ event: { $case: 'effectsDone', value: { numbers } } }],
-      outcome: Buffer.alloc(0),
-      seed: Buffer.alloc(0),
-      codeStart: 0,
-      operation: 0,
-      codesUsed: undefined,
-    }
-    this.#moment = {}
+    const change = this.#progress.changeOfFinished()
+    this.#version = {}
     this.#applying = true
     try {
       yield* this.#state.applying(change)
@@ -817,13 +798,9 @@ export class Activation {
     for (const { ask, answer } of batch.waiting) ask.answer(answer)
     if (!batch.changes) return
     tellSweeps(this.#services, this.#hold.account, batch.sweeps)
-    this.#effectsDurable = batch.lastEffect
+    this.#progress.durableTo(batch.lastEffect)
     this.#takeEffects()
     this.#services.onDue(this.#hold.account, batch.due)
-  }
-
-  get #effectsLeft(): boolean {
-    return this.#effectsTaken < this.#effectsDurable
   }
 
   async #takeMoreEffects(): Promise<void> {
@@ -831,22 +808,8 @@ export class Activation {
     if (this.#loss === undefined) this.#takeEffects()
   }
 
-  /**
-   * Takes over some effects of durable changes. Effects that younger changes, durable or not, have
-   * withdrawn since are not in the state any more. A younger change that is partly in the state
-   * does not matter: its own effects have greater numbers.
-   *
-   * @returns how many; 0: nothing is left.
-   */
-  #takeEffects(): number {
-    const through = this.#effectsDurable
-    const effects = Iterator.from(this.#state.effects(this.#effectsTaken, through))
-      .take(effectsPerSlice)
-      .toArray()
-    this.#effectsTaken = effects.length < effectsPerSlice ? through : (effects.at(-1) as Effect).number
-    this.#owe(effects.length)
-    this.#effects.adopt(effects)
-    return effects.length
+  #takeEffects(): void {
+    this.#effects.adopt(this.#progress.take(this.#state))
   }
 
   async #append(batch: Batch): Promise<void> {
@@ -855,7 +818,7 @@ export class Activation {
     const startedMs = clock.monotonic()
     // The state is what this row makes, and nothing else yet: the time to cut.
     const cut = this.#mayCut
-    if (cut) await this.#turnAway(() => this.#checkpoints.cut(this.#hold.head + 1))
+    if (cut) await this.#holdTurn(() => this.#checkpoints.cut(this.#hold.head + 1))
     if (this.#loss !== undefined) return
     const row = encodeRow(batch.entries)
     const makes = isUnwritten(this.#hold)
@@ -886,7 +849,7 @@ export class Activation {
   }
 
   /** The stores refuse. Requests that come too late for the following wait get `unavailable`. */
-  #turnAwayNewcomers(): void {
+  #rejectNewcomers(): void {
     this.#stalled = true
     for (const ask of this.#mailbox.clear()) ask.unavailable()
     const nowMs = this.#services.clock.now()
@@ -895,29 +858,11 @@ export class Activation {
     }
   }
 
-  // ---- effects and checkpoints
-
-  #owe(change: number): void {
-    this.#owed += change
-    this.#services.metrics.effectsPending(change)
-  }
-
-  /** Effects are done: the journal records it with the next flush, or alone when none comes. */
-  #finish(numbers: readonly number[]): void {
-    if (numbers.length === 0) return
-    this.#owe(-numbers.length)
-    for (const number of numbers) this.#finished.push(number)
-    if (this.#loss !== undefined || this.#cancelFinishedTimer !== undefined) return
-    this.#cancelFinishedTimer = this.#services.timers.after(this.#services.limits.effectsIdleMs, () => {
-      this.#cancelFinishedTimer = undefined
-      this.#finishedDue = true
-      void this.#kick()
-    })
-  }
+  // ---- checkpoints
 
   /** With nothing tentative the state is what the last row made. */
   async #cutCheckpoint(): Promise<void> {
-    await this.#turnAway(() => this.#checkpoints.cut(this.#hold.head))
+    await this.#holdTurn(() => this.#checkpoints.cut(this.#hold.head))
     void this.#writeCheckpoint()
   }
 
@@ -960,12 +905,11 @@ export class Activation {
   #lose(loss: Loss): void {
     if (this.#loss !== undefined) return
     this.#loss = loss
-    this.#cancelFinishedTimer?.()
+    this.#progress.end()
     this.#cancelRetryTimer?.()
     this.#waitingChanges.end()
     this.#effects.stop()
     this.#log.end()
-    this.#owe(-this.#owed)
     const waiting = [...(this.#inFlight?.waiting ?? []), ...this.#open.waiting].map(({ ask }) => ask)
     for (const ask of [...waiting, ...this.#mailbox.clear()]) this.#sendAway(ask)
     this.#onLost(loss)

@@ -288,7 +288,7 @@ export class AccountHost implements AccountVersions {
 
   /** See `AccountVersions`. */
   versionOf(account: string): object | undefined {
-    return this.#actors.get(account)?.moment
+    return this.#actors.get(account)?.version
   }
 
   // ---- requests
