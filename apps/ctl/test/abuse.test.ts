@@ -170,6 +170,98 @@ t.test(
   },
 )
 
+t.test('the page finds, blocks and undoes, and acts for nobody but its own forms', async (t) => {
+  const { data } = await send('on the page', '<b>bold.txt', { from: '198.51.100.44' })
+  const { account, blake3, md5 } = await shown(data.id)
+  const origin = new URL(admin).origin
+  const page = async (path: string, more: RequestInit = {}) => {
+    const answer = await fetch(`${origin}${path}`, { redirect: 'manual', ...more })
+    return { code: answer.status, text: await answer.text(), headers: answer.headers }
+  }
+  const stranger = await page('/moderation', { headers: { authorization: 'Bearer wrong' } })
+  t.match(stranger, { code: 401, text: /name="token"/ }, 'another token is asked for one')
+  t.notMatch(stranger.text, /Last uploads/)
+  // Where the system tells users apart, its own needs no token.
+  t.equal((await page('/moderation')).code, process.platform === 'linux' ? 200 : 401)
+  const form = (fields: Record<string, string>, headers: Record<string, string> = {}) => ({
+    method: 'POST',
+    body: new URLSearchParams(fields),
+    headers: { origin, ...headers },
+  })
+  t.match(await page('/moderation/sign-in', form({ token: 'wrong' })), { code: 401, text: /not it/ })
+  const signedIn = await page('/moderation/sign-in', form({ token: env.HOLDFAST_ADMIN_TOKEN }))
+  t.equal(signedIn.code, 303)
+  const set = signedIn.headers.get('set-cookie') ?? ''
+  t.match(set, /HttpOnly; SameSite=Strict/)
+  const cookie = set.split(';')[0] ?? ''
+  const forged = {
+    headers: { cookie: cookie.replace(/.$/, (last) => (last === 'A' ? 'B' : 'A')), authorization: 'x' },
+  }
+  t.equal((await page('/moderation', forged)).code, 401)
+  const see = (path: string) => page(path, { headers: { cookie } })
+  const home = await see('/moderation')
+  t.match(home, { code: 200, text: /Last uploads/ })
+  t.match(home.text, '&lt;b&gt;bold.txt')
+  t.notMatch(home.text, /<b>bold|<script|style="|on[a-z]+="/)
+  t.match(home.headers.get('content-security-policy'), "default-src 'none'")
+  for (const q of [
+    data.id,
+    data.parentFolder,
+    `${web}/d/${data.parentFolderCode}`,
+    account,
+    md5,
+    blake3,
+    '198.51.100.0/24',
+    'bold',
+  ])
+    t.match((await see(`/moderation?${new URLSearchParams({ q })}`)).text, /bold/, q)
+  for (const path of [
+    '/moderation/reports',
+    '/moderation/reports?state=accepted',
+    '/moderation/acts',
+    '/moderation/blocked?list=network',
+  ])
+    t.equal((await see(path)).code, 200, path)
+  t.equal((await see('/moderation?q=nobody@example.org')).code, 404)
+  t.match(await page('/moderation', { headers: { cookie, 'sec-fetch-site': 'cross-site' } }), { code: 403 })
+  t.match(await page('/moderation', { headers: { cookie, 'sec-fetch-site': 'same-origin' } }), { code: 200 })
+
+  const mark = /name="mark" value="([^"]+)"/.exec((await see(`/moderation?q=${data.id}`)).text)?.[1] ?? ''
+  const block = { mark, act: 'block', list: 'content', name: blake3, back: '/moderation?q=x', reason: 'seen' }
+  const headers = { authorization: `Bearer ${data.guestToken}` }
+  const code = async () => (await fetch(`${download}/download/${data.id}/x`, { headers })).status
+  for (const [fields, sent] of [
+    [
+      { ...block, mark: 'x' },
+      { cookie, origin },
+    ],
+    [block, { cookie, origin: 'https://evil.example' }],
+    [block, { cookie, origin: 'null' }],
+    [block, { cookie, origin, 'sec-fetch-site': 'same-site' }],
+  ] as const)
+    t.equal((await page('/moderation/act', form(fields, sent))).code, 403)
+  t.equal(
+    (await page('/moderation/act', { ...form(block), headers: { cookie } })).code,
+    403,
+    'without an origin',
+  )
+  t.equal(await code(), 200)
+  const done = await page('/moderation/act', form(block, { cookie }))
+  t.same([done.code, done.headers.get('location')], [303, '/moderation?q=x'])
+  t.equal(await code(), 451)
+  const [act] = JSON.parse((await run('acts --count 1')).out)
+  t.match(act, { kind: 'block', reason: 'seen', by: 'page from 127.0.0.1' })
+  const away = await page(
+    '/moderation/act',
+    form({ mark, act: 'undo', name: act.id, back: '//evil.example' }, { cookie }),
+  )
+  t.same([away.code, away.headers.get('location')], [303, '/moderation'], 'it leads nowhere else')
+  t.equal(await code(), 200)
+  t.equal((await page('/moderation/act', form({ mark, act: 'delete', name: data.id }, { cookie }))).code, 303)
+  t.equal((await page('/moderation/act', form({ mark, act: 'delete', name: data.id }, { cookie }))).code, 400)
+  t.equal((await page('/moderation/act', form({ mark, act: 'dance' }, { cookie }))).code, 400)
+})
+
 async function shown(name: string) {
   return JSON.parse((await run(`content show ${name}`)).out)
 }

@@ -93,7 +93,7 @@ function daysOf(sent: unknown): number {
   return days
 }
 
-async function showAccount(parts: OperatorDeps, accountId: AccountId) {
+export async function showAccount(parts: OperatorDeps, accountId: AccountId) {
   const result = await askAsOperator(parts, accountId, { $case: 'getAccount', value: {} })
   if (result.$case !== 'account')
     throw new Error(`account ${accountId} answered ${result.$case} to getAccount`)

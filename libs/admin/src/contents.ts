@@ -83,7 +83,7 @@ export async function placeOf(parts: Parts, name: unknown): Promise<Place> {
 }
 
 /** The id or the code in the address of a page, a download or a direct link. */
-function nameIn(text: string): string {
+export function nameIn(text: string): string {
   const path = URL.parse(text)?.pathname ?? ''
   return /^\/(?:d|download\/web|download|direct)\/([^/]+)/i.exec(path)?.[1] ?? text
 }
@@ -115,7 +115,7 @@ export async function read(
   return { item }
 }
 
-async function look(parts: Parts, place: Place) {
+export async function look(parts: Parts, place: Place) {
   const { item } = await read(parts, place)
   const { lists, lookups } = parts
   const seen = {

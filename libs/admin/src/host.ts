@@ -18,8 +18,10 @@ import { healthRoutes } from './health.ts'
 import { LocalCallers, type UidOf } from './local-caller.ts'
 import { logCalls } from './logged-calls.ts'
 import { moderationRoutes } from './moderation.ts'
+import { moderationPage } from './moderation-page/routes.ts'
 import type { NewAccountDeps } from './new-account.ts'
 import { type OperationDeps, operationRoutes } from './operations.ts'
+import { PageSessions } from './page-session.ts'
 import type { Readiness } from './readiness.ts'
 import { readinessMetrics } from './readiness-metrics.ts'
 import { reportRoutes } from './reports.ts'
@@ -94,5 +96,11 @@ export function createAdminHost(parts: AdminDeps): FastifyInstance {
     reportRoutes(operator, { ...moderation, accounts })
     if (accounts !== undefined) contentRoutes(operator, { ...accounts, lists: moderation.lists })
   })
+  const { accounts, moderation } = parts
+  if (accounts !== undefined && moderation !== undefined) {
+    const isOperator = ({ raw }: FastifyRequest) => callers.isOperator(raw.socket)
+    const sessions = new PageSessions({ adminToken, isOperator, clock: accounts.clock })
+    host.register(moderationPage({ ...moderation, accounts, sessions, limits }))
+  }
   return host
 }

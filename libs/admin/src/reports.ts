@@ -96,7 +96,7 @@ export async function accept(
     if (takedown.block) {
       const { item } = await read(all, place, childrenMax)
       const files = item.isFolder ? item.children.filter((child) => !child.isFolder) : [item]
-      const names = files.flatMap((file) => hashesOf(file).blake3 ?? [])
+      const names = [...new Set(files.flatMap((file) => hashesOf(file).blake3 ?? []))]
       if (names.length > 0) acts.push((await unlessFault(lists.block('content', names, asked))).act)
     }
     if (takedown.delete) acts.push(await deleteContent(all, place, asked))

@@ -1,7 +1,7 @@
 /** A folder or a file for visitors: works without any script. */
 import type { ItemPresenter } from '@holdfast/http-kit'
+import { type Html, html } from '@holdfast/http-kit'
 import type { ContentView, Item } from '@holdfast/wire'
-import { type Html, html } from './html.ts'
 import type { ListingQuery } from './listing-query.ts'
 import type { Page } from './shell.ts'
 

@@ -1,4 +1,4 @@
-import { html } from './html.ts'
+import { html } from '@holdfast/http-kit'
 import type { Page } from './shell.ts'
 
 const words: Record<string, { title: string; text: string }> = {

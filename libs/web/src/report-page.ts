@@ -1,8 +1,7 @@
 /** The form by which visitors report content, and what it answers. */
-import { clientAddress, parseEmail, Refusal } from '@holdfast/http-kit'
+import { clientAddress, html, parseEmail, Refusal } from '@holdfast/http-kit'
 import { type NewReport, reportCategories, reportTextMax } from '@holdfast/moderation'
 import type { FastifyRequest } from 'fastify'
-import { html } from './html.ts'
 import type { Page } from './shell.ts'
 
 const labels: Record<(typeof reportCategories)[number], string> = {

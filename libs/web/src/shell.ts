@@ -1,6 +1,7 @@
 /** The frame of every page, and its headers. */
+
+import { type Html, html } from '@holdfast/http-kit'
 import type { FastifyReply } from 'fastify'
-import { type Html, html } from './html.ts'
 
 export interface Page {
   title: string

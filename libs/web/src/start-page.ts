@@ -1,4 +1,4 @@
-import { type Html, html } from './html.ts'
+import { type Html, html } from '@holdfast/http-kit'
 import type { Page } from './shell.ts'
 
 /** What the operator lets uploads be. Times in seconds; undefined: no bound. */

@@ -1,0 +1,171 @@
+/**
+ * The moderation page: what `ctl` does about abuse, in a browser. Rendered here and without any
+ * script. `page-session.ts` says who may use it.
+ */
+import { readFileSync } from 'node:fs'
+import { guessing, html, httpCodeOf, Refusal, refusalOf } from '@holdfast/http-kit'
+import { type Asked, nameOf } from '@holdfast/moderation'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { deleteContent, placeOf } from '../contents.ts'
+import { unlessFault } from '../moderation.ts'
+import { accept } from '../reports.ts'
+import { type FormParts, sendView, type View } from './frame.ts'
+import type { PageParts } from './page-parts.ts'
+import { actsView, blockedView, homeView, reportsView, searchView } from './views.ts'
+
+type Fields = Record<string, unknown>
+interface Asking {
+  Querystring: Record<string, string | undefined>
+  Body: Fields | undefined
+}
+
+const style = readFileSync(new URL('./style.css', import.meta.url))
+const reasonCharactersMax = 500
+
+export function moderationPage(parts: PageParts): (app: FastifyInstance) => Promise<void> {
+  const { sessions, limits } = parts
+  return async (app) => {
+    app.setErrorHandler((error, request, answer) => {
+      const { status } = refusalOf(error)
+      const code = httpCodeOf(status)
+      if (code >= 500) request.log.error({ err: error, requestId: request.id }, 'the moderation page failed')
+      return sendView(answer, problemView(status), code)
+    })
+    app.get('/moderation/style.css', async (_request, answer) =>
+      answer.type('text/css; charset=utf-8').header('cache-control', 'no-cache').send(style),
+    )
+    app.post<Asking>('/moderation/sign-in', async (request, answer) => {
+      if ((await sessions.judge(request)) === 'error-forbidden') throw new Refusal('error-forbidden')
+      const cookie = sessions.signIn(request.body?.token)
+      if (cookie === undefined) {
+        await guessing(limits, request, (guesses) => guesses.wrong('token'))
+        return sendView(answer, signInView(true), 401)
+      }
+      return answer.code(303).headers({ 'set-cookie': cookie, location: '/moderation' }).send()
+    })
+    app.register(async (inner) => {
+      inner.addHook('onRequest', async (request, answer) => {
+        const verdict = await sessions.judge(request)
+        if (verdict === 'error-forbidden') throw new Refusal(verdict)
+        if (verdict === 'error-token') return sendView(answer, signInView(false), 401)
+        return undefined
+      })
+      views(inner, parts)
+    })
+  }
+}
+
+function views(app: FastifyInstance, parts: PageParts): void {
+  const show = (
+    path: string,
+    view: (query: Asking['Querystring'], form: FormParts) => View | Promise<View>,
+  ) =>
+    app.get<Asking>(path, async (request, answer) => {
+      const form = { mark: parts.sessions.markFor(request), back: request.url }
+      return sendView(answer, await view(request.query, form))
+    })
+  show('/moderation', (query, form) => {
+    const text = query.q?.trim() ?? ''
+    return text === '' ? homeView(parts, form) : searchView(parts, text, query, form)
+  })
+  show('/moderation/reports', (query, form) => unlessFault(reportsView(parts, query, form)))
+  show('/moderation/acts', (query, form) => actsView(parts, query, form))
+  show('/moderation/blocked', (query) => blockedView(parts, query))
+
+  app.post<Asking>('/moderation/act', async (request, answer) => {
+    const body = request.body ?? {}
+    if (!parts.sessions.isMarked(request, body.mark)) throw new Refusal('error-forbidden')
+    await actOf(parts, body, askedOf(request, body))
+    return seeOther(answer, body.back)
+  })
+}
+
+/** @throws Refusal */
+async function actOf(parts: PageParts, { act, name, list }: Fields, asked: Asked): Promise<void> {
+  const { lists, reports } = parts
+  const named = typeof name === 'string' ? name : ''
+  const nothing = { block: false, delete: false, suspend: false }
+  const take = (takedown: Partial<typeof nothing>) => accept(parts, named, { ...nothing, ...takedown }, asked)
+  switch (act) {
+    case 'block':
+    case 'unblock': {
+      const of = list === 'content' || list === 'account' || list === 'network' ? list : undefined
+      const spelled = of && nameOf(of, named)
+      if (of === undefined || spelled === undefined) throw new Refusal('error-names')
+      await unlessFault(lists[act](of, [spelled], asked))
+      return
+    }
+    case 'delete': {
+      const all = { ...parts.accounts, lists }
+      await deleteContent(all, await placeOf(all, named), asked)
+      return
+    }
+    case 'undo':
+      await unlessFault(lists.undo(named, asked))
+      return
+    case 'accept':
+      await take({})
+      return
+    case 'accept-block':
+      await take({ block: true })
+      return
+    case 'accept-suspend':
+      await take({ block: true, suspend: true })
+      return
+    case 'accept-delete':
+      await take({ delete: true })
+      return
+    case 'reject':
+      await unlessFault(reports.decide(named, 'rejected', asked))
+      return
+    default:
+      throw new Refusal('error-act')
+  }
+}
+
+function askedOf(request: FastifyRequest, { reason = '' }: Fields): Asked {
+  if (typeof reason !== 'string' || reason.length > reasonCharactersMax) throw new Refusal('error-reason')
+  return { by: `page from ${request.raw.socket.remoteAddress ?? 'nowhere'}`, reason }
+}
+
+/** Only to one of our own paths. */
+function seeOther(answer: FastifyReply, back: unknown): FastifyReply {
+  const isOurs = typeof back === 'string' && /^\/moderation(?:[/?][\w\-./?=&%+:~]*)?$/.test(back)
+  return answer
+    .code(303)
+    .header('location', isOurs ? back : '/moderation')
+    .send()
+}
+
+function signInView(wrong: boolean): View {
+  return {
+    title: 'Sign in',
+    body: html`<h1>Moderation</h1>
+<p>Root and the user of the service need no token on this machine. Everybody else signs in with <code>HOLDFAST_ADMIN_TOKEN</code>.</p>
+<form class="search" method="post" action="/moderation/sign-in">
+<label for="token">Token</label>
+<div><input id="token" type="password" name="token" required autocomplete="current-password"><button>Sign in</button></div>
+${wrong && html`<p class="bad" role="alert">That is not it.</p>`}
+</form>`,
+  }
+}
+
+const words: Record<string, string> = {
+  'error-notFound': 'There is no such account.',
+  'error-content': 'There is no such content: it may be deleted.',
+  'error-act': 'There is no such act or report.',
+  'error-report': 'There is no such report.',
+  'error-final': 'Such an act cannot be undone.',
+  'error-tooLate': 'It was done more than 30 days ago.',
+  'error-forbidden': 'The request did not come from this page, or the page is old. Open it again.',
+  'error-protectedFolder': 'A root folder or bin is not deleted. Suspend the account.',
+  'error-limits': 'The list is full.',
+  'error-unavailable': 'The account does not answer now. Try again.',
+}
+
+function problemView(status: string): View {
+  return {
+    title: 'Not done',
+    body: html`<h1>Not done</h1><p role="alert">${words[status] ?? status}</p><p><a href="/moderation">Overview</a></p>`,
+  }
+}

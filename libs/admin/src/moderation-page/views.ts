@@ -1,0 +1,249 @@
+/** What the moderation page shows. */
+import { type Html, html, Refusal } from '@holdfast/http-kit'
+import { isShareCode } from '@holdfast/kernel'
+import {
+  type Act,
+  type BlockList,
+  blockLists,
+  nameOf,
+  type Report,
+  reportStates,
+  type TransferQuestion,
+  type TransferRow,
+} from '@holdfast/moderation'
+import { showAccount } from '../accounts.ts'
+import { accountNamed } from '../calls.ts'
+import { hashesOf, look, nameIn, placeOf, read } from '../contents.ts'
+import { actForm, type FormParts, facts, find, pager, searchForm, timeOf, type View } from './frame.ts'
+import type { PageParts } from './page-parts.ts'
+
+type Query = Record<string, string | undefined>
+
+const shownActs = 50
+const anything: TransferQuestion = {
+  address: undefined,
+  account: undefined,
+  content: undefined,
+  name: undefined,
+  hash: undefined,
+}
+
+export async function homeView(parts: PageParts, form: FormParts): Promise<View> {
+  const { reports } = await parts.reports.page('new')
+  const { acts } = await parts.lists.acts.page({ limit: 10 })
+  const { rows } = await parts.transfers.find('upload', anything, { limit: 20 })
+  return {
+    title: 'Overview',
+    body: html`${searchForm('')}
+<h2>Reports that wait</h2>${reportsTable(reports)}
+<h2>Last uploads</h2>${transfersTable(rows)}
+<h2>Last acts</h2>${actsTable(acts, form)}`,
+  }
+}
+
+/** One field finds everything: its text says what it is. */
+export async function searchView(
+  parts: PageParts,
+  text: string,
+  query: Query,
+  form: FormParts,
+): Promise<View> {
+  const found = await viewOf(parts, text, query, form)
+  return { title: text, body: html`${searchForm(text)}${found}` }
+}
+
+async function viewOf(parts: PageParts, text: string, query: Query, form: FormParts): Promise<Html> {
+  const hash = nameOf('content', text)
+  if (hash !== undefined) return hashView(parts, hash, query, form)
+  const network = nameOf('network', text)
+  if (network !== undefined) return networkView(parts, network, query, form)
+  if (text.includes('@') || parts.accounts.ids.parseAccount(text.toLowerCase()) !== undefined)
+    return accountView(parts, text, query, form)
+  const named = nameIn(text)
+  if (isShareCode(named) || parts.accounts.ids.accountOf(named.toLowerCase()) !== undefined) {
+    const content = await contentView(parts, named, form)
+    if (content !== undefined) return content
+  }
+  return html`<h1>Uploads with “${text}” in the name</h1>${await uploads(parts, { name: text }, text, query)}`
+}
+
+async function hashView(parts: PageParts, hash: string, query: Query, form: FormParts): Promise<Html> {
+  return html`<h1>Content by its hash</h1><p><code>${hash}</code></p>${blockForm(parts, 'content', hash, form)}
+<h2>Uploads of it</h2>${await uploads(parts, { hash }, hash, query)}`
+}
+
+async function networkView(parts: PageParts, network: string, query: Query, form: FormParts): Promise<Html> {
+  return html`<h1>Network ${network}</h1>${blockForm(parts, 'network', network, form)}
+<h2>Uploads from it</h2>${await uploads(parts, { address: network }, network, query)}`
+}
+
+async function accountView(parts: PageParts, text: string, query: Query, form: FormParts): Promise<Html> {
+  const id = await accountNamed(parts.accounts, text)
+  const account = await showAccount(parts.accounts, id)
+  const { statsCurrent } = account
+  return html`<h1>Account ${account.email}</h1>
+${facts([
+  ['Id', id],
+  ['Tier', account.tier],
+  ['Made', timeOf(account.createTime)],
+  ['Files', statsCurrent.fileCount],
+  ['Bytes', statsCurrent.storage],
+  ['Root folder', find(account.rootFolder)],
+])}
+${blockForm(parts, 'account', id, form)}
+<h2>Its uploads</h2>${await uploads(parts, { account: id }, text, query)}`
+}
+
+async function contentView(parts: PageParts, name: string, form: FormParts): Promise<Html | undefined> {
+  const all = { ...parts.accounts, lists: parts.lists }
+  const place = await placeOf(all, name).catch(unlessUnknown)
+  const seen = place === undefined ? undefined : await look(all, place).catch(unlessUnknown)
+  if (place === undefined || seen === undefined) return undefined
+  const { accountId } = place
+  const about: [string, string | number | Html][] = [
+    ['Id', seen.id],
+    ['Code', seen.code ?? 'none'],
+    ['Account', find(accountId)],
+    ['Made', timeOf(seen.createTime)],
+    ['Downloads', seen.downloads],
+  ]
+  if (seen.parentFolder !== null) about.push(['Folder', find(seen.parentFolder)])
+  const { item } = await read(all, place)
+  const { md5 = '', blake3 = '' } = hashesOf(item)
+  if (!item.isFolder)
+    about.push(
+      ['Size', `${item.size} bytes`],
+      ['Type', item.mimetype],
+      ['MD5', find(md5)],
+      ['BLAKE3', find(blake3)],
+    )
+  return html`<h1><bdi>${seen.name}</bdi></h1>${facts(about)}
+${!item.isFolder && html`<h2>Bytes</h2>${blockForm(parts, 'content', blake3, form)}`}
+<h2>Account</h2>${blockForm(parts, 'account', accountId, form)}
+<h2>Delete</h2><p class="quiet">As its owner would. It cannot be undone.</p>
+${actForm(form, { name: seen.id }, [{ act: 'delete', label: 'Delete' }])}
+${
+  'children' in seen &&
+  html`<h2>In it (${seen.childrenCount})</h2>
+<ul>${seen.children.map((child) => html`<li>${find(child.id, child.name)}</li>\n`)}</ul>`
+}
+${
+  'usedBy' in seen &&
+  html`<h2>Accounts with this copy of the bytes</h2>
+<ul>${seen.usedBy.map((account) => html`<li>${find(account)}</li>\n`)}</ul>`
+}`
+}
+
+function unlessUnknown(error: unknown): undefined {
+  if (!(error instanceof Refusal) || error.status !== 'error-content') throw error
+}
+
+async function uploads(
+  parts: PageParts,
+  question: Partial<TransferQuestion>,
+  text: string,
+  query: Query,
+): Promise<Html> {
+  const page = await parts.transfers.find('upload', { ...anything, ...question }, { after: query.after })
+  return html`${transfersTable(page.rows)}${pager('/moderation', page.next, { q: text })}`
+}
+
+function blockForm({ lists }: PageParts, list: BlockList, name: string, form: FormParts): Html {
+  const act = lists.actOf(list, name)
+  const words =
+    list === 'account'
+      ? ['suspended', 'Suspend']
+      : list === 'network'
+        ? ['banned', 'Ban']
+        : ['blocked', 'Block']
+  const button =
+    act === undefined ? { act: 'block', label: words[1] ?? '' } : { act: 'unblock', label: 'Lift' }
+  return html`<p>${act === undefined ? `Not ${words[0]}.` : html`<strong class="bad">It is ${words[0]}</strong> <span class="quiet">(${act})</span>`}</p>
+${actForm(form, { list, name }, [button])}`
+}
+
+export async function reportsView(parts: PageParts, query: Query, form: FormParts): Promise<View> {
+  if (query.id !== undefined) return reportView(await parts.reports.get(query.id), form)
+  const state = reportStates.find((name) => name === query.state) ?? 'new'
+  const page = await parts.reports.page(state, { after: query.after ?? '' })
+  return {
+    title: 'Reports',
+    body: html`<h1>Reports: ${state}</h1>
+<p>${reportStates.map((name) => html`<a href="/moderation/reports?state=${name}"${name === state && html` aria-current="page"`}>${name}</a> `)}</p>
+${reportsTable(page.reports)}${pager('/moderation/reports', page.next, { state })}`,
+  }
+}
+
+function reportView(report: Report, form: FormParts): View {
+  return {
+    title: 'Report',
+    body: html`<h1>Report: ${report.category}</h1>
+${facts([
+  ['State', report.state],
+  ['Time', timeOf(report.time)],
+  ['Content', find(report.content)],
+  ['Account', find(report.account)],
+  ['From', find(report.address)],
+  ['Contact', report.contact || 'none'],
+])}
+<p class="text">${report.text}</p>
+<h2>Decide</h2>
+${actForm(form, { name: report.id }, [
+  { act: 'accept', label: 'Accept' },
+  { act: 'accept-block', label: 'Accept and block the bytes' },
+  { act: 'accept-suspend', label: 'Accept, block, suspend the account' },
+  { act: 'accept-delete', label: 'Accept and delete' },
+  { act: 'reject', label: 'Reject' },
+])}`,
+  }
+}
+
+export async function actsView(parts: PageParts, query: Query, form: FormParts): Promise<View> {
+  const page = await parts.lists.acts.page({ after: query.after ?? '', limit: shownActs })
+  const body = html`<h1>What operators did</h1>${actsTable(page.acts, form)}${pager('/moderation/acts', page.next)}`
+  return { title: 'Acts', body }
+}
+
+export function blockedView({ lists }: PageParts, query: Query): View {
+  const list = blockLists.find((name) => name === query.list) ?? 'content'
+  const names = lists.names(list, { after: query.after ?? '', limit: 100 })
+  const next = names.length === 100 ? names.at(-1) : undefined
+  return {
+    title: 'Blocked',
+    body: html`<h1>Blocked: ${list} (${lists.count(list)})</h1>
+<p>${blockLists.map((name) => html`<a href="/moderation/blocked?list=${name}"${name === list && html` aria-current="page"`}>${name}</a> `)}</p>
+<ul class="plain">${names.map((name) => html`<li>${find(name)}</li>\n`)}</ul>${pager('/moderation/blocked', next, { list })}`,
+  }
+}
+
+function reportsTable(reports: readonly Report[]): Html {
+  if (reports.length === 0) return html`<p class="quiet">None.</p>`
+  return html`<table><thead><tr><th>Time</th><th>What</th><th>Content</th><th>Text</th></tr></thead><tbody>
+${reports.map(
+  (
+    report,
+  ) => html`<tr><td>${timeOf(report.time)}</td><td><a href="/moderation/reports?id=${report.id}">${report.category}</a></td>
+<td>${find(report.content, report.content.slice(0, 8))}</td><td><bdi>${report.text.slice(0, 80)}</bdi></td></tr>\n`,
+)}</tbody></table>`
+}
+
+function transfersTable(rows: readonly TransferRow[]): Html {
+  if (rows.length === 0) return html`<p class="quiet">None in the record.</p>`
+  return html`<table><thead><tr><th>Time</th><th>Name</th><th class="number">Bytes</th><th>From</th><th>Account</th></tr></thead><tbody>
+${rows.map(
+  (
+    row,
+  ) => html`<tr><td>${timeOf(row.time)}</td><td><bdi>${find(row.content, row.name)}</bdi></td><td class="number">${row.size}</td>
+<td>${find(row.address)}</td><td>${find(row.account, row.account.slice(0, 8))}</td></tr>\n`,
+)}</tbody></table>`
+}
+
+function actsTable(acts: readonly Act[], form: FormParts): Html {
+  if (acts.length === 0) return html`<p class="quiet">None.</p>`
+  return html`<table><thead><tr><th>Time</th><th>Who</th><th>What</th><th></th></tr></thead><tbody>
+${acts.map(
+  (act) => html`<tr><td>${timeOf(act.time)}</td><td>${act.by}</td>
+<td>${act.kind} <bdi>${act.what}</bdi>${act.reason !== '' && html` <span class="quiet">${act.reason}</span>`}</td>
+<td>${['block', 'unblock', 'undo'].includes(act.kind) && actForm(form, { name: act.id }, [{ act: 'undo', label: 'Undo' }])}</td></tr>\n`,
+)}</tbody></table>`
+}
