@@ -1,8 +1,8 @@
 /** `infra/METRICS.md`: what `/metrics` of a process shows, from the metrics themselves. */
 import { clockMetric } from '@holdfast/admin'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import { busMetrics, cassandraMetrics, cassandraNodeMetrics } from '../../libs/cluster/src/server-metrics.ts'
 import { certificateMetrics } from '../../libs/cluster/src/certificate-metrics.ts'
+import { busMetrics, cassandraMetrics, cassandraNodeMetrics } from '../../libs/cluster/src/server-metrics.ts'
 import { peerMetrics } from '../../libs/storage-role/src/peer-metrics.ts'
 import { replicationMetrics } from '../../libs/storage-role/src/replication-metrics.ts'
 import type { RunningService } from './service.ts'

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { Authority, AuthorityFault, type CertificateFacts } from '@holdfast/trust'
 import { parse } from 'yaml'
-import { AdminRefusal } from './admin-client.ts'
+import { AdminError } from './admin-client.ts'
 import { type Command, json, numberOf, type Options, type Step, UsageFault } from './command.ts'
 
 const dayMs = 86_400_000
@@ -77,7 +77,7 @@ function local([directory, ...others]: string[], run: (directory: string) => Pro
       try {
         return await run(resolve(directory))
       } catch (error) {
-        if (error instanceof AuthorityFault) throw new AdminRefusal(error.message)
+        if (error instanceof AuthorityFault) throw new AdminError(error.message)
         throw error
       }
     },

@@ -202,7 +202,7 @@ t.test('the page finds, blocks and undoes, and acts for nobody but its own forms
   const home = await see('/moderation')
   t.match(home, { code: 200, text: /Last uploads/ })
   t.match(home.text, '&lt;b&gt;bold.txt')
-  t.notMatch(home.text, /<b>bold|<script|style="|on[a-z]+="/)
+  t.notMatch(home.text, /<b>bold|<script|\sstyle="|\son[a-z]+="/)
   t.match(home.headers.get('content-security-policy'), "default-src 'none'")
   for (const q of [
     data.id,
@@ -250,6 +250,7 @@ t.test('the page finds, blocks and undoes, and acts for nobody but its own forms
   t.same([done.code, done.headers.get('location')], [303, '/moderation?q=x'])
   t.equal(await code(), 451)
   const [act] = JSON.parse((await run('acts --count 1')).out)
+  t.match((await see(`/moderation?q=${data.id}`)).text, /It is blocked/)
   t.match(act, { kind: 'block', reason: 'seen', by: 'page from 127.0.0.1' })
   const away = await page(
     '/moderation/act',
@@ -257,6 +258,9 @@ t.test('the page finds, blocks and undoes, and acts for nobody but its own forms
   )
   t.same([away.code, away.headers.get('location')], [303, '/moderation'], 'it leads nowhere else')
   t.equal(await code(), 200)
+  await run(`block content ${md5}`)
+  t.match((await see(`/moderation?q=${data.id}`)).text, /It is blocked/, 'by its other hash')
+  await run(`unblock content ${md5}`)
   t.equal((await page('/moderation/act', form({ mark, act: 'delete', name: data.id }, { cookie }))).code, 303)
   t.equal((await page('/moderation/act', form({ mark, act: 'delete', name: data.id }, { cookie }))).code, 400)
   t.equal((await page('/moderation/act', form({ mark, act: 'dance' }, { cookie }))).code, 400)

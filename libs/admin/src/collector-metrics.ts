@@ -30,8 +30,7 @@ export function collectorMetrics(
   gauge(
     'holdfast_collect_standstill_seconds',
     'Since when no pass over unreferenced bytes has completed; 0 when the last one did. Status says why.',
-    () =>
-      collector.paused === undefined ? 0 : Math.max(0, clock.now() - collector.paused.sinceMs) / 1000,
+    () => (collector.paused === undefined ? 0 : Math.max(0, clock.now() - collector.paused.sinceMs) / 1000),
   )
   gauge(
     'holdfast_collect_last_success_timestamp_seconds',

@@ -99,7 +99,13 @@ export function createAdminHost(parts: AdminDeps): FastifyInstance {
   const { accounts, moderation } = parts
   if (accounts !== undefined && moderation !== undefined) {
     const isOperator = ({ raw }: FastifyRequest) => callers.isOperator(raw.socket)
-    const sessions = new PageSessions({ adminToken, isOperator, clock: accounts.clock })
+    const sessions = new PageSessions({
+      get adminToken() {
+        return parts.adminToken
+      },
+      isOperator,
+      clock: accounts.clock,
+    })
     host.register(moderationPage({ ...moderation, accounts, sessions, limits }))
   }
   return host

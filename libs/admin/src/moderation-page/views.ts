@@ -118,7 +118,7 @@ async function contentView(parts: PageParts, name: string, form: FormParts): Pro
       ['BLAKE3', find(blake3)],
     )
   return html`<h1><bdi>${seen.name}</bdi></h1>${facts(about)}
-${!item.isFolder && html`<h2>Bytes</h2>${blockForm(parts, 'content', blake3, form)}`}
+${!item.isFolder && html`<h2>Bytes</h2>${blockForm(parts, 'content', blockedName(parts, [md5, blake3]), form)}`}
 <h2>Account</h2>${blockForm(parts, 'account', accountId, form)}
 <h2>Delete</h2><p class="quiet">As its owner would. It cannot be undone.</p>
 ${actForm(form, { name: seen.id }, [{ act: 'delete', label: 'Delete' }])}
@@ -132,6 +132,11 @@ ${
   html`<h2>Accounts with this copy of the bytes</h2>
 <ul>${seen.usedBy.map((account) => html`<li>${find(account)}</li>\n`)}</ul>`
 }`
+}
+
+/** The hash by which it is blocked, else the last one. */
+function blockedName({ lists }: PageParts, hashes: readonly string[]): string {
+  return hashes.find((hash) => lists.actOf('content', hash) !== undefined) ?? hashes.at(-1) ?? ''
 }
 
 function unlessUnknown(error: unknown): undefined {
