@@ -114,9 +114,9 @@ export function parseEmail(sent: string): string | undefined {
 }
 
 /**
- * One name for the spellings of a mailbox, for budgets: without case, without dots and without
- * `+tag`. Some providers deliver all of these to one mailbox, and nobody can list which. Two
- * mailboxes under one name share a budget, nothing else.
+ * One name for the spellings of a mailbox, for budgets: without case and without `+tag`, which most
+ * providers deliver alike. Dots are dropped where they are known to mean nothing; elsewhere they
+ * distinguish mailboxes. Two mailboxes under one name share a budget, nothing else.
  *
  * @param email what `parseEmail` accepted.
  */
@@ -125,6 +125,7 @@ export function mailboxOf(email: string): string {
   const domain = email.slice(at + 1).toLowerCase()
   const name = email.slice(0, at).toLowerCase()
   const [plain = ''] = name.split('+', 1)
-  const mailbox = (plain === '' ? name : plain).replaceAll('.', '')
-  return `${mailbox}@${domain === 'googlemail.com' ? 'gmail.com' : domain}`
+  const mailbox = plain === '' ? name : plain
+  if (domain === 'gmail.com' || domain === 'googlemail.com') return `${mailbox.replaceAll('.', '')}@gmail.com`
+  return `${mailbox}@${domain}`
 }
