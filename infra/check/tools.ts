@@ -71,6 +71,8 @@ function unpacked(name: string, packages: readonly string[]): FoundTool | undefi
   if (find() === undefined && onPath('apt-get') && onPath('dpkg-deb')) {
     process.stderr.write(`holdfast: fetching ${packages.join(', ')} (once) …\n`)
     const folder = mkdtempSync(join(cacheDirectory(), 'debs-'))
+    // dpkg-deb makes the last folder of the path alone.
+    mkdirSync(root, { recursive: true })
     if (!download(folder, packages)) spawnSync('apt-get', ['update', '-qq'])
     if (readdirSync(folder).length > 0 || download(folder, packages))
       for (const file of readdirSync(folder).filter((one) => one.endsWith('.deb')))
