@@ -72,11 +72,12 @@ export class Reports {
   async add(report: NewReport): Promise<Report> {
     if ((await this.waiting()) >= newMax)
       throw new ModerationFault('FULL', `${newMax} reports wait for the operator`)
+    // Before the write, so that reports that come together do not pass the bound.
+    this.#waiting.count++
     const nowMs = this.#clock.now()
     const id = `${backwards(nowMs)}-${randomBytes(8).toString('hex')}`
     const row: Report = { ...report, id, state: 'new', time: Math.floor(nowMs / 1000), act: '' }
     await this.#lookups.write([{ put: keyOf('new', id), value: bytesOf(row) }])
-    this.#waiting.count++
     return row
   }
 

@@ -47,7 +47,7 @@ export class Authority {
 
   /** @throws AuthorityFault when the directory has one already */
   static async create(directory: string, { name, days }: { name: string; days: number }): Promise<Authority> {
-    if (await textOf(join(directory, 'ca.key')))
+    if ((await textOf(join(directory, 'ca.key'))) !== undefined)
       throw new AuthorityFault(`${directory} has an authority already`)
     await mkdir(directory, { recursive: true, mode: 0o700 })
     await within(directory, async (work) => {
@@ -176,8 +176,12 @@ async function within<T>(directory: string, work: (path: string) => Promise<T>):
   }
 }
 
+/** Undefined: there is no such file. One that cannot be read is a fault, never a missing one. */
 async function textOf(path: string): Promise<string | undefined> {
-  return readFile(path, 'utf8').catch(() => undefined)
+  return readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined
+    throw error
+  })
 }
 
 async function openssl(args: string[]): Promise<void> {

@@ -63,7 +63,7 @@ export async function exportAccount(options: ExportOptions): Promise<ExportRepor
 async function openTarget(target: string, account: string): Promise<void> {
   await mkdir(target, { recursive: true, mode: 0o700 })
   const note = join(target, noteName)
-  const told = await readFile(note, 'utf8').catch(() => undefined)
+  const told = await readFile(note, 'utf8').catch(absent)
   const text = `${JSON.stringify({ account })}\n`
   if (told !== undefined && told !== text) throw new MoveFault(`${target} has the export of another account`)
   if (told !== undefined) return
@@ -160,8 +160,13 @@ function byAge(one: Item, other: Item): number {
   return one.createTime - other.createTime || (one.id < other.id ? -1 : 1)
 }
 
+/** What cannot be read is a fault, never a missing file. */
+function absent(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error
+}
+
 async function isWhole(file: string, { id, size }: { id: Uint8Array; size: number }): Promise<boolean> {
-  const there = await stat(file).catch(() => undefined)
+  const there = await stat(file).catch(absent)
   if (there?.isFile() !== true || there.size !== size) return false
   return checkBytes(id, createReadStream(file, { highWaterMark: readBytes }) as AsyncIterable<Buffer>).then(
     () => true,
