@@ -59,6 +59,14 @@ t.test('names that are none, and directories without an authority, are refused',
   await t.rejects(authority.issue({ host: 'one', names: ['a,DNS:b'] }, { days: 1 }), { code: 'AUTHORITY' })
 })
 
+t.test('a key that is empty or cannot be read is not taken for none', async (t) => {
+  const directory = t.testdir({ unreadable: { 'ca.key': {} }, empty: { 'ca.key': '' } })
+  const make = (folder: string) => Authority.create(join(directory, folder), { name: 'again', days: 10 })
+  await t.rejects(make('unreadable'), { code: 'EISDIR' })
+  await t.rejects(make('empty'), { message: /has an authority already/ })
+  t.equal((await stat(join(directory, 'empty', 'ca.key'))).size, 0)
+})
+
 t.test('files count together, and what does not fit changes nothing', async (t) => {
   const directory = t.testdir()
   const authority = await madeIn(directory)
