@@ -14,11 +14,17 @@ import ipaddr from 'ipaddr.js'
 
 /** Of one turn of the loop: some 15 µs each. The rest waits for the next turn. */
 export const acceptedMax = 256
+/**
+ * Milliseconds of one turn. Where each one makes room by closing another, 256 of them take 30 ms.
+ */
+export const acceptingMs = 2
 
-/** A connection that no part of Node holds yet: exactly one of both methods is called. */
+/** A connection that no part of Node holds yet: it is refused or adopted, once. */
 export interface Waiting {
   /** Of the client; undefined when it is neither v4 nor v6. */
   address: string | undefined
+  /** The client reset it, or closed it and had sent nothing. */
+  hasEnded(): boolean
   /** Sends this, as far as the system takes it at once, and closes the connection. */
   refuse(text: string): void
   /** Makes it a paused socket of the server, as Node does it. */
@@ -31,6 +37,8 @@ type SocketOfServer = Socket & { server?: Server; _server?: Server | null }
 
 interface Calls {
   accept4(fd: number, address: Buffer, length: Buffer, flags: number): number
+  poll(asked: Buffer, count: number, timeoutMs: number): number
+  recv(fd: number, bytes: Buffer, length: number, flags: number): number
   send(fd: number, bytes: Buffer, length: number, flags: number): number
   close(fd: number): number
 }
@@ -39,6 +47,13 @@ interface Calls {
 const acceptFlags = 0o4000 | 0o2000000
 /** MSG_DONTWAIT and MSG_NOSIGNAL. */
 const sendFlags = 0x40 | 0x4000
+/** MSG_PEEK and MSG_DONTWAIT. */
+const peekFlags = 0x2 | 0x40
+/** `struct pollfd`: the descriptor, what is asked for, what is so. */
+const pollBytes = { all: 8, asked: 4, told: 6 }
+/** POLLRDHUP, and POLLERR with POLLHUP, which are told in any case. */
+const closedByClient = 0x2000
+const brokenOrClosed = 0x8 | 0x10
 /** `struct sockaddr_in6` is the larger one of both. */
 const addressBytes = 28
 const families = { v4: 2, v6: 10 }
@@ -62,6 +77,7 @@ export function nextWaiting(accepted: Socket): Waiting | undefined {
   if (fd < 0) return undefined
   return {
     address: addressOf(address),
+    hasEnded: () => hasEnded(fd),
     refuse(text) {
       const bytes = Buffer.from(text, 'latin1')
       send(fd, bytes, bytes.length, sendFlags)
@@ -69,6 +85,17 @@ export function nextWaiting(accepted: Socket): Waiting | undefined {
     },
     adopt: () => adopted(server, fd),
   }
+}
+
+function hasEnded(fd: number): boolean {
+  const asked = Buffer.alloc(pollBytes.all)
+  asked.writeInt32LE(fd)
+  asked.writeInt16LE(closedByClient, pollBytes.asked)
+  if (calls === undefined || calls.poll(asked, 1, 0) <= 0) return false
+  const told = asked.readInt16LE(pollBytes.told)
+  if ((told & brokenOrClosed) !== 0) return true
+  // A client may close its half behind a request.
+  return (told & closedByClient) !== 0 && calls.recv(fd, Buffer.alloc(1), 1, peekFlags) === 0
 }
 
 function adopted(server: ServerWithHandle, fd: number): Socket | undefined {
@@ -100,6 +127,8 @@ function load(): Calls | undefined {
     const library = koffi.load(null)
     return {
       accept4: library.func('accept4', 'int', ['int', 'void *', 'void *', 'int']),
+      poll: library.func('poll', 'int', ['void *', 'unsigned long', 'int']),
+      recv: library.func('recv', 'int64_t', ['int', 'void *', 'size_t', 'int']),
       send: library.func('send', 'int64_t', ['int', 'void *', 'size_t', 'int']),
       close: library.func('close', 'int', ['int']),
     } as unknown as Calls

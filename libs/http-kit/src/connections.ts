@@ -38,7 +38,7 @@ import type { Socket } from 'node:net'
 import { type Clock, systemClock } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
 import type { Registry } from 'prom-client'
-import { acceptedMax, nextWaiting, type Waiting } from './accept-waiting.ts'
+import { acceptedMax, acceptingMs, nextWaiting, type Waiting } from './accept-waiting.ts'
 import { clientAddress, networkOf, normalAddress, siteOf } from './addresses.ts'
 import { connectionFigures } from './connection-figures.ts'
 import { LoopTurns } from './loop-turns.ts'
@@ -362,19 +362,26 @@ export class Connections {
   }
 
   /**
-   * Those that wait behind it. Their sockets are made when it is their network's turn, so that a
-   * crowd costs nothing but descriptors until then.
+   * Those that wait behind it. Their sockets are made from the next phase of the loop on, when it is
+   * their network's turn: a crowd costs nothing but descriptors until then, and those that come and
+   * go at once cost nothing more.
    */
   #takeWaiting(accepted: Socket, attach: Attach): void {
+    const sinceMs = this.#clock.monotonic()
+    const taken: Connection[] = []
     for (let count = 0; count < acceptedMax; count++) {
       const waiting = nextWaiting(accepted)
-      if (waiting === undefined) return
-      const admitted = this.#admit(waiting.address)
-      if (typeof admitted === 'object') {
-        const connection = this.#hold(admitted, waiting)
-        this.#turns.take(admitted.network.name, () => this.#adopt(connection, attach))
-      } else waiting.refuse(admitted === undefined ? '' : this.#parts.refusalText(admitted))
+      if (waiting === undefined) break
+      const admitted = waiting.hasEnded() ? undefined : this.#admit(waiting.address)
+      if (typeof admitted === 'object') taken.push(this.#hold(admitted, waiting))
+      else waiting.refuse(admitted === undefined ? '' : this.#parts.refusalText(admitted))
+      if (this.#clock.monotonic() - sinceMs > acceptingMs) break
     }
+    if (taken.length === 0) return
+    setImmediate(() => {
+      for (const connection of taken)
+        this.#turns.take(connection.network.name, () => this.#adopt(connection, attach))
+    })
   }
 
   /** @returns undefined: it is closed already, or the host closes */
@@ -419,7 +426,8 @@ export class Connections {
     const { waiting } = connection
     // Closed meanwhile.
     if (waiting === undefined) return
-    const socket = waiting.adopt()
+    if (waiting.hasEnded()) connection.close()
+    const socket = connection.waiting?.adopt()
     if (socket === undefined) this.#leave(connection)
     else this.#begun(connection, socket, attach)
   }

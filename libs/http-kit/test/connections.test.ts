@@ -186,6 +186,22 @@ t.test('of a crowd, what fits is served and the rest is refused', async (t) => {
   await until(async () => (await open(held)) === 0)
 })
 
+t.test('those of a crowd that have ended take no place', onLinux, async (t) => {
+  const held = await listening(t, { connections: { max: 100, perNetworkMax: 10 } })
+  const ended = crowd(t, held, 40)
+  // They are dialled in the next tick. Before the loop goes on, the system has their ends, too.
+  await new Promise<void>((resolve) => process.nextTick(resolve))
+  for (const { socket } of ended) socket.destroy()
+  const clients = crowd(t, held, 9)
+  for (const { socket } of clients) socket.write(get('/now'))
+  await until(() => clients.every(({ received }) => received.includes('HTTP/1.1')))
+  t.same(
+    clients.filter(({ received }) => !received.includes('"127.0.0.1"')),
+    [],
+  )
+  t.equal(await refused(held, 'network'), 0)
+})
+
 t.test('silent ones of a crowd make room before their sockets are made', async (t) => {
   const held = await listening(t, { connections: { max: 20, perNetworkMax: 20 } })
   crowd(t, held, 60)
