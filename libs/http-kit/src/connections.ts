@@ -362,9 +362,9 @@ export class Connections {
   }
 
   /**
-   * Those that wait behind it. Their sockets are made from the next phase of the loop on, when it is
-   * their network's turn: a crowd costs nothing but descriptors until then, and those that come and
-   * go at once cost nothing more.
+   * Those that wait behind it. Their sockets are made from the next phase of the loop on, when it
+   * is their network's turn: a crowd costs nothing but descriptors until then, and those that come
+   * and go at once cost nothing more.
    */
   #takeWaiting(accepted: Socket, attach: Attach): void {
     const sinceMs = this.#clock.monotonic()
