@@ -7,8 +7,8 @@
  * synced. Times are scaled down, in their order: request < pin and grace.
  */
 import {
-  type BlobFacts,
   BlobFault,
+  type BlobInfo,
   type BlobName,
   type BlobStoreUsage,
   Collector,
@@ -342,7 +342,7 @@ export class Storage implements Uploads {
     }
   }
 
-  async #upload(store: ReplicatedBlobStore, content: number): Promise<BlobFacts> {
+  async #upload(store: ReplicatedBlobStore, content: number): Promise<BlobInfo> {
     // Content that announces more is staged at the nodes; the same content comes both ways.
     const stage = await store.stage(this.#dice.chance(0.5) ? {} : { expectedBytes: 1_000_000 })
     try {
@@ -406,7 +406,7 @@ class RemoteNode implements StorageNode {
     return new RemoteStage(stage, (what, work) => this.#call(what, work))
   }
 
-  put(blob: SmallBlob, options: PutOptions): Promise<BlobFacts> {
+  put(blob: SmallBlob, options: PutOptions): Promise<BlobInfo> {
     const bytes = Buffer.from(blob.bytes)
     return this.#call('put', (node) => node.put({ ...blob, bytes }, options))
   }
@@ -417,21 +417,21 @@ class RemoteNode implements StorageNode {
 
   copyFrom(
     from: string,
-    blob: BlobFacts,
+    blob: BlobInfo,
     options: { pinMs: number; placement: Placement; signal?: AbortSignal },
-  ): Promise<BlobFacts> {
+  ): Promise<BlobInfo> {
     return this.#call('copyFrom', (node) => node.copyFrom(from, blob, options))
   }
 
-  committed(uploadId: Uint8Array): Promise<BlobFacts | undefined> {
+  committed(uploadId: Uint8Array): Promise<BlobInfo | undefined> {
     return this.#call('committed', (node) => node.committed(uploadId))
   }
 
-  find(id: Uint8Array): Promise<BlobFacts[]> {
+  find(id: Uint8Array): Promise<BlobInfo[]> {
     return this.#call('find', (node) => node.find(id))
   }
 
-  stat(blob: BlobName): Promise<BlobFacts | undefined> {
+  stat(blob: BlobName): Promise<BlobInfo | undefined> {
     return this.#call('stat', (node) => node.stat(blob))
   }
 
@@ -447,9 +447,9 @@ class RemoteNode implements StorageNode {
     return this.#call('delete', (node) => node.delete(blob))
   }
 
-  async *inventory(options?: { groups?: readonly number[] }): AsyncIterable<BlobFacts> {
+  async *inventory(options?: { groups?: readonly number[] }): AsyncIterable<BlobInfo> {
     yield* await this.#call('inventory', async (node) => {
-      const all: BlobFacts[] = []
+      const all: BlobInfo[] = []
       for await (const facts of node.inventory(options)) all.push(facts)
       return all
     })
@@ -463,7 +463,7 @@ class RemoteNode implements StorageNode {
     return this.#call('pull', (node) => node.pull(request))
   }
 
-  readBatch(copies: readonly BlobFacts[]): Promise<(Uint8Array | undefined)[]> {
+  readBatch(copies: readonly BlobInfo[]): Promise<(Uint8Array | undefined)[]> {
     return this.#call('readBatch', (node) => node.readBatch(copies))
   }
 
@@ -499,7 +499,7 @@ class RemoteStage implements PlacedStage {
     return this.#call('seal', () => this.#stage.seal())
   }
 
-  commit(options: PlacedCommit): Promise<BlobFacts> {
+  commit(options: PlacedCommit): Promise<BlobInfo> {
     return this.#call('commit', () => this.#stage.commit(options))
   }
 

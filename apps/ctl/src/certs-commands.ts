@@ -1,7 +1,7 @@
 /** Commands over an own authority of certificates. They work on a directory, without a service. */
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { Authority, AuthorityFault, type CertificateFacts } from '@holdfast/trust'
+import { Authority, AuthorityFault, type CertificateInfo } from '@holdfast/trust'
 import { parse } from 'yaml'
 import { AdminError } from './admin-client.ts'
 import { type Command, json, numberOf, type Options, type Step, UsageFault } from './command.ts'
@@ -84,7 +84,7 @@ function local([directory, ...others]: string[], run: (directory: string) => Pro
   }
 }
 
-function told({ name, names, issuedMs, expiresMs }: CertificateFacts) {
+function told({ name, names, issuedMs, expiresMs }: CertificateInfo) {
   const [issued, expires] = [issuedMs, expiresMs].map((ms) => new Date(ms).toISOString())
   return { name, names, issued, expires, daysLeft: Math.floor((expiresMs - Date.now()) / dayMs) }
 }

@@ -8,7 +8,7 @@
  */
 import { setImmediate as othersTurn } from 'node:timers/promises'
 import type { TokenClaim } from '@holdfast/accounts'
-import type { BlobFacts, BlobStage, BlobStore } from '@holdfast/blob-store'
+import type { BlobInfo, BlobStage, BlobStore } from '@holdfast/blob-store'
 import {
   bearerOf,
   cleanUploadName,
@@ -138,7 +138,7 @@ class IncomingUpload implements Running {
     if (scanner !== undefined) await this.#readForm(scanner)
     const { file, folderId, modTime } = await this.#checkAll()
     const drawnMs = this.#caller === undefined ? await this.#drawAccount() : undefined
-    let blob: BlobFacts
+    let blob: BlobInfo
     try {
       const stage =
         file.stage === undefined || this.#waiting !== undefined ? await this.#passOn() : file.stage
@@ -367,7 +367,7 @@ class IncomingUpload implements Running {
   async #add(upload: {
     name: string
     type: string
-    blob: BlobFacts
+    blob: BlobInfo
     folderId: string | undefined
     modTime: number | undefined
     key: string | undefined
@@ -408,7 +408,7 @@ class IncomingUpload implements Running {
     return this.#answer(accountId, view)
   }
 
-  #newGuest({ key, name, blob }: { key: string | undefined; name: string; blob: BlobFacts }): AccountId {
+  #newGuest({ key, name, blob }: { key: string | undefined; name: string; blob: BlobInfo }): AccountId {
     const { keyring, settings, idempotencySecret: secret } = this.#parts
     const { regions } = settings
     const { region } = this.#place

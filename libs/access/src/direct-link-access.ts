@@ -7,7 +7,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { domainToASCII } from 'node:url'
 import { parseRange } from './addresses.ts'
 
-export interface DirectLinkFacts {
+export interface DirectLinkInfo {
   /** Unix seconds; 0: no expiry. */
   expireTime: number
   /** Addresses and CIDR ranges; empty: any. */
@@ -34,7 +34,7 @@ export interface DirectLinkUse {
  */
 export type DirectLinkAccess = 'open' | 'notFound' | 'forbidden' | 'passwordRequired' | 'passwordWrong'
 
-export function directLinkAccess(link: DirectLinkFacts, use: DirectLinkUse): DirectLinkAccess {
+export function directLinkAccess(link: DirectLinkInfo, use: DirectLinkUse): DirectLinkAccess {
   if (link.expireTime !== 0 && use.now >= link.expireTime) return 'notFound'
   if (!addressAllowed(link.sourceIpsAllowed, use.sourceIp)) return 'forbidden'
   if (!domainAllowed(link, normalDomain(use.domain))) return 'forbidden'
@@ -53,7 +53,7 @@ function addressAllowed(allowed: readonly string[], address: string): boolean {
  * a domain passes.
  */
 function domainAllowed(
-  link: Pick<DirectLinkFacts, 'domainsAllowed' | 'domainsBlocked'>,
+  link: Pick<DirectLinkInfo, 'domainsAllowed' | 'domainsBlocked'>,
   domain: string | undefined,
 ): boolean {
   if (domain !== undefined && link.domainsBlocked.some((blocked) => covers(blocked, domain))) return false
@@ -90,7 +90,7 @@ export function normalDomain(text: string): string | undefined {
 }
 
 /** Compares every entry, so that the time does not reveal which user names exist. */
-function credentialsMatch(auth: DirectLinkFacts['auth'], user: string, password: string): boolean {
+function credentialsMatch(auth: DirectLinkInfo['auth'], user: string, password: string): boolean {
   let match = false
   for (const entry of auth) {
     const hash = createHash('sha256').update(entry.salt).update(password).digest()

@@ -12,7 +12,7 @@
 /**
  * What the rule needs to know about a folder. `Password` is the type that represents its password.
  */
-export interface FolderFacts<Password> {
+export interface FolderInfo<Password> {
   isPublic: boolean
   /** It is in the bin, or is the bin. */
   recycled: boolean
@@ -45,7 +45,7 @@ export type FolderAccess =
   /** Check the password, then ask again. */
   | 'unknown'
 
-export function accessTo<Password>(folder: FolderFacts<Password>, reader: Reader<Password>): FolderAccess {
+export function accessTo<Password>(folder: FolderInfo<Password>, reader: Reader<Password>): FolderAccess {
   if (reader.isOwner) return 'open'
   if (folder.recycled || isOver(folder.ends, reader.now)) return 'notFound'
   if (!folder.isPublic) return 'notOwner'

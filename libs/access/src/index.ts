@@ -2,7 +2,7 @@ export { type AddressRange, parseRange, rangesOf } from './addresses.ts'
 export { type Capability, type CapabilityKey, signCapability, verifyCapability } from './capability.ts'
 export {
   type DirectLinkAccess,
-  type DirectLinkFacts,
+  type DirectLinkInfo,
   type DirectLinkUse,
   directLinkAccess,
   normalDomain,
@@ -11,7 +11,7 @@ export {
   accessRefusal,
   accessTo,
   type FolderAccess,
-  type FolderFacts,
+  type FolderInfo,
   isOver,
   isShown,
   type PasswordVerdict,

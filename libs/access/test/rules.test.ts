@@ -4,10 +4,10 @@ import t from 'tap'
 import { growsLinearly } from '../../../test/support/growth.ts'
 import {
   accessTo,
-  type DirectLinkFacts,
+  type DirectLinkInfo,
   type DirectLinkUse,
   directLinkAccess,
-  type FolderFacts,
+  type FolderInfo,
   isShown,
   normalDomain,
   type PasswordVerdict,
@@ -16,7 +16,7 @@ import {
   verifyCapability,
 } from '../src/index.ts'
 
-const open: FolderFacts<string> = { isPublic: true, recycled: false, ends: undefined, password: undefined }
+const open: FolderInfo<string> = { isPublic: true, recycled: false, ends: undefined, password: undefined }
 const visitor = (verdict: PasswordVerdict = 'missing', now = 100) => ({
   isOwner: false,
   now,
@@ -75,7 +75,7 @@ t.test('the owner reads everything, and no visitor sees more than the owner', as
   )
 })
 
-const free: DirectLinkFacts = {
+const free: DirectLinkInfo = {
   expireTime: 0,
   sourceIpsAllowed: [],
   domainsAllowed: [],
@@ -91,7 +91,7 @@ const use: DirectLinkUse = {
 }
 
 t.test('direct links: expiry, addresses, domains', async (t) => {
-  const at = (link: Partial<DirectLinkFacts>, more: Partial<DirectLinkUse> = {}) =>
+  const at = (link: Partial<DirectLinkInfo>, more: Partial<DirectLinkUse> = {}) =>
     directLinkAccess({ ...free, ...link }, { ...use, ...more })
   t.equal(at({}), 'open')
   t.equal(at({ expireTime: 101 }), 'open')

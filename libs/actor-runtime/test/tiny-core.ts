@@ -23,7 +23,7 @@ import {
   type ReportDownloads,
 } from '@holdfast/wire'
 
-interface Facts {
+interface TinyRecord {
   exists: boolean
   folders: Record<string, { id: string; code: string; expiry?: number | undefined }>
   /** Name → hex of the blob. */
@@ -52,14 +52,14 @@ export class TinyStates implements AccountStates {
   foldersMax = 1_000_000
   refusesAccounts = false
 
-  readonly #latest = new Map<string, Facts>()
+  readonly #latest = new Map<string, TinyRecord>()
 
   /** First bytes, hex, of the blobs that the state loaded last uses. */
   usedBlobs(account: string): string[] {
     return Object.values(this.#latest.get(account)?.files ?? {}).map((hex) => hex.slice(0, 2))
   }
 
-  #state(account: string, facts: Facts, savedBytes = 0): TinyState {
+  #state(account: string, facts: TinyRecord, savedBytes = 0): TinyState {
     this.#latest.set(account, facts)
     return new TinyState(account, this, facts, savedBytes)
   }
@@ -82,17 +82,17 @@ export class TinyStates implements AccountStates {
   *load(account: string, pages: readonly Uint8Array[]): Generator<void, TinyState> {
     yield
     const bytes = Buffer.concat(pages)
-    return this.#state(account, JSON.parse(bytes.toString()) as Facts, bytes.length)
+    return this.#state(account, JSON.parse(bytes.toString()) as TinyRecord, bytes.length)
   }
 }
 
 export class TinyState implements AccountState {
   readonly #account: string
   readonly #states: TinyStates
-  readonly #facts: Facts
+  readonly #facts: TinyRecord
   #savedBytes: number
 
-  constructor(account: string, states: TinyStates, facts: Facts, savedBytes: number) {
+  constructor(account: string, states: TinyStates, facts: TinyRecord, savedBytes: number) {
     this.#account = account
     this.#states = states
     this.#facts = facts

@@ -9,7 +9,7 @@
  */
 import { createHash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import type { BlobFacts } from '@holdfast/blob-store'
+import type { BlobInfo } from '@holdfast/blob-store'
 import type { BackupDirectory } from './backup-directory.ts'
 import { BackupFault } from './errors.ts'
 
@@ -84,7 +84,7 @@ async function bytesOfSegment(pieces: AsyncIterable<Uint8Array>, name: string): 
 }
 
 /** A copy as a record: id and incarnation; size (8), CRC-32 (4), time of the commit (8). */
-export function rowOfCopy({ id, incarnation, size, crc32: crc, createdMs }: BlobFacts): Row {
+export function rowOfCopy({ id, incarnation, size, crc32: crc, createdMs }: BlobInfo): Row {
   const value = Buffer.alloc(20)
   value.writeBigUInt64BE(BigInt(size), 0)
   value.writeUInt32BE(crc, 8)
@@ -92,7 +92,7 @@ export function rowOfCopy({ id, incarnation, size, crc32: crc, createdMs }: Blob
   return [Buffer.concat([id, incarnation]), value]
 }
 
-export function copyOfRow([key, value]: Row): BlobFacts {
+export function copyOfRow([key, value]: Row): BlobInfo {
   const facts = Buffer.from(value)
   return {
     id: key.subarray(0, 48),

@@ -6,7 +6,7 @@
  * the inventory. Copies that came later cost space and no more.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { type BlobFacts, BlobFault, type BlobStore } from '@holdfast/blob-store'
+import { BlobFault, type BlobInfo, type BlobStore } from '@holdfast/blob-store'
 import { type Clock, hex } from '@holdfast/kernel'
 import type { BackupDirectory } from './backup-directory.ts'
 import { checkBytes, forEachOf, nameOfCopy } from './copies.ts'
@@ -73,7 +73,7 @@ export async function takeBackup({
   const unreadable: string[] = []
   let bytes = 0
   const underWay = new Map<string, Promise<boolean>>()
-  const copied = async (facts: BlobFacts): Promise<boolean> => {
+  const copied = async (facts: BlobInfo): Promise<boolean> => {
     const object = hex(facts.id)
     // two copies of one content have one object
     const other = underWay.get(object)
@@ -83,7 +83,7 @@ export async function takeBackup({
     return copying.finally(() => underWay.delete(object))
   }
   for await (const batch of inBatches(blobs.inventory(), copiesAtOnce * 32)) {
-    const readable = new Set<BlobFacts>()
+    const readable = new Set<BlobInfo>()
     await forEachOf(asynchronous(batch), copiesAtOnce, async (facts) => {
       signal.throwIfAborted()
       if (await copied(facts)) readable.add(facts)
@@ -117,7 +117,7 @@ async function copyObject(
     signal,
   }: {
     blobs: Pick<BlobStore, 'read'>
-    facts: BlobFacts
+    facts: BlobInfo
     wrote: (bytes: number) => Promise<void>
     signal: AbortSignal
   },

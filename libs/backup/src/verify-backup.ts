@@ -2,7 +2,7 @@
  * Reads everything, and names what is damaged or missing with the accounts that use it. A backup
  * and a live store are judged alike.
  */
-import { type BlobFacts, BlobFault, type BlobStore } from '@holdfast/blob-store'
+import { BlobFault, type BlobInfo, type BlobStore } from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
 import type { BackupDirectory } from './backup-directory.ts'
 import { checkBytes, forEachOf, nameOfCopy } from './copies.ts'
@@ -82,9 +82,9 @@ async function verify({
   check,
   cameLater = async () => false,
 }: {
-  copies: AsyncIterable<BlobFacts>
+  copies: AsyncIterable<BlobInfo>
   references: AsyncIterable<Reference>
-  check: (facts: BlobFacts) => Promise<void>
+  check: (facts: BlobInfo) => Promise<void>
   /** Whether a copy that the inventory did not have is there. */
   cameLater?: (copy: string) => Promise<boolean>
 }): Promise<Verified> {

@@ -2,20 +2,20 @@
 import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type BlobFacts, MemoryBlobStore } from '@holdfast/blob-store'
+import { type BlobInfo, MemoryBlobStore } from '@holdfast/blob-store'
 import { hex, systemClock } from '@holdfast/kernel'
 import t from 'tap'
 import { BackupDirectory, pruneBackup, restoreBackup, takeBackup, verifyBackup } from '../src/index.ts'
 
 type Row = [Uint8Array, Uint8Array]
 
-async function stored(blobs: MemoryBlobStore, bytes: Uint8Array): Promise<BlobFacts> {
+async function stored(blobs: MemoryBlobStore, bytes: Uint8Array): Promise<BlobInfo> {
   const stage = await blobs.stage()
   await stage.write(bytes)
   return stage.commit({ pinMs: 0 })
 }
 
-const rowFor = (facts: BlobFacts, account: string): Row => [
+const rowFor = (facts: BlobInfo, account: string): Row => [
   Buffer.from(`ref/${hex(facts.id)}/${hex(facts.incarnation)}/${account}`),
   Buffer.alloc(1_000),
 ]
@@ -64,7 +64,7 @@ for (const encrypted of [false, true])
     const { rows, open, take, add } = world(join(dir, 'target'), encrypted ? join(dir, 'key') : undefined)
     const large = randomBytes(2_500_000)
     const contents = [large, Buffer.alloc(0), Buffer.from('small and secret'), Buffer.from('a second text')]
-    const facts: BlobFacts[] = []
+    const facts: BlobInfo[] = []
     for (const bytes of contents) facts.push(await add(bytes))
     const taken = await take()
     t.match(taken, { copies: 4, rows: 4, unreadable: [] })

@@ -7,13 +7,7 @@
  *             hand), then its bytes
  */
 import { createHash } from 'node:crypto'
-import {
-  type BlobFacts,
-  BlobFault,
-  batchCopiesMax,
-  blobIdBytes,
-  incarnationBytes,
-} from '@holdfast/blob-store'
+import { BlobFault, type BlobInfo, batchCopiesMax, blobIdBytes, incarnationBytes } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
 
 export const batchKey = 'holdfast-names'
@@ -26,7 +20,7 @@ export function digestOfNames(names: Uint8Array): string {
   return createHash('sha256').update(names).digest('base64url')
 }
 
-export function namesOf(copies: readonly BlobFacts[]): Buffer {
+export function namesOf(copies: readonly BlobInfo[]): Buffer {
   const names = Buffer.alloc(copies.length * nameBytes)
   for (const [n, { id, incarnation, size }] of copies.entries()) {
     names.set(id, n * nameBytes)
@@ -37,7 +31,7 @@ export function namesOf(copies: readonly BlobFacts[]): Buffer {
 }
 
 /** @throws BlobFault INVALID */
-export function copiesOf(names: Buffer): BlobFacts[] {
+export function copiesOf(names: Buffer): BlobInfo[] {
   if (names.length % nameBytes !== 0) throw new BlobFault('INVALID', `names of ${names.length} bytes`)
   return Array.from({ length: names.length / nameBytes }, (_, n) => {
     const name = names.subarray(n * nameBytes, (n + 1) * nameBytes)
@@ -68,7 +62,7 @@ export function batchAnswer(all: readonly (Uint8Array | undefined)[]): Buffer {
  * What changed in transit counts as not at hand. @throws BlobFault UNAVAILABLE when it is no answer
  * to this request
  */
-export function batchOf(answer: Buffer, copies: readonly BlobFacts[]): (Uint8Array | undefined)[] {
+export function batchOf(answer: Buffer, copies: readonly BlobInfo[]): (Uint8Array | undefined)[] {
   let at = 0
   const all = copies.map(({ size }) => {
     if (at + headBytes > answer.length) throw new BlobFault('UNAVAILABLE', 'the answer is too short')

@@ -17,7 +17,7 @@ import type {
   PullResponse,
   StorageServiceServer,
 } from '@holdfast/wire/storage'
-import { contentId, factsOf, messageOf, nameOf, uploadIdOf } from './copies.ts'
+import { contentId, infoOf, messageOf, nameOf, uploadIdOf } from './copies.ts'
 import { faultKey, faultOf, grpcStatusOf } from './faults.ts'
 import type { OpenStages } from './open-stages.ts'
 import type { ServedStore } from './served-store.ts'
@@ -96,7 +96,7 @@ export function controlService({ store, stages }: ServiceDeps): StorageServiceSe
         throw new BlobFault('INVALID', 'this node does not copy from others')
       const stop = new AbortController()
       call.once('cancelled', () => stop.abort())
-      const facts = await store.copyFrom(request.source, factsOf(request.copy), {
+      const facts = await store.copyFrom(request.source, infoOf(request.copy), {
         pinMs: request.pinMs,
         placement: placementOf(request),
         signal: stop.signal,

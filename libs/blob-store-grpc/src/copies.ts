@@ -1,8 +1,8 @@
 /** Facts of copies as messages. */
-import { type BlobFacts, BlobFault, type BlobName, blobIdBytes, incarnationBytes } from '@holdfast/blob-store'
+import { BlobFault, type BlobInfo, type BlobName, blobIdBytes, incarnationBytes } from '@holdfast/blob-store'
 import type { Copy } from '@holdfast/wire/storage'
 
-export function messageOf(facts: BlobFacts): Copy {
+export function messageOf(facts: BlobInfo): Copy {
   return {
     id: Buffer.from(facts.id),
     incarnation: Buffer.from(facts.incarnation),
@@ -15,7 +15,7 @@ export function messageOf(facts: BlobFacts): Copy {
 }
 
 /** @throws BlobFault INVALID */
-export function factsOf(copy: Copy): BlobFacts {
+export function infoOf(copy: Copy): BlobInfo {
   return {
     ...nameOf(copy),
     size: copy.size,

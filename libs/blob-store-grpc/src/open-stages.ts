@@ -1,5 +1,5 @@
 /** Uploads that were begun over the network and are neither committed nor aborted yet. */
-import { type BlobFacts, BlobFault, type PlacedCommit, type PlacedStage } from '@holdfast/blob-store'
+import { BlobFault, type BlobInfo, type PlacedCommit, type PlacedStage } from '@holdfast/blob-store'
 import { type Clock, hex } from '@holdfast/kernel'
 
 interface OpenStage {
@@ -59,7 +59,7 @@ export class OpenStages {
   }
 
   /** Undefined when no such upload is open: it may have been committed before. */
-  async commit(uploadId: Uint8Array, options: PlacedCommit): Promise<BlobFacts | undefined> {
+  async commit(uploadId: Uint8Array, options: PlacedCommit): Promise<BlobInfo | undefined> {
     const key = hex(uploadId)
     const open = this.#byId.get(key)
     if (open === undefined) return undefined

@@ -1,7 +1,7 @@
 /**
  * The terms in a small blob's request and its answer: they are in the path, which its proof covers.
  */
-import { type BlobFacts, BlobFault, type PutOptions } from '@holdfast/blob-store'
+import { BlobFault, type BlobInfo, type PutOptions } from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
 
 /** The path after the name. */
@@ -29,11 +29,11 @@ export function putTermsOf(text: string | undefined): Terms {
 }
 
 /** The caller knows the id. */
-export function putAnswerOf({ incarnation, size, crc32, createdMs, placementGroup = 0 }: BlobFacts): string {
+export function putAnswerOf({ incarnation, size, crc32, createdMs, placementGroup = 0 }: BlobInfo): string {
   return JSON.stringify({ incarnation: hex(incarnation), size, crc32, createdMs, placementGroup })
 }
 
-export function putFactsOf(answer: unknown, id: Uint8Array): BlobFacts {
+export function putInfoOf(answer: unknown, id: Uint8Array): BlobInfo {
   const { incarnation, size, crc32, createdMs, placementGroup } = answer as Record<string, unknown>
   const isWhole =
     typeof incarnation === 'string' &&

@@ -2,8 +2,8 @@
 import type { Agent } from 'node:http'
 import { Metadata, type ServiceError } from '@grpc/grpc-js'
 import {
-  type BlobFacts,
   BlobFault,
+  type BlobInfo,
   type BlobName,
   type BlobStoreUsage,
   batchCopiesMax,
@@ -25,7 +25,7 @@ import type { TlsContext } from '@holdfast/trust'
 import { type PullResponse, StorageServiceClient, StorageServiceService } from '@holdfast/wire/storage'
 import { ClusterSecret, type ClusterSecretSource } from './cluster-secret.ts'
 import { byteAgent, callCredentials, callOptions } from './connections.ts'
-import { factsOf, messageOf, nameOf } from './copies.ts'
+import { infoOf, messageOf, nameOf } from './copies.ts'
 import { faultOfCall } from './faults.ts'
 import { proveCall } from './proven-calls.ts'
 import { type ByteLine, readBytes, readCopies, readSmall } from './remote-bytes.ts'
@@ -119,7 +119,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
       commit: async ({ pinMs, createdMs, asNew }) => {
         const request = { uploadId: Buffer.from(uploadId), pinMs, noDedup: asNew ?? false, createdMs }
         const { copy } = await this.#commit(request)
-        return factsOf(required(copy))
+        return infoOf(required(copy))
       },
       abort: async () => {
         const call = { timeoutMs: this.#options.callTimeoutMs, changes: true }
@@ -132,26 +132,26 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
   }
 
   /** A put whose answer was lost is sent again: it is idempotent by upload id. */
-  async put(blob: SmallBlob, options: PutOptions): Promise<BlobFacts> {
+  async put(blob: SmallBlob, options: PutOptions): Promise<BlobInfo> {
     this.#assertOpen()
     if (blob.bytes.length > smallBlobBytesMax)
       throw new BlobFault('INVALID', `a small blob of ${blob.bytes.length} bytes`)
     return this.#untilKnown((timeoutMs) => putBytes(blob, options, { ...this.#byteLine, timeoutMs }))
   }
 
-  async committed(uploadId: Uint8Array): Promise<BlobFacts | undefined> {
+  async committed(uploadId: Uint8Array): Promise<BlobInfo | undefined> {
     const { copy } = await this.#call('committed', { uploadId: Buffer.from(uploadId) })
-    return copy && factsOf(copy)
+    return copy && infoOf(copy)
   }
 
-  async find(id: Uint8Array): Promise<BlobFacts[]> {
+  async find(id: Uint8Array): Promise<BlobInfo[]> {
     const { copies } = await this.#call('find', { id: Buffer.from(id) })
-    return copies.map(factsOf)
+    return copies.map(infoOf)
   }
 
-  async stat(blob: BlobName): Promise<BlobFacts | undefined> {
+  async stat(blob: BlobName): Promise<BlobInfo | undefined> {
     const { copy } = await this.#call('stat', buffers(blob))
-    return copy && factsOf(copy)
+    return copy && infoOf(copy)
   }
 
   async *read(
@@ -220,7 +220,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
     return deleted ? 'deleted' : 'pinned'
   }
 
-  async *inventory({ groups = [] }: { groups?: readonly number[] } = {}): AsyncIterable<BlobFacts> {
+  async *inventory({ groups = [] }: { groups?: readonly number[] } = {}): AsyncIterable<BlobInfo> {
     this.#assertOpen()
     const end = this.#beginCall(() => call.cancel())
     const { path, requestSerialize, responseDeserialize } = StorageServiceService.inventory
@@ -233,8 +233,8 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
       this.#proof(path, message),
     )
     try {
-      for await (const { copies } of call as AsyncIterable<{ copies: Parameters<typeof factsOf>[0][] }>)
-        for (const copy of copies) yield factsOf(copy)
+      for await (const { copies } of call as AsyncIterable<{ copies: Parameters<typeof infoOf>[0][] }>)
+        for (const copy of copies) yield infoOf(copy)
     } catch (error) {
       throw this.#faultOf(error as ServiceError, { changes: false })
     } finally {
@@ -263,7 +263,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
     return pulledOf(response)
   }
 
-  async readBatch(copies: readonly BlobFacts[]): Promise<(Uint8Array | undefined)[]> {
+  async readBatch(copies: readonly BlobInfo[]): Promise<(Uint8Array | undefined)[]> {
     this.#assertOpen()
     const largest = copies.reduce((most, { size }) => Math.max(most, size), 0)
     if (copies.length > batchCopiesMax || largest > smallBlobBytesMax)
@@ -277,9 +277,9 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
 
   async copyFrom(
     from: string,
-    blob: BlobFacts,
+    blob: BlobInfo,
     options: { pinMs: number; placement: Placement; signal?: AbortSignal },
-  ): Promise<BlobFacts> {
+  ): Promise<BlobInfo> {
     const { copy } = await this.#call(
       'copyFrom',
       {
@@ -296,7 +296,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
         changes: true,
       },
     )
-    return factsOf(required(copy))
+    return infoOf(required(copy))
   }
 
   /** Bytes in transit are counted as staged. */
@@ -432,7 +432,7 @@ function pulledOf(response: PullResponse): Pulled {
   const { nowMs, behind } = response
   if (response.unknownPosition) return { kind: 'unknown position', now: position, nowMs }
   const entries = response.entries.map(({ sequence, copy, deleted }): LogEntry => {
-    const facts = factsOf(required(copy))
+    const facts = infoOf(required(copy))
     if (!deleted) return { kind: 'committed', sequence, copy: facts }
     return {
       kind: 'deleted',

@@ -2,7 +2,7 @@
  * Reads bytes from a node: counted, checked against their sum, and cancelled when nothing arrives.
  */
 import { type Agent, request as httpRequest, type IncomingMessage } from 'node:http'
-import { type BlobFacts, BlobFault, type BlobName, batchBytesMax, releaseBuffer } from '@holdfast/blob-store'
+import { BlobFault, type BlobInfo, type BlobName, batchBytesMax, releaseBuffer } from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
 import { batchKey, batchOf, digestOfNames, namesOf } from './batch.ts'
@@ -154,7 +154,7 @@ export function readSmall(
 
 /** Bytes of many small copies, as far as they are at hand. */
 export async function readCopies(
-  copies: readonly BlobFacts[],
+  copies: readonly BlobInfo[],
   line: ByteLine,
 ): Promise<(Uint8Array | undefined)[]> {
   const names = namesOf(copies)

@@ -1,7 +1,7 @@
 /** Small blobs to a node: one request each. */
 import { request as httpRequest } from 'node:http'
-import { type BlobFacts, BlobFault, type PutOptions, type SmallBlob } from '@holdfast/blob-store'
-import { putFactsOf, putPath } from './put-terms.ts'
+import { BlobFault, type BlobInfo, type PutOptions, type SmallBlob } from '@holdfast/blob-store'
+import { putInfoOf, putPath } from './put-terms.ts'
 import { type ByteLine, refusalOf, responseTo, textOf } from './remote-bytes.ts'
 
 /**
@@ -12,7 +12,7 @@ export async function putBytes(
   { id, bytes }: SmallBlob,
   options: PutOptions,
   line: ByteLine & { timeoutMs: number },
-): Promise<BlobFacts> {
+): Promise<BlobInfo> {
   const { node } = line
   const path = putPath(id, options)
   const request = httpRequest(line.url + path, {
@@ -30,7 +30,7 @@ export async function putBytes(
   try {
     const response = await responseTo(request, bytes)
     if (response.statusCode !== 200) throw await refusalOf(node, response)
-    return putFactsOf(JSON.parse(await textOf(response)), id)
+    return putInfoOf(JSON.parse(await textOf(response)), id)
   } catch (error) {
     if (error instanceof BlobFault) throw error
     const { code, message } = error as NodeJS.ErrnoException

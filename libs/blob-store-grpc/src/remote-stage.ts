@@ -3,8 +3,8 @@
  */
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import {
-  type BlobFacts,
   BlobFault,
+  type BlobInfo,
   type PlacedCommit,
   type PlacedStage,
   releaseBuffer,
@@ -18,7 +18,7 @@ import { type ByteLine, refusalOf, textOf } from './remote-bytes.ts'
 export interface RemoteStageDeps extends ByteLine {
   /** From the last byte to the answer, ms. */
   sealTimeoutMs: number
-  commit(options: PlacedCommit): Promise<BlobFacts>
+  commit(options: PlacedCommit): Promise<BlobInfo>
   abort(): Promise<void>
   ended(stage: RemoteStage): void
 }
@@ -39,7 +39,7 @@ export class RemoteStage implements PlacedStage {
   #fault: BlobFault | undefined
   #state: 'open' | 'sealed' | 'ended' = 'open'
   #sealed: Promise<SealedContent> | undefined
-  #committed: Promise<BlobFacts> | undefined
+  #committed: Promise<BlobInfo> | undefined
   #crc32 = 0
   #room: { promise: Promise<void>; resolve: () => void; reject: (error: Error) => void } | undefined
   /** Accepted from the caller; 0 once it has ended. */
@@ -67,7 +67,7 @@ export class RemoteStage implements PlacedStage {
     return this.#sealed
   }
 
-  commit(options: PlacedCommit): Promise<BlobFacts> {
+  commit(options: PlacedCommit): Promise<BlobInfo> {
     this.#committed ??= this.#commit(options)
     return this.#committed
   }
@@ -163,7 +163,7 @@ export class RemoteStage implements PlacedStage {
     return sealed
   }
 
-  async #commit(options: PlacedCommit): Promise<BlobFacts> {
+  async #commit(options: PlacedCommit): Promise<BlobInfo> {
     await this.seal()
     try {
       const facts = await this.#parts.commit(options)

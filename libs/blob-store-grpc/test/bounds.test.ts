@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { type BlobFacts, type BlobName, MemoryBlobStore } from '@holdfast/blob-store'
+import { type BlobInfo, type BlobName, MemoryBlobStore } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import { systemClock } from '@holdfast/kernel'
 import t, { type Test } from 'tap'
@@ -26,7 +26,7 @@ class Held extends MemoryBlobStore {
   readonly gate = Promise.withResolvers<void>()
   asked = 0
 
-  override async find(id: Uint8Array): Promise<BlobFacts[]> {
+  override async find(id: Uint8Array): Promise<BlobInfo[]> {
     this.asked++
     await this.gate.promise
     return super.find(id)

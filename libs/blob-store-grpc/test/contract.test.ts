@@ -1,5 +1,5 @@
 /** The blob store suites over loopback: a store behaves the same over the network. */
-import { type BlobFacts, type BlobName, MemoryBlobStore, type NodeStore } from '@holdfast/blob-store'
+import { type BlobInfo, type BlobName, MemoryBlobStore, type NodeStore } from '@holdfast/blob-store'
 import { blobStoreContract, nodeStoreContract } from '@holdfast/blob-store/testing'
 import { ChunkStore } from '@holdfast/chunk-store'
 import t, { type Test } from 'tap'
@@ -40,7 +40,7 @@ async function remoteOf(store: NodeStore): Promise<RemoteBlobStore> {
 
 for (const [name, open] of stores) {
   const behind = new Map<Test, NodeStore>()
-  const rotting = async <Store>(t: Test, store: Store, blob: BlobFacts) => {
+  const rotting = async <Store>(t: Test, store: Store, blob: BlobInfo) => {
     ;(behind.get(t) as MemoryBlobStore).rot(blob)
     return store
   }

@@ -6,8 +6,8 @@ import { type ClientHttp2Session, connect as connectHttp2, type IncomingHttpHead
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { Client, credentials, Metadata, status } from '@grpc/grpc-js'
 import {
-  type BlobFacts,
   BlobFault,
+  type BlobInfo,
   type BlobName,
   digestOf,
   MemoryBlobStore,
@@ -537,7 +537,7 @@ t.test('the replication log travels whole', async (t) => {
   t.equal(copy.placementGroup, 7)
   t.type(await remote.deletedMs(copy), 'number')
   t.equal(await remote.deletedMs({ ...copy, incarnation: randomBytes(16) }), undefined)
-  const listed: BlobFacts[] = []
+  const listed: BlobInfo[] = []
   for await (const facts of remote.inventory({ groups: [7] })) listed.push(facts)
   t.same(listed, [])
   store.crash()

@@ -12,7 +12,7 @@ export interface BlobStore {
   stage(options?: { expectedBytes?: number; signal?: AbortSignal }): Promise<BlobStage>
 
   /** Facts of a copy; undefined when the store does not have it. */
-  stat(blob: BlobName): Promise<BlobFacts | undefined>
+  stat(blob: BlobName): Promise<BlobInfo | undefined>
 
   /**
    * The bytes `start` … `end` (end exclusive), each verified against its checksum before it is
@@ -42,7 +42,7 @@ export interface BlobStore {
   delete(blob: BlobName): Promise<'deleted' | 'pinned'>
 
   /** Every copy in the store, in no particular order: for reconciliation. */
-  inventory(): AsyncIterable<BlobFacts>
+  inventory(): AsyncIterable<BlobInfo>
 
   /** Space and state, for limits, metrics and readiness. */
   usage(): Promise<BlobStoreUsage>
@@ -125,7 +125,7 @@ export interface BlobStage {
    * means recently verified on disk. If all existing copies are damaged, the stage replaces one,
    * under its name. The result is pinned for `pinMs`, durable, and readable when it resolves.
    */
-  commit(options: { pinMs: number }): Promise<BlobFacts>
+  commit(options: { pinMs: number }): Promise<BlobInfo>
   /** Frees everything. Harmless after commit. */
   abort(): Promise<void>
 }
@@ -142,7 +142,7 @@ export interface BlobName {
   placementGroup?: number
 }
 
-export interface BlobFacts extends BlobName {
+export interface BlobInfo extends BlobName {
   size: number
   crc32: number
   /** Unix milliseconds of the commit. */

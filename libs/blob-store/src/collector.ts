@@ -22,7 +22,7 @@
  * about a second per million copies. One query reads the references of `atOnce` copies.
  */
 import type { Clock } from '@holdfast/kernel'
-import type { BlobFacts, BlobName, BlobStore } from './blob-store.ts'
+import type { BlobInfo, BlobName, BlobStore } from './blob-store.ts'
 
 export interface CollectorOptions {
   blobs: BlobStore
@@ -242,7 +242,7 @@ export class Collector {
         confirmedMs: waits ? ((await accounts.confirmedMs()) ?? Number.NEGATIVE_INFINITY) : undefined,
         collected,
       }
-      const looked: BlobFacts[] = []
+      const looked: BlobInfo[] = []
       for await (const facts of blobs.inventory()) {
         if (this.#closed) return collected
         if (known(facts)) continue
@@ -270,7 +270,7 @@ export class Collector {
    * Yields what must be checked: all but copies that were seen with a reference and not released
    * since.
    */
-  #knownCopies(): (facts: BlobFacts) => boolean {
+  #knownCopies(): (facts: BlobInfo) => boolean {
     const seenUntilMs = this.#seenUntilMs
     if (seenUntilMs === undefined || this.#forgot) return () => false
     const released = new Set(this.#released)
@@ -285,7 +285,7 @@ export class Collector {
    * A batch of copies: their references are read together, those to be deleted once more, and they
    * are deleted while the answers are fresh.
    */
-  async #examine(copies: readonly BlobFacts[], pass: Pass): Promise<void> {
+  async #examine(copies: readonly BlobInfo[], pass: Pass): Promise<void> {
     const { clock } = this.#options
     pass.collected.examined += copies.length
     const askedMs = clock.monotonic()
@@ -301,7 +301,7 @@ export class Collector {
   }
 
   /** The copies without a reference; the others are unmarked. */
-  async #unreferenced(copies: readonly BlobFacts[]): Promise<BlobFacts[]> {
+  async #unreferenced(copies: readonly BlobInfo[]): Promise<BlobInfo[]> {
     if (copies.length === 0) return []
     const referenced = await this.#options.referenced(copies)
     return copies.filter((facts, at) => {
@@ -312,7 +312,7 @@ export class Collector {
   }
 
   /** Whether its grace is over and the accounts were asked since. Otherwise it stays marked. */
-  #isDue(facts: BlobFacts, { graceMs, confirmedMs, collected }: Pass): boolean {
+  #isDue(facts: BlobInfo, { graceMs, confirmedMs, collected }: Pass): boolean {
     const { clock } = this.#options
     const name = nameOf(facts)
     const { sinceMs, atMs } = this.#pendingDeletion.get(name) ?? {
@@ -326,7 +326,7 @@ export class Collector {
     return false
   }
 
-  async #delete(facts: BlobFacts, { collected }: Pass): Promise<void> {
+  async #delete(facts: BlobInfo, { collected }: Pass): Promise<void> {
     const name = nameOf(facts)
     const result = await this.#options.blobs.delete(facts)
     // A pinned copy may have been referred to and released again since: its grace restarts.

@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { digestOf } from './blob-digest.ts'
-import type { BlobFacts, BlobName, BlobStage, BlobStore } from './blob-store.ts'
+import type { BlobInfo, BlobName, BlobStage, BlobStore } from './blob-store.ts'
 import { md5Collision } from './md5-collision.ts'
 
 export interface BlobStoreCheck {
@@ -25,7 +25,7 @@ export interface BlobStoreTools {
    * Flips a bit of every stored copy of this name, long after it was written.
    * @returns the store to continue with, which has not noticed.
    */
-  rot?: ((blob: BlobFacts) => Promise<BlobStore>) | undefined
+  rot?: ((blob: BlobInfo) => Promise<BlobStore>) | undefined
 }
 
 const pinned = { pinMs: 60_000 }
@@ -49,7 +49,7 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
     name: 'blobs of every size around the limits come back exactly, with their digests',
     async run(store) {
       const sizes = [0, 1, 4095, 4096, 4097, 65_535, 65_536, 65_537, MiB - 1, MiB, MiB + 1, 3 * MiB + 777]
-      const kept: { facts: BlobFacts; bytes: Buffer }[] = []
+      const kept: { facts: BlobInfo; bytes: Buffer }[] = []
       for (const size of sizes) {
         const bytes = randomBytes(size)
         const facts = await put(store, bytes, { pieces: 40_000 })
@@ -449,7 +449,7 @@ export interface BlobStoreContract<T> {
    */
   reopen?(t: T, store: BlobStore): Promise<BlobStore>
   /** As `BlobStoreTools.rot`; omit it where bytes cannot be damaged. */
-  rot?(t: T, store: BlobStore, blob: BlobFacts): Promise<BlobStore>
+  rot?(t: T, store: BlobStore, blob: BlobInfo): Promise<BlobStore>
   /** Called after each check that passed, for runners that count assertions. */
   passed?(t: T, name: string): void
 }
@@ -470,7 +470,7 @@ export function blobStoreContract<T>({ test, open, reopen, rot, passed }: BlobSt
           }),
         rot:
           rot &&
-          (async (blob: BlobFacts) => {
+          (async (blob: BlobInfo) => {
             store = await rot(t, store, blob)
             return store
           }),
@@ -501,7 +501,7 @@ export async function put(
   store: BlobStore,
   bytes: Uint8Array,
   options: { pinMs?: number; pieces?: number } = {},
-): Promise<BlobFacts> {
+): Promise<BlobInfo> {
   const stage = await store.stage({ expectedBytes: bytes.length })
   await write(stage, bytes, options.pieces ?? 64 * 1024)
   return stage.commit({ pinMs: options.pinMs ?? 60_000 })
@@ -533,7 +533,7 @@ async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   return list
 }
 
-function plain(facts: BlobFacts | undefined) {
+function plain(facts: BlobInfo | undefined) {
   return (
     facts && {
       ...facts,

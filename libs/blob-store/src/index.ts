@@ -1,6 +1,6 @@
 export { type BlobDigest, BlobDigester, blobIdBytes, digestOf, incarnationBytes } from './blob-digest.ts'
 export {
-  type BlobFacts,
+  type BlobInfo,
   type BlobName,
   type BlobSender,
   type BlobStage,

@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { type Clock, hex, systemClock } from '@holdfast/kernel'
 import { digestOf } from './blob-digest.ts'
-import type { BlobFacts, BlobName, BlobStoreUsage } from './blob-store.ts'
+import type { BlobInfo, BlobName, BlobStoreUsage } from './blob-store.ts'
 import { BlobFault } from './errors.ts'
 import { MemoryLog, type MemoryLogOptions } from './memory-log.ts'
 import type {
@@ -33,7 +33,7 @@ export interface MemoryBlobStoreOptions extends MemoryLogOptions {
 }
 
 interface Copy {
-  facts: BlobFacts
+  facts: BlobInfo
   bytes: Buffer
   /** Some bytes are wrong, and the store has not noticed. */
   rotten?: true
@@ -92,23 +92,23 @@ export class MemoryBlobStore implements NodeStore {
     return stage
   }
 
-  put(blob: SmallBlob, options: PutOptions): Promise<BlobFacts> {
+  put(blob: SmallBlob, options: PutOptions): Promise<BlobInfo> {
     return putSmall(this, blob, options)
   }
 
-  async committed(uploadId: Uint8Array): Promise<BlobFacts | undefined> {
+  async committed(uploadId: Uint8Array): Promise<BlobInfo | undefined> {
     this.#assertOpen()
     const name = this.#outcomes.get(hex(uploadId))
     return name && this.stat(name)
   }
 
-  async find(id: Uint8Array): Promise<BlobFacts[]> {
+  async find(id: Uint8Array): Promise<BlobInfo[]> {
     this.#assertOpen()
     const copies = [...(this.#copies.get(hex(id))?.values() ?? [])]
     return copies.filter(({ facts }) => facts.damaged === undefined).map(({ facts }) => ({ ...facts }))
   }
 
-  async stat(blob: BlobName): Promise<BlobFacts | undefined> {
+  async stat(blob: BlobName): Promise<BlobInfo | undefined> {
     this.#assertOpen()
     const copy = this.#find(blob)
     return copy && { ...copy.facts }
@@ -170,7 +170,7 @@ export class MemoryBlobStore implements NodeStore {
     return 'deleted'
   }
 
-  async *inventory(options: { groups?: readonly number[] } = {}): AsyncIterable<BlobFacts> {
+  async *inventory(options: { groups?: readonly number[] } = {}): AsyncIterable<BlobInfo> {
     this.#assertOpen()
     for (const id of [...this.#copies.keys()].sort())
       for (const { facts } of [...(this.#copies.get(id)?.values() ?? [])])
@@ -186,7 +186,7 @@ export class MemoryBlobStore implements NodeStore {
     return this.#log.pull(request)
   }
 
-  readBatch(copies: readonly BlobFacts[]): Promise<(Uint8Array | undefined)[]> {
+  readBatch(copies: readonly BlobInfo[]): Promise<(Uint8Array | undefined)[]> {
     return readBatch(this, copies)
   }
 
@@ -248,7 +248,7 @@ export class MemoryBlobStore implements NodeStore {
     content: SealedContent,
     bytes: Buffer,
     { pinMs, createdMs, asNew }: PlacedCommit,
-  ): BlobFacts {
+  ): BlobInfo {
     this.#assertOpen()
     const copies = this.#copies.get(hex(content.id)) ?? new Map<string, Copy>()
     let copy = copies.get(hex(uploadId))
@@ -259,7 +259,7 @@ export class MemoryBlobStore implements NodeStore {
       delete copy.facts.damaged
     }
     if (copy === undefined) {
-      const facts: BlobFacts = {
+      const facts: BlobInfo = {
         ...content,
         incarnation: Buffer.from(uploadId),
         createdMs: createdMs ?? this.#clock.now(),
@@ -333,7 +333,7 @@ function knownOf(copies: Map<string, Copy>, group = 0): Copy | undefined {
 
 interface StageOwner {
   room(): number
-  commit(content: SealedContent, bytes: Buffer, commit: PlacedCommit): BlobFacts
+  commit(content: SealedContent, bytes: Buffer, commit: PlacedCommit): BlobInfo
   drop(): void
 }
 
@@ -344,7 +344,7 @@ class MemoryStage implements PlacedStage {
   #parts: Buffer[] = []
   #state: 'open' | 'sealed' | 'lost' | 'ended' = 'open'
   #sealed: SealedContent | undefined
-  #committed: Promise<BlobFacts> | undefined
+  #committed: Promise<BlobInfo> | undefined
   bytes = 0
   /** Monotonic milliseconds of the last write. */
   activeAt: number
@@ -380,12 +380,12 @@ class MemoryStage implements PlacedStage {
     return this.#sealed
   }
 
-  commit(options: PlacedCommit): Promise<BlobFacts> {
+  commit(options: PlacedCommit): Promise<BlobInfo> {
     this.#committed ??= this.#commitOnce(options)
     return this.#committed
   }
 
-  async #commitOnce(options: PlacedCommit): Promise<BlobFacts> {
+  async #commitOnce(options: PlacedCommit): Promise<BlobInfo> {
     const content = await this.seal()
     this.#assertAlive() // an abort may have happened meanwhile
     const [bytes] = this.#parts as [Buffer]

@@ -1,7 +1,7 @@
 /** The replication log of a memory store. */
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'
-import type { BlobFacts, BlobName } from './blob-store.ts'
+import type { BlobInfo, BlobName } from './blob-store.ts'
 import { BlobFault } from './errors.ts'
 import type { LogEntry, LogPosition, Pulled } from './placed-blob-store.ts'
 
@@ -42,7 +42,7 @@ export class MemoryLog {
     this.#life = this.#random(16)
   }
 
-  committed(copy: BlobFacts): void {
+  committed(copy: BlobInfo): void {
     this.#tombstones.delete(nameOf(copy))
     this.#add({ kind: 'committed', sequence: ++this.#head, copy: { ...copy } })
   }

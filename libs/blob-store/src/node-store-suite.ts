@@ -7,7 +7,7 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { hex } from '@holdfast/kernel'
 import { digestOf } from './blob-digest.ts'
-import type { BlobFacts } from './blob-store.ts'
+import type { BlobInfo } from './blob-store.ts'
 import { get } from './contract-suite.ts'
 import {
   batchBytesMax,
@@ -29,7 +29,7 @@ export interface NodeStoreCheck {
     store: NodeStore,
     reopen?: (how: 'closed' | 'killed') => Promise<NodeStore>,
     /** As `BlobStoreTools.rot`. */
-    rot?: (blob: BlobFacts) => Promise<NodeStore>,
+    rot?: (blob: BlobInfo) => Promise<NodeStore>,
   ): Promise<void>
 }
 
@@ -124,7 +124,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     async run(store) {
       for (const size of sizes) {
         const bytes = randomBytes(size)
-        const copies: BlobFacts[] = []
+        const copies: BlobInfo[] = []
         for (let n = 0; n < 5; n++) copies.push(await place(store, bytes, { group: 5 }))
         const [lowest] = copies.map(({ incarnation }) => hex(incarnation)).sort()
         const facts = await place(store, bytes, { group: 5, asNew: false })
@@ -323,17 +323,17 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     async run(store) {
       assert.deepEqual(await store.readBatch([]), [])
       const contents = [...smallSizes.map((size) => randomBytes(size)), randomBytes(40)]
-      const copies: BlobFacts[] = []
+      const copies: BlobInfo[] = []
       for (const bytes of contents) copies.push(await place(store, bytes, { group: 5 }))
-      const [first, ...others] = copies as [BlobFacts, ...BlobFacts[]]
+      const [first, ...others] = copies as [BlobInfo, ...BlobInfo[]]
       const stranger = { ...first, id: randomBytes(48), size: 10 }
-      const longer = { ...(others[0] as BlobFacts), size: 701 }
+      const longer = { ...(others[0] as BlobInfo), size: 701 }
       const read = await store.readBatch([first, stranger, longer, ...others])
       assert.deepEqual([read[1], read[2]], [undefined, undefined])
       const found = [read[0], ...read.slice(3)]
       for (const [n, bytes] of contents.entries()) assert.ok(bytes.equals(found[n] as Uint8Array))
 
-      const large = copies.find(({ size }) => size === smallBlobBytesMax) as BlobFacts
+      const large = copies.find(({ size }) => size === smallBlobBytesMax) as BlobInfo
       const count = batchBytesMax / smallBlobBytesMax
       const many = await store.readBatch(Array.from({ length: count + 1 }, () => large))
       assert.deepEqual(
@@ -397,7 +397,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     async run(store) {
       const start = await begin(store)
       const uploads = Array.from({ length: 40 }, (_, n) => randomBytes(n % 4 === 0 ? 70_000 : 300 + n))
-      const seen = async (facts: BlobFacts) => {
+      const seen = async (facts: BlobInfo) => {
         const { entries } = await follow(store, start)
         assert.ok(entries.some(({ copy }) => Buffer.compare(copy.incarnation, facts.incarnation) === 0))
       }
@@ -491,7 +491,7 @@ export interface NodeStoreContract<T> {
    */
   reopen?(t: T, store: NodeStore, how: 'closed' | 'killed'): Promise<NodeStore>
   /** As `BlobStoreTools.rot`; omit it where bytes cannot be damaged. */
-  rot?(t: T, store: NodeStore, blob: BlobFacts): Promise<NodeStore>
+  rot?(t: T, store: NodeStore, blob: BlobInfo): Promise<NodeStore>
   /** Called after each check that passed, for runners that count assertions. */
   passed?(t: T, name: string): void
 }
@@ -507,7 +507,7 @@ export function nodeStoreContract<T>({ test, open, reopen, rot, passed }: NodeSt
         store = await (reopen as NonNullable<typeof reopen>)(t, store, how)
         return store
       }
-      const rotting = async (blob: BlobFacts) => {
+      const rotting = async (blob: BlobInfo) => {
         store = await (rot as NonNullable<typeof rot>)(t, store, blob)
         return store
       }
@@ -525,7 +525,7 @@ async function place(
   store: NodeStore,
   bytes: Uint8Array,
   options: { uploadId?: Uint8Array; group?: number } & Partial<PlacedCommit>,
-): Promise<BlobFacts> {
+): Promise<BlobInfo> {
   const { uploadId, group, pinMs = 60_000, asNew = true, createdMs } = options
   const stage = await store.stage({
     ...(uploadId === undefined ? {} : { uploadId }),
@@ -539,7 +539,7 @@ function putOne(
   store: NodeStore,
   bytes: Uint8Array,
   options: { uploadId?: Uint8Array } & Partial<PlacedCommit>,
-): Promise<BlobFacts> {
+): Promise<BlobInfo> {
   const { uploadId = randomBytes(16), pinMs = 60_000, ...commit } = options
   const placement = { group: 5, version: 1 }
   return store.put({ id: digestOf(bytes).id, bytes }, { placement, ...commit, uploadId, pinMs })
@@ -576,7 +576,7 @@ function told(entry: LogEntry): [string, unknown] {
   return [entry.kind, plain(entry.copy)]
 }
 
-function name({ id, incarnation }: BlobFacts) {
+function name({ id, incarnation }: BlobInfo) {
   return { id: hex(id), incarnation: hex(incarnation) }
 }
 

@@ -2,7 +2,7 @@
  * What a store adds to be a storage node: uploads with one id on every node, copies that belong to
  * a placement group, and a log of changes for other nodes.
  */
-import type { BlobFacts, BlobName, BlobStage, BlobStore } from './blob-store.ts'
+import type { BlobInfo, BlobName, BlobStage, BlobStore } from './blob-store.ts'
 
 /** A placement group as the caller knows it. A node refuses a version older than its own. */
 export interface Placement {
@@ -73,7 +73,7 @@ export interface PlacedStage extends BlobStage {
    * synced. A known copy counts only when it is of the stage's placement group. Of several, the one
    * with the lowest incarnation is used, so that all nodes of the group choose the same one.
    */
-  commit(options: PlacedCommit): Promise<BlobFacts>
+  commit(options: PlacedCommit): Promise<BlobInfo>
 }
 
 export interface PlacedBlobStore extends BlobStore {
@@ -88,15 +88,15 @@ export interface PlacedBlobStore extends BlobStore {
    * @throws BlobFault as `stage` and `commit`; `CORRUPT` when the bytes do not match the id;
    *   `INVALID` when there are more than `smallBlobBytesMax`; `UNKNOWN` when no answer came.
    */
-  put(blob: SmallBlob, options: PutOptions): Promise<BlobFacts>
+  put(blob: SmallBlob, options: PutOptions): Promise<BlobInfo>
   /**
    * The answer of this upload's commit, for a caller that lost it. Copies are found as long as they
    * exist. An upload that was dropped in favour of another copy is found as long as the process
    * remembers it (the last 10,000).
    */
-  committed(uploadId: Uint8Array): Promise<BlobFacts | undefined>
+  committed(uploadId: Uint8Array): Promise<BlobInfo | undefined>
   /** Whole copies of this content in this store, of any incarnation. Damaged ones are omitted. */
-  find(id: Uint8Array): Promise<BlobFacts[]>
+  find(id: Uint8Array): Promise<BlobInfo[]>
   /**
    * @param options.whole pin it only when it is whole on disk, for an upload that is dropped in its
    *   favour. A copy that was not verified recently is verified first, which reads all of it once.
@@ -109,7 +109,7 @@ export interface PlacedBlobStore extends BlobStore {
    * Every copy of these groups, or of all, in the order of their ids; damaged ones are included and
    * marked.
    */
-  inventory(options?: { groups?: readonly number[] }): AsyncIterable<BlobFacts>
+  inventory(options?: { groups?: readonly number[] }): AsyncIterable<BlobInfo>
 }
 
 /** A position in a store's log. Sequences are comparable only within one life of a store. */
@@ -120,7 +120,7 @@ export interface LogPosition {
 }
 
 export type LogEntry =
-  | { kind: 'committed'; sequence: number; copy: BlobFacts }
+  | { kind: 'committed'; sequence: number; copy: BlobInfo }
   /** The deletion of this very copy. */
   | { kind: 'deleted'; sequence: number; copy: BlobName & { placementGroup: number } }
 
@@ -168,7 +168,7 @@ export interface ReplicationSource {
    *   hand, or no room in the answer; call `read`.
    * @throws BlobFault `INVALID`, `UNAVAILABLE`.
    */
-  readBatch(copies: readonly BlobFacts[]): Promise<(Uint8Array | undefined)[]>
+  readBatch(copies: readonly BlobInfo[]): Promise<(Uint8Array | undefined)[]>
   /**
    * Unix milliseconds at which this copy was deleted here. Undefined: not deleted, or its tombstone
    * has expired.
@@ -212,7 +212,7 @@ export interface StorageNode extends PlacedBlobStore, ReplicationSource {
    */
   copyFrom(
     from: string,
-    blob: BlobFacts,
+    blob: BlobInfo,
     options: { pinMs: number; placement: Placement; signal?: AbortSignal },
-  ): Promise<BlobFacts>
+  ): Promise<BlobInfo>
 }

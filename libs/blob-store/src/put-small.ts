@@ -1,4 +1,4 @@
-import type { BlobFacts } from './blob-store.ts'
+import type { BlobInfo } from './blob-store.ts'
 import { BlobFault } from './errors.ts'
 import {
   type PlacedBlobStore,
@@ -12,7 +12,7 @@ export async function putSmall(
   store: Pick<PlacedBlobStore, 'stage'>,
   blob: SmallBlob,
   { uploadId, placement, ...commit }: PutOptions,
-): Promise<BlobFacts> {
+): Promise<BlobInfo> {
   const { length } = blob.bytes
   if (length > smallBlobBytesMax)
     throw new BlobFault('INVALID', `a small blob of ${length} bytes, at most ${smallBlobBytesMax}`)

@@ -1,11 +1,11 @@
-import { type BlobFacts, type BlobStore, readsWhole } from './blob-store.ts'
+import { type BlobInfo, type BlobStore, readsWhole } from './blob-store.ts'
 import { BlobFault } from './errors.ts'
 import { batchBytesMax, batchCopiesMax, smallBlobBytesMax } from './placed-blob-store.ts'
 
 /** `readBatch` for a store whose reads cost no remote calls. */
 export async function readBatch(
   store: BlobStore,
-  copies: readonly BlobFacts[],
+  copies: readonly BlobInfo[],
 ): Promise<(Uint8Array | undefined)[]> {
   const largest = copies.reduce((most, { size }) => Math.max(most, size), 0)
   if (copies.length > batchCopiesMax || largest > smallBlobBytesMax)
@@ -29,7 +29,7 @@ export async function readBatch(
   )
 }
 
-async function bytesOf(store: BlobStore, copy: BlobFacts): Promise<Uint8Array | undefined> {
+async function bytesOf(store: BlobStore, copy: BlobInfo): Promise<Uint8Array | undefined> {
   const range = { start: 0, end: copy.size }
   const whole = readsWhole(store) ? await store.readWhole(copy, range) : undefined
   if (whole !== undefined) {

@@ -1,5 +1,5 @@
 import { hex } from '@holdfast/kernel'
-import type { BlobFacts } from './blob-store.ts'
+import type { BlobInfo } from './blob-store.ts'
 import { BlobFault } from './errors.ts'
 import type { NodeStore, PlacedStage } from './placed-blob-store.ts'
 
@@ -15,10 +15,10 @@ import type { NodeStore, PlacedStage } from './placed-blob-store.ts'
  */
 export async function restoreCopy(
   store: Pick<NodeStore, 'stage'>,
-  copy: BlobFacts,
+  copy: BlobInfo,
   bytes: AsyncIterable<Uint8Array>,
   { pinMs, source }: { pinMs: number; source: string },
-): Promise<BlobFacts> {
+): Promise<BlobInfo> {
   const stage = await stageOf(store, copy)
   try {
     for await (const part of bytes) {
@@ -38,7 +38,7 @@ export async function restoreCopy(
  * The upload itself may still have a stage here: before its commit, or abandoned and not yet
  * removed.
  */
-async function stageOf(store: Pick<NodeStore, 'stage'>, copy: BlobFacts): Promise<PlacedStage> {
+async function stageOf(store: Pick<NodeStore, 'stage'>, copy: BlobInfo): Promise<PlacedStage> {
   const options = {
     uploadId: copy.incarnation,
     placement: { group: copy.placementGroup ?? 0, version: 0 },

@@ -16,7 +16,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Clock, hex, isShortage } from '@holdfast/kernel'
-import type { BlobFacts } from './blob-store.ts'
+import type { BlobInfo } from './blob-store.ts'
 import { BlobFault } from './errors.ts'
 import type { NodeStore } from './placed-blob-store.ts'
 import { restoreCopy } from './restore-copy.ts'
@@ -28,7 +28,7 @@ export interface ScrubberOptions {
    * content in this store.
    * @throws BlobFault when no whole copy exists.
    */
-  repair?: (copy: BlobFacts) => Promise<unknown>
+  repair?: (copy: BlobInfo) => Promise<unknown>
   clock: Clock
   /**
    * Waits, or ends early when the signal aborts. Default: a timer that does not keep the process
@@ -164,7 +164,7 @@ export class Scrubber {
    * Replaces a damaged copy.
    * @returns whether a verified replacement is synced.
    */
-  async repair(facts: BlobFacts): Promise<boolean> {
+  async repair(facts: BlobInfo): Promise<boolean> {
     const { log } = this.#options
     const { damaged: _, ...whole } = facts
     try {
@@ -184,7 +184,7 @@ export class Scrubber {
     }
   }
 
-  readonly #repairHere = async (copy: BlobFacts): Promise<void> => {
+  readonly #repairHere = async (copy: BlobInfo): Promise<void> => {
     const { store } = this.#options
     for (const other of await store.find(copy.id)) {
       const bytes = store.read(other, { start: 0, end: other.size })
@@ -219,7 +219,7 @@ export class Scrubber {
     }
   }
 
-  async #examine(facts: BlobFacts, done: Scrubbed): Promise<void> {
+  async #examine(facts: BlobInfo, done: Scrubbed): Promise<void> {
     const { store, log } = this.#options
     this.#count(done, 'copies', 1)
     const outcome = facts.damaged ? 'damaged' : await this.#verify(facts, done)
@@ -241,7 +241,7 @@ export class Scrubber {
     if (await this.repair((await store.stat(facts)) ?? facts)) this.#count(done, 'repaired', 1)
   }
 
-  async #verify(facts: BlobFacts, done: Scrubbed): Promise<'whole' | 'damaged' | BlobFault> {
+  async #verify(facts: BlobInfo, done: Scrubbed): Promise<'whole' | 'damaged' | BlobFault> {
     const { store } = this.#options
     let owed = copyBytesMin
     try {

@@ -1,6 +1,6 @@
 import type { Clock } from '@holdfast/kernel'
 import t from 'tap'
-import { type BlobFacts, type BlobName, Collector, MemoryBlobStore } from '../src/index.ts'
+import { type BlobInfo, type BlobName, Collector, MemoryBlobStore } from '../src/index.ts'
 
 const silent = { info() {}, warn() {} }
 const hour = 3_600_000
@@ -29,7 +29,7 @@ function world({ distrust = () => undefined as string | undefined } = {}) {
     clock,
     log: silent,
   })
-  const store = async (text: string, { pinMs = 0 } = {}): Promise<BlobFacts> => {
+  const store = async (text: string, { pinMs = 0 } = {}): Promise<BlobInfo> => {
     const stage = await blobs.stage()
     await stage.write(Buffer.from(text))
     return stage.commit({ pinMs })

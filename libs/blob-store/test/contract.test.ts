@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import {
-  type BlobFacts,
+  type BlobInfo,
   type BlobName,
   type BlobStage,
   type BlobStore,
@@ -14,7 +14,7 @@ const runner: Pick<BlobStoreContract<Test>, 'test' | 'passed'> = {
   passed: (t, name) => void t.pass(name),
 }
 
-const rot = async (_: unknown, store: BlobStore, blob: BlobFacts) => {
+const rot = async (_: unknown, store: BlobStore, blob: BlobInfo) => {
   ;(store as MemoryBlobStore).rot(blob)
   return store
 }
@@ -64,7 +64,7 @@ class AliasingStage implements BlobStage {
     this.#parts.push(bytes)
     return undefined
   }
-  async commit(options: { pinMs: number }): Promise<BlobFacts> {
+  async commit(options: { pinMs: number }): Promise<BlobInfo> {
     for (const part of this.#parts.splice(0)) await this.#stage.write(part)
     return this.#stage.commit(options)
   }
@@ -109,7 +109,7 @@ const broken: Record<string, () => BlobStore> = {
     })(),
   'addresses by md5 alone': () =>
     new (class extends Broken {
-      readonly #byMd5 = new Map<string, BlobFacts>()
+      readonly #byMd5 = new Map<string, BlobInfo>()
       override async stage(options?: { expectedBytes?: number; signal?: AbortSignal }): Promise<BlobStage> {
         const stage = await super.stage(options)
         const known = this.#byMd5
@@ -225,7 +225,7 @@ t.test('the suite finds faults: each deliberately broken store fails at least on
     const failed: string[] = []
     for (const check of blobStoreChecks.filter(({ reopens }) => !reopens)) {
       const store = make()
-      const rotting = async (blob: BlobFacts) => {
+      const rotting = async (blob: BlobInfo) => {
         ;(store as Broken).right.rot(blob)
         return store
       }

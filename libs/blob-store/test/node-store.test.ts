@@ -1,7 +1,7 @@
 /** The memory store as a node's store, and broken variants. */
 import { randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
-import { type BlobFacts, type BlobName, MemoryBlobStore, type NodeStore, type Pulled } from '../src/index.ts'
+import { type BlobInfo, type BlobName, MemoryBlobStore, type NodeStore, type Pulled } from '../src/index.ts'
 import { nodeStoreChecks, nodeStoreContract } from '../src/testing.ts'
 
 nodeStoreContract<Test>({
@@ -61,7 +61,7 @@ const broken: [string, () => NodeStore][] = [
     'loses groups',
     () =>
       new (class extends MemoryBlobStore {
-        override async stat(blob: BlobName): Promise<BlobFacts | undefined> {
+        override async stat(blob: BlobName): Promise<BlobInfo | undefined> {
           const facts = await super.stat(blob)
           return facts && { ...facts, placementGroup: 0 }
         }

@@ -1,7 +1,7 @@
 /** The scrubber of a standalone store: pace, position, findings, and sources of repair. */
 import type { Clock } from '@holdfast/kernel'
 import t from 'tap'
-import { type BlobFacts, MemoryBlobStore, Scrubber, type ScrubberOptions } from '../src/index.ts'
+import { type BlobInfo, MemoryBlobStore, Scrubber, type ScrubberOptions } from '../src/index.ts'
 import { get, put } from '../src/testing.ts'
 
 const hourMs = 3_600_000
@@ -82,13 +82,13 @@ t.test(
 t.test('another copy of the content in the store repairs it', async (t) => {
   const store = new MemoryBlobStore()
   const bytes = bytesOf(1, 200_000)
-  const copies: BlobFacts[] = []
+  const copies: BlobInfo[] = []
   for (let n = 0; n < 2; n++) {
     const stage = await store.stage()
     await stage.write(bytes)
     copies.push(await stage.commit({ pinMs: 0, asNew: true }))
   }
-  const [one, other] = copies as [BlobFacts, BlobFacts]
+  const [one, other] = copies as [BlobInfo, BlobInfo]
   store.rot(one)
   t.match(await scrubberOf(store, new Time()).scrubber.pass(), { damaged: 1, repaired: 1 })
   for (const facts of [one, other]) t.ok(bytes.equals(await get(store, facts)))

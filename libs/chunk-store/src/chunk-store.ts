@@ -5,8 +5,8 @@
 import { randomFillSync } from 'node:crypto'
 import { join } from 'node:path'
 import {
-  type BlobFacts,
   BlobFault,
+  type BlobInfo,
   type BlobName,
   type BlobSender,
   type BlobStoreUsage,
@@ -61,7 +61,7 @@ import { type Surveyed, survey } from './start/survey.ts'
 import { StoreState } from './state.ts'
 import { blobNamed, DamagedCopies } from './writing/damaged-copies.ts'
 import { KnownCopies } from './writing/known-copies.ts'
-import { factsOf, Ledger } from './writing/ledger.ts'
+import { infoOf, Ledger } from './writing/ledger.ts'
 import { Pins } from './writing/pins.ts'
 import { type PullRequest, ReplicationLog } from './writing/replication-log.ts'
 import { ChunkStage } from './writing/stage.ts'
@@ -348,16 +348,16 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     return this.#stages.open(options)
   }
 
-  put(blob: SmallBlob, options: PutOptions): Promise<BlobFacts> {
+  put(blob: SmallBlob, options: PutOptions): Promise<BlobInfo> {
     return putSmall(this, blob, options)
   }
 
-  async stat(blob: BlobName): Promise<BlobFacts | undefined> {
+  async stat(blob: BlobName): Promise<BlobInfo | undefined> {
     this.#assertOpen()
     const entry = await this.#rows.acquire(blob.id)
     try {
       const copy = copyNamed(entry, blob.incarnation)
-      return copy && factsOf(entry.id, copy)
+      return copy && infoOf(entry.id, copy)
     } finally {
       this.#rows.release(entry)
     }
@@ -410,7 +410,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     }
   }
 
-  async committed(uploadId: Uint8Array): Promise<BlobFacts | undefined> {
+  async committed(uploadId: Uint8Array): Promise<BlobInfo | undefined> {
     this.#assertOpen()
     const outcome = this.#outcomes.get(latin1(uploadId))
     if (outcome !== undefined) return this.stat(blobNamed(outcome))
@@ -418,13 +418,13 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     return id && this.stat({ id, incarnation: uploadId })
   }
 
-  async find(id: Uint8Array): Promise<BlobFacts[]> {
+  async find(id: Uint8Array): Promise<BlobInfo[]> {
     this.#assertOpen()
     const entry = await this.#rows.acquire(id)
     try {
       return entry.copies
         .filter((copy) => !copy.quarantined && !entry.deleting.includes(copy))
-        .map((copy) => factsOf(entry.id, copy))
+        .map((copy) => infoOf(entry.id, copy))
     } finally {
       this.#rows.release(entry)
     }
@@ -435,7 +435,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     return this.#history.pull(request)
   }
 
-  readBatch(copies: readonly BlobFacts[]): Promise<(Uint8Array | undefined)[]> {
+  readBatch(copies: readonly BlobInfo[]): Promise<(Uint8Array | undefined)[]> {
     return readBatch(this, copies)
   }
 
@@ -486,7 +486,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     return intent.done
   }
 
-  async *inventory(options: { groups?: readonly number[] } = {}): AsyncGenerator<BlobFacts, void, undefined> {
+  async *inventory(options: { groups?: readonly number[] } = {}): AsyncGenerator<BlobInfo, void, undefined> {
     this.#assertOpen()
     await this.#ledger.flush()
     let after: Buffer | undefined
@@ -496,7 +496,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       for (const { key, value } of rows)
         for (const copy of decodeCopies(value)) {
           if (copy.quarantined) this.#damaged.add(key.subarray(1), copy)
-          if (options.groups?.includes(copy.placementGroup) !== false) yield factsOf(key.subarray(1), copy)
+          if (options.groups?.includes(copy.placementGroup) !== false) yield infoOf(key.subarray(1), copy)
         }
       after = rows.at(-1)?.key
       if (after === undefined) return
@@ -675,7 +675,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     { id, crc32 }: { id: Buffer; crc32: number },
     body: { bytes: Uint8Array } | { runs: Run[] },
     { pinMs, asNew, createdMs }: PlacedCommit,
-  ): Promise<BlobFacts> {
+  ): Promise<BlobInfo> {
     const found = this.#rows.acquire(id)
     const entry = found instanceof Promise ? await found : found
     try {

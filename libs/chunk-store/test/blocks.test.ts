@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { statSync } from 'node:fs'
 import { constants } from 'node:os'
 import { join } from 'node:path'
-import type { BlobFacts } from '@holdfast/blob-store'
+import type { BlobInfo } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
 import { Blocks } from '../src/disk/blocks.ts'
@@ -193,7 +193,7 @@ t.test('of a step that does not fit only the needed part is reserved', async (t)
     throw enospc
   }
   const store = await openWith(machine)
-  const kept = new Map<BlobFacts, Buffer>()
+  const kept = new Map<BlobInfo, Buffer>()
   for (let n = 0; n < 5; n++) {
     const bytes = randomBytes(n % 2 === 0 ? 1000 : 200_000)
     kept.set(await put(store, bytes), bytes)

@@ -2,7 +2,7 @@
  * Uploads of existing content: what is read of the old copy, how often, and what happens to a
  * damaged one.
  */
-import type { BlobFacts } from '@holdfast/blob-store'
+import type { BlobInfo } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
 import type { ChunkStore } from '../src/index.ts'
@@ -42,7 +42,7 @@ function rot(machine: CrashMachine, bytes: Buffer): void {
   }
 }
 
-const named = ({ id, incarnation }: BlobFacts) => ({ id, incarnation })
+const named = ({ id, incarnation }: BlobInfo) => ({ id, incarnation })
 
 t.test('content that is uploaded repeatedly is read once an hour', async (t) => {
   const { machine, store, reads } = await opened(t)
@@ -182,7 +182,7 @@ t.test('damaged copies are counted until they are replaced or deleted, also afte
   const machine = new CrashMachine(seeded(7))
   let store: ChunkStore = await openOn(machine)
   const contents = [bytesOf(10_000), bytesOf(11_000), bytesOf(large)]
-  const copies: BlobFacts[] = []
+  const copies: BlobInfo[] = []
   for (const bytes of contents) copies.push(await put(store, bytes, { pinMs: 0 }))
   for (const bytes of contents) rot(machine, bytes)
   for (const facts of copies)
@@ -199,14 +199,14 @@ t.test('damaged copies are counted until they are replaced or deleted, also afte
   t.equal(store.counters().damagedBlobs, 3)
   await put(store, contents[0] as Buffer)
   t.equal(store.counters().damagedBlobs, 2)
-  await store.delete(copies[1] as BlobFacts)
+  await store.delete(copies[1] as BlobInfo)
   t.equal(store.counters().damagedBlobs, 1)
   await store.close()
 })
 
 t.test('verifying follows a copy that is moved meanwhile, and does not block compaction', async (t) => {
   const { store } = await opened(t)
-  const dead: BlobFacts[] = []
+  const dead: BlobInfo[] = []
   for (let n = 0; n < 5; n++) dead.push(await put(store, bytesOf(MiB - n), { pinMs: 0 }))
   const bytes = bytesOf(large)
   const facts = await put(store, bytes)

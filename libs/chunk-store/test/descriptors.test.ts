@@ -5,7 +5,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
-import type { BlobFacts } from '@holdfast/blob-store'
+import type { BlobInfo } from '@holdfast/blob-store'
 import { put } from '@holdfast/blob-store/testing'
 import t from 'tap'
 import type { Disk } from '../src/disk/disk.ts'
@@ -62,7 +62,7 @@ function openExtents(path: string): number {
   return open.filter((name) => name.startsWith(join(path, 'extents')) && name.endsWith('.extent')).length
 }
 
-async function md5Of(store: ChunkStore, facts: BlobFacts): Promise<string> {
+async function md5Of(store: ChunkStore, facts: BlobInfo): Promise<string> {
   const hash = createHash('md5')
   for await (const bytes of store.read(facts, { start: 0, end: facts.size })) hash.update(bytes)
   return hash.digest('hex')
@@ -78,7 +78,7 @@ t.test(
         { hashing: (memory) => new InlineHashing(memory), disk: coldDisk(new NodeDisk()), background: false },
       )
     let store = await open()
-    const blobs = new Map<BlobFacts, string>()
+    const blobs = new Map<BlobInfo, string>()
     let openMost = 0
     for (let n = 0; n < 140; n++) {
       const bytes = randomBytes(3 * MiB)

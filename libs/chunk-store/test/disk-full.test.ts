@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { readFile, rm, stat, statfs, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type BlobFacts, BlobFault } from '@holdfast/blob-store'
+import { BlobFault, type BlobInfo } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t, { type Test } from 'tap'
 import { sizeOf } from '../../../test/forms.ts'
@@ -35,7 +35,7 @@ if (disk !== undefined) {
       await store.close()
       await rm(path, { recursive: true })
     })
-    return { path, store, kept: new Map<BlobFacts, Buffer>() }
+    return { path, store, kept: new Map<BlobInfo, Buffer>() }
   }
 
   t.test(
@@ -106,7 +106,7 @@ if (disk !== undefined) {
       const now = restarts ? await reopened(t, store, path, tight) : store
       let bytes = 0
       await eventually(async () => {
-        const more = new Map<BlobFacts, Buffer>()
+        const more = new Map<BlobInfo, Buffer>()
         await fill(now, more, () => 200_000)
         for (const [facts, content] of more) kept.set(facts, content)
         bytes += 200_000 * more.size
@@ -125,7 +125,7 @@ if (disk !== undefined) {
       const { path, store, kept } = await world(t, tight)
       await fill(store, kept, () => 3_000_000)
       const all = [...kept]
-      const [read, bytes] = all[1] as [BlobFacts, Buffer]
+      const [read, bytes] = all[1] as [BlobInfo, Buffer]
       const reader = store.read(read, { start: 0, end: read.size })
       const pieces = [(await reader.next()).value as Uint8Array].map((piece) => Buffer.from(piece))
       const before = (await store.usage()).diskBytes
@@ -163,7 +163,7 @@ if (disk !== undefined) {
           t.equal(await store.delete(facts), 'deleted', 'also with no byte left')
           kept.delete(facts)
         }
-        t.equal(await store.stat(gone[0] as BlobFacts), undefined)
+        t.equal(await store.stat(gone[0] as BlobInfo), undefined)
         await filler.empty()
         await eventually(async () => {
           const bytes = randomBytes(MiB)
@@ -229,7 +229,7 @@ if (disk !== undefined) {
     for (const [facts, bytes] of kept) t.ok(bytes.equals(await get(again, facts)))
     await t.rejects(put(again, randomBytes(1000)), { code: 'FULL' })
     const [first] = kept.keys()
-    t.equal(await again.delete(first as BlobFacts), 'deleted')
+    t.equal(await again.delete(first as BlobInfo), 'deleted')
     await filler.empty()
     await eventually(() => put(again, randomBytes(1000)))
   })
@@ -250,7 +250,7 @@ async function reopened(
 /** Uploads until the store refuses. */
 async function fill(
   store: ChunkStore,
-  kept: Map<BlobFacts, Buffer>,
+  kept: Map<BlobInfo, Buffer>,
   sizeOf: (n: number) => number = () => 700_000,
 ): Promise<void> {
   try {
@@ -264,7 +264,7 @@ async function fill(
 }
 
 /** Uploads until the first refusal; acknowledged ones are recorded. */
-async function uploadInSteps(store: ChunkStore, kept: Map<BlobFacts, Buffer>): Promise<void> {
+async function uploadInSteps(store: ChunkStore, kept: Map<BlobInfo, Buffer>): Promise<void> {
   try {
     for (;;) {
       const bytes = randomBytes(400_000)
@@ -280,7 +280,7 @@ async function uploadInSteps(store: ChunkStore, kept: Map<BlobFacts, Buffer>): P
   }
 }
 
-async function isAllThere(t: Test, path: string, kept: ReadonlyMap<BlobFacts, Buffer>): Promise<void> {
+async function isAllThere(t: Test, path: string, kept: ReadonlyMap<BlobInfo, Buffer>): Promise<void> {
   const store = await ChunkStore.open({ path, ...options })
   try {
     for (const [facts, bytes] of kept) if (!bytes.equals(await get(store, facts))) t.fail('something is lost')

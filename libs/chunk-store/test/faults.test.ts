@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:os'
 import { getSystemErrorName } from 'node:util'
-import type { BlobFacts } from '@holdfast/blob-store'
+import type { BlobInfo } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
 import { encodeGroupHeader, HeaderSeal } from '../src/format.ts'
@@ -32,13 +32,13 @@ function openWith(machine: CrashMachine, options: Partial<ChunkStoreOptions> = {
 }
 
 /** Blobs of 1.2 MiB: four are more than an extent. */
-async function fill(store: ChunkStore, blobs: number): Promise<BlobFacts[]> {
-  const made: BlobFacts[] = []
+async function fill(store: ChunkStore, blobs: number): Promise<BlobInfo[]> {
+  const made: BlobInfo[] = []
   for (let n = 0; n < blobs; n++) made.push(await put(store, randomBytes(1.2 * MiB), { pinMs: 0 }))
   return made
 }
 
-async function drop(store: ChunkStore, blobs: readonly BlobFacts[]): Promise<void> {
+async function drop(store: ChunkStore, blobs: readonly BlobInfo[]): Promise<void> {
   for (const facts of blobs) await store.delete(facts)
 }
 
@@ -59,21 +59,21 @@ t.test('a flipped bit is noticed before the byte is served, in small blobs and i
   const store = await openWith(machine, { cacheBytes: 0 })
   const small = randomBytes(5000)
   const large = randomBytes(3 * MiB)
-  const smallFacts = await put(store, small, { pinMs: 0 })
-  const largeFacts = await put(store, large, { pinMs: 0 })
+  const smallInfo = await put(store, small, { pinMs: 0 })
+  const largeInfo = await put(store, large, { pinMs: 0 })
   flipOnDisk(machine, small, 1000)
   flipOnDisk(machine, large, 2 * MiB + 300_000)
-  await t.rejects(get(store, smallFacts), { code: 'CORRUPT' })
+  await t.rejects(get(store, smallInfo), { code: 'CORRUPT' })
   t.ok(
-    large.subarray(0, 2 * MiB).equals(await get(store, largeFacts, 0, 2 * MiB)),
+    large.subarray(0, 2 * MiB).equals(await get(store, largeInfo, 0, 2 * MiB)),
     'correct content is served',
   )
-  await t.rejects(get(store, largeFacts), { code: 'CORRUPT' })
-  await t.rejects(get(store, largeFacts, 2 * MiB + 300_010, 2 * MiB + 300_020), { code: 'CORRUPT' })
+  await t.rejects(get(store, largeInfo), { code: 'CORRUPT' })
+  await t.rejects(get(store, largeInfo, 2 * MiB + 300_010, 2 * MiB + 300_020), { code: 'CORRUPT' })
 
   const again = await put(store, small, { pinMs: 0 })
   t.ok(
-    Buffer.from(again.incarnation).equals(smallFacts.incarnation),
+    Buffer.from(again.incarnation).equals(smallInfo.incarnation),
     'an upload of the same bytes replaces the damaged copy',
   )
   t.ok(small.equals(await get(store, again)))
@@ -96,7 +96,7 @@ t.test('a flipped bit in a record header is damage too', async (t) => {
 t.test('blobs of an extent whose file is gone are damaged, and can be replaced', async (t) => {
   const machine = machineOn()
   const store = await openWith(machine)
-  const blobs = new Map<BlobFacts, Buffer>()
+  const blobs = new Map<BlobInfo, Buffer>()
   for (const size of [5000, 2 * MiB]) {
     const bytes = randomBytes(size)
     blobs.set(await put(store, bytes, { pinMs: 0 }), bytes)
@@ -256,7 +256,7 @@ t.test('the catalogue refuses batches for a while: commits hold, and it catches 
     refused.resolve()
     throw enospc
   }
-  const facts: BlobFacts[] = []
+  const facts: BlobInfo[] = []
   for (let n = 0; n < 20; n++) facts.push(await put(store, randomBytes(100 + n)))
   await refused.promise
   t.equal((await store.usage()).writable, false)
@@ -405,7 +405,7 @@ t.test('an extent whose new header cannot be written is removed', async (t) => {
   state.rows.clear()
   const revived = await openWith(machineOn(state))
   t.same(await revived.usage().then(({ blobs }) => blobs), 1)
-  t.equal((await get(revived, stays as BlobFacts)).length, (stays as BlobFacts).size)
+  t.equal((await get(revived, stays as BlobInfo)).length, (stays as BlobInfo).size)
   await revived.close()
   await store.close()
 })
@@ -491,25 +491,25 @@ t.test('compaction frees dead data, moves live data, and waits for slow readers'
   const machine = machineOn()
   const store = await openWith(machine, { cacheBytes: 0 })
   const slow = randomBytes(1.4 * MiB)
-  const slowFacts = await put(store, slow, { pinMs: 0 })
-  const goneFacts = await put(store, randomBytes(1.1 * MiB), { pinMs: 0 })
+  const slowInfo = await put(store, slow, { pinMs: 0 })
+  const goneInfo = await put(store, randomBytes(1.1 * MiB), { pinMs: 0 })
   const small = randomBytes(20_000)
-  const smallFacts = await put(store, small, { pinMs: 0 })
+  const smallInfo = await put(store, small, { pinMs: 0 })
   const first = Buffer.from(machine.file('/store/extents/00000000.extent').subarray(0, 8192))
 
   // One reader of content that will be moved, one of content that will be deleted; both have begun
   // and are idle.
-  const moved = store.read(slowFacts, { start: 0, end: slow.length })[Symbol.asyncIterator]()
-  const dead = store.read(goneFacts, { start: 0, end: goneFacts.size })[Symbol.asyncIterator]()
+  const moved = store.read(slowInfo, { start: 0, end: slow.length })[Symbol.asyncIterator]()
+  const dead = store.read(goneInfo, { start: 0, end: goneInfo.size })[Symbol.asyncIterator]()
   const movedParts = [Buffer.from((await moved.next()).value ?? [])]
   const deadBefore = Buffer.from((await dead.next()).value ?? [])
   for (let n = 0; n < 4; n++) await put(store, randomBytes(1.2 * MiB), { pinMs: 0 }) // fills extent 0
   for await (const facts of store.inventory())
     if (facts.size === Math.floor(1.2 * MiB)) await store.delete(facts)
-  await store.delete(goneFacts)
+  await store.delete(goneInfo)
   const { movedBytes } = await store.compact()
   t.ok(movedBytes >= slow.length + small.length)
-  t.ok(small.equals(await get(store, smallFacts)))
+  t.ok(small.equals(await get(store, smallInfo)))
   t.same(machine.file('/store/extents/00000000.extent').subarray(0, 8192), first, 'a reader holds the extent')
 
   for (;;) {
@@ -526,7 +526,7 @@ t.test('compaction frees dead data, moves live data, and waits for slow readers'
   }
   t.equal(
     Buffer.concat(deadParts).length,
-    goneFacts.size,
+    goneInfo.size,
     'a deleted blob is read to its end by readers that had begun',
   )
   const { freedBytes } = await store.compact()
@@ -534,11 +534,11 @@ t.test('compaction frees dead data, moves live data, and waits for slow readers'
   t.notSame(machine.file('/store/extents/00000000.extent').subarray(0, 8192), first)
 
   for (let n = 0; n < 8; n++) await put(store, randomBytes(1.2 * MiB), { pinMs: 0 }) // over the freed places
-  t.ok(slow.equals(await get(store, slowFacts)))
-  t.ok(small.equals(await get(store, smallFacts)))
+  t.ok(slow.equals(await get(store, slowInfo)))
+  t.ok(small.equals(await get(store, smallInfo)))
   await store.close()
   const again = await openOn(machine)
-  t.ok(slow.equals(await get(again, slowFacts)))
+  t.ok(slow.equals(await get(again, slowInfo)))
   await again.close()
 })
 

@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { open, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type BlobFacts, type LogPosition, tombstoneRetentionMsDefault } from '@holdfast/blob-store'
+import { type BlobInfo, type LogPosition, tombstoneRetentionMsDefault } from '@holdfast/blob-store'
 import { get, nodeStoreContract, put } from '@holdfast/blob-store/testing'
 import t, { type Test } from 'tap'
 import { MemoryCatalogue } from '../src/catalogue/catalogue.ts'
@@ -174,6 +174,6 @@ async function startOf(store: ChunkStore): Promise<LogPosition> {
   return pulled.now
 }
 
-function readFresh(store: ChunkStore, facts: BlobFacts): Promise<Buffer> {
+function readFresh(store: ChunkStore, facts: BlobInfo): Promise<Buffer> {
   return get(store, facts, 0, facts.size)
 }

@@ -4,7 +4,7 @@
  */
 import { mkdir, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type BlobFacts, type BlobFault, tellsHealth } from '@holdfast/blob-store'
+import { type BlobFault, type BlobInfo, tellsHealth } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
 import type { Disk } from '../src/disk/disk.ts'
@@ -50,14 +50,14 @@ interface World {
   /** As it was closed, and as a kill would have left it before. */
   closed: DiskState
   killed: DiskState
-  blobs: Map<BlobFacts, Buffer>
+  blobs: Map<BlobInfo, Buffer>
 }
 
 /** Some extents of large and small blobs. */
 async function world(seed: number, blobs = 20): Promise<World> {
   const machine = new CrashMachine(seeded(seed))
   const store = await openOn(machine)
-  const made = new Map<BlobFacts, Buffer>()
+  const made = new Map<BlobInfo, Buffer>()
   for (let n = 1; n <= blobs; n++)
     for (const bytes of [large(n), small(n)]) made.set(await put(store, bytes, { pinMs: 0 }), bytes)
   const killed = machine.now()
@@ -65,7 +65,7 @@ async function world(seed: number, blobs = 20): Promise<World> {
   return { closed: machine.now(), killed, blobs: made }
 }
 
-async function readable(store: ChunkStore, blobs: ReadonlyMap<BlobFacts, Buffer>): Promise<number> {
+async function readable(store: ChunkStore, blobs: ReadonlyMap<BlobInfo, Buffer>): Promise<number> {
   let right = 0
   for (const [facts, bytes] of blobs)
     try {
@@ -81,7 +81,7 @@ async function readable(store: ChunkStore, blobs: ReadonlyMap<BlobFacts, Buffer>
 /** Uploads, deletions and compactions, more than one extent of them. */
 async function use(store: ChunkStore): Promise<void> {
   for (let round = 0; round < 2; round++) {
-    const made: BlobFacts[] = []
+    const made: BlobInfo[] = []
     for (let n = 100; n < 107; n++) made.push(await put(store, large(n), { pinMs: 0 }))
     for (const facts of made) await store.delete(facts)
     await store.compact()

@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto'
 import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { BlobFacts, BlobFault, BlobName, LogPosition } from '@holdfast/blob-store'
+import type { BlobFault, BlobInfo, BlobName, LogPosition } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
 import { type EngineName, engineNames } from '../src/catalogue/engines/engine.ts'
@@ -19,8 +19,8 @@ import { realOptions } from './support/crash-history.ts'
 
 interface Image {
   path: string
-  kept: Map<BlobFacts, Buffer>
-  gone: BlobFacts[]
+  kept: Map<BlobInfo, Buffer>
+  gone: BlobInfo[]
   /** Of the log, as it was returned before the flip. */
   position: LogPosition
 }
@@ -39,8 +39,8 @@ async function positionOf(store: ChunkStore): Promise<LogPosition> {
 
 async function makeImages(dir: string): Promise<Record<'closed' | 'killed', Image>> {
   const path = join(dir, 'store')
-  const kept = new Map<BlobFacts, Buffer>()
-  const gone: BlobFacts[] = []
+  const kept = new Map<BlobInfo, Buffer>()
+  const gone: BlobInfo[] = []
   const load = async (store: ChunkStore) => {
     for (const size of [0, 300, 5_000, 66_000, 1_300_000]) {
       const bytes = randomBytes(size)

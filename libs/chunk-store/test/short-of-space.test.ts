@@ -1,6 +1,6 @@
 /** Compaction on a nearly full disk, and the reuse of emptied extents. */
 import { randomBytes } from 'node:crypto'
-import type { BlobFacts } from '@holdfast/blob-store'
+import type { BlobInfo } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
 import type { Catalogue } from '../src/catalogue/catalogue.ts'
@@ -41,13 +41,13 @@ function openWith(
 }
 
 /** Blobs of 1.2 MiB: three are an extent. */
-async function fill(store: ChunkStore, blobs: number, size = 1.2 * MiB): Promise<BlobFacts[]> {
-  const made: BlobFacts[] = []
+async function fill(store: ChunkStore, blobs: number, size = 1.2 * MiB): Promise<BlobInfo[]> {
+  const made: BlobInfo[] = []
   for (let n = 0; n < blobs; n++) made.push(await put(store, randomBytes(size), { pinMs: 0 }))
   return made
 }
 
-async function drop(store: ChunkStore, blobs: readonly BlobFacts[]): Promise<void> {
+async function drop(store: ChunkStore, blobs: readonly BlobInfo[]): Promise<void> {
   for (const facts of blobs) await store.delete(facts)
 }
 
@@ -67,7 +67,7 @@ t.test('an emptied extent that uploads reused while another one was removed stay
   const store = await openWith(machine, { freeExtentsMax: 2 }, { disk: watched })
   const blobs = await fill(store, 18)
   await drop(store, blobs.slice(0, 15)) // five extents
-  const more = new Map<BlobFacts, Buffer>()
+  const more = new Map<BlobInfo, Buffer>()
   meanwhile = async () => {
     // The current one and the two that are kept are filled, and another one is begun.
     for (let n = 0; n < 12; n++) {
@@ -149,7 +149,7 @@ t.test('a catalogue that fails while an extent is examined costs a line in the l
 async function misleading() {
   const machine = machineOn()
   const first = await openWith(machine)
-  const [gone, kept, other] = (await fill(first, 3)) as [BlobFacts, BlobFacts, BlobFacts]
+  const [gone, kept, other] = (await fill(first, 3)) as [BlobInfo, BlobInfo, BlobInfo]
   await fill(first, 1)
   await first.delete(gone)
   await first.close()
@@ -207,7 +207,7 @@ t.test('a deletion while an extent is examined does not hide that something was 
 t.test('small blobs move once, packed, and then there is nothing to move', async (t) => {
   const machine = machineOn()
   const store = await openWith(machine, { extentBytes: 8 * MiB })
-  const blobs: BlobFacts[] = []
+  const blobs: BlobInfo[] = []
   for (let n = 0; n < 60; n++)
     blobs.push(
       ...(await Promise.all(Array.from({ length: 200 }, () => put(store, randomBytes(300), { pinMs: 0 })))),
@@ -271,7 +271,7 @@ t.test(
       { disk: keeping, background: false },
     )
     try {
-      const kept: BlobFacts[] = []
+      const kept: BlobInfo[] = []
       for (let extent = 0; extent < 4; extent++) {
         const blobs = await fill(store, 15, 4 * MiB)
         kept.push(...blobs.filter((_, n) => n % 2 === 0))

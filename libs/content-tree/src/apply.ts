@@ -21,7 +21,7 @@ import {
   type TokenReset,
 } from '@holdfast/wire'
 import type { Account } from './account/account.ts'
-import { type AccountFacts, withSet } from './account/facts.ts'
+import { type AccountRecord, withSet } from './account/record.ts'
 import type { TreeSettings } from './contract.ts'
 import { applyCopy, type PreparedIds } from './copy.ts'
 import { freedRowsPerSlice, sweepRowsPerChangeMax, treeDepthMax } from './limits.ts'
@@ -122,7 +122,7 @@ function applyEvent(
   }
 }
 
-export function factsOfNew(event: AccountCreated): AccountFacts {
+export function factsOfNew(event: AccountCreated): AccountRecord {
   return {
     id: event.id,
     email: event.email,

@@ -63,7 +63,7 @@ t.test('files as columns equal the items, and what does not fit stays an item in
   ]) {
     const plain = read(more)
     const columns = read({ ...more, columns: true })
-    t.same(fromColumns(columns), factsOf(plain.item?.children ?? []))
+    t.same(fromColumns(columns), infoOf(plain.item?.children ?? []))
     t.same(columns.page, plain.page)
     const apart = (plain.item?.children ?? []).filter(({ name }) => ['b', 'd'].includes(name))
     t.same(columns.item?.children, apart, 'columns have no place for a folder or tags')
@@ -71,7 +71,7 @@ t.test('files as columns equal the items, and what does not fit stays an item in
 })
 
 /** What columns hold of each child, in order. */
-function factsOf(items: readonly Item[]) {
+function infoOf(items: readonly Item[]) {
   return items.map((item) => {
     const { id, name, code, createTime, modTime, size, mimetype, downloads, blob } = item
     const { placementGroup = 0 } = blob ?? {}
@@ -101,8 +101,8 @@ function fromColumns({ item, files, places }: ContentView) {
       placementGroup: files.placementGroups.readUInt32LE(row * 4),
     }
   })
-  const merged: ReturnType<typeof factsOf> = rows
-  for (const [index, facts] of factsOf(item?.children ?? []).entries())
+  const merged: ReturnType<typeof infoOf> = rows
+  for (const [index, facts] of infoOf(item?.children ?? []).entries())
     merged.splice(places[index] ?? 0, 0, facts)
   return merged
 }

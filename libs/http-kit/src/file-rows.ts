@@ -7,7 +7,7 @@ import type { FileColumns } from '@holdfast/wire'
 import { type JsonWriter, nameBytesMax, numberBytesMax, uuidBytes } from './json-writer.ts'
 
 /** What all files of one folder share. */
-export interface RowFacts {
+export interface RowInfo {
   folderId: string
   isOwner: boolean
   downloadUrl: string
@@ -40,7 +40,7 @@ const nameMember = Buffer.from('","type":"file","name":')
 export class FileRows {
   readonly #count: number
   readonly #files: FileColumns
-  readonly #facts: RowFacts
+  readonly #facts: RowInfo
   readonly #parent: Buffer
   readonly #viewer: Buffer
   readonly #mimetypes: Buffer[]
@@ -59,7 +59,7 @@ export class FileRows {
   #row = 0
   #nameAt = 0
 
-  constructor(files: FileColumns, facts: RowFacts) {
+  constructor(files: FileColumns, facts: RowInfo) {
     this.#count = files.ids.length / 16
     this.#files = files
     this.#facts = facts

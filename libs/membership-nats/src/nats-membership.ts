@@ -21,11 +21,11 @@ import { randomBytes } from 'node:crypto'
 import type { Bus } from '@holdfast/bus'
 import { type Clock, systemClock } from '@holdfast/kernel'
 import {
-  assertFacts,
   assertLoad,
+  assertMemberInfo,
   clockOffsets,
   type Member,
-  type MemberFacts,
+  type MemberInfo,
   type MemberRole,
   type Membership,
   maxMembers,
@@ -51,7 +51,7 @@ export interface Report {
 export interface NatsMembershipOptions {
   /** Accepts NATS patterns. Not closed here. */
   bus: Bus
-  facts: MemberFacts
+  facts: MemberInfo
   /** Its duties besides the role in its facts. */
   moreRoles?: readonly MemberRole[]
   load?: () => number
@@ -91,7 +91,7 @@ const clockWords = 4
 
 export class NatsMembership implements Membership {
   readonly #bus: Bus
-  readonly #facts: MemberFacts
+  readonly #facts: MemberInfo
   readonly #moreRoles: readonly MemberRole[]
   readonly #load: () => number
   readonly #report: () => Report
@@ -115,7 +115,7 @@ export class NatsMembership implements Membership {
 
   /** Joins: sends its first heartbeat at once. @throws RangeError on bad facts. */
   constructor(options: NatsMembershipOptions) {
-    assertFacts(options.facts)
+    assertMemberInfo(options.facts)
     this.#bus = options.bus
     this.#facts = structuredClone(options.facts)
     this.#moreRoles = options.moreRoles ?? []
@@ -336,7 +336,7 @@ function memberOf({ beat, seenMs }: Heard, clockOffsetMs: number): Member {
 function parse(message: Uint8Array): Heartbeat | undefined {
   try {
     const beat = Heartbeat.decode(message)
-    assertFacts({ ...beat, role: 'api' })
+    assertMemberInfo({ ...beat, role: 'api' })
     assertLoad(beat.load)
     const known = roles.includes(beat.roles[0] as MemberRole)
     return known && beat.incarnation.length === 16 ? beat : undefined

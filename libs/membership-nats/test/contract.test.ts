@@ -1,5 +1,5 @@
 import { NatsBus } from '@holdfast/bus-nats'
-import type { MemberFacts, Membership } from '@holdfast/membership'
+import type { MemberInfo, Membership } from '@holdfast/membership'
 import { membershipContract } from '@holdfast/membership/testing'
 import t, { type Test } from 'tap'
 import { startNats } from '../../../infra/servers/nats.ts'
@@ -49,7 +49,7 @@ t.test('membership by heartbeats', async (t) => {
   })
 })
 
-const facts = (id: string): MemberFacts => ({ id, role: 'actor-host', region: 'eu-par', addresses: {} })
+const facts = (id: string): MemberInfo => ({ id, role: 'actor-host', region: 'eu-par', addresses: {} })
 
 async function until(what: string, holds: () => boolean): Promise<void> {
   const end = performance.now() + 10_000

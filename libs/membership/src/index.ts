@@ -1,9 +1,9 @@
 export { clockOffsets, clockToleranceMs, isClockOff } from './clocks.ts'
 export {
-  assertFacts,
   assertLoad,
+  assertMemberInfo,
   type Member,
-  type MemberFacts,
+  type MemberInfo,
   type MemberRole,
   type Membership,
   maxMembers,

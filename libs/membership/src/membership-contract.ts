@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict'
 import { type Clock, systemClock } from '@holdfast/kernel'
 import { isClockOff } from './clocks.ts'
-import type { Member, MemberFacts, Membership } from './membership.ts'
+import type { Member, MemberInfo, Membership } from './membership.ts'
 
 export interface Joining {
   /**
    * Adds a member to the gathering of this test; the others may not know it yet when this resolves.
    */
-  join(facts: MemberFacts, options: { load: () => number; clock?: Clock }): Promise<Membership>
+  join(facts: MemberInfo, options: { load: () => number; clock?: Clock }): Promise<Membership>
   /** Ends a member as a crash would, without a message; omit it where that cannot be done. */
   kill?(member: Membership): Promise<void>
 }
@@ -25,7 +25,7 @@ export interface MembershipContract<T> {
 const lookMs = 5
 
 export function membershipContract<T>({ test, open, patientMs = 10_000 }: MembershipContract<T>): void {
-  const facts = (id: string, more: Partial<MemberFacts> = {}): MemberFacts => ({
+  const facts = (id: string, more: Partial<MemberInfo> = {}): MemberInfo => ({
     id,
     role: 'actor-host',
     region: 'eu-par',

@@ -31,7 +31,7 @@ export interface Subscription {
 }
 
 /** What a member reports about itself. */
-export interface MemberFacts {
+export interface MemberInfo {
   /**
    * Unique among the living; a restarted process may use it again. At most 128 bytes of printable
    * ASCII.
@@ -46,7 +46,7 @@ export interface MemberFacts {
 
 export type MemberRole = 'standalone' | 'api' | 'upload' | 'actor-host' | 'storage-node' | 'web'
 
-export interface Member extends MemberFacts {
+export interface Member extends MemberInfo {
   /** 0 is idle, 1 is fully loaded; the last reported value. */
   load: number
   /** When it was last heard, Unix milliseconds of the local clock. */
@@ -65,7 +65,7 @@ const maxAddressBytes = 4 * 1024
 const maxIdBytes = 128
 
 /** @throws RangeError on invalid facts. */
-export function assertFacts({ id, addresses }: MemberFacts): void {
+export function assertMemberInfo({ id, addresses }: MemberInfo): void {
   if (!/^[\x21-\x7e]+$/.test(id) || id.length > maxIdBytes) {
     throw new RangeError(
       `a member's id is 1 to ${maxIdBytes} printable characters, not ${JSON.stringify(id)}`,

@@ -6,10 +6,10 @@
 import { type Clock, systemClock } from '@holdfast/kernel'
 import { clockOffsets } from './clocks.ts'
 import {
-  assertFacts,
   assertLoad,
+  assertMemberInfo,
   type Member,
-  type MemberFacts,
+  type MemberInfo,
   type Membership,
   maxMembers,
   type Subscription,
@@ -28,7 +28,7 @@ export interface MemoryMembershipOptions {
 type Listener = (members: readonly Member[]) => void
 
 export class MemoryMembership implements Membership {
-  readonly #facts: MemberFacts
+  readonly #facts: MemberInfo
   readonly #load: () => number
   readonly #clock: Clock
   readonly #onListenerError: (error: unknown) => void
@@ -39,11 +39,11 @@ export class MemoryMembership implements Membership {
 
   /** @throws RangeError on invalid facts, an id that is already alive, or too many members. */
   constructor(
-    facts: MemberFacts,
+    facts: MemberInfo,
     options: MemoryMembershipOptions = {},
     gathering: Gathering = new Gathering(),
   ) {
-    assertFacts(facts)
+    assertMemberInfo(facts)
     this.#facts = structuredClone(facts)
     this.#load = options.load ?? (() => 0)
     this.#clock = options.clock ?? systemClock
@@ -53,7 +53,7 @@ export class MemoryMembership implements Membership {
   }
 
   /** Another member of the same gathering. */
-  join(facts: MemberFacts, options: MemoryMembershipOptions = {}): MemoryMembership {
+  join(facts: MemberInfo, options: MemoryMembershipOptions = {}): MemoryMembership {
     return new MemoryMembership(facts, { clock: this.#clock, ...options }, this.#gathering)
   }
 

@@ -3,14 +3,14 @@ import {
   clockOffsets,
   isClockOff,
   type Member,
-  type MemberFacts,
+  type MemberInfo,
   type Membership,
   MemoryMembership,
   maxMembers,
 } from '../src/index.ts'
 import { type Joining, membershipContract } from '../src/testing.ts'
 
-const facts = (id: string): MemberFacts => ({ id, role: 'standalone', region: 'eu-par', addresses: {} })
+const facts = (id: string): MemberInfo => ({ id, role: 'standalone', region: 'eu-par', addresses: {} })
 
 function gathering(broken: (sound: MemoryMembership) => Partial<Membership> = () => ({})): Joining {
   let first: MemoryMembership | undefined

@@ -1,7 +1,7 @@
 /** Bytes of a blob from any holder: when one fails, the next continues at the same byte. */
 import {
-  type BlobFacts,
   BlobFault,
+  type BlobInfo,
   type BlobName,
   type WholeBytes,
   type WholeReads,
@@ -34,7 +34,7 @@ export interface FailoverOptions {
  */
 export async function* readFromAny(
   holders: Iterable<Holder> | AsyncIterable<Holder>,
-  blob: BlobName | BlobFacts,
+  blob: BlobName | BlobInfo,
   range: { start: number; end: number },
   { signal, failed }: FailoverOptions = {},
 ): AsyncGenerator<Uint8Array> {

@@ -3,7 +3,7 @@
  * name in one call each. If it grows too large, or finds no memory, it is staged at the nodes with
  * the bytes it has.
  */
-import { type BlobFacts, BlobFault, type BlobStage, smallBlobBytesMax } from '@holdfast/blob-store'
+import { BlobFault, type BlobInfo, type BlobStage, smallBlobBytesMax } from '@holdfast/blob-store'
 import { GrowingBytes } from '@holdfast/kernel'
 
 export interface GatheringStageDeps {
@@ -16,7 +16,7 @@ export interface GatheringStageDeps {
   /** Opens a stage of this upload at nodes. */
   openStage(): Promise<BlobStage>
   /** Stores all of it. */
-  put(bytes: Uint8Array, pinMs: number): Promise<BlobFacts>
+  put(bytes: Uint8Array, pinMs: number): Promise<BlobInfo>
   ended(stage: GatheringStage): void
 }
 
@@ -27,7 +27,7 @@ export class GatheringStage implements BlobStage {
   #memory = 0
   #state: 'open' | 'staging' | 'staged' | 'committing' | 'lost' | 'ended' = 'open'
   #stage: BlobStage | undefined
-  #committed: Promise<BlobFacts> | undefined
+  #committed: Promise<BlobInfo> | undefined
 
   constructor(uploadId: Uint8Array, parts: GatheringStageDeps) {
     this.uploadId = uploadId
@@ -50,7 +50,7 @@ export class GatheringStage implements BlobStage {
     return undefined
   }
 
-  commit({ pinMs }: { pinMs: number }): Promise<BlobFacts> {
+  commit({ pinMs }: { pinMs: number }): Promise<BlobInfo> {
     this.#committed ??= this.#commit(pinMs)
     return this.#committed
   }
@@ -77,7 +77,7 @@ export class GatheringStage implements BlobStage {
     }
   }
 
-  async #commit(pinMs: number): Promise<BlobFacts> {
+  async #commit(pinMs: number): Promise<BlobInfo> {
     this.#parts.assertOpen()
     if (this.#stage !== undefined) return this.#stage.commit({ pinMs })
     this.#assertState('open')

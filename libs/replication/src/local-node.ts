@@ -4,8 +4,8 @@
  * pulling, scrubbing and read-through fetch into it.
  */
 import {
-  type BlobFacts,
   BlobFault,
+  type BlobInfo,
   type BlobName,
   type BlobStoreUsage,
   type LogPosition,
@@ -50,8 +50,8 @@ export class LocalNode implements StorageNode, WholeReads {
   readonly #store: NodeStore
   readonly #peers: Peers
   readonly #fetchesMax: number
-  readonly #fetches = new Map<string, Promise<BlobFacts>>()
-  readonly #puts = new Map<string, Promise<BlobFacts>>()
+  readonly #fetches = new Map<string, Promise<BlobInfo>>()
+  readonly #puts = new Map<string, Promise<BlobInfo>>()
   #running = 0
   readonly #line: (() => void)[] = []
   #unverified: string | undefined
@@ -100,7 +100,7 @@ export class LocalNode implements StorageNode, WholeReads {
    * Single-flight by upload id: the sender repeats a request without an answer while the first one
    * still runs.
    */
-  put(blob: SmallBlob, options: PutOptions): Promise<BlobFacts> {
+  put(blob: SmallBlob, options: PutOptions): Promise<BlobInfo> {
     const key = hex(options.uploadId)
     let put = this.#puts.get(key)
     if (put === undefined) {
@@ -120,9 +120,9 @@ export class LocalNode implements StorageNode, WholeReads {
 
   async copyFrom(
     from: string,
-    blob: BlobFacts,
+    blob: BlobInfo,
     options: { pinMs: number; placement: Placement; signal?: AbortSignal },
-  ): Promise<BlobFacts> {
+  ): Promise<BlobInfo> {
     await this.groups.admit(options.placement)
     const facts = await this.fetch(blob, [from], options)
     // A caller that shares another's fetch gets its own pin.
@@ -141,10 +141,10 @@ export class LocalNode implements StorageNode, WholeReads {
    *   `UNAVAILABLE`.
    */
   fetch(
-    blob: BlobFacts,
+    blob: BlobInfo,
     from: readonly string[],
     options: { pinMs: number; bytes?: Uint8Array | undefined },
-  ): Promise<BlobFacts> {
+  ): Promise<BlobInfo> {
     const key = copyKey(blob)
     let fetch = this.#fetches.get(key)
     if (fetch === undefined) {
@@ -168,20 +168,20 @@ export class LocalNode implements StorageNode, WholeReads {
     return this.#store.pull(request)
   }
 
-  async *inventory(options: { groups?: readonly number[] } = {}): AsyncIterable<BlobFacts> {
+  async *inventory(options: { groups?: readonly number[] } = {}): AsyncIterable<BlobInfo> {
     this.#assertVerified()
     yield* this.#store.inventory(options)
   }
 
-  committed(uploadId: Uint8Array): Promise<BlobFacts | undefined> {
+  committed(uploadId: Uint8Array): Promise<BlobInfo | undefined> {
     return this.#store.committed(uploadId)
   }
 
-  find(id: Uint8Array): Promise<BlobFacts[]> {
+  find(id: Uint8Array): Promise<BlobInfo[]> {
     return this.#store.find(id)
   }
 
-  stat(blob: BlobName): Promise<BlobFacts | undefined> {
+  stat(blob: BlobName): Promise<BlobInfo | undefined> {
     return this.#store.stat(blob)
   }
 
@@ -201,7 +201,7 @@ export class LocalNode implements StorageNode, WholeReads {
     return this.#store.delete(blob)
   }
 
-  async readBatch(copies: readonly BlobFacts[]): Promise<(Uint8Array | undefined)[]> {
+  async readBatch(copies: readonly BlobInfo[]): Promise<(Uint8Array | undefined)[]> {
     this.#assertVerified()
     return this.#store.readBatch(copies)
   }
@@ -220,10 +220,10 @@ export class LocalNode implements StorageNode, WholeReads {
   }
 
   async #fetch(
-    blob: BlobFacts,
+    blob: BlobInfo,
     from: readonly string[],
     { pinMs, bytes: come }: { pinMs: number; bytes?: Uint8Array | undefined },
-  ): Promise<BlobFacts> {
+  ): Promise<BlobInfo> {
     const here = await this.#store.stat(blob)
     if (here !== undefined && here.damaged === undefined && (await this.#store.pin(blob, { ttlMs: pinMs })))
       return here
@@ -236,7 +236,7 @@ export class LocalNode implements StorageNode, WholeReads {
    * Another copy of the content in this store; the copy itself elsewhere; other copies of the
    * content there.
    */
-  async *#holders(from: readonly string[], blob: BlobFacts): AsyncIterable<Holder> {
+  async *#holders(from: readonly string[], blob: BlobInfo): AsyncIterable<Holder> {
     yield* otherCopies(this.id, this.#store, blob)
     const nodes = from.flatMap((id) => {
       const node = id === this.id ? undefined : this.#peers.node(id)
@@ -273,7 +273,7 @@ export class LocalNode implements StorageNode, WholeReads {
 async function* otherCopies(
   id: string,
   node: Pick<StorageNode, 'find' | 'read'>,
-  blob: BlobFacts,
+  blob: BlobInfo,
 ): AsyncIterable<Holder> {
   const copies = await answerOf(node.find(blob.id))
   // its bytes are requested all the same, and that request reports the fault
@@ -307,7 +307,7 @@ class AdmittedStage implements PlacedStage {
     return this.#stage.seal()
   }
 
-  async commit(options: Parameters<PlacedStage['commit']>[0]): Promise<BlobFacts> {
+  async commit(options: Parameters<PlacedStage['commit']>[0]): Promise<BlobInfo> {
     this.#rules.assertMember()
     try {
       return await this.#stage.commit(options)

@@ -13,8 +13,8 @@
  * fetched only when it is referenced.
  */
 import {
-  type BlobFacts,
   BlobFault,
+  type BlobInfo,
   type BlobName,
   batchBytesMax,
   batchCopiesMax,
@@ -169,10 +169,10 @@ export class Puller {
   async #compare(
     source: StorageNode,
     groups: readonly number[],
-  ): Promise<{ fetched: number; owed: BlobFacts[] }> {
+  ): Promise<{ fetched: number; owed: BlobInfo[] }> {
     let fetched = 0
-    const owed: BlobFacts[] = []
-    let missing: BlobFacts[] = []
+    const owed: BlobInfo[] = []
+    let missing: BlobInfo[] = []
     const fetch = async () => {
       const done = await this.#fetchAll(missing)
       missing = []
@@ -190,8 +190,8 @@ export class Puller {
   }
 
   /** Which of these entries are missing here, and which are deleted at the source. */
-  async #sort(entries: readonly LogEntry[]): Promise<{ missing: BlobFacts[]; gone: Set<string> }> {
-    const missing = new Map<string, BlobFacts>()
+  async #sort(entries: readonly LogEntry[]): Promise<{ missing: BlobInfo[]; gone: Set<string> }> {
+    const missing = new Map<string, BlobInfo>()
     const gone = new Set<string>()
     for (const entry of entries) {
       const key = copyKey(entry.copy)
@@ -208,22 +208,22 @@ export class Puller {
     return { missing: [...missing.values()], gone }
   }
 
-  async #isMissing(copy: BlobFacts): Promise<boolean> {
+  async #isMissing(copy: BlobInfo): Promise<boolean> {
     const { node, referenced } = this.#options
     const here = await node.stat(copy)
     if (here !== undefined) return here.damaged === true
     return (await node.deletedMs(copy)) === undefined || (await referenced(copy))
   }
 
-  async #fetchAll(copies: readonly BlobFacts[]): Promise<{ fetched: number; owed: BlobFacts[] }> {
-    const owed: BlobFacts[] = []
+  async #fetchAll(copies: readonly BlobInfo[]): Promise<{ fetched: number; owed: BlobInfo[] }> {
+    const owed: BlobInfo[] = []
     let fetched = 0
-    const fetch = async (copy: BlobFacts, bytes?: Uint8Array) => {
+    const fetch = async (copy: BlobInfo, bytes?: Uint8Array) => {
       const outcome = await this.#fetch(copy, bytes)
       if (outcome === 'fetched') fetched++
       if (outcome === 'owed') owed.push(copy)
     }
-    const isSmall = ({ size }: BlobFacts) => size <= smallBlobBytesMax
+    const isSmall = ({ size }: BlobInfo) => size <= smallBlobBytesMax
     // Batches run in sequence, to hold the memory of one.
     for (const batch of batchesOf(copies.filter(isSmall))) {
       const bytes = await this.#bytesOf(batch)
@@ -236,7 +236,7 @@ export class Puller {
   }
 
   /** What the source has at hand; the rest is fetched one by one, from any holder. */
-  async #bytesOf(batch: readonly BlobFacts[]): Promise<readonly (Uint8Array | undefined)[]> {
+  async #bytesOf(batch: readonly BlobInfo[]): Promise<readonly (Uint8Array | undefined)[]> {
     const source = batch.length > 1 ? this.#options.peers.node(this.source) : undefined
     const bytes = source === undefined ? [] : await answerOf(source.readBatch(batch))
     return bytes instanceof BlobFault ? [] : bytes
@@ -246,7 +246,7 @@ export class Puller {
    * From the source, else from the other members of the group. @param bytes of the source, when
    * they have arrived
    */
-  async #fetch(copy: BlobFacts, bytes?: Uint8Array): Promise<'fetched' | 'gone' | 'owed'> {
+  async #fetch(copy: BlobInfo, bytes?: Uint8Array): Promise<'fetched' | 'gone' | 'owed'> {
     const { node } = this.#options
     const group = node.groups.get(copy.placementGroup ?? 0)
     const others = group === undefined ? [] : nodesOf(group)
@@ -267,15 +267,15 @@ export class Puller {
     }
   }
 
-  #assertFew(owed: readonly BlobFacts[]): void {
+  #assertFew(owed: readonly BlobInfo[]): void {
     if (owed.length > owedMax)
       throw new BlobFault('UNAVAILABLE', `${owed.length} copies of ${this.source} cannot be fetched whole`)
   }
 }
 
 /** As many as one request takes. */
-function* batchesOf(copies: readonly BlobFacts[]): Generator<BlobFacts[]> {
-  let batch: BlobFacts[] = []
+function* batchesOf(copies: readonly BlobInfo[]): Generator<BlobInfo[]> {
+  let batch: BlobInfo[] = []
   let bytes = 0
   for (const copy of copies) {
     if (batch.length > 0 && (batch.length >= batchCopiesMax || bytes + copy.size > batchBytesMax)) {
@@ -289,6 +289,6 @@ function* batchesOf(copies: readonly BlobFacts[]): Generator<BlobFacts[]> {
   if (batch.length > 0) yield batch
 }
 
-function merged(one: readonly BlobFacts[], other: readonly BlobFacts[]): BlobFacts[] {
+function merged(one: readonly BlobInfo[], other: readonly BlobInfo[]): BlobInfo[] {
   return [...new Map([...one, ...other].map((copy) => [copyKey(copy), copy])).values()]
 }

@@ -7,8 +7,8 @@
  * their own store, so a request is never passed on and cannot loop.
  */
 import {
-  type BlobFacts,
   BlobFault,
+  type BlobInfo,
   type BlobName,
   type BlobStore,
   type BlobStoreUsage,
@@ -60,7 +60,7 @@ export class ReadThroughStore implements BlobStore, WholeReads {
    * This node's facts of the copy, else the nearest holder's. @throws BlobFault `UNAVAILABLE` when
    * no node has it and one did not answer.
    */
-  async stat(blob: BlobName): Promise<BlobFacts | undefined> {
+  async stat(blob: BlobName): Promise<BlobInfo | undefined> {
     const here = await this.#options.node.stat(blob)
     return here?.damaged === undefined && here !== undefined
       ? here
@@ -93,7 +93,7 @@ export class ReadThroughStore implements BlobStore, WholeReads {
     return this.#options.node.delete(blob)
   }
 
-  inventory(): AsyncIterable<BlobFacts> {
+  inventory(): AsyncIterable<BlobInfo> {
     return this.#options.node.inventory()
   }
 
@@ -127,7 +127,7 @@ export class ReadThroughStore implements BlobStore, WholeReads {
   }
 
   /** @returns true when a whole copy is here now. */
-  async #keep(facts: BlobFacts, elsewhere: readonly Holder[]): Promise<boolean> {
+  async #keep(facts: BlobInfo, elsewhere: readonly Holder[]): Promise<boolean> {
     const { node, waitBytesMax, log } = this.#options
     const belongs = node.groups.own().some(({ number }) => number === facts.placementGroup)
     if (!belongs || !(await this.#isKept(facts))) return false
@@ -158,7 +158,7 @@ export class ReadThroughStore implements BlobStore, WholeReads {
     return asked
   }
 
-  async #statElsewhere(blob: BlobName): Promise<BlobFacts | undefined> {
+  async #statElsewhere(blob: BlobName): Promise<BlobInfo | undefined> {
     let fault: BlobFault | undefined
     for (const { id } of this.#elsewhere(blob)) {
       const facts = await answerOf(this.#options.peers.node(id)?.stat(blob) ?? Promise.resolve(undefined))

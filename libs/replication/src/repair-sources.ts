@@ -1,4 +1,4 @@
-import type { BlobFacts } from '@holdfast/blob-store'
+import type { BlobInfo } from '@holdfast/blob-store'
 import { nearestFirst, type Peers } from './peers.ts'
 import { type GroupView, nodesOf } from './placement-groups.ts'
 
@@ -10,7 +10,7 @@ const strangersMax = 16
  * which may have the content from another upload.
  */
 export function repairSources(
-  copy: BlobFacts,
+  copy: BlobInfo,
   { self, region, groups, peers }: { self: string; region: string; groups: GroupView; peers: Peers },
 ): string[] {
   const group = groups.get(copy.placementGroup ?? 0)

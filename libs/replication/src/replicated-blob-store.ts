@@ -19,8 +19,8 @@
  */
 import { randomBytes } from 'node:crypto'
 import {
-  type BlobFacts,
   BlobFault,
+  type BlobInfo,
   type BlobName,
   type BlobStage,
   type BlobStore,
@@ -171,7 +171,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
    * A small upload. Copies in a group with too few members are not acknowledged, and are collected;
    * so in another group it has another id.
    */
-  async #put(firstId: Uint8Array, bytes: Uint8Array, pinMs: number): Promise<BlobFacts> {
+  async #put(firstId: Uint8Array, bytes: Uint8Array, pinMs: number): Promise<BlobInfo> {
     const blob = { id: digestOf(bytes).id, bytes }
     return this.#inTurn(hex(blob.id), async () => {
       this.#assertOpen()
@@ -212,11 +212,11 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
   }
 
   /** Undefined once enough members answered: no acknowledged copy can be at the others. */
-  async stat(blob: BlobName): Promise<BlobFacts | undefined> {
+  async stat(blob: BlobName): Promise<BlobInfo | undefined> {
     this.#assertOpen()
     for (const group of this.#groupsOf(blob)) {
       let absent = 0
-      let damaged: BlobFacts | undefined
+      let damaged: BlobInfo | undefined
       const faults: BlobFault[] = []
       const nodes = this.#nearest(nodesOf(group))
       for (const { node } of nodes) {
@@ -303,7 +303,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
    * Every copy once, of all groups of this region. Asks earlier nodes about each copy of later
    * ones: for reconciliation of small regions.
    */
-  async *inventory(): AsyncIterable<BlobFacts> {
+  async *inventory(): AsyncIterable<BlobInfo> {
     this.#assertOpen()
     const groups = this.#regionGroups()
     const numbers = groups.map(({ number }) => number)
@@ -515,7 +515,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
       }
   }
 
-  async #repairAt({ id, node }: NodeHolder, copy: BlobFacts, sources: readonly string[]): Promise<void> {
+  async #repairAt({ id, node }: NodeHolder, copy: BlobInfo, sources: readonly string[]): Promise<void> {
     const group = this.#options.groups.get(copy.placementGroup ?? 0)
     if (group === undefined || (await node.stat(copy))?.damaged === undefined) return
     const { damaged: _, ...wanted } = copy
@@ -589,7 +589,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
     return holders
   }
 
-  async #isAtAny(holders: readonly Holder[], blob: BlobFacts): Promise<boolean> {
+  async #isAtAny(holders: readonly Holder[], blob: BlobInfo): Promise<boolean> {
     for (const { id } of holders) {
       const facts = await answerOf(this.#options.peers.node(id)?.stat(blob) ?? Promise.resolve(undefined))
       if (facts !== undefined && !(facts instanceof BlobFault)) return true

@@ -1,7 +1,7 @@
 /** One upload in transit to several nodes. */
 import {
-  type BlobFacts,
   BlobFault,
+  type BlobInfo,
   type BlobStage,
   type PlacedStage,
   type SealedContent,
@@ -20,14 +20,14 @@ export interface Leg {
 
 /** A copy that some nodes did not pin as whole. */
 export interface RefusedCopy {
-  copy: BlobFacts
+  copy: BlobInfo
   by: { id: string; node: StorageNode }[]
   /** Nodes that have it whole. */
   whole: string[]
 }
 
 export interface Known {
-  copy: BlobFacts | undefined
+  copy: BlobInfo | undefined
   refused: RefusedCopy[]
 }
 
@@ -56,7 +56,7 @@ export class ReplicatedStage implements BlobStage {
   readonly #broken = new Map<string, Leg>()
   readonly #faults: BlobFault[] = []
   #state: 'open' | 'committing' | 'lost' | 'ended' = 'open'
-  #committed: Promise<BlobFacts> | undefined
+  #committed: Promise<BlobInfo> | undefined
   bytesWritten = 0
 
   constructor(uploadId: Uint8Array, legs: Leg[], parts: ReplicatedStageDeps) {
@@ -89,7 +89,7 @@ export class ReplicatedStage implements BlobStage {
     })
   }
 
-  commit({ pinMs }: { pinMs: number }): Promise<BlobFacts> {
+  commit({ pinMs }: { pinMs: number }): Promise<BlobInfo> {
     this.#committed ??= this.#commit(pinMs)
     return this.#committed
   }
@@ -100,7 +100,7 @@ export class ReplicatedStage implements BlobStage {
     await this.#abortLegs()
   }
 
-  async #commit(pinMs: number): Promise<BlobFacts> {
+  async #commit(pinMs: number): Promise<BlobInfo> {
     this.#assertWritable()
     this.#state = 'committing'
     try {
@@ -148,9 +148,9 @@ export class ReplicatedStage implements BlobStage {
     { id, size, crc32 }: SealedContent,
     pinMs: number,
     refused: readonly RefusedCopy[],
-  ): Promise<BlobFacts> {
+  ): Promise<BlobInfo> {
     const { group, clock } = this.#parts
-    const facts: BlobFacts = {
+    const facts: BlobInfo = {
       id,
       incarnation: this.uploadId,
       size,
@@ -181,7 +181,7 @@ export class ReplicatedStage implements BlobStage {
   }
 
   /** A commit without an answer may have taken effect. */
-  async #hasIt({ node }: Leg, facts: BlobFacts): Promise<boolean> {
+  async #hasIt({ node }: Leg, facts: BlobInfo): Promise<boolean> {
     try {
       return (await node.committed(this.uploadId))?.size === facts.size
     } catch {
@@ -193,11 +193,7 @@ export class ReplicatedStage implements BlobStage {
    * Copies the finished blob to other members until there are W.
    * @throws BlobFault `UNAVAILABLE` when there are fewer.
    */
-  async #copyOn(
-    facts: BlobFacts,
-    holders: { id: string; node: StorageNode }[],
-    pinMs: number,
-  ): Promise<void> {
+  async #copyOn(facts: BlobInfo, holders: { id: string; node: StorageNode }[], pinMs: number): Promise<void> {
     const { group, others } = this.#parts
     const placement = { group: group.number, version: group.version }
     const used = new Set([...holders.map(({ id }) => id), ...this.#broken.keys()])

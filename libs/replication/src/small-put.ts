@@ -11,8 +11,8 @@
  * member is replaced after a while; a late answer still counts.
  */
 import {
-  type BlobFacts,
   BlobFault,
+  type BlobInfo,
   type PutOptions,
   type SmallBlob,
   type StorageNode,
@@ -42,9 +42,9 @@ export class SmallPut {
   readonly #options: Omit<PutOptions, 'asNew'>
   readonly #parts: SmallPutDeps
   /** The newest answer of each member. */
-  readonly #answers = new Map<Member, BlobFacts>()
+  readonly #answers = new Map<Member, BlobInfo>()
   /** Silent members, and their pending answers. */
-  readonly #slow = new Map<Member, Promise<BlobFacts | BlobFault>>()
+  readonly #slow = new Map<Member, Promise<BlobInfo | BlobFault>>()
   /** Members that failed, or did not answer for a while. */
   readonly #deaf = new Set<Member>()
   readonly faults: BlobFault[] = []
@@ -59,7 +59,7 @@ export class SmallPut {
    * @param members nearest first; the later ones replace those that fail.
    * @returns the copy that W of them have; undefined: fewer than W are known to have one.
    */
-  async run(members: readonly Member[]): Promise<BlobFacts | undefined> {
+  async run(members: readonly Member[]): Promise<BlobInfo | undefined> {
     const { needed } = this.#parts
     const queue = [...members]
     let asNew = false
@@ -82,7 +82,7 @@ export class SmallPut {
   }
 
   /** The copy that W members name. */
-  #agreed(): BlobFacts | undefined {
+  #agreed(): BlobInfo | undefined {
     const counts = new Map<string, number>()
     for (const facts of this.#answers.values()) {
       const name = hex(facts.incarnation)
@@ -98,12 +98,12 @@ export class SmallPut {
     return [...this.#answers].filter(([, facts]) => !this.#isOwn(facts)).map(([member]) => member)
   }
 
-  #isOwn({ incarnation }: BlobFacts): boolean {
+  #isOwn({ incarnation }: BlobInfo): boolean {
     return hex(incarnation) === hex(this.#options.uploadId)
   }
 
   /** One of the named copies, once W members have pinned it. */
-  async #pinKnown(members: readonly Member[]): Promise<BlobFacts | undefined> {
+  async #pinKnown(members: readonly Member[]): Promise<BlobInfo | undefined> {
     const { placement, pinMs: ttlMs } = this.#options
     const known = new Map([...this.#answers.values()].map((facts) => [hex(facts.incarnation), facts]))
     const asked = members.filter((member) => !this.#deaf.has(member))
@@ -118,7 +118,7 @@ export class SmallPut {
 
   async #ask(member: Member, asNew: boolean): Promise<void> {
     const answer = this.#put(member, asNew)
-    const heard = await new Promise<BlobFacts | BlobFault | undefined>((resolve) => {
+    const heard = await new Promise<BlobInfo | BlobFault | undefined>((resolve) => {
       const cancel = this.#parts.timers.after(patienceMs, () => resolve(undefined))
       void answer.then((known) => {
         cancel()
@@ -142,7 +142,7 @@ export class SmallPut {
     return true
   }
 
-  #note(member: Member, heard: BlobFacts | BlobFault): void {
+  #note(member: Member, heard: BlobInfo | BlobFault): void {
     if (!(heard instanceof BlobFault)) {
       this.#answers.set(member, heard)
       return
@@ -153,7 +153,7 @@ export class SmallPut {
   }
 
   /** Never rejects. */
-  async #put({ id, node }: Member, asNew: boolean): Promise<BlobFacts | BlobFault> {
+  async #put({ id, node }: Member, asNew: boolean): Promise<BlobInfo | BlobFault> {
     try {
       return await node.put(this.#blob, { ...this.#options, asNew })
     } catch (error) {
@@ -166,7 +166,7 @@ export class SmallPut {
   }
 
   /** The outcome of a put without an answer. */
-  async #committedAt(node: StorageNode): Promise<BlobFacts | undefined> {
+  async #committedAt(node: StorageNode): Promise<BlobInfo | undefined> {
     try {
       const facts = await node.committed(this.#options.uploadId)
       return facts?.size === this.#blob.bytes.length ? facts : undefined

@@ -3,7 +3,7 @@
  * the store that holds the copies, so that both are lost or kept together. A mark is saved after
  * everything it covers is synced: after a crash it is too low at worst.
  */
-import type { BlobFacts, LogPosition, StoreNotes } from '@holdfast/blob-store'
+import type { BlobInfo, LogPosition, StoreNotes } from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
 
 export interface Watermark {
@@ -16,7 +16,7 @@ export interface Watermark {
   /** When inventories were last compared, Unix milliseconds of this node's clock. */
   comparedMs: number
   /** Copies that no node could give whole: tried again each round. At most `owedMax`. */
-  owed: readonly BlobFacts[]
+  owed: readonly BlobInfo[]
 }
 
 /** More than this many missing copies stop a source's progress instead. */

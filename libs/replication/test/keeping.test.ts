@@ -2,7 +2,7 @@
  * Keeping copies: scrub, read-through, draining, lost nodes, collecting, absence, and the content
  * of `servers`.
  */
-import { type BlobFacts, BlobFault, type BlobName, Collector, Scrubber } from '@holdfast/blob-store'
+import { BlobFault, type BlobInfo, type BlobName, Collector, Scrubber } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
 import {
@@ -271,7 +271,7 @@ t.test('the groups of nodes that were lost together go to several others', async
 t.test('a permanently lost node is replaced, and the new one fetches everything', async (t) => {
   const time = new VirtualTime()
   const region = await Region.open(three, [group(['a', 'b'])])
-  const copies: BlobFacts[] = []
+  const copies: BlobInfo[] = []
   for (let n = 0; n < 20; n++) copies.push(await put(region.frontend(), upload()))
   region.cut('a')
   region.silent.add('a')

@@ -1,7 +1,7 @@
 /** Replication by pull: every race of the log, the marks and the deletions, in its order. */
 import {
-  type BlobFacts,
   BlobFault,
+  type BlobInfo,
   type BlobName,
   MemoryBlobStore,
   type StorageNode,
@@ -316,7 +316,7 @@ t.test('a newly shared group is compared, although the position is known', async
   const two = group(['a', 'b'], { number: 2 })
   const { region, replicator } = await world(t, three, [one, two])
   await replicator('c').round('a')
-  const facts: BlobFacts[] = []
+  const facts: BlobInfo[] = []
   for (let n = 0; n < 24; n++) facts.push(await put(region.frontend(), upload()))
   await replicator('c').round('a')
   const inTwo = facts.filter(({ placementGroup }) => placementGroup === 2)
@@ -359,7 +359,7 @@ t.test('small copies come in batches, and one by one where a batch lacks them', 
   await replicator('c').round('a')
   const frontend = region.frontend()
   const sizes = [...Array.from({ length: 300 }, () => 100), ...Array.from({ length: 6 }, () => 250_000)]
-  const copies: BlobFacts[] = []
+  const copies: BlobInfo[] = []
   for (const size of [...sizes, 300_000]) copies.push(await put(frontend, upload(size)))
   const asked: number[] = []
   let reads = 0

@@ -5,8 +5,8 @@
  * nodes in the end. Each planted fault breaks that within a few hundred seeds.
  */
 import {
-  type BlobFacts,
   BlobFault,
+  type BlobInfo,
   type BlobName,
   Collector,
   MemoryBlobStore,
@@ -85,7 +85,7 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
       }),
     })
   const references = new Set<string>()
-  const acknowledged = new Map<string, { facts: BlobFacts; bytes: Buffer }>()
+  const acknowledged = new Map<string, { facts: BlobInfo; bytes: Buffer }>()
   const contents = Array.from({ length: mixOf === 'positions are reused' ? 30 : 2 }, () => bytesOf(40))
   const referenced = async (blob: BlobName) => references.has(copyKey(blob))
   const frontend = region.frontend({ random: bytesOf })

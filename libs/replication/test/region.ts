@@ -2,8 +2,8 @@
 
 import { randomBytes } from 'node:crypto'
 import {
-  type BlobFacts,
   BlobFault,
+  type BlobInfo,
   MemoryBlobStore,
   type MemoryBlobStoreOptions,
   type PlacedStage,
@@ -138,7 +138,7 @@ export class Region implements Peers {
     })
   }
 
-  async holdersOf(blob: BlobFacts): Promise<string[]> {
+  async holdersOf(blob: BlobInfo): Promise<string[]> {
     const holders: string[] = []
     for (const [id, store] of this.stores) {
       const facts = await store.stat(blob)

@@ -1,7 +1,7 @@
 /** Uploads, dedup and reads against failing nodes and old maps: each race in its order. */
 import {
-  type BlobFacts,
   BlobFault,
+  type BlobInfo,
   type BlobName,
   type BlobStage,
   digestOf,
@@ -222,7 +222,7 @@ t.test('small uploads that find no memory are staged at the nodes', async (t) =>
   t.equal(open, 140 - Math.floor((32 * MiB) / 250_000))
   t.ok((await frontend.usage()).stagedBytes >= 140 * 250_000)
   for (const stage of stages.slice(0, 139)) await stage.abort()
-  t.same(await region.holdersOf((await stages[139]?.commit({ pinMs: 0 })) as BlobFacts), ['a', 'b'])
+  t.same(await region.holdersOf((await stages[139]?.commit({ pinMs: 0 })) as BlobInfo), ['a', 'b'])
   const after = await frontend.stage()
   await after.write(bytes)
   t.equal((await region.stores.get('a')?.usage())?.openStages, 0, 'memory is released')
@@ -231,10 +231,10 @@ t.test('small uploads that find no memory are staged at the nodes', async (t) =>
 
 t.test('a known copy that only one node can pin is not relied on', async (t) => {
   for (const [name, spoil] of [
-    ['deleted at the other', (region: Region, facts: BlobFacts) => region.stores.get('b')?.delete(facts)],
+    ['deleted at the other', (region: Region, facts: BlobInfo) => region.stores.get('b')?.delete(facts)],
     [
       'damaged at the other',
-      async (region: Region, facts: BlobFacts) => {
+      async (region: Region, facts: BlobInfo) => {
         region.stores.get('b')?.rot(facts)
         await get(region.nodes.get('b') as StorageNode, facts).catch(() => {})
         region.plant('b', () => ({ pin: async () => false }))
@@ -301,7 +301,7 @@ t.test('a stage of an old map cannot be committed for a group that the node has 
   const stage = await b?.stage({ placement: { group: 1, version: 1 } })
   await stage?.write(upload())
   await b?.groups.learn(group(['a', 'c'], { version: 2 }))
-  await t.rejects(stage?.commit({ pinMs: 0 }) as Promise<BlobFacts>, { code: 'STALE_PLACEMENT' })
+  await t.rejects(stage?.commit({ pinMs: 0 }) as Promise<BlobInfo>, { code: 'STALE_PLACEMENT' })
 })
 
 t.test(

@@ -6,8 +6,8 @@ import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import {
-  type BlobFacts,
   BlobFault,
+  type BlobInfo,
   type LogPosition,
   type Scrubbed,
   Scrubber,
@@ -152,7 +152,7 @@ t.test('damage on the disk of a node is found and repaired without help', async 
   await nodes.start('b')
   const directory = join(nodes.path, 'a')
   const frontend = nodes.frontend()
-  const blobs = new Map<BlobFacts, Buffer>()
+  const blobs = new Map<BlobInfo, Buffer>()
   for (const size of [5_000, 70_000, 2 * MiB + 7]) {
     const bytes = randomBytes(size)
     blobs.set(await put(frontend, bytes, { pinMs: 0 }), bytes)

@@ -17,7 +17,7 @@ import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 
 import { isIP } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { type CertificateFacts, factsOf } from './certificate-facts.ts'
+import { type CertificateInfo, infoOf } from './certificate-info.ts'
 
 export interface HostNames {
   /** Of the folder, and the common name. */
@@ -26,7 +26,7 @@ export interface HostNames {
   names: readonly string[]
 }
 
-export interface IssuedFiles extends CertificateFacts {
+export interface IssuedFiles extends CertificateInfo {
   host: string
 }
 
@@ -126,7 +126,7 @@ export class Authority {
         await writeFile(file(`new-${name}`), text, { mode })
         await rename(file(`new-${name}`), join(folder, name))
       }
-      return { host, ...factsOf(certificate) }
+      return { host, ...infoOf(certificate) }
     })
   }
 
@@ -142,8 +142,8 @@ export class Authority {
     return renewed
   }
 
-  async ofAuthority(): Promise<CertificateFacts> {
-    return factsOf(await readFile(join(this.#directory, 'ca.pem'), 'utf8'))
+  async ofAuthority(): Promise<CertificateInfo> {
+    return infoOf(await readFile(join(this.#directory, 'ca.pem'), 'utf8'))
   }
 
   /** Of all hosts, by name. */
@@ -154,7 +154,7 @@ export class Authority {
     const found: IssuedFiles[] = []
     for (const { name } of folders.sort((a, b) => (a.name < b.name ? -1 : 1))) {
       const pem = await textOf(join(this.#directory, name, 'node.pem'))
-      if (pem) found.push({ host: name, ...factsOf(pem) })
+      if (pem) found.push({ host: name, ...infoOf(pem) })
     }
     return found
   }

@@ -9,7 +9,7 @@
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContext } from 'node:tls'
-import { type CertificateFacts, factsOf } from './certificate-facts.ts'
+import { type CertificateInfo, infoOf } from './certificate-info.ts'
 
 export interface TlsPaths {
   /** PEM, one or several authorities: both are valid while one replaces the other. */
@@ -36,7 +36,7 @@ export interface TlsFilesOptions {
   read: (path: string) => string
   /** Default 5,000. */
   reloadMs?: number
-  onReload?: (facts: readonly CertificateFacts[]) => void
+  onReload?: (facts: readonly CertificateInfo[]) => void
   /** New files cannot be used; called once for each reason. */
   onFault?: (error: Error) => void
 }
@@ -49,7 +49,7 @@ export const tlsVersion = 'TLSv1.3'
 interface Loaded {
   pem: TlsPem
   secureContext: SecureContext
-  facts: { ca: CertificateFacts; own: CertificateFacts | undefined }
+  facts: { ca: CertificateInfo; own: CertificateInfo | undefined }
 }
 
 export class TlsFiles implements TlsContext {
@@ -126,8 +126,8 @@ function loadedFrom(paths: TlsPaths, read: (path: string) => string, last?: Load
   const own = paths.own && { cert: text(paths.own.cert), key: text(paths.own.key) }
   const pem: TlsPem = { ca: text(paths.ca), own }
   if (last !== undefined && isSame(last.pem, pem)) return last
-  const authority = valid(paths.ca, () => factsOf(pem.ca))
-  const shown = paths.own && own && valid(paths.own.cert, () => factsOf(own.cert))
+  const authority = valid(paths.ca, () => infoOf(pem.ca))
+  const shown = paths.own && own && valid(paths.own.cert, () => infoOf(own.cert))
   if (paths.own && own)
     valid(paths.own.key, () => {
       if (!new X509Certificate(own.cert).checkPrivateKey(createPrivateKey(own.key)))

@@ -1,6 +1,6 @@
 /** The tree of an account, as the operator reads and extends it. */
 import { askAsOperator, type OperatorDeps } from '@holdfast/admin'
-import type { BlobFacts } from '@holdfast/blob-store'
+import type { BlobInfo } from '@holdfast/blob-store'
 import { type AccountId, isTime } from '@holdfast/kernel'
 import { fileType } from '@holdfast/upload'
 import { blank, type Item, ReadContent, SortField } from '@holdfast/wire'
@@ -47,7 +47,7 @@ export class AccountTree {
   /** @param modTime Unix seconds. @returns its id */
   async addFile(
     folder: string,
-    { name, modTime, blob }: { name: string; modTime: number; blob: BlobFacts },
+    { name, modTime, blob }: { name: string; modTime: number; blob: BlobInfo },
   ): Promise<string> {
     const value = {
       createAccount: undefined,

@@ -11,7 +11,7 @@ import type { Dirent, Stats } from 'node:fs'
 import { constants, open, readdir, stat } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { forEachOf } from '@holdfast/backup'
-import type { BlobFacts, BlobStore } from '@holdfast/blob-store'
+import type { BlobInfo, BlobStore } from '@holdfast/blob-store'
 import { cleanUploadName, Refusal } from '@holdfast/http-kit'
 import type { Item } from '@holdfast/wire'
 import type { AccountTree } from './account-tree.ts'
@@ -169,7 +169,7 @@ class Import {
     return true
   }
 
-  async #stored(bytes: AsyncIterable<Buffer>, { size }: { size: number }): Promise<BlobFacts> {
+  async #stored(bytes: AsyncIterable<Buffer>, { size }: { size: number }): Promise<BlobInfo> {
     const { blobs, signal } = this.#options
     const stage = await blobs.stage({ expectedBytes: size, signal })
     try {

@@ -7,7 +7,7 @@ import { ClassicLevel } from 'classic-level'
 import type { EngineName } from '../catalogue/engines/engine.ts'
 import { isMarkedDamaged, ThreadedCatalogue } from '../catalogue/threaded-catalogue.ts'
 import type { Log } from '../log.ts'
-import { readStoreFacts } from '../writing/ledger.ts'
+import { readStoreInfo } from '../writing/ledger.ts'
 
 /** RocksDB where its package has a binding for this system, else LevelDB. */
 export function preferredEngine(): EngineName {
@@ -123,7 +123,7 @@ async function isLocked(path: string): Promise<boolean> {
 /** @throws BlobFault `CORRUPT` also for damage that an earlier run found. */
 async function isWhole(catalogue: ThreadedCatalogue, path: string): Promise<boolean> {
   if (await isMarkedDamaged(path)) throw new BlobFault('CORRUPT', `${path} was found damaged before`)
-  if ((await readStoreFacts(catalogue)) !== undefined) return true
+  if ((await readStoreInfo(catalogue)) !== undefined) return true
   const [row] = await catalogue.scan(Buffer.alloc(0), { limit: 1 })
   return row === undefined
 }

@@ -43,11 +43,11 @@ import {
 } from '../format.ts'
 import type { Log } from '../log.ts'
 import { alignedBytes } from '../memory/slots.ts'
-import { bytesOfRun, readStoreFacts, type StoreFacts } from '../writing/ledger.ts'
+import { bytesOfRun, readStoreInfo, type StoreInfo } from '../writing/ledger.ts'
 import { type CleanShutdownMarker, endMarkKey } from './clean-shutdown-marker.ts'
 
 export interface Surveyed {
-  facts: StoreFacts
+  facts: StoreInfo
   extents: Extent[]
   /** Free, with a header that does not say so yet. */
   halfFreed: Extent[]
@@ -105,7 +105,7 @@ export async function survey(parts: SurveyDeps): Promise<Surveyed> {
 
 async function surveyAll(parts: SurveyDeps): Promise<Surveyed> {
   const { catalogue, disk, directory, files, end, log } = parts
-  const known = await readStoreFacts(catalogue)
+  const known = await readStoreInfo(catalogue)
   const [endMark] = await catalogue.get([endMarkKey])
   const rows = new Map<number, ExtentRow>()
   if (known !== undefined)
@@ -242,7 +242,7 @@ async function adoptHeadless(
  * The later generation named in the copies of a torn header. A single flipped bit cannot look like
  * that.
  */
-function generationBegun(blocks: Buffer, { number }: Extent, facts: StoreFacts): number | undefined {
+function generationBegun(blocks: Buffer, { number }: Extent, facts: StoreInfo): number | undefined {
   const place = { number, storeId: facts.storeId, secret: facts.secret }
   const first = generationNamed(blocks, place)
   const second = generationNamed(blocks.subarray(blockBytes), place)
@@ -325,11 +325,11 @@ function setAsideForeign(extent: Extent, row: ExtentRow | undefined, result: Sur
   extent.setAside('foreign', { gap: row !== undefined && holdsNews(row, result) })
 }
 
-function isOwn(header: ExtentHeader, extent: Extent, facts: StoreFacts): boolean {
+function isOwn(header: ExtentHeader, extent: Extent, facts: StoreInfo): boolean {
   return header.storeId.equals(facts.storeId) && header.number === extent.number
 }
 
-function noteGeneration(generation: number, facts: StoreFacts): void {
+function noteGeneration(generation: number, facts: StoreInfo): void {
   facts.nextGeneration = Math.max(facts.nextGeneration, generation + 1)
 }
 
@@ -377,7 +377,7 @@ async function lookAt(disk: Disk, path: string): Promise<FoundFile> {
  */
 async function generationOf(
   extent: Extent,
-  { secret }: StoreFacts,
+  { secret }: StoreInfo,
 ): Promise<{ generation: number | undefined; isBlank: boolean; unread: number }> {
   const seal = new HeaderSeal(secret)
   const window = alignedBytes(windowBytes)
@@ -403,7 +403,7 @@ async function generationOf(
 function factsOfHeaders(
   found: ReadonlyMap<number, FoundFile>,
   { log, randomFill }: Pick<SurveyDeps, 'log' | 'randomFill'>,
-): StoreFacts {
+): StoreInfo {
   const random = (count: number) => randomFill(Buffer.alloc(count))
   const log0 = { life: random(16), logHead: 0, logDropped: 0 }
   const counts = { nextGeneration: 1, nextSequence: 1, liveBytes: 0, blobs: 0, ...log0 }

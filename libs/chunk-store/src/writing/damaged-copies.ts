@@ -7,7 +7,7 @@ import { type Copy, latin1, neverVerified, noHomes, type RowEntry } from '../cat
 import type { Run } from '../format.ts'
 import type { Log } from '../log.ts'
 import type { Reads } from '../reading/reads.ts'
-import { factsOf, type Ledger } from './ledger.ts'
+import { infoOf, type Ledger } from './ledger.ts'
 
 /** Counted damaged copies, 150 bytes each. A store with more has lost its disk. */
 const damagedKnownMax = 100_000
@@ -81,7 +81,7 @@ export class DamagedCopies {
     const running = this.#replacing.get(name)
     if (running !== undefined) return running
     const { store, log } = this.#deps
-    const facts = factsOf(entry.id, damaged)
+    const facts = infoOf(entry.id, damaged)
     const { pinMs } = upload
     const bytes = this.#staged(entry, damaged, upload)
     const replacing = restoreCopy(store, facts, bytes, { pinMs, source: 'an upload' })

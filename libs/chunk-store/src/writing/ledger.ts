@@ -4,7 +4,7 @@
  * it: the content of a batch is already in synced group records. Everything that frees space waits
  * for a synced batch.
  */
-import { type BlobFacts, BlobFault } from '@holdfast/blob-store'
+import { BlobFault, type BlobInfo } from '@holdfast/blob-store'
 import type { Catalogue, CatalogueChange } from '../catalogue/catalogue.ts'
 import {
   blobKey,
@@ -37,7 +37,7 @@ const retryMs = 1000
 const followMs = 20
 
 /** Facts of the store, in one row. */
-export interface StoreFacts {
+export interface StoreInfo {
   /** 16 bytes. */
   storeId: Buffer
   /** 32 bytes; keys the seals of all headers. */
@@ -55,7 +55,7 @@ export interface StoreFacts {
 }
 
 export class Ledger {
-  readonly facts: StoreFacts
+  readonly facts: StoreInfo
   readonly #catalogue: Catalogue
   readonly #rows: RowCache
   readonly #log: Log
@@ -86,7 +86,7 @@ export class Ledger {
   brokenSinceMs: number | undefined
 
   constructor(options: {
-    facts: StoreFacts
+    facts: StoreInfo
     catalogue: Catalogue
     rows: RowCache
     log: Log
@@ -246,7 +246,7 @@ export class Ledger {
     this.#batchKeys = new Map(keys)
     this.#dirtyKeys.clear()
     const { logHead, life } = this.facts
-    const changes: CatalogueChange[] = [{ key: storeKey, value: encodeStoreFacts(this.facts) }]
+    const changes: CatalogueChange[] = [{ key: storeKey, value: encodeStoreInfo(this.facts) }]
     for (const entry of rows)
       changes.push({
         key: blobKey(entry.id),
@@ -317,7 +317,7 @@ export function bytesOfRun(run: Run): number {
   return full * dataRecordBytes(recordBytesMax) + (rest > 0 ? dataRecordBytes(rest) : 0)
 }
 
-export function factsOf(id: Buffer, copy: Copy): BlobFacts {
+export function infoOf(id: Buffer, copy: Copy): BlobInfo {
   return {
     id: Buffer.from(id),
     incarnation: Buffer.from(copy.incarnation),
@@ -329,7 +329,7 @@ export function factsOf(id: Buffer, copy: Copy): BlobFacts {
   }
 }
 
-export async function readStoreFacts(catalogue: Catalogue): Promise<StoreFacts | undefined> {
+export async function readStoreInfo(catalogue: Catalogue): Promise<StoreInfo | undefined> {
   const [row] = await catalogue.get([storeKey])
   if (row === undefined || row.readUInt16LE(0) !== catalogueVersion) return undefined
   return {
@@ -345,7 +345,7 @@ export async function readStoreFacts(catalogue: Catalogue): Promise<StoreFacts |
   }
 }
 
-function encodeStoreFacts(facts: StoreFacts): Buffer {
+function encodeStoreInfo(facts: StoreInfo): Buffer {
   const row = Buffer.alloc(120)
   row.writeUInt16LE(catalogueVersion, 0)
   facts.storeId.copy(row, 8)

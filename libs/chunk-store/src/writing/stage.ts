@@ -9,8 +9,8 @@
  */
 
 import {
-  type BlobFacts,
   BlobFault,
+  type BlobInfo,
   digestOf,
   type PlacedCommit,
   type PlacedStage,
@@ -48,7 +48,7 @@ export interface StageDeps {
     blob: { id: Buffer; crc32: number },
     body: { bytes: Uint8Array } | { runs: Run[] },
     options: PlacedCommit,
-  ): Promise<BlobFacts>
+  ): Promise<BlobInfo>
   /** The stage has ended. */
   ended(stage: ChunkStage): void
   /** Extents may have lost their last holder. */
@@ -72,7 +72,7 @@ export class ChunkStage implements PlacedStage, SlotHolder {
   #state: 'open' | 'sealing' | 'sealed' | 'committing' | 'ended' = 'open'
   #sealed: Promise<Sealed> | undefined
   #fault: BlobFault | undefined
-  #committed: Promise<BlobFacts> | undefined
+  #committed: Promise<BlobInfo> | undefined
   /** A small blob so far; later, what waits for a slot. */
   readonly #aside = new GrowingBytes()
   #filling: Promise<void> | undefined
@@ -127,7 +127,7 @@ export class ChunkStage implements PlacedStage, SlotHolder {
     return { ...blob, size }
   }
 
-  commit(options: PlacedCommit): Promise<BlobFacts> {
+  commit(options: PlacedCommit): Promise<BlobInfo> {
     this.#committed ??= this.#commit(options)
     return this.#committed
   }
@@ -322,7 +322,7 @@ export class ChunkStage implements PlacedStage, SlotHolder {
     extent.holders.add(this)
   }
 
-  async #commit(options: PlacedCommit): Promise<BlobFacts> {
+  async #commit(options: PlacedCommit): Promise<BlobInfo> {
     const { blob, body } = await this.#sealOnce()
     this.#assertAlive()
     this.#state = 'committing'

@@ -8,7 +8,7 @@
  * refused, and the next group begins with an entry that voids the refused one, so that no later
  * recovery can restore it.
  */
-import { type BlobFacts, BlobFault } from '@holdfast/blob-store'
+import { BlobFault, type BlobInfo } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
 import { type Copy, type Home, neverVerified, noHomes, type RowEntry } from '../catalogue/rows.ts'
 import { type Extent, type ExtentTable, faultOf, type Place } from '../extents/extents.ts'
@@ -27,7 +27,7 @@ import {
 import type { Log } from '../log.ts'
 import { alignedBytes, slotBytes } from '../memory/slots.ts'
 import { knownCopyOf } from './known-copies.ts'
-import { factsOf, type Ledger } from './ledger.ts'
+import { infoOf, type Ledger } from './ledger.ts'
 import type { Pins } from './pins.ts'
 
 /**
@@ -280,8 +280,8 @@ export class CommitIntent implements Intent {
   readonly #asNew: boolean
   readonly #replaced: (old: Copy) => void
   readonly #followers: CommitIntent[] = []
-  readonly done: Promise<BlobFacts>
-  #resolve!: (facts: BlobFacts) => void
+  readonly done: Promise<BlobInfo>
+  #resolve!: (facts: BlobInfo) => void
   #reject!: (error: Error) => void
 
   /** @param body the bytes of a small blob, or the runs of a large one. */
@@ -391,7 +391,7 @@ export class CommitIntent implements Intent {
 
   #settle(copy: Copy): void {
     this.#writer.pins.extend(this.#entry.id, copy.incarnation, this.#pinMs)
-    this.#resolve(factsOf(this.#entry.id, copy))
+    this.#resolve(infoOf(this.#entry.id, copy))
   }
 }
 

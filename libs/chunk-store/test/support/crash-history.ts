@@ -3,8 +3,8 @@
  * a state against them.
  */
 import {
-  type BlobFacts,
   type BlobFault,
+  type BlobInfo,
   type BlobStore,
   digestOf,
   type NodeStore,
@@ -20,7 +20,7 @@ import { CrashMachine, type DiskState, seeded } from './crash-machine.ts'
 const MiB = 1024 * 1024
 
 export interface Promised {
-  facts: BlobFacts
+  facts: BlobInfo
   /** Event at which the commit was answered. */
   committed: number
   /** Events at which its deletion was asked for and answered. */
@@ -292,7 +292,7 @@ async function upload(
   const number = wanted ?? back?.number ?? Math.floor(random() * 60)
   const bytes = content(number)
   if (back !== undefined) back.reborn = ++machine.events
-  let facts: BlobFacts
+  let facts: BlobInfo
   let stage: PlacedStage | undefined
   try {
     const uploadId = back && { uploadId: back.facts.incarnation }
@@ -349,7 +349,7 @@ async function removePromised(store: BlobStore, machine: CrashMachine, promise: 
   else promise.deleteAsked = never
 }
 
-function same(a: BlobFacts, b: BlobFacts): boolean {
+function same(a: BlobInfo, b: BlobInfo): boolean {
   return Buffer.compare(a.id, b.id) === 0 && Buffer.compare(a.incarnation, b.incarnation) === 0
 }
 
@@ -421,7 +421,7 @@ async function check(
 ): Promise<void> {
   let bytes = 0
   let blobs = 0
-  const isGhost = (facts: BlobFacts) =>
+  const isGhost = (facts: BlobInfo) =>
     ghosts && promises.some((promise) => same(promise.facts, facts) && promise.deleteAsked <= event)
   for await (const facts of store.inventory()) {
     const whole = await get(store, facts).catch((error: Error) => Buffer.from(error.message))

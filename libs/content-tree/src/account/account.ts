@@ -6,15 +6,15 @@
 import { reportSourcesMax } from '../limits.ts'
 import { Tree } from '../tree/tree.ts'
 import { Effects } from './effects.ts'
-import type { AccountFacts } from './facts.ts'
 import { Outcomes } from './outcomes.ts'
+import type { AccountRecord } from './record.ts'
 
 export const noCode = { next: 0, term: 0 } as const
 
 export class Account {
   readonly id: string
   /** Undefined until it was created. */
-  facts: AccountFacts | undefined
+  facts: AccountRecord | undefined
   readonly tree = new Tree()
   readonly effects = new Effects(this.tree.blobs)
   readonly outcomes = new Outcomes(this.tree.cuts)
@@ -50,7 +50,7 @@ export class Account {
   }
 
   /** @throws Error when the account was not created yet. */
-  get known(): AccountFacts {
+  get known(): AccountRecord {
     if (this.facts === undefined) throw new Error(`account ${this.id} does not exist`)
     return this.facts
   }

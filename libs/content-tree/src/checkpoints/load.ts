@@ -9,7 +9,7 @@
 import { isAscii } from 'node:buffer'
 import { type BlobColumns, CheckpointPage, type ContentColumns } from '@holdfast/wire'
 import { Account } from '../account/account.ts'
-import { isTier } from '../account/facts.ts'
+import { isTier } from '../account/record.ts'
 import { rowsPerPart, sparseTimes } from '../limits.ts'
 import { assertRows, none, type Run, setColumn, wordsOf } from '../tree/columns.ts'
 import { noteNames } from '../tree/notes.ts'

@@ -8,7 +8,7 @@
  */
 import type { AttributeSet, Change, Event } from '@holdfast/wire'
 import type { Account } from '../account/account.ts'
-import { isTier } from '../account/facts.ts'
+import { isTier } from '../account/record.ts'
 import { treeDepthMax } from '../limits.ts'
 
 export interface Salvaged {

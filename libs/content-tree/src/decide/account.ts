@@ -1,6 +1,6 @@
 /** Operations on the account itself. */
 import type { ConfirmEmail, CreateAccount, ResetToken, SetAccount } from '@holdfast/wire'
-import { type AccountFacts, accountView, isTier, withSet } from '../account/facts.ts'
+import { type AccountRecord, accountView, isTier, withSet } from '../account/record.ts'
 import { factsOfNew } from '../apply.ts'
 import type { Outcome } from '../contract.ts'
 import type { NewIds } from '../new-ids.ts'
@@ -96,7 +96,7 @@ export function setAccount(deciding: Deciding, command: SetAccount): Outcome {
     ['storage', command.limitStorage],
   ] as const)
     if (limit !== undefined && !(Number.isSafeInteger(limit) && limit >= 0)) return refuse(`error-${name}`)
-  const facts: AccountFacts = withSet(account.known, command)
+  const facts: AccountRecord = withSet(account.known, command)
   // What is due is handled by the tier at its due time.
   const due = facts.tier === account.known.tier ? [] : dueEvents(deciding)
   const set = { $case: 'accountSet', value: { set: command } } as const

@@ -10,7 +10,7 @@ import type {
   Item,
   UpdateContent,
 } from '@holdfast/wire'
-import type { AccountFacts } from '../account/facts.ts'
+import type { AccountRecord } from '../account/record.ts'
 import type { Outcome } from '../contract.ts'
 import { treeDepthMax } from '../limits.ts'
 import type { NewIds } from '../new-ids.ts'
@@ -78,7 +78,7 @@ function uploadIntoNewFolder(
     rootId: string
     inherited: ReturnType<Deciding['inherited']>
     events?: Events
-    facts?: AccountFacts
+    facts?: AccountRecord
   },
 ): Outcome {
   const { ids, rootId, inherited, events = [], facts } = parts
@@ -148,7 +148,7 @@ function uploaded(
     ends: number | undefined
     folderCode: string | undefined
     codesUsed: number
-    facts?: AccountFacts
+    facts?: AccountRecord
   },
 ): Outcome {
   const { blob } = file

@@ -14,7 +14,7 @@ import {
   AccountReply as Reply,
 } from '@holdfast/wire'
 import type { Account } from '../account/account.ts'
-import { type AccountFacts, accountView, limitsOf } from '../account/facts.ts'
+import { type AccountRecord, accountView, limitsOf } from '../account/record.ts'
 import type { DecideContext, Outcome, TreeSettings } from '../contract.ts'
 import { contentsMax, metadataBytesMax, outcomeBytesMax } from '../limits.ts'
 import { NewIds } from '../new-ids.ts'
@@ -200,7 +200,7 @@ export class Deciding {
     return (this.settings.metadataBytesMax ?? metadataBytesMax) - this.tree.savedBytes
   }
 
-  accountView(facts: AccountFacts = this.account.known): AccountView {
+  accountView(facts: AccountRecord = this.account.known): AccountView {
     const { tree } = this
     return accountView(facts, this.settings, {
       rootId: tree.idOf(tree.root),

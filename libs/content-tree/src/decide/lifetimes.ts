@@ -4,7 +4,7 @@
  */
 import type { Item } from '@holdfast/wire'
 import type { Account } from '../account/account.ts'
-import type { AccountFacts } from '../account/facts.ts'
+import type { AccountRecord } from '../account/record.ts'
 import { type Lifetimes, noLifetimes, type TreeSettings } from '../contract.ts'
 
 /** Of a request being decided. */
@@ -17,7 +17,7 @@ interface Decided {
 }
 
 export function lifetimesOf(
-  facts: Pick<AccountFacts, 'tier'>,
+  facts: Pick<AccountRecord, 'tier'>,
   { lifetimes }: Pick<TreeSettings, 'lifetimes'>,
 ): Lifetimes {
   return facts.tier === 'premium' ? noLifetimes : lifetimes[facts.tier]
@@ -27,7 +27,7 @@ export function lifetimesOf(
 export function newExpiry(
   deciding: Decided,
   inherited: number | undefined,
-  facts: Pick<AccountFacts, 'tier'> = deciding.account.known,
+  facts: Pick<AccountRecord, 'tier'> = deciding.account.known,
 ): number | undefined {
   const { latest, usual } = newExpiries(deciding, facts)
   const wanted = inherited ?? usual
@@ -37,7 +37,7 @@ export function newExpiry(
 /** Of folders made now: the expiry of those that have none, and the latest. */
 export function newExpiries(
   deciding: Decided,
-  facts: Pick<AccountFacts, 'tier'> = deciding.account.known,
+  facts: Pick<AccountRecord, 'tier'> = deciding.account.known,
 ): { usual: number | undefined; latest: number | undefined } {
   if (deciding.viewer.kind === 'operator') return { usual: undefined, latest: undefined }
   const { folderSeconds, folderSecondsMax } = lifetimesOf(facts, deciding.settings)
@@ -62,7 +62,7 @@ export function latestExpiry({ account, settings, viewer, now }: Decided, folder
 export function endsOfNew(
   deciding: Decided,
   ends: number | undefined,
-  facts: Pick<AccountFacts, 'tier'>,
+  facts: Pick<AccountRecord, 'tier'>,
 ): Partial<Pick<Item, 'expiry' | 'idleExpiry'>> {
   const lifetimes = lifetimesOf(facts, deciding.settings)
   if (Object.values(lifetimes).every((seconds) => seconds === undefined)) return {}

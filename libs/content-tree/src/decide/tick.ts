@@ -4,7 +4,7 @@
  */
 import { type Event, SweepReason, type SweptFolder } from '@holdfast/wire'
 import type { Account } from '../account/account.ts'
-import { limitsOf } from '../account/facts.ts'
+import { limitsOf } from '../account/record.ts'
 import type { Outcome, TreeSettings } from '../contract.ts'
 import { duePerTickMax, heldContentsMax, recycledSecondsMax } from '../limits.ts'
 import { none } from '../tree/columns.ts'

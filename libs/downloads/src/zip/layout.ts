@@ -18,7 +18,7 @@ import { cleanName, uniqueNames } from './names.ts'
 import {
   centralHeader,
   centralHeaderBytes,
-  type EntryFacts,
+  type EntryInfo,
   endRecords,
   localHeader,
   localHeaderBytes,
@@ -248,7 +248,7 @@ export class ZipLayout {
     return low
   }
 
-  #facts(index: number): EntryFacts {
+  #facts(index: number): EntryInfo {
     const { nodes, folders, sizes, crcs, modTimes } = this.#columns
     return {
       path: this.#path(nodes[index] as number),

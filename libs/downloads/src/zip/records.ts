@@ -13,7 +13,7 @@
  */
 
 /** Values of one entry's headers. */
-export interface EntryFacts {
+export interface EntryInfo {
   /** Full path, UTF-8; ends in `/` for a folder. */
   path: Uint8Array
   isFolder: boolean
@@ -41,7 +41,7 @@ export function centralHeaderBytes(
   return 46 + entry.pathBytes + timeExtra(entry.modTime) + (wide === 0 ? 0 : 4 + 8 * wide)
 }
 
-export function localHeader(entry: EntryFacts): Buffer {
+export function localHeader(entry: EntryInfo): Buffer {
   const wide = entry.size >= max32
   const bytes = Buffer.alloc(
     localHeaderBytes({ pathBytes: entry.path.length, size: entry.size, modTime: entry.modTime }),
@@ -61,7 +61,7 @@ export function localHeader(entry: EntryFacts): Buffer {
   return bytes
 }
 
-export function centralHeader(entry: EntryFacts, offset: number): Buffer {
+export function centralHeader(entry: EntryInfo, offset: number): Buffer {
   const wide = wideFields(entry.size, offset)
   const facts = { pathBytes: entry.path.length, size: entry.size, modTime: entry.modTime }
   const bytes = Buffer.alloc(centralHeaderBytes(facts, offset))
@@ -117,7 +117,7 @@ function wideFields(size: number, offset: number): number {
   return (size >= max32 ? 2 : 0) + (offset >= max32 ? 1 : 0)
 }
 
-function versionNeeded(entry: EntryFacts, wide: boolean): number {
+function versionNeeded(entry: EntryInfo, wide: boolean): number {
   if (wide) return 45
   return entry.isFolder ? 20 : 10
 }

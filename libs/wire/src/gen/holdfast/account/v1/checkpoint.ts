@@ -36,7 +36,7 @@ export interface CheckpointPage {
   /** 2; readers take 1. */
   version: number;
   /** On the first page only. */
-  account: AccountFacts | undefined;
+  account: AccountRecord | undefined;
   passwords: PasswordVerifier[];
   blobs: BlobColumns | undefined;
   contents: ContentColumns | undefined;
@@ -74,7 +74,7 @@ export interface StateHead {
   heldRow: number | undefined;
 }
 
-export interface AccountFacts {
+export interface AccountRecord {
   id: string;
   email: string | undefined;
   tier: string;
@@ -329,7 +329,7 @@ export const CheckpointPage: MessageFns<CheckpointPage> = {
       writer.uint32(8).uint32(message.version);
     }
     if (message.account !== undefined) {
-      AccountFacts.encode(message.account, writer.uint32(18).fork()).join();
+      AccountRecord.encode(message.account, writer.uint32(18).fork()).join();
     }
     for (const v of message.passwords) {
       PasswordVerifier.encode(v!, writer.uint32(26).fork()).join();
@@ -400,7 +400,7 @@ export const CheckpointPage: MessageFns<CheckpointPage> = {
               break;
             }
 
-            message.account = AccountFacts.decode(reader, reader.uint32());
+            message.account = AccountRecord.decode(reader, reader.uint32());
             continue;
           }
           case 3: {
@@ -623,7 +623,7 @@ export const StateHead: MessageFns<StateHead> = {
   },
 };
 
-function createBaseAccountFacts(): AccountFacts {
+function createBaseAccountRecord(): AccountRecord {
   return {
     id: "",
     email: undefined,
@@ -647,8 +647,8 @@ function createBaseAccountFacts(): AccountFacts {
   };
 }
 
-export const AccountFacts: MessageFns<AccountFacts> = {
-  encode(message: AccountFacts, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const AccountRecord: MessageFns<AccountRecord> = {
+  encode(message: AccountRecord, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.id !== "") {
       writer.uint32(10).string(message.id);
     }
@@ -709,7 +709,7 @@ export const AccountFacts: MessageFns<AccountFacts> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): AccountFacts {
+  decode(input: BinaryReader | Uint8Array, length?: number): AccountRecord {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -718,7 +718,7 @@ export const AccountFacts: MessageFns<AccountFacts> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseAccountFacts();
+      const message = createBaseAccountRecord();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {

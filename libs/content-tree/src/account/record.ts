@@ -5,7 +5,7 @@ import type { Totals } from '../tree/tree.ts'
 
 export type Tier = 'guest' | 'standard' | 'premium'
 
-export interface AccountFacts {
+export interface AccountRecord {
   readonly id: string
   /** As sent; undefined for guests. */
   readonly email: string | undefined
@@ -37,7 +37,7 @@ export function isTier(text: string): text is Tier {
 }
 
 /** Merges: absent fields stay as they are. */
-export function withSet(facts: AccountFacts, set: SetAccount): AccountFacts {
+export function withSet(facts: AccountRecord, set: SetAccount): AccountRecord {
   const tier = set.tier !== undefined && isTier(set.tier) ? set.tier : facts.tier
   const premiumType = set.premiumType ?? facts.premiumType ?? defaultPremiumType
   return {
@@ -54,7 +54,7 @@ export function withSet(facts: AccountFacts, set: SetAccount): AccountFacts {
 }
 
 /** Limits in force; undefined: none. */
-export function limitsOf(facts: AccountFacts, settings: TreeSettings) {
+export function limitsOf(facts: AccountRecord, settings: TreeSettings) {
   const tier = settings.limits[facts.tier]
   return {
     contents: facts.limitContents ?? tier.contents,
@@ -64,7 +64,7 @@ export function limitsOf(facts: AccountFacts, settings: TreeSettings) {
 }
 
 export function accountView(
-  facts: AccountFacts,
+  facts: AccountRecord,
   settings: TreeSettings,
   tree: { rootId: string; binId: string; totals: Totals; directLinkCount: number },
 ): AccountView {

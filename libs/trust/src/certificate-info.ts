@@ -1,7 +1,7 @@
 /** What a certificate says, as far as operators need it. */
 import { X509Certificate } from 'node:crypto'
 
-export interface CertificateFacts {
+export interface CertificateInfo {
   /** Its common name. */
   name: string
   /** `DNS:par1`, `IP Address:10.1.0.11`. */
@@ -12,7 +12,7 @@ export interface CertificateFacts {
 }
 
 /** Of the first certificate of a PEM. @throws Error when there is none */
-export function factsOf(pem: string): CertificateFacts {
+export function infoOf(pem: string): CertificateInfo {
   const certificate = new X509Certificate(pem)
   return {
     name: /^CN=(.*)$/m.exec(certificate.subject)?.[1] ?? certificate.subject,
