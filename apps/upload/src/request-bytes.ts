@@ -10,7 +10,7 @@ import {
 import { GrowingBytes } from '@holdfast/kernel'
 
 /** What a client must send, and how often that is checked. */
-export interface Pace {
+export interface UploadPace {
   /** This many bytes … */
   progressBytes: number
   /** … within this time. */
@@ -31,7 +31,7 @@ export interface Pace {
  * About 1 KB/s. A modem reaches it; holding a stage for less is an attack. Pieces of one byte:
  * 65,000 at once and 2,000 a second, which is 0.1 s of the loop and 0.5 % of it.
  */
-export const slowest: Pace = {
+export const slowestUploadPace: UploadPace = {
   progressBytes: 64 * 1024,
   progressMs: 60_000,
   lookEveryMs: 5_000,
@@ -77,7 +77,7 @@ const chunksAheadMax = 2
  */
 export function requestBytes(
   request: PiecewiseRequest,
-  pace: Pace = slowest,
+  pace: UploadPace = slowestUploadPace,
   keeper: PaceKeeper = patient,
 ): RequestBytes {
   return new RequestBytes(request, pace, keeper)
@@ -85,7 +85,7 @@ export function requestBytes(
 
 export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
   readonly #request: PiecewiseRequest
-  readonly #pace: Pace
+  readonly #pace: UploadPace
   readonly #keeper: PaceKeeper
   readonly #guard: NodeJS.Timeout
   readonly #endPieces: (() => void) | undefined
@@ -113,7 +113,7 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
   /** The chunk that the reader holds. */
   #given: Buffer | undefined
 
-  constructor(request: PiecewiseRequest, pace: Pace, keeper: PaceKeeper) {
+  constructor(request: PiecewiseRequest, pace: UploadPace, keeper: PaceKeeper) {
     this.#request = request
     this.#pace = pace
     this.#keeper = keeper

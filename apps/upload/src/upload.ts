@@ -29,7 +29,7 @@ import { answerEarly } from './early-answer.ts'
 import { fileType } from './file-type.ts'
 import { FormScanner, type PartHead } from './form-scanner.ts'
 import { guestOf, idempotencyKeyOf, uploadRequestId } from './idempotency.ts'
-import { type RequestBytes, requestBytes, slowest } from './request-bytes.ts'
+import { type RequestBytes, requestBytes, slowestUploadPace } from './request-bytes.ts'
 import type { Running, UploadPlace } from './running-uploads.ts'
 import { UploadForm } from './upload-form.ts'
 import type { UploadOutcome } from './upload-metrics.ts'
@@ -212,7 +212,7 @@ class IncomingUpload implements Running {
     const { running, limits } = this.#parts
     const place = this.#upload as UploadPlace
     let inFile = false
-    this.#body = requestBytes(this.#request.raw as PiecewiseRequest, slowest, {
+    this.#body = requestBytes(this.#request.raw as PiecewiseRequest, slowestUploadPace, {
       isScarce: () => running.isScarce,
       tookSmallPieces: () => limits.takeAddress(this.#request, 'smallPieces'),
     })

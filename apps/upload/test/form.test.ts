@@ -11,7 +11,7 @@ import { growsLinearly } from '../../../test/support/growth.ts'
 import { parseDisposition } from '../src/content-disposition.ts'
 import { fileType } from '../src/file-type.ts'
 import { anyPartHead, FormMemory, FormScanner, partHead } from '../src/form-scanner.ts'
-import { requestBytes, slowest } from '../src/request-bytes.ts'
+import { requestBytes, slowestUploadPace } from '../src/request-bytes.ts'
 
 interface Part {
   name: string | undefined
@@ -310,7 +310,7 @@ t.test('the type is the stated one, or derived from the name', async (t) => {
 
 t.test('a client that trickles is cut off, one that waits for us is not', async (t) => {
   const outcomes: string[] = []
-  const pace = { ...slowest, progressBytes: 100, progressMs: 150, lookEveryMs: 10 }
+  const pace = { ...slowestUploadPace, progressBytes: 100, progressMs: 150, lookEveryMs: 10 }
   const server = createServer(
     { IncomingMessage: PiecewiseRequest },
     (request, response) => void take(request, response),

@@ -9,7 +9,13 @@ import type { Socket } from 'node:net'
 import type { BlobSender, WholeBytes } from '@holdfast/blob-store'
 import { type AnswerShare, notePassed } from '@holdfast/http-kit'
 import type { ByteRange } from './ranges.ts'
-import { type Pace, pieceBytes, ResponseBody, SlowReader, slowest } from './response-body.ts'
+import {
+  type DownloadPace,
+  pieceBytes,
+  ResponseBody,
+  SlowReader,
+  slowestDownloadPace,
+} from './response-body.ts'
 
 export interface DirectBytes {
   range: ByteRange
@@ -30,7 +36,7 @@ export async function sendDirect(
   { range: { start, end }, first, sender, read }: DirectBytes,
   onBytes: (count: number) => void,
   share: AnswerShare,
-  pace: Pace = slowest,
+  pace: DownloadPace = slowestDownloadPace,
 ): Promise<void> {
   let position = start
   let tooSlow = false

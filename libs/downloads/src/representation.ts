@@ -17,7 +17,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { evaluate, rangeHolds } from './conditions.ts'
 import { type DirectBytes, sendDirect } from './direct-body.ts'
 import { type ByteRange, parseRanges } from './ranges.ts'
-import { pieceBytes, ResponseBody, sendWhole, slowest } from './response-body.ts'
+import { pieceBytes, ResponseBody, sendWhole, slowestDownloadPace } from './response-body.ts'
 
 export interface Representation {
   size: number
@@ -93,7 +93,13 @@ export async function serve(
     if (whole) {
       share?.close()
       if (plan.fromStart) observer.begun()
-      sendWhole(takeOver(request, reply, plan), whole, (bytes) => observer.sent(bytes), slowest, hold)
+      sendWhole(
+        takeOver(request, reply, plan),
+        whole,
+        (bytes) => observer.sent(bytes),
+        slowestDownloadPace,
+        hold,
+      )
       return reply
     }
     share ??= hold()

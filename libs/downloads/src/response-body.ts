@@ -11,7 +11,7 @@ import type { WholeBytes } from '@holdfast/blob-store'
 import type { AnswerShare } from '@holdfast/http-kit'
 
 /** What a reader must take. */
-export interface Pace {
+export interface DownloadPace {
   /** This many bytes … */
   progressBytes: number
   /** … within this time. */
@@ -19,7 +19,7 @@ export interface Pace {
 }
 
 /** 874 bytes a second is slower than any usable network, and each slow reader holds a buffer. */
-export const slowest: Pace = { progressBytes: 256 * 1024, progressMs: 300_000 }
+export const slowestDownloadPace: DownloadPace = { progressBytes: 256 * 1024, progressMs: 300_000 }
 
 /** Assumed size of a piece that is not read yet. */
 export const pieceBytes = 64 * 1024
@@ -31,7 +31,7 @@ export class ResponseBody {
   readonly #source: AsyncIterator<Uint8Array>
   readonly #stop = new AbortController()
   readonly #onBytes: (count: number) => void
-  readonly #pace: Pace
+  readonly #pace: DownloadPace
   #first: IteratorResult<Uint8Array> | undefined
   /** The source has ended or failed: it need not be stopped. */
   #ended = false
@@ -44,7 +44,7 @@ export class ResponseBody {
   constructor(
     open: (signal: AbortSignal) => AsyncIterable<Uint8Array>,
     onBytes: (count: number) => void,
-    pace: Pace = slowest,
+    pace: DownloadPace = slowestDownloadPace,
   ) {
     this.#pace = pace
     this.#source = open(this.#stop.signal)[Symbol.asyncIterator]()
@@ -145,7 +145,7 @@ export function sendWhole(
   response: ServerResponse,
   whole: WholeBytes,
   onBytes: (count: number) => void,
-  pace: Pace = slowest,
+  pace: DownloadPace = slowestDownloadPace,
   hold?: () => AnswerShare,
 ): void {
   if (response.destroyed) {
@@ -175,12 +175,12 @@ export function sendWhole(
 
 /** Detects a reader that is too slow. One timer per body. */
 export class SlowReader {
-  readonly #pace: Pace
+  readonly #pace: DownloadPace
   readonly #timer: NodeJS.Timeout
   /** Total times that the current piece may take. */
   #left = 0
 
-  constructor(pace: Pace, drop: () => void) {
+  constructor(pace: DownloadPace, drop: () => void) {
     this.#pace = pace
     this.#timer = setTimeout(() => {
       if (this.#left-- > 0) this.#timer.refresh()

@@ -13,7 +13,7 @@ import { AnswerBudget } from '@holdfast/http-kit'
 import t, { type Test } from 'tap'
 import { type DirectBytes, sendDirect } from '../src/direct-body.ts'
 import type { ByteRange } from '../src/ranges.ts'
-import type { Pace } from '../src/response-body.ts'
+import type { DownloadPace } from '../src/response-body.ts'
 import { directBytes, storedBytes } from '../src/stored-bytes.ts'
 
 const MiB = 1024 * 1024
@@ -21,7 +21,7 @@ const bytes = randomBytes(12 * MiB + 1000)
 
 interface Served {
   range: ByteRange
-  pace?: Pace
+  pace?: DownloadPace
   /** In front of the store's. */
   send?(inner: BlobSender): BlobSender['send']
 }
