@@ -14,7 +14,7 @@ import {
   asVisitor,
   type TokenClaim,
 } from '@holdfast/accounts'
-import { Refusal, type RequestGuesses } from '@holdfast/http-kit'
+import { RefusalError, type RequestGuesses } from '@holdfast/http-kit'
 import { type AccountId, isShareCode } from '@holdfast/kernel'
 import { type ReadContent, SortField } from '@holdfast/wire'
 import type { FastifyRequest } from 'fastify'
@@ -66,9 +66,9 @@ export class Call {
     return Math.floor(this.nowMs / 1000)
   }
 
-  /** The account of the token. @throws Refusal error-token without one */
+  /** The account of the token. @throws RefusalError error-token without one */
   get caller(): SignedIn {
-    if (this.signedIn === undefined) throw new Refusal('error-token')
+    if (this.signedIn === undefined) throw new RefusalError('error-token')
     return this.signedIn
   }
 
@@ -95,7 +95,7 @@ export class Call {
     const owner = this.context.ids.accountOf(contentId)
     if (owner !== undefined && owner === this.signedIn?.accountId) return await this.askOwn(operation)
     if (this.signedIn !== undefined) await this.authenticate()
-    if (owner === undefined) throw new Refusal('error-notFound')
+    if (owner === undefined) throw new RefusalError('error-notFound')
     return await this.askVisitor(owner, operation)
   }
 
@@ -105,8 +105,8 @@ export class Call {
   }
 
   /**
-   * @throws Refusal with the account's own status; wrong tokens and passwords draw on the address'
-   * budget of guesses.
+   * @throws RefusalError with the account's own status; wrong tokens and passwords draw on the
+   * address' budget of guesses.
    */
   async askAccount(accountId: AccountId, who: Asker, operation: AccountOperation): Promise<AccountResult> {
     try {
@@ -119,14 +119,14 @@ export class Call {
         clientNetwork: this.networkKey,
       })
     } catch (error) {
-      if (error instanceof Refusal) await this.#countWrong(error.status)
+      if (error instanceof RefusalError) await this.#countWrong(error.status)
       throw error
     }
   }
 
   /**
    * The content that a UUID or share code names.
-   * @throws Refusal error-notFound for an unknown code
+   * @throws RefusalError error-notFound for an unknown code
    */
   async contentNamed(name: string): Promise<string> {
     if (!isShareCode(name)) return name
@@ -138,7 +138,7 @@ export class Call {
     }
     if (this.signedIn !== undefined) await this.authenticate()
     await this.guesses.wrong('code')
-    throw new Refusal('error-notFound')
+    throw new RefusalError('error-notFound')
   }
 
   /** True for content of the caller's account. */
@@ -148,7 +148,7 @@ export class Call {
 
   /**
    * Refuses ids of other accounts before any change: unknown content first, then content of others.
-   * @throws Refusal error-notFound, or the given status
+   * @throws RefusalError error-notFound, or the given status
    */
   async refuseForeign(
     contentIds: readonly string[],
@@ -158,9 +158,9 @@ export class Call {
     if (foreign === undefined) return
     await this.authenticate()
     const owner = this.context.ids.accountOf(foreign)
-    if (owner === undefined) throw new Refusal('error-notFound')
+    if (owner === undefined) throw new RefusalError('error-notFound')
     const reply = await this.#probe(owner, foreign)
-    throw new Refusal(reply === 'error-notFound' ? 'error-notFound' : status)
+    throw new RefusalError(reply === 'error-notFound' ? 'error-notFound' : status)
   }
 
   /** The status for a visitor without a password. */
@@ -174,7 +174,7 @@ export class Call {
       })
       return undefined
     } catch (error) {
-      if (error instanceof Refusal) return error.status
+      if (error instanceof RefusalError) return error.status
       throw error
     }
   }

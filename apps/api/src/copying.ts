@@ -6,7 +6,7 @@
  */
 
 import { viewOf } from '@holdfast/accounts'
-import { Refusal } from '@holdfast/http-kit'
+import { RefusalError } from '@holdfast/http-kit'
 import type { AccountId } from '@holdfast/kernel'
 import type { CopySource, CopyView, Manifest } from '@holdfast/wire'
 import type { Call } from './call.ts'
@@ -80,7 +80,7 @@ async function manifestsOf(
   return manifests
 }
 
-/** @throws Refusal error-notFound for an id without an account */
+/** @throws RefusalError error-notFound for an id without an account */
 function groupByAccount(
   call: Call,
   contentIds: readonly string[],
@@ -88,7 +88,7 @@ function groupByAccount(
   const byAccount = new Map<AccountId, string[]>()
   for (const id of contentIds) {
     const accountId = call.context.ids.accountOf(id)
-    if (accountId === undefined) throw new Refusal('error-notFound')
+    if (accountId === undefined) throw new RefusalError('error-notFound')
     const ids = byAccount.get(accountId) ?? []
     ids.push(id)
     byAccount.set(accountId, ids)

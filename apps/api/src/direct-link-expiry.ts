@@ -1,11 +1,12 @@
-import { parseExpiry, Refusal } from '@holdfast/http-kit'
+import { parseExpiry, RefusalError } from '@holdfast/http-kit'
 import type { Call } from './call.ts'
 
 /**
- * A link that expires before it begins is a mistake. 0 is none. @throws Refusal error-expireTime
+ * A link that expires before it begins is a mistake. 0 is none. @throws RefusalError
+ *   error-expireTime
  */
 export async function refusePastExpiry(call: Call, expireTime: number | undefined): Promise<void> {
   if (!expireTime || parseExpiry(expireTime, call.nowSeconds) !== undefined) return
   await call.authenticate()
-  throw new Refusal('error-expireTime')
+  throw new RefusalError('error-expireTime')
 }

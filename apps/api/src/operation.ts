@@ -14,7 +14,7 @@ import {
   guessing,
   type KnownStatus,
   parametersOf,
-  Refusal,
+  RefusalError,
   type RequestGuesses,
   responsesOf,
   sendWritten,
@@ -122,7 +122,7 @@ export function serve<P extends TObject = Nothing, Q extends TObject = Nothing, 
 
 /**
  * The account that the token claims.
- * @throws Refusal error-token when it is missing or cannot be a token
+ * @throws RefusalError error-token when it is missing or cannot be a token
  */
 async function signIn(
   context: ApiContext,
@@ -133,13 +133,13 @@ async function signIn(
   const token = tokenOf(request)
   if (token === undefined) {
     if (needed === 'optional') return undefined
-    throw new Refusal('error-token')
+    throw new RefusalError('error-token')
   }
   if (!context.tokens.has(token)) await guesses.begin('token')
   const claim = claimOf(token, context.ids)
   if (claim === undefined) {
     await guesses.wrong('token')
-    throw new Refusal('error-token')
+    throw new RefusalError('error-token')
   }
   return { ...claim, token, byCookie: false }
 }
@@ -197,12 +197,12 @@ function requestIdOf(
   return requestIdOfKey(`${operation} ${key}`, asked)
 }
 
-/** @throws Refusal error-idempotencyKey */
+/** @throws RefusalError error-idempotencyKey */
 export function idempotencyKeyOf(request: FastifyRequest): string | undefined {
   const sent = request.headers['idempotency-key']
   if (sent === undefined) return undefined
   if (typeof sent !== 'string' || !/^[\x21-\x7e][\x20-\x7e]{0,254}$/.test(sent)) {
-    throw new Refusal('error-idempotencyKey')
+    throw new RefusalError('error-idempotencyKey')
   }
   return sent
 }

@@ -1,4 +1,4 @@
-import { Refusal } from '@holdfast/http-kit'
+import { RefusalError } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { Call } from './call.ts'
 
@@ -7,11 +7,11 @@ export const accountPath = {
 }
 
 /**
- * @throws Refusal error-accountId when the path names another account than the token, after the
- *   token was checked
+ * @throws RefusalError error-accountId when the path names another account than the token, after
+ *   the token was checked
  */
 export async function refuseOtherAccount(call: Call, accountId: string): Promise<void> {
   if (accountId.toLowerCase() === call.caller.accountId) return
   await call.authenticate()
-  throw new Refusal('error-accountId')
+  throw new RefusalError('error-accountId')
 }

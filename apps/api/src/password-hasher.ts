@@ -7,7 +7,7 @@
  */
 import { createHash, randomBytes, scrypt } from 'node:crypto'
 import { FairSemaphore } from '@holdfast/actor-runtime'
-import { Refusal } from '@holdfast/http-kit'
+import { RefusalError } from '@holdfast/http-kit'
 import type { PasswordVerifier } from '@holdfast/wire'
 
 /** log2 of N: about 30 ms and 16 MiB a hash. */
@@ -29,7 +29,7 @@ export class PasswordHasher {
 
   /**
    * @param asker whose turn it is; an empty network is unknown
-   * @throws Refusal error-rateLimit when too many wait, and most of them are this network's
+   * @throws RefusalError error-rateLimit when too many wait, and most of them are this network's
    */
   async verifier(password: string, asker: { network: string; account: string }): Promise<PasswordVerifier> {
     const lane = { network: asker.network, folder: asker.account }
@@ -37,7 +37,7 @@ export class PasswordHasher {
       const salt = randomBytes(16)
       return { salt, hash: await this.#hash(password, salt), cost }
     })
-    if (made === undefined) throw new Refusal('error-rateLimit', { retryAfter: 2 })
+    if (made === undefined) throw new RefusalError('error-rateLimit', { retryAfter: 2 })
     return made
   }
 }

@@ -1,5 +1,5 @@
 /** A client that sets many passwords does not delay others. */
-import { Refusal } from '@holdfast/http-kit'
+import { RefusalError } from '@holdfast/http-kit'
 import t from 'tap'
 import { PasswordHasher } from '../src/password-hasher.ts'
 
@@ -45,7 +45,7 @@ t.test('past the bound the network that has most is refused, and not the next on
   await new Promise(setImmediate)
   while (ends.length > 0) await endOne()
   await other
-  const refused = (await Promise.all(many)).filter((outcome) => outcome instanceof Refusal)
+  const refused = (await Promise.all(many)).filter((outcome) => outcome instanceof RefusalError)
   t.equal(refused.length, 300 - 2 - 199, 'two run, and all but one of the 200 places')
   t.match(refused[0], { status: 'error-rateLimit' })
 })

@@ -10,7 +10,7 @@ import {
   type TokenClaim,
   viewOf,
 } from '@holdfast/accounts'
-import { guessing, type RateLimits, Refusal } from '@holdfast/http-kit'
+import { guessing, type RateLimits, RefusalError } from '@holdfast/http-kit'
 import type { AccountId, Clock, IdCodec } from '@holdfast/kernel'
 import type { AddFile, ContentView } from '@holdfast/wire'
 import type { FastifyRequest } from 'fastify'
@@ -34,19 +34,21 @@ export class AccountCalls {
     this.#request = request
   }
 
-  /** The account that the token claims; rejects with Refusal error-token when it is no token. */
+  /**
+   * The account that the token claims; rejects with RefusalError error-token when it is no token.
+   */
   signedIn(token: string): TokenClaim | Promise<never> {
     return claimOf(token, this.#parts.ids) ?? this.#refuseToken()
   }
 
-  /** @throws Refusal error-token */
+  /** @throws RefusalError error-token */
   async authenticate(caller: TokenClaim): Promise<void> {
     await this.#askAs(caller, { $case: 'authenticate', value: {} })
   }
 
   /**
    * May this caller upload into this folder, or into a new one?
-   * @throws Refusal with the reason
+   * @throws RefusalError with the reason
    */
   async checkUpload(caller: TokenClaim, folderId: string | undefined): Promise<void> {
     const owner = folderId === undefined ? caller.accountId : this.#parts.ids.accountOf(folderId)
@@ -84,7 +86,7 @@ export class AccountCalls {
    */
   async #refuseForeign(caller: TokenClaim, owner: AccountId | undefined, folderId: string): Promise<never> {
     await this.authenticate(caller)
-    if (owner === undefined) throw new Refusal('error-notFound')
+    if (owner === undefined) throw new RefusalError('error-notFound')
     try {
       await ask(this.#parts, {
         accountId: owner,
@@ -93,10 +95,10 @@ export class AccountCalls {
         clientNetwork: this.#parts.limits.networkKey(this.#request),
       })
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error
+      if (!(error instanceof RefusalError)) throw error
       if (error.status === 'error-notFound') throw error
     }
-    throw new Refusal('error-notOwner')
+    throw new RefusalError('error-notOwner')
   }
 
   /**
@@ -123,10 +125,10 @@ export class AccountCalls {
 
   async #refuseToken(): Promise<never> {
     await guessing(this.#parts.limits, this.#request, (guesses) => guesses.wrong('token'))
-    throw new Refusal('error-token')
+    throw new RefusalError('error-token')
   }
 }
 
 function isTokenRefused(error: unknown): boolean {
-  return error instanceof Refusal && error.status === 'error-token'
+  return error instanceof RefusalError && error.status === 'error-token'
 }

@@ -1,6 +1,6 @@
 /** Builds the upload host from its parts. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { createHttpHost, drainOnClose, ItemPresenter, Refusal } from '@holdfast/http-kit'
+import { createHttpHost, drainOnClose, ItemPresenter, RefusalError } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 import type { UploadContext, UploadDeps } from './context.ts'
 import { FormMemory } from './form-scanner.ts'
@@ -59,7 +59,7 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
       url,
       config: { endpoint: 'upload' },
       handler: (request, reply) => {
-        if (request.body !== undefined) throw new Refusal('error-body')
+        if (request.body !== undefined) throw new RefusalError('error-body')
         return upload(parts, request, reply)
       },
     })

@@ -8,7 +8,7 @@ import {
   httpCodeOf,
   logFailure,
   type PiecewiseRequest,
-  Refusal,
+  RefusalError,
   refusalOf,
   takePieces,
 } from '@holdfast/http-kit'
@@ -39,7 +39,7 @@ export function answerEarly(
     request.raw.socket.resume()
     throw error
   }
-  if (request.raw.destroyed) throw new Refusal('error-body')
+  if (request.raw.destroyed) throw new RefusalError('error-body')
   const refusal = refusalOf(error)
   const code = httpCodeOf(refusal.status)
   logFailure(error, request, refusal)

@@ -14,7 +14,7 @@
  * ```
  */
 import { isUtf8 } from 'node:buffer'
-import { Refusal } from '@holdfast/http-kit'
+import { RefusalError } from '@holdfast/http-kit'
 import { GrowingBytes, RecentMap } from '@holdfast/kernel'
 import {
   afterBlanks,
@@ -74,7 +74,7 @@ const rememberedTypeLengthMax = 256
 export class FormMemory {
   readonly #delimiters = new RecentMap<string, Buffer>({ max: delimitersMax })
 
-  /** @throws Refusal error-body */
+  /** @throws RefusalError error-body */
   delimiterOf(contentType: string | undefined): Buffer {
     const type = contentType ?? ''
     let delimiter = this.#delimiters.get(type)
@@ -105,7 +105,7 @@ export class FormScanner {
 
   /**
    * @param contentType of the request.
-   * @throws Refusal error-body when it is no form, or one without a usable boundary.
+   * @throws RefusalError error-body when it is no form, or one without a usable boundary.
    */
   constructor(contentType: string | undefined, memory: FormMemory = new FormMemory()) {
     this.#delimiter = memory.delimiterOf(contentType)
@@ -139,8 +139,8 @@ export class FormScanner {
 
   /**
    * @returns undefined when it needs another chunk.
-   * @throws Refusal error-body when the form is malformed or has too many parts, error-headerSize
-   *   when their headers are too large.
+   * @throws RefusalError error-body when the form is malformed or has too many parts,
+   *   error-headerSize when their headers are too large.
    */
   next(): FormEvent | undefined {
     for (;;) {
@@ -187,7 +187,7 @@ export class FormScanner {
             return this.#hold(at)
           }
           this.#searched = 0
-          if (++this.#parts > partsMax) throw new Refusal('error-body')
+          if (++this.#parts > partsMax) throw new RefusalError('error-body')
           this.#headerBytes += end - at
           this.#headsThisTurn++
           this.#at = end
@@ -229,9 +229,9 @@ export class FormScanner {
     return bytes.indexOf(delimiter, from)
   }
 
-  /** The body has ended. @throws Refusal error-body unless the form had. */
+  /** The body has ended. @throws RefusalError error-body unless the form had. */
   end(): void {
-    if (this.#state !== 'epilogue') throw new Refusal('error-body')
+    if (this.#state !== 'epilogue') throw new RefusalError('error-body')
   }
 
   /**
@@ -246,9 +246,9 @@ export class FormScanner {
     }
     let end = at
     while (bytes[end] === 0x20 || bytes[end] === 0x09) end++
-    if (end - at > paddingBytesMax) throw new Refusal('error-body')
+    if (end - at > paddingBytesMax) throw new RefusalError('error-body')
     if (bytes.length < end + 2) return undefined
-    if (bytes[end] !== cr || bytes[end + 1] !== 0x0a) throw new Refusal('error-body')
+    if (bytes[end] !== cr || bytes[end + 1] !== 0x0a) throw new RefusalError('error-body')
     this.#state = 'headers'
     return end + 2
   }
@@ -278,16 +278,18 @@ export class FormScanner {
   /** @param bytes of the head that is being read. */
   #assertHeaderBytes(bytes: number): void {
     if (bytes > partHeaderBytesMax || this.#headerBytes + bytes > formHeaderBytesMax)
-      throw new Refusal('error-headerSize')
+      throw new RefusalError('error-headerSize')
   }
 
   #surround(bytes: number): void {
     this.#surroundBytes += bytes
-    if (this.#surroundBytes > surroundBytesMax) throw new Refusal('error-body')
+    if (this.#surroundBytes > surroundBytesMax) throw new RefusalError('error-body')
   }
 }
 
-/** `boundary` of `multipart/form-data; charset=utf-8; boundary="…"`. @throws Refusal error-body */
+/**
+ * `boundary` of `multipart/form-data; charset=utf-8; boundary="…"`. @throws RefusalError error-body
+ */
 function boundaryOf(contentType: string): string {
   let at = contentType.indexOf(';')
   const isForm = trimmed(contentType, 0, Math.max(0, at)).toLowerCase() === 'multipart/form-data'
@@ -297,7 +299,7 @@ function boundaryOf(contentType: string): string {
     if (boundary.length > boundaryLengthMax) break
     return boundary
   }
-  throw new Refusal('error-body')
+  throw new RefusalError('error-body')
 }
 
 /**
@@ -329,7 +331,7 @@ const plainHead =
   /^Content-Disposition: form-data; name="([\w.-]+)"(?:; filename="([ !#-[\]-~]*)")?\r\n(?:Content-Type: ([\w!#$&^.+/-]+)\r\n)?\r\n$/
 const plainHeadBytesMax = 512
 
-/** @throws Refusal error-body */
+/** @throws RefusalError error-body */
 export function partHead(block: Buffer): PartHead {
   const plain = block.length > plainHeadBytesMax ? null : plainHead.exec(block.toString('latin1'))
   if (plain === null) return anyPartHead(block)
@@ -340,14 +342,14 @@ export function partHead(block: Buffer): PartHead {
 export function anyPartHead(block: Buffer): PartHead {
   const text = textOf(block).replace(/\r\n[ \t]+/g, ' ')
   const lines = text.split('\r\n').filter((line) => line !== '')
-  if (lines.length > headerLinesMax) throw new Refusal('error-body')
+  if (lines.length > headerLinesMax) throw new RefusalError('error-body')
   let disposition: string | undefined
   let type: string | undefined
   for (const line of lines) {
     const colon = line.indexOf(':')
     const name = trimmed(line, 0, colon)
     if (name === '' || line.startsWith(' ') || line.startsWith('\t') || /\s/.test(name))
-      throw new Refusal('error-body')
+      throw new RefusalError('error-body')
     if (name.toLowerCase() === 'content-disposition') disposition ??= trimmed(line, colon + 1)
     if (name.toLowerCase() === 'content-type') type ??= trimmed(line, colon + 1)
   }

@@ -6,7 +6,7 @@
  * the uploaded bytes and, with a key that could be guessed, on the client's network.
  */
 import { createHmac } from 'node:crypto'
-import { networkOf, Refusal } from '@holdfast/http-kit'
+import { networkOf, RefusalError } from '@holdfast/http-kit'
 import { type AccountId, type IdCodec, type RegionCode, requestIdOfKey } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
 
@@ -14,12 +14,12 @@ import type { FastifyRequest } from 'fastify'
 const strongKeyLength = 16
 const keyLengthMax = 255
 
-/** @throws Refusal error-idempotencyKey when it is empty, too long or not printable */
+/** @throws RefusalError error-idempotencyKey when it is empty, too long or not printable */
 export function idempotencyKeyOf(request: FastifyRequest): string | undefined {
   const key = request.headers['idempotency-key']
   if (key === undefined) return undefined
   if (typeof key !== 'string' || !/^[\x20-\x7e]+$/.test(key) || key.length > keyLengthMax) {
-    throw new Refusal('error-idempotencyKey')
+    throw new RefusalError('error-idempotencyKey')
   }
   return key
 }

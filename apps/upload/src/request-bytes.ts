@@ -2,7 +2,7 @@
 import { releaseBuffer } from '@holdfast/blob-store'
 import {
   type PiecewiseRequest,
-  Refusal,
+  RefusalError,
   smallPieceBytes,
   takePieces,
   unavailableRetrySeconds,
@@ -46,7 +46,7 @@ export interface PaceKeeper {
   isScarce(): boolean
   /**
    * The number of small pieces.
-   * @throws Refusal, by the promise, when the client's network has sent too many of them
+   * @throws RefusalError, by the promise, when the client's network has sent too many of them
    */
   tookSmallPieces?(count: number): Promise<void> | undefined
 }
@@ -193,7 +193,7 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
     this.#deliver()
   }
 
-  readonly #refuse = (refusal: Refusal): void => {
+  readonly #refuse = (refusal: RefusalError): void => {
     this.isCostly = true
     this.cutOff(refusal)
   }
@@ -250,7 +250,7 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
     )
       this.#keeper.tookSmallPieces?.(smallPiecesTold)?.catch((error: Error) => this.cutOff(error))
     if (this.#owedBytes <= this.#pace.owedBytesMax) return true
-    this.cutOff(new Refusal('error-rateLimit', { retryAfter: Math.ceil(this.#pace.lookEveryMs / 1000) }))
+    this.cutOff(new RefusalError('error-rateLimit', { retryAfter: Math.ceil(this.#pace.lookEveryMs / 1000) }))
     return false
   }
 
@@ -292,7 +292,7 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
     this.#owedBytes = Math.max(0, this.#owedBytes - this.#pace.forgottenBytes)
     if (waitedMs > this.#pace.progressMs) this.#request.destroy(new Error('the client sends too slowly'))
     else if (waitedMs > this.#pace.scarceProgressMs && this.#keeper.isScarce())
-      this.cutOff(new Refusal('error-unavailable', { retryAfter: unavailableRetrySeconds }))
+      this.cutOff(new RefusalError('error-unavailable', { retryAfter: unavailableRetrySeconds }))
   }
 
   #letGo(): void {

@@ -9,7 +9,7 @@
  *
  * Every place is taken synchronously in the call that asks for it.
  */
-import { Refusal, unavailableRetrySeconds } from '@holdfast/http-kit'
+import { RefusalError, unavailableRetrySeconds } from '@holdfast/http-kit'
 import type { UploadMetrics } from './upload-metrics.ts'
 
 export interface PlacesOptions {
@@ -27,7 +27,7 @@ export interface Running {
   /** All of its bytes have arrived: it is about to end. */
   readonly isComplete: boolean
   /** Ends it; its stage is released at once. */
-  cutOff(refusal: Refusal): void
+  cutOff(refusal: RefusalError): void
 }
 
 type Kind = 'uploads' | 'stages'
@@ -56,15 +56,15 @@ export class RunningUploads {
   }
 
   /**
-   * @throws Refusal error-rateLimit when this network has its share, error-unavailable when all
-   *   places belong to uploads that are fast enough.
+   * @throws RefusalError error-rateLimit when this network has its share, error-unavailable when
+   *   all places belong to uploads that are fast enough.
    */
   begin(network: string, running: Running): UploadPlace {
     const found = this.#networks.get(network)
     const { perNetworkMax, metrics } = this.#options
     if ((found?.uploads ?? 0) >= perNetworkMax) {
       metrics.refused('network')
-      throw new Refusal('error-rateLimit', { retryAfter: 1 })
+      throw new RefusalError('error-rateLimit', { retryAfter: 1 })
     }
     this.#admit(found, 'uploads')
     const entry = this.#networks.get(network) ?? { name: network, uploads: 0, stages: 0, places: new Set() }
@@ -76,7 +76,7 @@ export class RunningUploads {
     return place
   }
 
-  /** For `UploadPlace`. @throws Refusal as `begin` */
+  /** For `UploadPlace`. @throws RefusalError as `begin` */
   drawStage(network: Network): void {
     this.#admit(network, 'stages')
     if (network.stages++ === 0) this.#stagingNetworks++
@@ -118,13 +118,13 @@ export class RunningUploads {
     const networks = (kind === 'uploads' ? this.#networks.size : this.#stagingNetworks) + (held === 0 ? 1 : 0)
     if (sharing && held >= Math.max(1, Math.floor(max / networks))) {
       metrics.refused('share')
-      throw new Refusal('error-rateLimit', { retryAfter: 1 })
+      throw new RefusalError('error-rateLimit', { retryAfter: 1 })
     }
     if (used < max) return
     const victim = (sharing ? this.#ofLargest(kind, held + 1) : undefined) ?? this.#slowest(kind)
     if (victim === undefined) {
       metrics.refused('full')
-      throw new Refusal('error-unavailable', { retryAfter: unavailableRetrySeconds })
+      throw new RefusalError('error-unavailable', { retryAfter: unavailableRetrySeconds })
     }
     metrics.refused('made room')
     victim.cutOff()
@@ -170,7 +170,7 @@ export class UploadPlace {
     this.beganMs = beganMs
   }
 
-  /** Called before the upload's stage. @throws Refusal as `RunningUploads.begin` */
+  /** Called before the upload's stage. @throws RefusalError as `RunningUploads.begin` */
   takeStage(): void {
     if (this.hasStage || this.#ended) return
     this.#owner.drawStage(this.#network)
@@ -196,7 +196,7 @@ export class UploadPlace {
   /** Others need it more. */
   cutOff(): void {
     this.end()
-    this.#running.cutOff(new Refusal('error-unavailable', { retryAfter: unavailableRetrySeconds }))
+    this.#running.cutOff(new RefusalError('error-unavailable', { retryAfter: unavailableRetrySeconds }))
   }
 }
 

@@ -1,5 +1,5 @@
 /** The fields of an upload, in any position of the form. */
-import { integerOf, oneToken, parseModTime, Refusal } from '@holdfast/http-kit'
+import { integerOf, oneToken, parseModTime, RefusalError } from '@holdfast/http-kit'
 import { GrowingBytes, isUuid } from '@holdfast/kernel'
 import type { PartHead } from './form-scanner.ts'
 
@@ -48,20 +48,21 @@ export class UploadForm {
 
   /**
    * Undefined when none was sent so far.
-   * @throws Refusal error-token when it came twice, or differs from the header's
+   * @throws RefusalError error-token when it came twice, or differs from the header's
    */
   get token(): string | undefined {
-    if (this.#bad.has('token')) throw new Refusal('error-token')
+    if (this.#bad.has('token')) throw new RefusalError('error-token')
     return oneToken(this.#headerToken, this.#values.get('token'))
   }
 
   /**
    * Undefined when none was sent; empty counts as none.
-   * @throws Refusal error-folderId unless it is one UUID
+   * @throws RefusalError error-folderId unless it is one UUID
    */
   get folderId(): string | undefined {
     const value = this.#values.get('folderId') ?? ''
-    if (this.#bad.has('folderId') || (value !== '' && !isUuid(value))) throw new Refusal('error-folderId')
+    if (this.#bad.has('folderId') || (value !== '' && !isUuid(value)))
+      throw new RefusalError('error-folderId')
     return value === '' ? undefined : value.toLowerCase()
   }
 
@@ -70,13 +71,13 @@ export class UploadForm {
     return (this.#values.get('folderId') ?? '') !== ''
   }
 
-  /** Unix seconds; undefined when none was sent. @throws Refusal error-modTime */
+  /** Unix seconds; undefined when none was sent. @throws RefusalError error-modTime */
   get modTime(): number | undefined {
     const value = this.#values.get('modTime') ?? ''
     if (value === '') return undefined
     const time = integerOf(value)
     const seconds = time === undefined || this.#bad.has('modTime') ? undefined : parseModTime(time)
-    if (seconds === undefined) throw new Refusal('error-modTime')
+    if (seconds === undefined) throw new RefusalError('error-modTime')
     return seconds
   }
 }

@@ -17,7 +17,7 @@ import {
   networkOf,
   ok,
   type PiecewiseRequest,
-  Refusal,
+  RefusalError,
   refusalOf,
 } from '@holdfast/http-kit'
 import { type AccountId, GrowingBytes, type RegionCode } from '@holdfast/kernel'
@@ -60,7 +60,7 @@ export async function upload(
 
 function outcomeOf(error: unknown, request: FastifyRequest): UploadOutcome {
   if (!request.raw.complete && request.raw.destroyed) return 'aborted'
-  return error instanceof Refusal || httpCodeOf(refusalOf(error).status) < 500 ? 'refused' : 'failed'
+  return error instanceof RefusalError || httpCodeOf(refusalOf(error).status) < 500 ? 'refused' : 'failed'
 }
 
 /**
@@ -101,7 +101,7 @@ class IncomingUpload implements Running {
   #upload: UploadPlace | undefined
   #body: RequestBytes | undefined
   /** The service ended it. */
-  cutOffBy: Refusal | undefined
+  cutOffBy: RefusalError | undefined
   #committed = false
   #caller: TokenClaim | undefined
   /** The folder that the caller was permitted to upload to; undefined: none was checked yet. */
@@ -124,7 +124,7 @@ class IncomingUpload implements Running {
     const key = idempotencyKeyOf(this.#request)
     const fileBytesMax = this.#fileBytesMax
     if (Number(headers['content-length']) > fileBytesMax + aroundFileBytesMax)
-      throw new Refusal('error-fileSize')
+      throw new RefusalError('error-fileSize')
     const scanner =
       headers['content-type'] === undefined
         ? undefined
@@ -144,7 +144,7 @@ class IncomingUpload implements Running {
         file.stage === undefined || this.#waiting !== undefined ? await this.#passOn() : file.stage
       blob = await stage.commit({ pinMs })
       // No account refers to the bytes: they are collected.
-      if (this.#parts.blocked.blocksBlob(blob.id)) throw new Refusal('error-blocked')
+      if (this.#parts.blocked.blocksBlob(blob.id)) throw new RefusalError('error-blocked')
     } catch (error) {
       this.#refundAccount(drawnMs)
       throw error
@@ -154,7 +154,7 @@ class IncomingUpload implements Running {
       return await this.#add({ name: file.name, type: file.type, blob, folderId, modTime, key })
     } catch (error) {
       // After a fault it is unknown whether the account was made.
-      if (error instanceof Refusal) this.#refundAccount(drawnMs)
+      if (error instanceof RefusalError) this.#refundAccount(drawnMs)
       throw error
     }
   }
@@ -172,7 +172,7 @@ class IncomingUpload implements Running {
     return this.#upload?.bytes ?? 0
   }
 
-  cutOff(refusal: Refusal): void {
+  cutOff(refusal: RefusalError): void {
     this.cutOffBy = refusal
     this.#body?.cutOff(refusal)
     if (this.isStaged) void this.discard()
@@ -244,7 +244,7 @@ class IncomingUpload implements Running {
 
   async #beginFile(part: PartHead): Promise<void> {
     if (this.#file !== undefined || part.fileName === undefined || part.fileName === '') {
-      throw await this.#badParameter(new Refusal('error-file'))
+      throw await this.#badParameter(new RefusalError('error-file'))
     }
     await this.#checkEarly()
     const name = cleanUploadName(part.fileName)
@@ -265,9 +265,9 @@ class IncomingUpload implements Running {
   /** Adds bytes of the file. @returns when there is room for more; undefined: now. */
   #take(bytes: Buffer): Promise<unknown> | undefined {
     this.#fileBytes += bytes.length
-    if (this.#fileBytes > this.#fileBytesMax) throw new Refusal('error-fileSize')
+    if (this.#fileBytes > this.#fileBytesMax) throw new RefusalError('error-fileSize')
     if (this.#needsToken && this.#fileBytes > beforeTokenBytesMax && this.#form.token === undefined)
-      throw new Refusal('error-token')
+      throw new RefusalError('error-token')
     const stage = this.#file?.stage
     const waits = stage === undefined || (bytes.length < smallPieceBytes && !this.isComplete)
     if (!waits && this.#waiting === undefined) return stage.write(bytes)
@@ -323,13 +323,14 @@ class IncomingUpload implements Running {
     modTime: number | undefined
   }> {
     const { token } = this.#form
-    if (token === undefined && (this.#form.namesFolder || this.#needsToken)) throw new Refusal('error-token')
+    if (token === undefined && (this.#form.namesFolder || this.#needsToken))
+      throw new RefusalError('error-token')
     const file = this.#file
     let parameters: { folderId: string | undefined; modTime: number | undefined }
     try {
       const { folderId, modTime } = this.#form
       parameters = { folderId, modTime }
-      if (file === undefined) throw new Refusal('error-file')
+      if (file === undefined) throw new RefusalError('error-file')
     } catch (error) {
       throw await this.#badParameter(error)
     }
@@ -395,7 +396,7 @@ class IncomingUpload implements Running {
     const requestId = key === undefined ? undefined : uploadRequestId(key)
     const view = await this.#calls.addFile(accountId, this.#caller, file, requestId)
     // The outcome of an earlier upload with this key and other bytes.
-    if (!view.item?.blob?.id.equals(blobId)) throw new Refusal('error-idempotencyKey')
+    if (!view.item?.blob?.id.equals(blobId)) throw new RefusalError('error-idempotencyKey')
     this.#parts.transfers.note({
       kind: 'upload',
       address: clientAddress(this.#request),
@@ -435,12 +436,14 @@ class IncomingUpload implements Running {
   }
 }
 
-/** @throws Refusal error-token: a malformed Authorization header must not make a guest account. */
+/**
+ * @throws RefusalError error-token: a malformed Authorization header must not make a guest account.
+ */
 function headerToken(request: FastifyRequest): string | undefined {
   const token = bearerOf(request)
   const header = request.headers.authorization
   if (token === undefined && header !== undefined && !/^(?:basic|digest|negotiate) /i.test(header)) {
-    throw new Refusal('error-token')
+    throw new RefusalError('error-token')
   }
   return token
 }

@@ -4,7 +4,7 @@ import { createServer, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Busboy } from '@fastify/busboy'
-import { PiecewiseRequest, Refusal } from '@holdfast/http-kit'
+import { PiecewiseRequest, RefusalError } from '@holdfast/http-kit'
 import fc from 'fast-check'
 import t from 'tap'
 import { growsLinearly } from '../../../test/support/growth.ts'
@@ -209,7 +209,7 @@ t.test('any other bytes are a form or a refusal, in any division into chunks', a
 t.test('a malformed form is refused', async (t) => {
   const field = 'Content-Disposition: form-data; name="a"'
   const refused = (body: string | Buffer, why: string) =>
-    t.throws(() => scan(boundary, Buffer.from(body)), new Refusal('error-body'), why)
+    t.throws(() => scan(boundary, Buffer.from(body)), new RefusalError('error-body'), why)
   for (const type of [
     undefined,
     '',
@@ -217,7 +217,7 @@ t.test('a malformed form is refused', async (t) => {
     'multipart/form-data; boundary=',
     'text/plain; boundary=x',
   ]) {
-    t.throws(() => new FormScanner(type), new Refusal('error-body'), String(type))
+    t.throws(() => new FormScanner(type), new RefusalError('error-body'), String(type))
   }
   refused('', 'nothing')
   refused(`--${boundary}`, 'no more than a boundary')
@@ -237,7 +237,7 @@ t.test('a malformed form is refused', async (t) => {
     for (const size of [100_000, 1_000, 1])
       t.throws(
         () => scan(boundary, write(boundary, [...parts]), [size]),
-        new Refusal('error-headerSize'),
+        new RefusalError('error-headerSize'),
         why,
       )
   }
@@ -412,7 +412,7 @@ t.test('a plain head is parsed like any other, and so is one that only looks pla
     try {
       return how(Buffer.from(`${head}\r\n\r\n`))
     } catch (error) {
-      return (error as Refusal).status
+      return (error as RefusalError).status
     }
   }
   fc.assert(

@@ -1,7 +1,7 @@
 /** One request to an account. Every host, page and job asks through this. */
 
 import type { AccountId } from '@holdfast/kernel'
-import { type Clock, type IdCodec, mintRequestId, parseToken, Refusal } from '@holdfast/kernel'
+import { type Clock, type IdCodec, mintRequestId, parseToken, RefusalError } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest, Caller } from '@holdfast/wire'
 import type { AccountClient } from './contract.ts'
 
@@ -46,7 +46,7 @@ export function asVisitor(accountId = ''): Asker {
 }
 
 /**
- * @throws Refusal with the account's own status.
+ * @throws RefusalError with the account's own status.
  * @throws AccountsUnavailable as `AccountClient.call` does.
  */
 export async function ask({ accounts, clock }: AskDeps, question: Question): Promise<AccountResult> {
@@ -64,7 +64,7 @@ export async function ask({ accounts, clock }: AskDeps, question: Question): Pro
     { ...(timeoutMs === undefined ? {} : { timeoutMs }), ...(signal === undefined ? {} : { signal }) },
   )
   if (result === undefined) throw new Error(`account ${accountId} gave an empty reply to ${operation.$case}`)
-  if (result.$case === 'refusal') throw new Refusal(result.value.status)
+  if (result.$case === 'refusal') throw new RefusalError(result.value.status)
   return result
 }
 

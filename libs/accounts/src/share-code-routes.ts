@@ -4,7 +4,7 @@
  * a miss is asked again each time.
  */
 import type { LookupStore } from '@holdfast/journal'
-import { type Clock, Refusal, type ShareCodes, systemClock } from '@holdfast/kernel'
+import { type Clock, RefusalError, type ShareCodes, systemClock } from '@holdfast/kernel'
 import { LRUCache } from 'lru-cache'
 import { ask, asVisitor, viewOf } from './ask.ts'
 import type { AccountClient } from './contract.ts'
@@ -65,7 +65,7 @@ export class ShareCodeRoutes {
       const result = await ask(asking, { accountId, who: asVisitor(), operation, clientNetwork })
       return viewOf(result, 'code').contentId
     } catch (error) {
-      if (error instanceof Refusal) return undefined
+      if (error instanceof RefusalError) return undefined
       throw error
     }
   }

@@ -1,4 +1,4 @@
-import { type AccountId, Refusal } from '@holdfast/kernel'
+import { type AccountId, RefusalError } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest } from '@holdfast/wire'
 import t from 'tap'
 import {
@@ -35,7 +35,7 @@ t.test('an answer is told from a refusal, an empty reply and another kind', asyn
   t.throws(() => viewOf(result, 'account'), /expected account, the account answered done/)
   const refused = answering({ result: { $case: 'refusal', value: { status: 'error-token' } } })
   const refusal = ask({ ...refused, clock }, { accountId, who: asSystem, operation })
-  await t.rejects(refusal, new Refusal('error-token'))
+  await t.rejects(refusal, new RefusalError('error-token'))
   const empty = answering({ result: undefined })
   await t.rejects(ask({ ...empty, clock }, { accountId, who: asSystem, operation }), /empty reply/)
 })
@@ -73,6 +73,6 @@ t.test('a suspended account answers the operator and the service alone', async (
   const { accounts } = answering({ result: { $case: 'done', value: {} } })
   const blocked = { accounts: new BlockedAccounts(accounts, (account) => account === accountId), clock }
   for (const who of [asVisitor(), asBearer({ bytes: Buffer.from('token') })])
-    await t.rejects(ask(blocked, { accountId, who, operation }), new Refusal('error-blocked'))
+    await t.rejects(ask(blocked, { accountId, who, operation }), new RefusalError('error-blocked'))
   for (const who of [asOperator, asSystem]) t.ok(await ask(blocked, { accountId, who, operation }))
 })

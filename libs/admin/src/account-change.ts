@@ -1,6 +1,6 @@
 /** The body of `POST /admin/accounts/<id>`: its fields, and the command for each. */
 import { accountContentsMax } from '@holdfast/actor-runtime'
-import { Refusal } from '@holdfast/http-kit'
+import { RefusalError } from '@holdfast/http-kit'
 import type { SetAccount } from '@holdfast/wire'
 
 const tiers = ['guest', 'standard', 'premium']
@@ -11,7 +11,7 @@ const premiumTypeCharactersMax = 64
  * one does not pass for done.
  *
  * @returns undefined for an empty change.
- * @throws Refusal naming the field.
+ * @throws RefusalError naming the field.
  */
 export function commandOf(body: unknown): SetAccount | undefined {
   const { tier, premiumType, recycleBin, limits, ...others } = objectOf(body, 'body')
@@ -38,42 +38,44 @@ function limitsOf(limits: unknown) {
   const clearLimitStorage = storage === null
   const limitContents =
     contents === undefined || clearLimitContents ? undefined : countOf(contents, 'contents')
-  if (limitContents !== undefined && limitContents > accountContentsMax) throw new Refusal('error-contents')
+  if (limitContents !== undefined && limitContents > accountContentsMax)
+    throw new RefusalError('error-contents')
   const limitStorage = storage === undefined || clearLimitStorage ? undefined : countOf(storage, 'storage')
   return { limitContents, limitStorage, clearLimitContents, clearLimitStorage }
 }
 
 export function objectOf(value: unknown, name: string): Record<string, unknown> {
   if (value === undefined || value === null) return {}
-  if (typeof value !== 'object' || Array.isArray(value)) throw new Refusal(`error-${name}`)
+  if (typeof value !== 'object' || Array.isArray(value)) throw new RefusalError(`error-${name}`)
   return value as Record<string, unknown>
 }
 
 function refuseOthers(others: Record<string, unknown>): void {
   const [name] = Object.keys(others)
-  if (name !== undefined) throw new Refusal(/^[A-Za-z]{1,40}$/.test(name) ? `error-${name}` : 'error-body')
+  if (name !== undefined)
+    throw new RefusalError(/^[A-Za-z]{1,40}$/.test(name) ? `error-${name}` : 'error-body')
 }
 
 function tierOf(value: unknown): string {
-  if (typeof value !== 'string' || !tiers.includes(value)) throw new Refusal('error-tier')
+  if (typeof value !== 'string' || !tiers.includes(value)) throw new RefusalError('error-tier')
   return value
 }
 
 function premiumTypeOf(value: unknown): string {
   if (typeof value !== 'string' || value === '' || value.length > premiumTypeCharactersMax)
-    throw new Refusal('error-premiumType')
+    throw new RefusalError('error-premiumType')
   return value
 }
 
 function switchOf(value: unknown): boolean {
   if (value === true || value === 'true') return true
   if (value === false || value === 'false') return false
-  throw new Refusal('error-recycleBin')
+  throw new RefusalError('error-recycleBin')
 }
 
 function countOf(value: unknown, name: string): number {
   const number = typeof value === 'string' && /^\d{1,15}$/.test(value) ? Number(value) : value
   if (typeof number !== 'number' || !Number.isSafeInteger(number) || number < 0)
-    throw new Refusal(`error-${name}`)
+    throw new RefusalError(`error-${name}`)
   return number
 }

@@ -1,5 +1,5 @@
 /** The operator's calls on accounts. Each change is in effect when the call is answered. */
-import { parseName, Refusal } from '@holdfast/http-kit'
+import { parseName, RefusalError } from '@holdfast/http-kit'
 import { type AccountId, idsPerListMax, isUuid } from '@holdfast/kernel'
 import { type AccountView, type AddLegacyFolder, type HeldContent, SweepReason } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
@@ -49,7 +49,7 @@ export function accountRoutes(host: FastifyInstance, parts: NewAccountDeps): voi
 
   host.post<Named>('/admin/accounts/:name/repair', async (request) => {
     const { dryRun = false } = objectOf(request.body, 'body')
-    if (typeof dryRun !== 'boolean') throw new Refusal('error-dryRun')
+    if (typeof dryRun !== 'boolean') throw new RefusalError('error-dryRun')
     const account = await accountNamed(parts, request.params.name)
     return { status: 'ok', data: await parts.repair({ account, dryRun }) }
   })
@@ -74,7 +74,7 @@ export function accountRoutes(host: FastifyInstance, parts: NewAccountDeps): voi
   host.post<Named>('/admin/accounts/:name/sign-in', async (request) => {
     const accountId = await accountNamed(parts, request.params.name)
     const { email } = await showAccount(parts, accountId)
-    if (email.endsWith('.invalid')) throw new Refusal('error-email')
+    if (email.endsWith('.invalid')) throw new RefusalError('error-email')
     await askAsOperator(parts, accountId, { $case: 'sendSignIn', value: {} })
     return { status: 'ok', data: { email } }
   })
@@ -89,7 +89,7 @@ function invite({ keyring, clock }: NewAccountDeps, { email, days }: { email: st
 function daysOf(sent: unknown): number {
   const days = typeof sent === 'string' && /^\d{1,4}$/.test(sent) ? Number(sent) : sent
   if (typeof days !== 'number' || !Number.isInteger(days) || days < 1 || days > invitationDaysMax)
-    throw new Refusal('error-days')
+    throw new RefusalError('error-days')
   return days
 }
 
@@ -115,7 +115,7 @@ const sweepReasons: Record<HeldContent['why'], string> = {
 
 function contentIdsOf(value: unknown): string[] {
   if (!Array.isArray(value) || value.length === 0 || value.length > idsPerListMax || !value.every(isUuid))
-    throw new Refusal('error-contents')
+    throw new RefusalError('error-contents')
   return value
 }
 
@@ -147,8 +147,8 @@ function present(view: AccountView) {
 
 function legacyFolderOf(body: unknown): AddLegacyFolder {
   const { noCode = false, name } = objectOf(body, 'body')
-  if (typeof noCode !== 'boolean') throw new Refusal('error-noCode')
+  if (typeof noCode !== 'boolean') throw new RefusalError('error-noCode')
   if (name === undefined || name === null) return { noCode, name: undefined }
-  if (typeof name !== 'string' || parseName(name) === undefined) throw new Refusal('error-name')
+  if (typeof name !== 'string' || parseName(name) === undefined) throw new RefusalError('error-name')
   return { noCode, name }
 }

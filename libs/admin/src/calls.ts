@@ -3,7 +3,7 @@
  * the contract.
  */
 import { type AccountOperation, type AccountResult, type AskDeps, ask, asOperator } from '@holdfast/accounts'
-import { Refusal } from '@holdfast/http-kit'
+import { RefusalError } from '@holdfast/http-kit'
 import type { LookupStore } from '@holdfast/journal'
 import type { AccountId, IdCodec } from '@holdfast/kernel'
 
@@ -15,7 +15,7 @@ export interface OperatorDeps extends AskDeps {
 }
 
 /**
- * @throws Refusal with the account's own status; what the client of accounts throws when the
+ * @throws RefusalError with the account's own status; what the client of accounts throws when the
  *   account is unavailable.
  */
 export function askAsOperator(
@@ -28,11 +28,12 @@ export function askAsOperator(
 
 /**
  * The account that an operator names by id or e-mail address.
- * @throws Refusal error-notFound for an unknown address, or an id that was not made with this key.
+ * @throws RefusalError error-notFound for an unknown address, or an id that was not made with this
+ *   key.
  */
 export async function accountNamed(parts: OperatorDeps, name: string): Promise<AccountId> {
   const id = name.includes('@') ? await idOfEmail(parts, name) : parts.ids.parseAccount(name)
-  if (id === undefined) throw new Refusal('error-notFound')
+  if (id === undefined) throw new RefusalError('error-notFound')
   return id
 }
 

@@ -3,7 +3,7 @@
  * account. And their deletion, which is an act that cannot be undone.
  */
 import { routeKey } from '@holdfast/accounts'
-import { Refusal } from '@holdfast/http-kit'
+import { RefusalError } from '@holdfast/http-kit'
 import { referencesOf } from '@holdfast/journal'
 import { hex, isShareCode } from '@holdfast/kernel'
 import type { Act, Asked, BlockLists } from '@holdfast/moderation'
@@ -57,7 +57,7 @@ export function contentRoutes(host: FastifyInstance, parts: Parts): void {
   )
 }
 
-/** As its owner would; the act is in the log before. @throws Refusal error-content */
+/** As its owner would; the act is in the log before. @throws RefusalError error-content */
 export async function deleteContent(parts: Parts, place: Place, asked: Asked): Promise<Act> {
   const { item } = await read(parts, place)
   const what = `content ${place.contentId} of account ${place.accountId}: ${item.name}`
@@ -72,13 +72,13 @@ export interface Place {
   contentId: string
 }
 
-/** @throws Refusal error-content */
+/** @throws RefusalError error-content */
 export async function placeOf(parts: Parts, name: unknown): Promise<Place> {
-  if (typeof name !== 'string' || name.length > 4_096) throw new Refusal('error-name')
+  if (typeof name !== 'string' || name.length > 4_096) throw new RefusalError('error-name')
   const named = nameIn(name.trim())
   const contentId = isShareCode(named) ? await contentOfCode(parts, named) : named.toLowerCase()
   const accountId = contentId === undefined ? undefined : parts.ids.accountOf(contentId)
-  if (contentId === undefined || accountId === undefined) throw new Refusal('error-content')
+  if (contentId === undefined || accountId === undefined) throw new RefusalError('error-content')
   return { accountId, contentId }
 }
 
@@ -99,7 +99,7 @@ async function contentOfCode(parts: Parts, code: string): Promise<string | undef
   return found.$case === 'code' ? found.value.contentId : undefined
 }
 
-/** @throws Refusal error-content */
+/** @throws RefusalError error-content */
 export async function read(
   parts: Parts,
   { accountId, contentId }: Place,
@@ -108,7 +108,9 @@ export async function read(
   const value = { ...blank(ReadContent), contentId, page: 1, pageSize, maxDepth: 1 }
   const asked = askAsOperator(parts, accountId, { $case: 'readContent', value })
   const read = await asked.catch((error: unknown) => {
-    throw error instanceof Refusal && error.status === 'error-notFound' ? new Refusal('error-content') : error
+    throw error instanceof RefusalError && error.status === 'error-notFound'
+      ? new RefusalError('error-content')
+      : error
   })
   const item = read.$case === 'content' ? read.value.item : undefined
   if (item === undefined) throw new Error(`account ${accountId} answered ${read.$case} to readContent`)
@@ -157,6 +159,6 @@ export function hashesOf({ blob }: Item): { md5?: string; blake3?: string } {
 
 function pageOf(text: string | undefined): number {
   if (text === undefined) return 1
-  if (!/^[1-9]\d{0,5}$/.test(text) || Number(text) > pageMax) throw new Refusal('error-page')
+  if (!/^[1-9]\d{0,5}$/.test(text) || Number(text) > pageMax) throw new RefusalError('error-page')
   return Number(text)
 }

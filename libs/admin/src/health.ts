@@ -1,4 +1,4 @@
-import { type Refusal, unavailableRetrySeconds } from '@holdfast/http-kit'
+import { type RefusalError, unavailableRetrySeconds } from '@holdfast/http-kit'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Registry } from 'prom-client'
 import type { Readiness } from './readiness.ts'
@@ -7,7 +7,7 @@ export interface HealthDeps {
   readiness: Readiness
   metrics: Registry
   /** The answer for a client that may not see figures; undefined: it may. */
-  refusalFor: (request: FastifyRequest) => Promise<Refusal | undefined>
+  refusalFor: (request: FastifyRequest) => Promise<RefusalError | undefined>
 }
 
 /**

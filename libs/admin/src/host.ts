@@ -5,7 +5,7 @@ import {
   createHttpHost,
   guessing,
   type RateLimits,
-  Refusal,
+  RefusalError,
 } from '@holdfast/http-kit'
 import type { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -65,12 +65,12 @@ export function createAdminHost(parts: AdminDeps): FastifyInstance {
   })
 
   const callers = new LocalCallers(parts.uidOf)
-  const refusalFor = async ({ raw, headers }: FastifyRequest): Promise<Refusal | undefined> => {
+  const refusalFor = async ({ raw, headers }: FastifyRequest): Promise<RefusalError | undefined> => {
     const { socket, httpVersion } = raw
     const remoteAddress = socket.remoteAddress ?? ''
     const isOperator = () => callers.isOperator(socket)
     const verdict = await judge({ remoteAddress, headers, httpVersion, isOperator }, parts.adminToken)
-    return verdict === 'allowed' ? undefined : new Refusal(verdict)
+    return verdict === 'allowed' ? undefined : new RefusalError(verdict)
   }
 
   readinessMetrics(metrics, parts.readiness)

@@ -1,5 +1,5 @@
 /** The operator's lists of what is blocked, and the log of operators' acts. */
-import { Refusal } from '@holdfast/http-kit'
+import { RefusalError } from '@holdfast/http-kit'
 import { type BlockList, type BlockLists, blockLists, ModerationFault, nameOf } from '@holdfast/moderation'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { objectOf } from './account-change.ts'
@@ -64,16 +64,16 @@ export async function unlessFault<T>(done: Promise<T>): Promise<T> {
       TOO_LATE: 'error-tooLate',
       FINAL: 'error-final',
     }
-    throw new Refusal(statuses[error.code])
+    throw new RefusalError(statuses[error.code])
   }
 }
 
 /** What the log says of the caller: the name that they give, and the address they call from. */
 export function askedBy(request: FastifyRequest, { reason, ...others }: Record<string, unknown>) {
   const [other] = Object.keys(others)
-  if (other !== undefined) throw new Refusal('error-body')
+  if (other !== undefined) throw new RefusalError('error-body')
   if (reason !== undefined && (typeof reason !== 'string' || reason.length > reasonCharactersMax))
-    throw new Refusal('error-reason')
+    throw new RefusalError('error-reason')
   const name = String(request.headers['x-operator'] ?? '').replace(/[^\w.@-]/g, '')
   const by = `${name.slice(0, 64) || 'operator'} from ${request.raw.socket.remoteAddress ?? 'nowhere'}`
   return { by, reason: reason ?? '' }
@@ -81,7 +81,7 @@ export function askedBy(request: FastifyRequest, { reason, ...others }: Record<s
 
 function listOf(text: string): BlockList {
   const list = blockLists.find((name) => name === text)
-  if (list === undefined) throw new Refusal('error-notFound')
+  if (list === undefined) throw new RefusalError('error-notFound')
   return list
 }
 
@@ -91,17 +91,17 @@ async function namesOf(
   accounts: OperatorDeps | undefined,
 ): Promise<string[]> {
   if (!Array.isArray(names) || names.length === 0 || names.length > namesPerCallMax)
-    throw new Refusal('error-names')
+    throw new RefusalError('error-names')
   const known: string[] = []
   for (const name of names) {
     const one = typeof name === 'string' ? await nameIn(list, name, accounts) : undefined
-    if (one === undefined) throw new Refusal('error-names')
+    if (one === undefined) throw new RefusalError('error-names')
     known.push(one)
   }
   return known
 }
 
-/** @throws Refusal error-notFound for an account that there is not. */
+/** @throws RefusalError error-notFound for an account that there is not. */
 async function nameIn(list: BlockList, text: string, accounts: OperatorDeps | undefined) {
   if (list !== 'account' || accounts === undefined) return nameOf(list, text)
   return accountNamed(accounts, text)
@@ -109,6 +109,6 @@ async function nameIn(list: BlockList, text: string, accounts: OperatorDeps | un
 
 function limitOf(text: string | undefined, max: number): number {
   if (text === undefined) return max
-  if (!/^[1-9]\d{0,5}$/.test(text)) throw new Refusal('error-limit')
+  if (!/^[1-9]\d{0,5}$/.test(text)) throw new RefusalError('error-limit')
   return Math.min(Number(text), max)
 }

@@ -2,7 +2,7 @@
  * An account made by the operator: as `POST /accounts`, without its budget of requests, and without
  * a mail to a known address.
  */
-import { parseEmail, Refusal } from '@holdfast/http-kit'
+import { parseEmail, RefusalError } from '@holdfast/http-kit'
 import type { AccountId, Keyring, RegionCode } from '@holdfast/kernel'
 import type { AccountView } from '@holdfast/wire'
 import { askAsOperator, type OperatorDeps } from './calls.ts'
@@ -17,7 +17,7 @@ export interface NewAccountDeps extends OperatorDeps {
 
 /**
  * A guest, or with an address a standard account, which is then mailed its sign-in link.
- * @throws Refusal error-email for an address that is malformed or already has an account
+ * @throws RefusalError error-email for an address that is malformed or already has an account
  */
 export async function makeAccount(
   parts: NewAccountDeps,
@@ -42,7 +42,7 @@ async function create(
       throw new Error(`account ${accountId} answered ${result.$case} to createAccount`)
     return result.value
   } catch (error) {
-    throw error instanceof Refusal ? new Refusal('error-email') : error
+    throw error instanceof RefusalError ? new RefusalError('error-email') : error
   }
 }
 
@@ -54,9 +54,9 @@ async function claim(parts: NewAccountDeps, email: string, proposed: AccountId):
   return accountId
 }
 
-/** @throws Refusal error-email */
+/** @throws RefusalError error-email */
 export function emailOf(sent: unknown): string {
   const email = typeof sent === 'string' ? parseEmail(sent) : undefined
-  if (email === undefined) throw new Refusal('error-email')
+  if (email === undefined) throw new RefusalError('error-email')
   return email
 }

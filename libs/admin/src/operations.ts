@@ -1,5 +1,5 @@
 /** The operator's calls on the process: its content, its collector, its settings. */
-import { type Ban, Refusal } from '@holdfast/http-kit'
+import { type Ban, RefusalError } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 import { objectOf } from './account-change.ts'
 import { type WholeReadOperations, wholeReadRoutes } from './whole-reads.ts'
@@ -64,7 +64,7 @@ export function operationRoutes(host: FastifyInstance, parts: OperationDeps): vo
 
   host.post<{ Body: unknown }>('/admin/reconcile', async (request) => {
     const { dryRun = false } = objectOf(request.body, 'body')
-    if (typeof dryRun !== 'boolean') throw new Refusal('error-dryRun')
+    if (typeof dryRun !== 'boolean') throw new RefusalError('error-dryRun')
     return { status: 'ok', data: await parts.reconcile({ dryRun }) }
   })
 
@@ -81,7 +81,7 @@ function clusterRoutes(host: FastifyInstance, cluster: ClusterOperations): void 
       `/admin/regions/:region/${path}`,
       async (request) => {
         const { fenced = false } = objectOf(request.body, 'body')
-        if (typeof fenced !== 'boolean') throw new Refusal('error-fenced')
+        if (typeof fenced !== 'boolean') throw new RefusalError('error-fenced')
         return { status: 'ok', data: await act(request.params.region, { fenced }) }
       },
     )
@@ -99,6 +99,6 @@ function clusterRoutes(host: FastifyInstance, cluster: ClusterOperations): void 
 function graceMsOf(value: unknown): number {
   const seconds = typeof value === 'string' && /^\d{1,9}$/.test(value) ? Number(value) : value
   if (typeof seconds !== 'number' || !(seconds >= 0 && seconds <= graceSecondsMax))
-    throw new Refusal('error-graceSeconds')
+    throw new RefusalError('error-graceSeconds')
   return seconds * 1000
 }

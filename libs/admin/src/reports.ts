@@ -1,5 +1,5 @@
 /** The queue of what visitors reported, and what an accepted report does. */
-import { Refusal } from '@holdfast/http-kit'
+import { RefusalError } from '@holdfast/http-kit'
 import type { AccountId } from '@holdfast/kernel'
 import {
   type Act,
@@ -44,7 +44,7 @@ export function reportRoutes(host: FastifyInstance, parts: ReportParts): void {
 
   host.get<{ Querystring: { state?: string; after?: string } }>('/admin/reports', async ({ query }) => {
     const state = reportStates.find((name) => name === (query.state ?? 'new'))
-    if (state === undefined) throw new Refusal('error-state')
+    if (state === undefined) throw new RefusalError('error-state')
     const page = await reports.page(state, { after: query.after ?? '' })
     return { status: 'ok', data: { reports: page.reports, next: page.next ?? null } }
   })
@@ -57,7 +57,7 @@ export function reportRoutes(host: FastifyInstance, parts: ReportParts): void {
     const { block = false, delete: remove = false, suspend = false, ...rest } = objectOf(request.body, 'body')
     const takedown = { block, delete: remove, suspend }
     for (const [name, value] of Object.entries(takedown))
-      if (typeof value !== 'boolean') throw new Refusal(`error-${name}`)
+      if (typeof value !== 'boolean') throw new RefusalError(`error-${name}`)
     const asked = askedBy(request, rest)
     return { status: 'ok', data: await accept(parts, request.params.id, takedown as Takedown, asked) }
   })
@@ -74,7 +74,7 @@ export function reportRoutes(host: FastifyInstance, parts: ReportParts): void {
 
 async function known(reports: Reports, id: string): Promise<Report> {
   return reports.get(id).catch(() => {
-    throw new Refusal('error-report')
+    throw new RefusalError('error-report')
   })
 }
 
@@ -89,7 +89,8 @@ export async function accept(
   const asked = { by: given.by, reason: given.reason || `report ${id}` }
   const acts: Act[] = []
   const { lists, accounts } = parts
-  if (accounts === undefined && (takedown.block || takedown.delete)) throw new Refusal('error-unavailable')
+  if (accounts === undefined && (takedown.block || takedown.delete))
+    throw new RefusalError('error-unavailable')
   if (accounts !== undefined) {
     const place = { accountId: report.account as AccountId, contentId: report.content }
     const all = { ...accounts, lists }

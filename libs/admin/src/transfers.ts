@@ -1,5 +1,5 @@
 /** The operator's search in the record of uploads and downloads. */
-import { Refusal } from '@holdfast/http-kit'
+import { RefusalError } from '@holdfast/http-kit'
 import { nameOf, type TransferLog, type TransferQuestion, transferKinds } from '@holdfast/moderation'
 import type { FastifyInstance } from 'fastify'
 import { accountNamed, type OperatorDeps } from './calls.ts'
@@ -28,18 +28,18 @@ export function transferRoutes(
     })
 }
 
-/** @throws Refusal naming the parameter. */
+/** @throws RefusalError naming the parameter. */
 export async function questionOf(
   { address, account, content, name, hash }: TransferQuery,
   accounts: OperatorDeps | undefined,
 ): Promise<TransferQuestion> {
   const given = (value: string | undefined) => (value === '' ? undefined : value)
   if (given(address) !== undefined && nameOf('network', address as string) === undefined)
-    throw new Refusal('error-address')
-  if ((name ?? '').length > textCharactersMax) throw new Refusal('error-name')
+    throw new RefusalError('error-address')
+  if ((name ?? '').length > textCharactersMax) throw new RefusalError('error-name')
   const hashed = given(hash)
   const known = hashed === undefined ? undefined : nameOf('content', hashed)
-  if (hashed !== undefined && known === undefined) throw new Refusal('error-hash')
+  if (hashed !== undefined && known === undefined) throw new RefusalError('error-hash')
   const named = given(account)
   return {
     address: given(address),

@@ -1,7 +1,7 @@
 /**
  * The operator's calls that read or write much: they begin a run, and ask how far it is.
  */
-import { Refusal } from '@holdfast/http-kit'
+import { RefusalError } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 import { objectOf } from './account-change.ts'
 
@@ -41,7 +41,7 @@ export interface ExportRequest {
 
 export function wholeReadRoutes(host: FastifyInstance, runs: WholeReadOperations): void {
   const begun = (run: object | undefined) => {
-    if (run === undefined) throw new Refusal('error-running')
+    if (run === undefined) throw new RefusalError('error-running')
     return { status: 'ok', data: run }
   }
   host.post<{ Body: unknown }>('/admin/backup', async (request) =>
@@ -59,11 +59,11 @@ export function wholeReadRoutes(host: FastifyInstance, runs: WholeReadOperations
 
 function requestOf(body: unknown): BackupRequest {
   const { target, bytesPerSecond, keyFile, keep, withinDays } = objectOf(body, 'body')
-  if (typeof target !== 'string' || !target.startsWith('/')) throw new Refusal('error-target')
+  if (typeof target !== 'string' || !target.startsWith('/')) throw new RefusalError('error-target')
   if (bytesPerSecond !== undefined && !(typeof bytesPerSecond === 'number' && bytesPerSecond >= 1))
-    throw new Refusal('error-bytesPerSecond')
+    throw new RefusalError('error-bytesPerSecond')
   if (keyFile !== undefined && !(typeof keyFile === 'string' && keyFile.startsWith('/')))
-    throw new Refusal('error-keyFile')
+    throw new RefusalError('error-keyFile')
   const prune =
     keep === undefined && withinDays === undefined
       ? undefined
@@ -73,24 +73,24 @@ function requestOf(body: unknown): BackupRequest {
 
 function countOf(value: unknown, status: string): number {
   if (value === undefined) return 0
-  if (!Number.isSafeInteger(value) || (value as number) < 0) throw new Refusal(status)
+  if (!Number.isSafeInteger(value) || (value as number) < 0) throw new RefusalError(status)
   return value as number
 }
 
 function importOf(body: unknown): ImportRequest {
   const { directory, account, folder } = objectOf(body, 'body')
-  if (typeof directory !== 'string' || !directory.startsWith('/')) throw new Refusal('error-directory')
-  if (folder !== undefined && typeof folder !== 'string') throw new Refusal('error-folder')
+  if (typeof directory !== 'string' || !directory.startsWith('/')) throw new RefusalError('error-directory')
+  if (folder !== undefined && typeof folder !== 'string') throw new RefusalError('error-folder')
   return { directory, account: nameOfAccount(account), folder }
 }
 
 function exportOf(body: unknown): ExportRequest {
   const { account, target } = objectOf(body, 'body')
-  if (typeof target !== 'string' || !target.startsWith('/')) throw new Refusal('error-target')
+  if (typeof target !== 'string' || !target.startsWith('/')) throw new RefusalError('error-target')
   return { account: nameOfAccount(account), target }
 }
 
 function nameOfAccount(account: unknown): string {
-  if (typeof account !== 'string' || account === '') throw new Refusal('error-account')
+  if (typeof account !== 'string' || account === '') throw new RefusalError('error-account')
   return account
 }

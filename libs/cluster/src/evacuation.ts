@@ -15,7 +15,7 @@
  * them. Until then both regions are asked for what was not opened yet.
  */
 import type { Subscription } from '@holdfast/bus'
-import { Refusal } from '@holdfast/http-kit'
+import { RefusalError } from '@holdfast/http-kit'
 import type { Taken } from '@holdfast/journal-cassandra'
 import type { Clock, RegionCode } from '@holdfast/kernel'
 import { CheckpointRoot } from '@holdfast/wire'
@@ -74,21 +74,22 @@ export function serveTakeover(cluster: ClusterPart): Subscription {
  * @returns what moved, and what may have been lost. Safe to repeat: it then reports what is known
  *   by now. When it is not `complete` there are more accounts than one call handles: the next call
  *   continues and adds up.
- * @throws Refusal `error-region` no such region, or no other keeps its journals;
+ * @throws RefusalError `error-region` no such region, or no other keeps its journals;
  *   `error-regionAlive` while its actor hosts are heard; `error-notFenced` when too few regions
  *   answer and the operator gave no assurance.
  */
 export async function evacuate(cluster: ClusterPart, code: string, { fenced }: { fenced: boolean }) {
   const { config, regions, bus } = cluster
   const birth = config.regions.find((region) => region === code)
-  if (birth === undefined || backupOf(config.regions, birth) === undefined) throw new Refusal('error-region')
+  if (birth === undefined || backupOf(config.regions, birth) === undefined)
+    throw new RefusalError('error-region')
   await regions.refresh()
   const known = regions.homeOf(birth)
   if (known.serving === birth) {
     await assertSilent(cluster, birth)
     const majority = Math.floor(config.regions.length / 2) + 1
     const others = regions.answering.filter((region) => region !== birth)
-    if (!fenced && others.length < majority) throw new Refusal('error-notFenced')
+    if (!fenced && others.length < majority) throw new RefusalError('error-notFenced')
   }
   const { home, heard } = await regions.moveHome(birth)
   bus.publish('regions.changed', new Uint8Array())
@@ -108,10 +109,10 @@ export async function evacuate(cluster: ClusterPart, code: string, { fenced }: {
  * @param options.fenced the operator's assurance that the region that serves them now is off or
  *   isolated: then only data that has arrived counts.
  * @returns what moved. Safe to repeat: it continues with what could not be taken over.
- * @throws Refusal `error-region` no such region, or no other keeps its journals; `error-regionHome`
- *   when its accounts were never served elsewhere; `error-regionAway` while it has no actor hosts,
- *   or the one that serves its accounts does not answer; `error-regionAlive` with `fenced`, while
- *   that one's actor hosts are heard.
+ * @throws RefusalError `error-region` no such region, or no other keeps its journals;
+ *   `error-regionHome` when its accounts were never served elsewhere; `error-regionAway` while it
+ *   has no actor hosts, or the one that serves its accounts does not answer; `error-regionAlive`
+ *   with `fenced`, while that one's actor hosts are heard.
  */
 export async function returnHome(
   cluster: ClusterPart,
@@ -121,10 +122,10 @@ export async function returnHome(
   const { config, regions, bus } = cluster
   const birth = config.regions.find((region) => region === code)
   const other = birth && backupOf(config.regions, birth)
-  if (birth === undefined || other === undefined) throw new Refusal('error-region')
+  if (birth === undefined || other === undefined) throw new RefusalError('error-region')
   await regions.refresh()
   const known = regions.homeOf(birth)
-  if (known.term === 1) throw new Refusal('error-regionHome')
+  if (known.term === 1) throw new RefusalError('error-regionHome')
   if (known.serving !== birth || known.handedOver) await assertReturnable(cluster, { birth, other, fenced })
   const { home, heard } = await regions.moveHome(birth, { to: birth, handedOver: !fenced })
   const change = new Uint8Array()
@@ -148,15 +149,15 @@ async function assertReturnable(
   cluster: ClusterPart,
   { birth, other, fenced }: { birth: RegionCode; other: RegionCode; fenced: boolean },
 ): Promise<void> {
-  if (hostsOf(cluster, birth).length === 0) throw new Refusal('error-regionAway')
-  if (!fenced && !cluster.regions.answering.includes(other)) throw new Refusal('error-regionAway')
+  if (hostsOf(cluster, birth).length === 0) throw new RefusalError('error-regionAway')
+  if (!fenced && !cluster.regions.answering.includes(other)) throw new RefusalError('error-regionAway')
   if (fenced) await assertSilent(cluster, other)
 }
 
-/** @throws Refusal `error-regionAlive` */
+/** @throws RefusalError `error-regionAlive` */
 async function assertSilent(cluster: ClusterPart, region: RegionCode): Promise<void> {
   await Promise.all(hostsOf(cluster, region).map(({ id }) => cluster.membership.suspect(id)))
-  if (hostsOf(cluster, region).length > 0) throw new Refusal('error-regionAlive')
+  if (hostsOf(cluster, region).length > 0) throw new RefusalError('error-regionAlive')
 }
 
 function hostsOf({ membership }: ClusterPart, code: RegionCode) {

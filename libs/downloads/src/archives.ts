@@ -10,7 +10,7 @@
 
 import { setTimeout as delay, setImmediate as immediate } from 'node:timers/promises'
 import type { BlobStore } from '@holdfast/blob-store'
-import { Refusal } from '@holdfast/http-kit'
+import { RefusalError } from '@holdfast/http-kit'
 import type { Clock } from '@holdfast/kernel'
 import type { Blocked } from '@holdfast/moderation'
 import { blobNameBytes, bytesOf, type FolderLayout, FolderLayouts, type FolderNow } from './folder-layouts.ts'
@@ -78,8 +78,9 @@ export class Archives {
   }
 
   /**
-   * @throws Refusal error-blocked when the operator took anything in it down, error-unavailable
-   *   while too much is being made or sent; and what the request for the manifest throws.
+   * @throws RefusalError error-blocked when the operator took anything in it down,
+   *   error-unavailable while too much is being made or sent; and what the request for the manifest
+   * throws.
    */
   async open(now: FolderNow, request: ArchiveRequest): Promise<Archive> {
     const current = this.#known(await this.#layouts.of(now), request)
@@ -121,7 +122,8 @@ export class Archives {
     let looked = 0
     for (const file of laid.layout.files()) {
       if (++looked % sliceEntries === 0) await immediate()
-      if (this.#blocked.blocksBlob(blobNameOf(laid.blobNames, file).id)) throw new Refusal('error-blocked')
+      if (this.#blocked.blocksBlob(blobNameOf(laid.blobNames, file).id))
+        throw new RefusalError('error-blocked')
     }
     this.#openAt.set(laid, version)
   }
@@ -135,7 +137,7 @@ export class Archives {
       this.#running.size > 0 &&
       !this.#running.has(known)
     ) {
-      throw new Refusal('error-unavailable', { retryAfter: 10 })
+      throw new RefusalError('error-unavailable', { retryAfter: 10 })
     }
     return known
   }

@@ -7,7 +7,7 @@
  */
 
 import { ask, asVisitor } from '@holdfast/accounts'
-import { clientAddress, guessing, httpCodeOf, Refusal } from '@holdfast/http-kit'
+import { clientAddress, guessing, httpCodeOf, RefusalError } from '@holdfast/http-kit'
 import { type AccountId, isUuid } from '@holdfast/kernel'
 import type { ArchiveView, FileView, Item, OpenDirectLink } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -33,7 +33,7 @@ export async function directLink(
   const contentId = request.params.contentId.toLowerCase()
   const linkId = request.params.linkId.toLowerCase()
   const accountId = parts.keyring.ids.accountOf(contentId)
-  if (accountId === undefined || !isUuid(linkId)) throw new Refusal('error-notFound')
+  if (accountId === undefined || !isUuid(linkId)) throw new RefusalError('error-notFound')
   const link = { accountId, contentId, linkId }
   const opened = await open(parts, request, reply, link)
   const { answers } = parts
@@ -90,7 +90,7 @@ async function open(
     try {
       return await openLink(parts, request, link, { versionOnly: true })
     } catch (error) {
-      if (!(error instanceof Refusal) || httpCodeOf(error.status) !== 401) throw error
+      if (!(error instanceof RefusalError) || httpCodeOf(error.status) !== 401) throw error
       if (guessed) await guesses.wrong('password')
       reply.header('www-authenticate', 'Basic realm="direct link", charset="UTF-8"')
       throw error
@@ -98,7 +98,7 @@ async function open(
   })
 }
 
-/** @throws Refusal with the account's status. */
+/** @throws RefusalError with the account's status. */
 async function openLink(
   parts: DownloadContext,
   request: FastifyRequest,
@@ -125,12 +125,12 @@ async function openLink(
 }
 
 function itemOf({ item }: FileView): Item {
-  if (item === undefined) throw new Refusal('error-notFound')
+  if (item === undefined) throw new RefusalError('error-notFound')
   return item
 }
 
 function archiveOf(opened: Opened): ArchiveView {
-  if (opened.$case !== 'archive') throw new Refusal('error-notFound')
+  if (opened.$case !== 'archive') throw new RefusalError('error-notFound')
   return opened.value
 }
 

@@ -9,7 +9,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { type AccountClient, ask, asSystem } from '@holdfast/accounts'
-import { Refusal } from '@holdfast/http-kit'
+import { RefusalError } from '@holdfast/http-kit'
 import type { Clock } from '@holdfast/kernel'
 import type { ReportDownloads } from '@holdfast/wire'
 import type { Logger } from 'pino'
@@ -144,7 +144,7 @@ export class DownloadReports {
       )
       return true
     } catch (error) {
-      if (error instanceof Refusal) {
+      if (error instanceof RefusalError) {
         this.#log.debug({ accountId, status: error.status }, 'download counts were refused')
         return true
       }

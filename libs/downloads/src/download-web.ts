@@ -7,7 +7,7 @@
  */
 
 import { asBearer, ask, asVisitor, claimOf, viewOf } from '@holdfast/accounts'
-import { accountCookieOf, guessing, Refusal, tokenOf } from '@holdfast/http-kit'
+import { accountCookieOf, guessing, RefusalError, tokenOf } from '@holdfast/http-kit'
 import { isShareCode } from '@holdfast/kernel'
 import { blank, type FileView, ReadContent } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -24,7 +24,7 @@ export async function downloadWeb(
   if (isShareCode(name)) return toPage(name)
   const contentId = name.toLowerCase()
   const accountId = parts.keyring.ids.accountOf(contentId)
-  if (accountId === undefined) throw new Refusal('error-notFound')
+  if (accountId === undefined) throw new RefusalError('error-notFound')
   const content = { accountId, contentId }
   const opened = await guessing(parts.limits, request, (guesses) =>
     openSignedIn(parts, { request, guesses }, content),
@@ -54,17 +54,17 @@ async function openSignedIn(
   if (!isOwner) {
     const operation = { $case: 'authenticate', value: {} } as const
     const heard = await unlessRefused(ask(parts, { accountId, who: bearer, operation }))
-    if (heard instanceof Refusal) return await refuseToken()
+    if (heard instanceof RefusalError) return await refuseToken()
   }
   const { openAs } = await opener(parts, { request, guesses }, content)
   const opened = await unlessRefused(openAs(isOwner ? bearer : asVisitor(accountId)))
-  if (!(opened instanceof Refusal)) return opened
+  if (!(opened instanceof RefusalError)) return opened
   if (opened.status === 'error-token') return await refuseToken()
   if (opened.status === 'error-passwordWrong') await guesses.wrong('password')
   return undefined
 }
 
-/** The share code when a visitor may see it, else the id. @throws Refusal error-notFound */
+/** The share code when a visitor may see it, else the id. @throws RefusalError error-notFound */
 async function pageOf(
   parts: DownloadContext,
   request: FastifyRequest,
@@ -78,7 +78,7 @@ async function pageOf(
     clientNetwork: parts.limits.networkKey(request),
   } as const
   const read = await unlessRefused(ask(parts, question))
-  if (!(read instanceof Refusal)) return viewOf(read, 'content').item?.code ?? contentId
+  if (!(read instanceof RefusalError)) return viewOf(read, 'content').item?.code ?? contentId
   if (read.status === 'error-notFound') throw read
   return contentId
 }

@@ -11,7 +11,7 @@ import {
   accountCookieOf,
   clientAddress,
   guessing,
-  Refusal,
+  RefusalError,
   type RequestGuesses,
   tokenOf,
 } from '@holdfast/http-kit'
@@ -29,9 +29,9 @@ export async function download(
 ): Promise<FastifyReply> {
   const contentId = request.params.contentId.toLowerCase()
   const accountId = parts.keyring.ids.accountOf(contentId)
-  if (accountId === undefined) throw new Refusal('error-notFound')
+  if (accountId === undefined) throw new RefusalError('error-notFound')
   // Answers of accounts are kept here for a while.
-  if (parts.blocked.blocksAccount(accountId)) throw new Refusal('error-blocked')
+  if (parts.blocked.blocksAccount(accountId)) throw new RefusalError('error-blocked')
   const content = { accountId, contentId }
   const view = await guessing(parts.limits, request, (guesses) => open(parts, { request, guesses }, content))
   return sendFile(parts, request, reply, content, view)
@@ -58,7 +58,7 @@ export function sendFile(
   view: FileView,
 ): Promise<FastifyReply> {
   const { item } = view
-  if (item === undefined) throw new Refusal('error-notFound')
+  if (item === undefined) throw new RefusalError('error-notFound')
   // A cached answer is prepared once.
   const file = parts.opened.get(view) ?? openedFile(parts, item)
   parts.opened.set(view, file)
@@ -116,7 +116,7 @@ async function open(
         ? parts.recent.ofOwner(question, parts.versions?.versionOf(accountId), () => openAs(grant.who))
         : parts.recent.ofVisitor(question, () => openAs(grant.who)),
     )
-    if (!(granted instanceof Refusal)) return granted
+    if (!(granted instanceof RefusalError)) return granted
   }
   const token = tokenOf(request)
   if (token !== undefined) {
@@ -124,7 +124,7 @@ async function open(
     if (owner === 'no token') return refuseToken(guesses)
     if (owner !== undefined) await guesses.begin('token')
     const opened = owner === undefined ? undefined : await unlessRefused(openAs(owner))
-    if (opened instanceof Refusal) {
+    if (opened instanceof RefusalError) {
       if (opened.status === 'error-token') return refuseToken(guesses)
       throw opened
     }
@@ -135,26 +135,26 @@ async function open(
     const owner = ownerOf(accountCookieOf(request) ?? '', content.accountId)
     const opened =
       owner === undefined || owner === 'no token' ? undefined : await unlessRefused(openAs(owner))
-    if (opened !== undefined && !(opened instanceof Refusal)) return opened
+    if (opened !== undefined && !(opened instanceof RefusalError)) return opened
   }
   const visited = await unlessRefused(
     parts.recent.ofVisitor(`${contentId}  ${password ?? ''}`, () => openAs(asVisitor())),
   )
-  if (!(visited instanceof Refusal)) return visited
+  if (!(visited instanceof RefusalError)) return visited
   if (visited.status === 'error-passwordWrong') await guesses.wrong('password')
   throw visited
 }
 
 async function refuseToken(guesses: RequestGuesses): Promise<never> {
   await guesses.wrong('token')
-  throw new Refusal('error-token')
+  throw new RefusalError('error-token')
 }
 
-export async function unlessRefused<T>(answer: Promise<T>): Promise<T | Refusal> {
+export async function unlessRefused<T>(answer: Promise<T>): Promise<T | RefusalError> {
   try {
     return await answer
   } catch (error) {
-    if (error instanceof Refusal) return error
+    if (error instanceof RefusalError) return error
     throw error
   }
 }
@@ -190,10 +190,10 @@ function ownerOf(token: string, accountId: string): Asker | undefined | 'no toke
   return parsed.account === accountId ? asBearer(parsed) : undefined
 }
 
-/** @throws Refusal error-password when it was sent twice, or is longer than any password. */
+/** @throws RefusalError error-password when it was sent twice, or is longer than any password. */
 function passwordOf(request: FastifyRequest): string | undefined {
   const { password } = request.query as Record<string, unknown>
   if (password === undefined || password === '') return undefined
-  if (typeof password !== 'string' || password.length > 256) throw new Refusal('error-password')
+  if (typeof password !== 'string' || password.length > 256) throw new RefusalError('error-password')
   return password
 }

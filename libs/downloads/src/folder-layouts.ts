@@ -4,7 +4,7 @@
  * manifest only for a version without a layout here.
  */
 import { setImmediate as immediate } from 'node:timers/promises'
-import { Refusal } from '@holdfast/http-kit'
+import { RefusalError } from '@holdfast/http-kit'
 import type { Clock } from '@holdfast/kernel'
 import { type ArchiveView, Manifest, type ManifestEntry } from '@holdfast/wire'
 import { layOutInSlices, type ZipLayout } from './zip/layout.ts'
@@ -54,7 +54,7 @@ export class FolderLayouts {
     this.#clock = clock
   }
 
-  /** @throws Refusal error-unavailable while too much is being made; what `take` throws. */
+  /** @throws RefusalError error-unavailable while too much is being made; what `take` throws. */
   async of(now: FolderNow): Promise<FolderLayout> {
     const recent = this.#recentOf(now)
     if (recent !== undefined) return recent.laid
@@ -112,7 +112,7 @@ export class FolderLayouts {
   async #make(take: () => Promise<ArchiveView>): Promise<Made> {
     const { version, ends, pages, entries } = await take()
     if (this.#heldEntries > 0 && this.#heldEntries + entries > heldEntriesMax) {
-      throw new Refusal('error-unavailable', { retryAfter: 2 })
+      throw new RefusalError('error-unavailable', { retryAfter: 2 })
     }
     this.#heldEntries += entries
     await this.#enter()
@@ -143,7 +143,7 @@ export function bytesOf({ layout, blobNames }: FolderLayout): number {
 
 /** A link that is closed to one caller may be open to others that wait with it. */
 function isPersonal(error: unknown): boolean {
-  return error instanceof Refusal && error.status !== 'error-unavailable'
+  return error instanceof RefusalError && error.status !== 'error-unavailable'
 }
 
 async function layOutPages(pages: readonly Buffer[], count: number): Promise<FolderLayout> {

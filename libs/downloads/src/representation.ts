@@ -10,7 +10,7 @@ import {
   type AnswerShare,
   clientAddress,
   networkOf,
-  Refusal,
+  RefusalError,
   takeOver,
 } from '@holdfast/http-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -59,8 +59,8 @@ export interface ServeObserver {
 }
 
 /**
- * @throws Refusal error-blocked (451), error-precondition (412), error-range (416); what the first
- *   read throws.
+ * @throws RefusalError error-blocked (451), error-precondition (412), error-range (416); what the
+ *   first read throws.
  */
 export async function serve(
   request: FastifyRequest,
@@ -69,16 +69,16 @@ export async function serve(
   observer: ServeObserver,
 ): Promise<FastifyReply> {
   const { size } = representation
-  if (representation.isBlocked?.() === true) throw new Refusal('error-blocked')
+  if (representation.isBlocked?.() === true) throw new RefusalError('error-blocked')
   const verdict = evaluate(request.headers, representation)
-  if (verdict === 'failed') throw new Refusal('error-precondition')
+  if (verdict === 'failed') throw new RefusalError('error-precondition')
   if (verdict === 'not modified') return reply.code(304).headers(representation.validators).send()
 
   const ranged = representation.ignoresRange !== true && rangeHolds(request.headers, representation)
   const ranges = ranged ? parseRanges(request.headers.range, size) : undefined
   if (ranges?.length === 0) {
     reply.header('content-range', `bytes */${size}`)
-    throw new Refusal('error-range')
+    throw new RefusalError('error-range')
   }
   const cut = (error: unknown) => request.log.warn({ err: error, requestId: request.id }, 'an answer was cut')
   const plan = planOf(representation, ranges)
@@ -125,7 +125,7 @@ export async function serve(
   }
 }
 
-/** @throws Refusal error-unavailable when there was no room for a first piece in time */
+/** @throws RefusalError error-unavailable when there was no room for a first piece in time */
 async function admitted(
   share: AnswerShare,
   { length }: Plan,

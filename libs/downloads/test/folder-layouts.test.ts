@@ -1,4 +1,4 @@
-import { Refusal } from '@holdfast/http-kit'
+import { RefusalError } from '@holdfast/http-kit'
 import type { Clock } from '@holdfast/kernel'
 import { type ArchiveView, blank, Manifest, ManifestEntry } from '@holdfast/wire'
 import t from 'tap'
@@ -59,15 +59,15 @@ t.test(
     const account = new Account()
     const leader = layouts.of(account.now('v1'))
     const follower = layouts.of(account.now('v1'))
-    account.asked[0]?.reject(new Refusal('error-notFound'))
-    await t.rejects(leader, new Refusal('error-notFound'))
+    account.asked[0]?.reject(new RefusalError('error-notFound'))
+    await t.rejects(leader, new RefusalError('error-notFound'))
     while (account.asked.length < 2) await new Promise(setImmediate)
     account.asked[1]?.resolve(viewOf('v1'))
     t.equal((await follower).name, 'v1')
 
     const faulty = [layouts.of(account.now('v2')), layouts.of(account.now('v2'))]
-    account.asked[2]?.reject(new Refusal('error-unavailable'))
-    for (const one of faulty) await t.rejects(one, new Refusal('error-unavailable'))
+    account.asked[2]?.reject(new RefusalError('error-unavailable'))
+    for (const one of faulty) await t.rejects(one, new RefusalError('error-unavailable'))
     t.equal(account.asked.length, 3)
   },
 )

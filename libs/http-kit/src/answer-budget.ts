@@ -16,7 +16,7 @@
  * for itself: it holds one piece at a time. All numbers are plain sums. The budget examines every
  * network or answer only while it is scarce.
  */
-import { type Clock, Refusal, systemClock } from '@holdfast/kernel'
+import { type Clock, RefusalError, systemClock } from '@holdfast/kernel'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import { LoopTurns } from './loop-turns.ts'
 import { Turns } from './turns.ts'
@@ -43,8 +43,8 @@ const retrySeconds = 5
 export interface AnswerShare {
   /**
    * From now on the answer holds `bytes` instead of what it held before. Undefined: it does
-   * already. The promise rejects with a `Refusal` `error-unavailable` when there was no room within
-   * the time, and when the share is closed.
+   * already. The promise rejects with a `RefusalError` `error-unavailable` when there was no room
+   * within the time, and when the share is closed.
    */
   take(bytes: number): Promise<void> | undefined
   /** As `take`, without a wait and past every bound: for bytes that already exist. */
@@ -334,7 +334,7 @@ class Share implements AnswerShare {
     const wait = this.#wait
     if (wait === undefined) return
     this.#endWait()
-    wait.reject(new Refusal('error-unavailable', { retryAfter: retrySeconds }))
+    wait.reject(new RefusalError('error-unavailable', { retryAfter: retrySeconds }))
   }
 
   cut(): void {

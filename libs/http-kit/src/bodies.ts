@@ -6,7 +6,7 @@
  * keys such as `__proto__` have no effect. A repeated key is kept as `Repeated`, which only an
  * array parameter of a form accepts.
  */
-import { Refusal } from '@holdfast/kernel'
+import { RefusalError } from '@holdfast/kernel'
 
 /** A parameter that was sent several times. */
 export class Repeated {
@@ -31,7 +31,7 @@ export const bodyDepthMax = 32
  */
 export const bodyValuesMax = 1_024
 
-/** @throws Refusal error-body */
+/** @throws RefusalError error-body */
 export function parseBody(contentType: string | undefined, bytes: Uint8Array): Fields {
   if (bytes.length === 0) return {}
   const text = decodeUtf8(bytes)
@@ -49,12 +49,12 @@ export function parseBody(contentType: string | undefined, bytes: Uint8Array): F
   ) {
     return parseJson(text)
   }
-  throw new Refusal('error-body')
+  throw new RefusalError('error-body')
 }
 
 /**
  * Linear in the text.
- * @throws Refusal error-body, also beyond `bodyDepthMax` and `bodyValuesMax`.
+ * @throws RefusalError error-body, also beyond `bodyDepthMax` and `bodyValuesMax`.
  */
 export function parseJson(text: string): Fields {
   let value: unknown
@@ -64,9 +64,10 @@ export function parseJson(text: string): Fields {
     repeated = repeatedKeys(text)
     value = JSON.parse(text)
   } catch {
-    throw new Refusal('error-body')
+    throw new RefusalError('error-body')
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Refusal('error-body')
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new RefusalError('error-body')
   const fields = value as Fields
   for (const name of repeated) define(fields, name, new Repeated([]))
   return fields
@@ -75,7 +76,7 @@ export function parseJson(text: string): Fields {
 function parseFormBody(text: string): Fields {
   let fields = 1
   for (let at = text.indexOf('&'); at >= 0; at = text.indexOf('&', at + 1))
-    if (++fields > bodyValuesMax) throw new Refusal('error-body')
+    if (++fields > bodyValuesMax) throw new RefusalError('error-body')
   return parseForm(text)
 }
 
@@ -112,7 +113,7 @@ function decodeUtf8(bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch {
-    throw new Refusal('error-body')
+    throw new RefusalError('error-body')
   }
 }
 
@@ -121,7 +122,7 @@ function decodeUtf8(bytes: Uint8Array): string {
  * keeps the last of equal members. One pass, which also enforces the bounds of depth and values.
  * The parser refuses text that is no JSON.
  *
- * @throws Refusal error-body beyond the bounds. @throws SyntaxError for a name that is no JSON
+ * @throws RefusalError error-body beyond the bounds. @throws SyntaxError for a name that is no JSON
  *   string.
  */
 function repeatedKeys(text: string): ReadonlySet<string> {
@@ -136,7 +137,7 @@ function repeatedKeys(text: string): ReadonlySet<string> {
       case 0x5b: // [
         depth++
         keyExpected = depth === 1
-        if (depth > bodyDepthMax) throw new Refusal('error-body')
+        if (depth > bodyDepthMax) throw new RefusalError('error-body')
         break
       case 0x7d: // }
       case 0x5d: // ]
@@ -144,7 +145,7 @@ function repeatedKeys(text: string): ReadonlySet<string> {
         break
       case 0x2c: // ,
         keyExpected = depth === 1
-        if (++values > bodyValuesMax) throw new Refusal('error-body')
+        if (++values > bodyValuesMax) throw new RefusalError('error-body')
         break
       case 0x22: {
         const end = endOfString(text, at)

@@ -54,8 +54,8 @@ export interface HostBudgets {
  * Makes a fastify instance with all of these; the caller adds routes and listens.
  *
  * A route with `config: { endpoint }` draws on its address' budget before the body is read.
- * Handlers answer with `ok(data)` and throw `Refusal`; any other exception is `error-internal`, or
- * `error-unavailable` when it is a Fault of that category.
+ * Handlers answer with `ok(data)` and throw `RefusalError`; any other exception is
+ * `error-internal`, or `error-unavailable` when it is a Fault of that category.
  */
 export type CreateHttpHost = (options: HttpHostOptions) => FastifyInstance
 
@@ -75,7 +75,7 @@ export interface RateLimits {
   /**
    * Draws on the address' budget of the endpoint and sets the RateLimit headers. Undefined:
    * accepted without a wait.
-   * @throws Refusal error-rateLimit, by the promise
+   * @throws RefusalError error-rateLimit, by the promise
    */
   takeAddress(request: FastifyRequest, endpoint: string): Promise<void> | undefined
   /**
@@ -90,14 +90,15 @@ export interface RateLimits {
   refundAddress(request: FastifyRequest, endpoint: string, drawnMs: number): void
   /**
    * As `takeAddress`, for the account, once the token was accepted.
-   * @throws Refusal error-rateLimit
+   * @throws RefusalError error-rateLimit
    */
   takeAccount(request: FastifyRequest, endpoint: string, accountId: string): Promise<void>
   /**
    * Called before a token, a share code or a password is checked. Wrong and running guesses
    * together never exceed the address' budget: when only running ones are in the way, it waits for
    * one of them to end. `RequestGuesses` ends each.
-   * @throws Refusal error-rateLimit when that budget is spent, too many wait, or it waited for 10 s
+   * @throws RefusalError error-rateLimit when that budget is spent, too many wait, or it waited for
+   *   10 s
    */
   beginGuess(request: FastifyRequest, kind: GuessKind): Promise<Guess>
   /**

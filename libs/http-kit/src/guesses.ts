@@ -102,7 +102,7 @@ export class RequestGuesses {
 
   /**
    * Call it before the check. Another check of the same kind is the same guess.
-   * @throws Refusal error-rateLimit
+   * @throws RefusalError error-rateLimit
    */
   async begin(kind: GuessKind): Promise<void> {
     if (this.#underWay?.has(kind) || this.#wrong?.has(kind)) return
@@ -113,7 +113,7 @@ export class RequestGuesses {
 
   /**
    * It was wrong, and counts, even if no `begin` announced it.
-   * @throws Refusal error-rateLimit
+   * @throws RefusalError error-rateLimit
    */
   async wrong(kind: GuessKind): Promise<void> {
     await this.begin(kind)

@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
-import { isFramed, Refusal } from '@holdfast/kernel'
+import { isFramed, RefusalError } from '@holdfast/kernel'
 import fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -45,7 +45,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   }
   let connections: Connections | undefined
   const metrics = new RequestMetrics(options.metrics, options.name)
-  const refuseRaw = (response: ServerResponse, refusal: Refusal, requestId: string) => {
+  const refuseRaw = (response: ServerResponse, refusal: RefusalError, requestId: string) => {
     metrics.refused(refusal.status)
     writeRaw(response, refusal, options, requestId)
   }
@@ -70,7 +70,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     requestIdHeader: false,
     genReqId: (raw) => requestIdOf(raw),
     frameworkErrors: (_error, request, reply) =>
-      refuseRaw(reply.raw, new Refusal('error-notFound'), request.id),
+      refuseRaw(reply.raw, new RefusalError('error-notFound'), request.id),
     clientErrorHandler: (error, socket) => {
       // The client has gone in the middle of a request.
       if (connections === undefined || error.code === 'HPE_INVALID_EOF_STATE') socket.destroy()
@@ -82,7 +82,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     },
   })
   app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    if (isFramed(request)) refuseRaw(response, new Refusal('error-expect'), randomUUID())
+    if (isFramed(request)) refuseRaw(response, new RefusalError('error-expect'), randomUUID())
     else refuseFraming(response)
   })
 
@@ -97,7 +97,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
       payload as PiecewiseRequest,
       { bytesMax, announced: request.headers['content-length'] },
       (error, body) => {
-        if (body === undefined) return done(error ?? new Refusal('error-body'))
+        if (body === undefined) return done(error ?? new RefusalError('error-body'))
         try {
           done(null, parseBody(request.headers['content-type'], body))
         } catch (error) {
@@ -119,9 +119,10 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
       void reply.code(204).headers(preflightHeaders).send()
       return
     }
-    if (!hasSoundHost(request.raw)) throw new Refusal('error-host')
-    if (options.isBanned?.(clientAddress(request)) === true) throw new Refusal('error-forbidden')
-    if (connections?.takeClient(request) === false) throw new Refusal('error-rateLimit', { retryAfter: 1 })
+    if (!hasSoundHost(request.raw)) throw new RefusalError('error-host')
+    if (options.isBanned?.(clientAddress(request)) === true) throw new RefusalError('error-forbidden')
+    if (connections?.takeClient(request) === false)
+      throw new RefusalError('error-rateLimit', { retryAfter: 1 })
     const { url, config } = request.routeOptions
     const allowed = paths.allowed(request, url)
     const known = !request.is404 && allowed === undefined
@@ -140,7 +141,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   })
   app.setErrorHandler((error, request, reply) => answerError(error, request, reply))
   app.setNotFoundHandler(() => {
-    throw new Refusal('error-notFound')
+    throw new RefusalError('error-notFound')
   })
   metrics.watch(app)
   logAnswers(app, options)
@@ -183,7 +184,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
 
   function refuseFraming(response: ServerResponse) {
     response.setHeader('connection', 'close')
-    refuseRaw(response, new Refusal('error-request'), randomUUID())
+    refuseRaw(response, new RefusalError('error-request'), randomUUID())
   }
 
   async function enter(
@@ -198,9 +199,9 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     await taken
     if (allowed !== undefined && allowed.length > 0) {
       reply.header('allow', allowed.join(', '))
-      throw new Refusal('error-method')
+      throw new RefusalError('error-method')
     }
-    if (!known) throw new Refusal('error-notFound')
+    if (!known) throw new RefusalError('error-notFound')
     normaliseContentType(request.raw)
   }
 }
@@ -217,7 +218,7 @@ export function ok(data: unknown, metadata?: unknown) {
  * disk, or a part out of reach, is one line without a stack: there are many then, and all say the
  * same.
  */
-export function logFailure(error: unknown, request: FastifyRequest, { status }: Refusal): void {
+export function logFailure(error: unknown, request: FastifyRequest, { status }: RefusalError): void {
   request.refusedAs = status
   if (httpCodeOf(status) < 500) return
   const facts = { requestId: request.id, path: pathOf(request.url) }
@@ -325,7 +326,12 @@ function logAnswers(app: FastifyInstance, { log }: HttpHostOptions) {
 }
 
 /** An answer outside of fastify's life cycle. */
-function writeRaw(response: ServerResponse, refusal: Refusal, options: HttpHostOptions, requestId: string) {
+function writeRaw(
+  response: ServerResponse,
+  refusal: RefusalError,
+  options: HttpHostOptions,
+  requestId: string,
+) {
   const body = JSON.stringify({ status: refusal.status })
   response.writeHead(httpCodeOf(refusal.status), {
     ...commonHeaders(requestId, options.cors),

@@ -1,4 +1,4 @@
-export { Refusal } from '@holdfast/kernel'
+export { RefusalError } from '@holdfast/kernel'
 export { clientAddress, networkOf, normalAddress, type TrustProxy } from './addresses.ts'
 export { AnswerBudget, type AnswerBudgetOptions, type AnswerShare } from './answer-budget.ts'
 export { banMetrics } from './ban-metrics.ts'

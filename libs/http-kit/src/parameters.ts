@@ -7,7 +7,7 @@
  * omitted. The first bad one, in the schema's order, is refused by its name.
  */
 
-import { Refusal } from '@holdfast/kernel'
+import { RefusalError } from '@holdfast/kernel'
 import { Kind, type Static, type TObject, type TSchema, type TUnsafe, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { type Fields, Repeated } from './bodies.ts'
@@ -63,7 +63,7 @@ function inBody(schema: TSchema, isRequired: boolean): object {
   }
 }
 
-/** Compiles the reader of these parameters once. The reader throws Refusal `error-<name>`. */
+/** Compiles the reader of these parameters once. The reader throws RefusalError `error-<name>`. */
 export function parametersOf<S extends TObject>(schema: S): (fields: Fields) => Static<S> {
   const readers = Object.entries(schema.properties).map(([name, property]) => ({
     name,
@@ -73,7 +73,7 @@ export function parametersOf<S extends TObject>(schema: S): (fields: Fields) => 
     const values: Fields = {}
     for (const { name, read } of readers) {
       const value = read(Object.hasOwn(fields, name) ? fields[name] : undefined)
-      if (value === bad) throw new Refusal(`error-${name}`)
+      if (value === bad) throw new RefusalError(`error-${name}`)
       if (value !== undefined) values[name] = value
     }
     return values as Static<S>

@@ -1,6 +1,6 @@
 /** The pieces of a request's body as the parser finds them. */
 import { IncomingMessage } from 'node:http'
-import type { Refusal } from '@holdfast/kernel'
+import type { RefusalError } from '@holdfast/kernel'
 import { GrowingBytes } from '@holdfast/kernel'
 
 /** A client chooses how small its pieces are. Each costs one or two microseconds at any length. */
@@ -17,7 +17,7 @@ export class PiecewiseRequest extends IncomingMessage {
   /** Called once a read with the time at which it began: it holds many small pieces. */
   foundSmallPieces: ((sinceMs: number) => void) | undefined
   /** Called when the body waited too long to be read on. Otherwise the connection is closed. */
-  waitedTooLong: ((refusal: Refusal) => void) | undefined
+  waitedTooLong: ((refusal: RefusalError) => void) | undefined
   /** Called once nothing more comes of the body. */
   arrivedWhole: (() => void) | undefined
   /** Gets the pieces past the stream. */

@@ -4,7 +4,7 @@
  */
 import { hash } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'
-import { Refusal } from '@holdfast/kernel'
+import { RefusalError } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
 import { clientAddress, networkOf, normalAddress, outerNetworkOf, siteOf } from './addresses.ts'
 import { type Ban, Bans } from './bans.ts'
@@ -264,12 +264,12 @@ export class CountingRateLimits implements RateLimits {
     const budget = this.#policies.excess
     const { count, quota } = this.#countIn(network, { prefix: 'x ', key: address, budget, points: 1 })
     if (count >= quota && count % quota === 0) this.#bans.add(network, this.#clock.now())
-    throw new Refusal('error-rateLimit', { retryAfter: secondsOf(counted.resetMs) })
+    throw new RefusalError('error-rateLimit', { retryAfter: secondsOf(counted.resetMs) })
   }
 
   #refuseBanned(network: string) {
     const remainingMs = this.#bans.remainingMs(network, this.#clock.now())
-    if (remainingMs > 0) throw new Refusal('error-rateLimit', { retryAfter: secondsOf(remainingMs) })
+    if (remainingMs > 0) throw new RefusalError('error-rateLimit', { retryAfter: secondsOf(remainingMs) })
   }
 
   #show(request: FastifyRequest, policy: string, budget: Budget, counted: Counted) {

@@ -1,10 +1,10 @@
 /** A request's body, whole: for the small ones that are parsed. */
-import { GrowingBytes, Refusal } from '@holdfast/kernel'
+import { GrowingBytes, RefusalError } from '@holdfast/kernel'
 import { type PiecewiseRequest, smallPieceBytes } from './piecewise-request.ts'
 
 /**
- * Gives the body, or a Refusal: error-bodySize when it is longer than `bytesMax`, error-body when
- * it is cut off. Unlike fastify's reader it keeps no list of the pieces.
+ * Gives the body, or a RefusalError: error-bodySize when it is longer than `bytesMax`, error-body
+ * when it is cut off. Unlike fastify's reader it keeps no list of the pieces.
  */
 export function readBody(
   payload: PiecewiseRequest,
@@ -12,14 +12,15 @@ export function readBody(
   told: (error: Error | undefined, body: Buffer | undefined) => void,
 ): void {
   if (Number(announced) > bytesMax) {
-    told(new Refusal('error-bodySize'), undefined)
+    told(new RefusalError('error-bodySize'), undefined)
     return
   }
   const body = new GrowingBytes()
   const take = (piece: Buffer) => {
     // Small pieces cost as much as larger ones: a body of single bytes has 4 KiB at most.
     const costsBytes = payload.smallPieces * smallPieceBytes
-    if (body.length + piece.length > bytesMax || costsBytes > bytesMax) end(new Refusal('error-bodySize'))
+    if (body.length + piece.length > bytesMax || costsBytes > bytesMax)
+      end(new RefusalError('error-bodySize'))
     else body.append(piece)
   }
   const end = (error?: Error) => {
@@ -29,7 +30,7 @@ export function readBody(
     told(error, error === undefined ? body.view() : undefined)
   }
   const whole = () => end()
-  const cut = () => end(new Refusal('error-body'))
+  const cut = () => end(new RefusalError('error-body'))
   payload.on('data', take).once('end', whole).once('error', cut).once('close', cut)
   if (payload.destroyed) cut()
 }

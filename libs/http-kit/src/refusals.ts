@@ -1,4 +1,4 @@
-import { busyRetrySeconds, Refusal } from '@holdfast/kernel'
+import { busyRetrySeconds, RefusalError } from '@holdfast/kernel'
 
 /**
  * The contract's statuses: HTTP code and meaning, in one table. `apps/api/STATUSES.md` follows
@@ -91,17 +91,17 @@ export const unavailableRetrySeconds = 2
  * How a client sees an exception. Refusals stay; faults map by their category, fastify's errors by
  * their code; all else is `error-internal`.
  */
-export function refusalOf(error: unknown): Refusal {
-  if (error instanceof Refusal) return error
+export function refusalOf(error: unknown): RefusalError {
+  if (error instanceof RefusalError) return error
   const { code, category, overloaded } = (error ?? {}) as Record<string, unknown>
-  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new Refusal('error-bodySize')
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new RefusalError('error-bodySize')
   if (typeof code === 'string' && (code.startsWith('FST_ERR_CTP_') || code === 'ECONNRESET')) {
-    return new Refusal('error-body')
+    return new RefusalError('error-body')
   }
-  if (overloaded === true) return new Refusal('error-rateLimit', { retryAfter: busyRetrySeconds })
-  if (category === 'full') return new Refusal('error-storageFull', { retryAfter: 60 })
+  if (overloaded === true) return new RefusalError('error-rateLimit', { retryAfter: busyRetrySeconds })
+  if (category === 'full') return new RefusalError('error-storageFull', { retryAfter: 60 })
   if (category === 'unavailable' || category === 'unknown' || category === 'fenced') {
-    return new Refusal('error-unavailable', { retryAfter: unavailableRetrySeconds })
+    return new RefusalError('error-unavailable', { retryAfter: unavailableRetrySeconds })
   }
-  return new Refusal('error-internal')
+  return new RefusalError('error-internal')
 }

@@ -17,7 +17,7 @@
  *
  * While nothing waits, nothing is held up.
  */
-import { type Clock, Refusal, RoundRobin, systemClock } from '@holdfast/kernel'
+import { type Clock, RefusalError, RoundRobin, systemClock } from '@holdfast/kernel'
 import { unavailableRetrySeconds } from './refusals.ts'
 
 /** Bodies that are read at a time. Each may take 25 ms of the same turn of the loop. */
@@ -47,7 +47,7 @@ export interface Turn {
   /** It may be read. @returns false when its connection is closed: then it takes no turn */
   readOn: () => boolean
   /** It waited too long, or too many wait. */
-  refuse: (refusal: Refusal) => void
+  refuse: (refusal: RefusalError) => void
 }
 
 /** What a body of unknown length does. */
@@ -158,7 +158,7 @@ export class SmallPiecesLane {
       this.#flow(body)
       return false
     }
-    const refuse = (why: Refusal) => {
+    const refuse = (why: RefusalError) => {
       if (!body.hasLeft) body.turns.refuse(why)
     }
     this.#wait(body.network, { readOn, refuse }, waitMs)
@@ -229,6 +229,6 @@ class Body implements LaneBody {
   }
 }
 
-function refusal(): Refusal {
-  return new Refusal('error-rateLimit', { retryAfter: unavailableRetrySeconds })
+function refusal(): RefusalError {
+  return new RefusalError('error-rateLimit', { retryAfter: unavailableRetrySeconds })
 }

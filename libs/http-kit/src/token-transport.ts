@@ -4,32 +4,32 @@
  * so is a token sent twice in one place.
  */
 
-import { Refusal } from '@holdfast/kernel'
+import { RefusalError } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
 import { Repeated } from './bodies.ts'
 
-/** The token as sent; undefined when none was. @throws Refusal error-token */
+/** The token as sent; undefined when none was. @throws RefusalError error-token */
 export function tokenOf(request: FastifyRequest): string | undefined {
   const fromHeader = bearerOf(request)
   const isRead = request.method === 'GET' || request.method === 'HEAD'
   const fields = (isRead ? request.query : request.body) as Record<string, unknown> | undefined | null
   const sent = fields && Object.hasOwn(fields, 'token') ? fields.token : undefined
-  if (sent instanceof Repeated) throw new Refusal('error-token')
-  if (sent !== undefined && sent !== null && typeof sent !== 'string') throw new Refusal('error-token')
+  if (sent instanceof Repeated) throw new RefusalError('error-token')
+  if (sent !== undefined && sent !== null && typeof sent !== 'string') throw new RefusalError('error-token')
   return oneToken(fromHeader, sent ?? undefined)
 }
 
 /**
  * The one value of two places; empty ones count as none.
- * @throws Refusal error-token when they differ
+ * @throws RefusalError error-token when they differ
  */
 export function oneToken(first: string | undefined, second: string | undefined): string | undefined {
   if (!second) return first || undefined
-  if (first && first !== second) throw new Refusal('error-token')
+  if (first && first !== second) throw new RefusalError('error-token')
   return second
 }
 
-/** The bearer token of the header alone. @throws Refusal error-token when two differ */
+/** The bearer token of the header alone. @throws RefusalError error-token when two differ */
 export function bearerOf(request: FastifyRequest): string | undefined {
   if (request.headers.authorization === undefined) return undefined
   let token: string | undefined

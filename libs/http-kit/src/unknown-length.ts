@@ -5,7 +5,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Refusal } from '@holdfast/kernel'
+import type { RefusalError } from '@holdfast/kernel'
 import { type PiecewiseRequest, takePieces } from './piecewise-request.ts'
 import type { LaneBody, PiecesLane } from './small-pieces-lane.ts'
 
@@ -67,7 +67,7 @@ export function readInTurns(response: ServerResponse, deps: UnknownLengthDeps): 
     if (!isBegun) begin()
     return true
   }
-  const refuseIt = (refusal: Refusal) => {
+  const refuseIt = (refusal: RefusalError) => {
     if (isBegun && request.waitedTooLong !== undefined) request.waitedTooLong(refusal)
     else refuse()
   }

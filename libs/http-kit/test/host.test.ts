@@ -4,7 +4,14 @@ import { Fault, type FaultCategory, systemClock } from '@holdfast/kernel'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t, { type Test } from 'tap'
-import { createHttpHost, createRateLimits, type HttpHostOptions, ok, Refusal, tokenOf } from '../src/index.ts'
+import {
+  createHttpHost,
+  createRateLimits,
+  type HttpHostOptions,
+  ok,
+  RefusalError,
+  tokenOf,
+} from '../src/index.ts'
 import { PiecewiseRequest } from '../src/piecewise-request.ts'
 import { readBody } from '../src/read-body.ts'
 
@@ -42,7 +49,7 @@ function host(t: Test, options: Partial<HttpHostOptions> = {}) {
     throw new Broken(category as FaultCategory)
   })
   app.get('/refused', async () => {
-    throw new Refusal('error-tags')
+    throw new RefusalError('error-tags')
   })
   t.teardown(() => app.close())
   return app
@@ -387,7 +394,7 @@ t.test('a body in pieces of a few bytes is read up to a bound, and keeps no list
     const payload = new PiecewiseRequest(new Socket())
     const told = new Promise<string>((resolve) =>
       readBody(payload, { bytesMax, announced: undefined }, (error, body) =>
-        resolve(body === undefined ? (error as Refusal).status : body.toString()),
+        resolve(body === undefined ? (error as RefusalError).status : body.toString()),
       ),
     )
     for (const character of text) {

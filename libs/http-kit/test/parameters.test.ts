@@ -17,7 +17,7 @@ import {
   parseName,
   parseTags,
   pathOf,
-  Refusal,
+  RefusalError,
   Repeated,
   refined,
 } from '../src/index.ts'
@@ -36,7 +36,7 @@ const outcome = (fields: object) => {
   try {
     return read(fields as Record<string, unknown>)
   } catch (error) {
-    if (error instanceof Refusal) return error.status
+    if (error instanceof RefusalError) return error.status
     throw error
   }
 }
@@ -96,7 +96,7 @@ t.test('any bytes are a body or error-body', async () => {
         const fields = parseBody(type, body)
         return typeof fields === 'object' && !Array.isArray(fields)
       } catch (error) {
-        return error instanceof Refusal && error.status === 'error-body'
+        return error instanceof RefusalError && error.status === 'error-body'
       }
     }),
     { numRuns: 500 },
@@ -136,18 +136,18 @@ t.test(
       t.teardown(() => {
         JSON.parse = parse
       })
-      t.throws(() => parseBody('application/json', Buffer.from(text)), new Refusal('error-body'), name)
+      t.throws(() => parseBody('application/json', Buffer.from(text)), new RefusalError('error-body'), name)
       JSON.parse = parse
       t.ok(parsed.length <= 2_048 && Math.max(0, ...parsed) < 100, `${name}: not parsed as a whole`)
     }
     t.throws(
       () => parseBody('application/x-www-form-urlencoded', Buffer.from(fill('a&'))),
-      new Refusal('error-body'),
+      new RefusalError('error-body'),
     )
     t.same(parseJson(`{"a":${'['.repeat(31)}${']'.repeat(31)}}`), {
       a: JSON.parse('['.repeat(31) + ']'.repeat(31)),
     })
-    t.throws(() => parseJson(`{"a":${'['.repeat(32)}${']'.repeat(32)}}`), new Refusal('error-body'))
+    t.throws(() => parseJson(`{"a":${'['.repeat(32)}${']'.repeat(32)}}`), new RefusalError('error-body'))
     t.equal((parseJson(`{"a":[${'0,'.repeat(1_022)}0]}`).a as number[]).length, 1_023)
     t.ok(parseJson(`{"a":"${'[{,'.repeat(10_000)}"}`), 'text in a string is no structure')
     t.ok(Object.values(parseJson('{"a":1,"b":2,"a":3}')).some((value) => value instanceof Repeated))

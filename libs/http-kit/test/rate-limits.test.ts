@@ -12,7 +12,7 @@ import {
   normalAddress,
   ok,
   type RateLimitPolicies,
-  Refusal,
+  RefusalError,
 } from '../src/index.ts'
 
 const turn = () => new Promise((resolve) => setImmediate(resolve))
@@ -38,7 +38,7 @@ function limiter(mode: 'default' | 'off' = 'default') {
       await call
       return 'ok'
     } catch (error) {
-      if (error instanceof Refusal) return `${error.status} ${error.retryAfter}`
+      if (error instanceof RefusalError) return `${error.status} ${error.retryAfter}`
       throw error
     }
   }

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import type { Refusal } from '../src/index.ts'
+import type { RefusalError } from '../src/index.ts'
 import { SmallPiecesLane } from '../src/small-pieces-lane.ts'
 
 /** The clock moves when a test says so. */
@@ -16,7 +16,7 @@ function lane(t: Test) {
       called.push(name)
       return isOpen
     },
-    refuse: (refusal: Refusal) => void called.push(`${name}: ${refusal.status}`),
+    refuse: (refusal: RefusalError) => void called.push(`${name}: ${refusal.status}`),
   })
   const of = (network: string, name = network) => ({
     begin: (isOpen = true) => small.begin(network, turnOf(name, isOpen)),

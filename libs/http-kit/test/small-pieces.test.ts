@@ -5,7 +5,14 @@ import { systemClock } from '@holdfast/kernel'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t, { type Test } from 'tap'
-import { createHttpHost, createRateLimits, ok, type PiecesLane, Refusal, type Turn } from '../src/index.ts'
+import {
+  createHttpHost,
+  createRateLimits,
+  ok,
+  type PiecesLane,
+  RefusalError,
+  type Turn,
+} from '../src/index.ts'
 
 /** A host whose lane lets nothing begin before the test says so. */
 async function waitingHost(t: Test, { isFree = false, isKnown = false } = {}) {
@@ -135,7 +142,7 @@ t.test('what waits too long to be parsed at all gets an envelope', async (t) => 
   const { socket, received } = await host.dial()
   socket.write(`${chunkedHead('/read')}${pieces(5_000)}`)
   await until(() => host.turns.length === 1)
-  host.turns.shift()?.refuse(new Refusal('error-rateLimit'))
+  host.turns.shift()?.refuse(new RefusalError('error-rateLimit'))
   await once(socket, 'close')
   t.match(received(), /^HTTP\/1\.1 429 .*"error-rateLimit"/s)
 })
@@ -149,7 +156,7 @@ t.test('a request of unknown length begins in its turn', async (t) => {
   t.same(host.begun, [])
   host.turns.shift()?.readOn()
   await until(() => first.received().includes('"bytes":1'))
-  host.turns.shift()?.refuse(new Refusal('error-rateLimit'))
+  host.turns.shift()?.refuse(new RefusalError('error-rateLimit'))
   await once(second.socket, 'close')
   t.match(second.received(), /^HTTP\/1\.1 429 .*"error-rateLimit"/s)
   t.same(host.begun, ['/read'])

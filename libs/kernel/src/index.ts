@@ -34,7 +34,7 @@ export { Keyring } from './keyring.ts'
 export { MailProofs } from './mail-proofs.ts'
 export { type Randomness, systemRandomness } from './randomness.ts'
 export { RecentMap } from './recent-map.ts'
-export { busyRetrySeconds, Refusal } from './refusal.ts'
+export { busyRetrySeconds, RefusalError } from './refusal-error.ts'
 export {
   asksTheSame,
   isRequestId,

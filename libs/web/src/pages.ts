@@ -7,7 +7,7 @@ import {
   httpCodeOf,
   type ItemPresenter,
   type RateLimits,
-  Refusal,
+  RefusalError,
   type RequestGuesses,
   refusalOf,
 } from '@holdfast/http-kit'
@@ -103,7 +103,7 @@ export function webPages(parts: PageDeps): (app: FastifyInstance) => Promise<voi
     try {
       await parts.reports.add(report)
     } catch (error) {
-      if (error instanceof ModerationFault) throw new Refusal('error-rateLimit')
+      if (error instanceof ModerationFault) throw new RefusalError('error-rateLimit')
       throw error
     }
     return sendPage(answer, reportedPage(), { code: 201, origins })
@@ -136,7 +136,8 @@ export function webPages(parts: PageDeps): (app: FastifyInstance) => Promise<voi
   ) {
     const { name } = request.params
     const typed = request.body?.password
-    if (typeof typed !== 'string' || typed === '' || typed.length > 1000) throw new Refusal('error-password')
+    if (typeof typed !== 'string' || typed === '' || typed.length > 1000)
+      throw new RefusalError('error-password')
     try {
       await read(request, guesses, hashOf(typed))
     } catch (error) {

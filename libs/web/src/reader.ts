@@ -1,6 +1,6 @@
 /** What the pages read: one content, as a visitor who may have a password. */
 import { type AskDeps, ask, asVisitor, type ShareCodeRoutes, viewOf } from '@holdfast/accounts'
-import { Refusal } from '@holdfast/http-kit'
+import { RefusalError } from '@holdfast/http-kit'
 import { type IdCodec, isShareCode } from '@holdfast/kernel'
 import type { ContentView, Item, ReadContent } from '@holdfast/wire'
 import { type ListingQuery, listingPageSize, sortFieldOf } from './listing-query.ts'
@@ -10,14 +10,14 @@ export interface ReaderDeps extends AskDeps {
   ids: IdCodec
 }
 
-/** @throws Refusal error-notFound for what is neither id nor code, or has no content */
+/** @throws RefusalError error-notFound for what is neither id nor code, or has no content */
 export async function contentNamed(
   parts: ReaderDeps,
   name: string,
   { clientNetwork }: { clientNetwork: string | undefined },
 ): Promise<string> {
   const id = isShareCode(name) ? await parts.codes.contentOf(name, { clientNetwork }) : name.toLowerCase()
-  if (id === undefined || parts.ids.accountOf(id) === undefined) throw new Refusal('error-notFound')
+  if (id === undefined || parts.ids.accountOf(id) === undefined) throw new RefusalError('error-notFound')
   return id
 }
 
@@ -25,7 +25,7 @@ export async function contentNamed(
  * A file, or a page of a folder with its direct children.
  *
  * @param password SHA-256 hex, as readers of the API send it.
- * @throws Refusal with the account's own status.
+ * @throws RefusalError with the account's own status.
  */
 export async function readAsVisitor(
   parts: ReaderDeps,
@@ -42,7 +42,7 @@ export async function readAsVisitor(
   },
 ): Promise<ContentView & { item: Item }> {
   const accountId = parts.ids.accountOf(contentId)
-  if (accountId === undefined) throw new Refusal('error-notFound')
+  if (accountId === undefined) throw new RefusalError('error-notFound')
   const result = await ask(parts, {
     accountId,
     who: asVisitor(),

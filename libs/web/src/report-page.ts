@@ -1,5 +1,5 @@
 /** The form by which visitors report content, and what it answers. */
-import { clientAddress, html, parseEmail, Refusal } from '@holdfast/http-kit'
+import { clientAddress, html, parseEmail, RefusalError } from '@holdfast/http-kit'
 import { type NewReport, reportCategories, reportTextMax } from '@holdfast/moderation'
 import type { FastifyRequest } from 'fastify'
 import type { Page } from './shell.ts'
@@ -40,17 +40,17 @@ export function reportedPage(): Page {
   }
 }
 
-/** @throws Refusal naming the field. */
+/** @throws RefusalError naming the field. */
 export function reportOf(
   request: FastifyRequest<{ Body: Record<string, unknown> | undefined }>,
   { content, account }: { content: string; account: string },
 ): NewReport {
   const { category, text = '', contact = '' } = request.body ?? {}
   const known = reportCategories.find((name) => name === category)
-  if (known === undefined) throw new Refusal('error-category')
-  if (typeof text !== 'string' || text.length > reportTextMax) throw new Refusal('error-text')
+  if (known === undefined) throw new RefusalError('error-category')
+  if (typeof text !== 'string' || text.length > reportTextMax) throw new RefusalError('error-text')
   const mail = contact === '' ? '' : typeof contact === 'string' ? parseEmail(contact) : undefined
-  if (mail === undefined) throw new Refusal('error-contact')
+  if (mail === undefined) throw new RefusalError('error-contact')
   // A row has room for the longest text in any script, not for escapes.
   const plain = text
     .toWellFormed()

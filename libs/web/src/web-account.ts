@@ -9,7 +9,7 @@ import {
   guessing,
   ok,
   type RateLimits,
-  Refusal,
+  RefusalError,
   type RequestGuesses,
   responsesOf,
   tokenOf,
@@ -76,7 +76,7 @@ export function webAccountRoute(app: FastifyInstance, parts: ReaderDeps & { limi
   ) {
     await guesses.begin('token')
     const claim = claimOf(tokenOf(request), parts.ids)
-    if (claim === undefined) return await refuse(guesses, new Refusal('error-token'))
+    if (claim === undefined) return await refuse(guesses, new RefusalError('error-token'))
     const recycleBin = booleanOf(request.body?.recycleBin)
     // A bad value is refused only after the token was checked.
     const operation: AccountOperation =
@@ -88,12 +88,12 @@ export function webAccountRoute(app: FastifyInstance, parts: ReaderDeps & { limi
     } catch (error) {
       return await refuse(guesses, error)
     }
-    if (recycleBin === undefined) throw new Refusal('error-recycleBin')
+    if (recycleBin === undefined) throw new RefusalError('error-recycleBin')
     return ok({ recycleBin: { enabled: recycleBin } })
   }
 
   async function refuse(guesses: RequestGuesses, error: unknown): Promise<never> {
-    if (error instanceof Refusal && error.status === 'error-token') await guesses.wrong('token')
+    if (error instanceof RefusalError && error.status === 'error-token') await guesses.wrong('token')
     throw error
   }
 }

@@ -1,5 +1,5 @@
 import { viewOf } from '@holdfast/accounts'
-import { ok, Refusal } from '@holdfast/http-kit'
+import { ok, RefusalError } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import type { ApiContext } from '../context.ts'
@@ -41,7 +41,7 @@ export function confirmEmail(app: FastifyInstance, context: ApiContext) {
       const { caller } = call
       if (!context.mailProofs.holds(caller.bytes, mailed)) {
         await call.authenticate()
-        throw new Refusal('error-mailed')
+        throw new RefusalError('error-mailed')
       }
       const { tokenKeyId } = context.settings
       const result = await call.askOwn({ $case: 'confirmEmail', value: { tokenKeyId, keepToken } })

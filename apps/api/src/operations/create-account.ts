@@ -6,7 +6,15 @@
  */
 import { createHmac, randomBytes } from 'node:crypto'
 import { asSystem, viewOf } from '@holdfast/accounts'
-import { clientAddress, mailboxOf, networkOf, ok, parseEmail, Refusal, refined } from '@holdfast/http-kit'
+import {
+  clientAddress,
+  mailboxOf,
+  networkOf,
+  ok,
+  parseEmail,
+  RefusalError,
+  refined,
+} from '@holdfast/http-kit'
 import type { AccountId } from '@holdfast/kernel'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
@@ -54,7 +62,7 @@ export function createAccount(app: FastifyInstance, context: ApiContext) {
       if (email !== undefined) await drawOnMails(call, email)
       if (!maySignUp(context, { email, invitation })) {
         if (email !== undefined) await mailKnown(call, email)
-        throw new Refusal('error-forbidden')
+        throw new RefusalError('error-forbidden')
       }
       const proposed = proposedId(call)
       const accountId = email === undefined ? proposed : await claim(context, email, proposed)
@@ -90,8 +98,8 @@ async function claim(context: ApiContext, email: string, proposed: AccountId): P
 }
 
 /**
- * @throws Refusal error-email when the address already has an account; that account is mailed its
- *   sign-in link
+ * @throws RefusalError error-email when the address already has an account; that account is mailed
+ *   its sign-in link
  */
 async function create(call: Call, accountId: AccountId, email: string | undefined) {
   try {
@@ -101,9 +109,10 @@ async function create(call: Call, accountId: AccountId, email: string | undefine
     })
     return viewOf(result, 'account')
   } catch (error) {
-    if (!(error instanceof Refusal) || email === undefined || !(await exists(call, accountId))) throw error
+    if (!(error instanceof RefusalError) || email === undefined || !(await exists(call, accountId)))
+      throw error
     await call.askAccount(accountId, asSystem, { $case: 'sendSignIn', value: {} })
-    throw new Refusal('error-email')
+    throw new RefusalError('error-email')
   }
 }
 
@@ -121,7 +130,7 @@ async function exists(call: Call, accountId: AccountId): Promise<boolean> {
     await call.askAccount(accountId, asSystem, { $case: 'getAccount', value: {} })
     return true
   } catch (error) {
-    if (error instanceof Refusal && error.status === 'error-notFound') return false
+    if (error instanceof RefusalError && error.status === 'error-notFound') return false
     throw error
   }
 }
@@ -130,7 +139,7 @@ async function exists(call: Call, accountId: AccountId): Promise<boolean> {
  * Every address in a request is mailed, known or not, so both answer alike when a budget is spent.
  * Drawn before any other request, so that concurrent requests cannot all pass.
  *
- * @throws Refusal error-rateLimit
+ * @throws RefusalError error-rateLimit
  */
 async function drawOnMails(call: Call, email: string): Promise<void> {
   await call.context.limits.takeAddress(call.request, 'sendSignIn')

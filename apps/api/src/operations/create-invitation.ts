@@ -1,5 +1,5 @@
 import { viewOf } from '@holdfast/accounts'
-import { ok, parseEmail, Refusal, refined } from '@holdfast/http-kit'
+import { ok, parseEmail, RefusalError, refined } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import type { ApiContext } from '../context.ts'
@@ -32,7 +32,8 @@ export function createInvitation(app: FastifyInstance, context: ApiContext) {
     async handle(call, { accountId, email }) {
       await refuseOtherAccount(call, accountId)
       const { tier } = viewOf(await call.askOwn({ $case: 'getAccount', value: {} }), 'account')
-      if (tier === 'guest' || context.settings.signUp.mode === 'closed') throw new Refusal('error-forbidden')
+      if (tier === 'guest' || context.settings.signUp.mode === 'closed')
+        throw new RefusalError('error-forbidden')
       const expireTime = Math.floor(context.clock.now() / 1000) + invitationSeconds
       const invitation = context.keyring.invitations.of(email, expireTime)
       const fragment = new URLSearchParams({ invitation, email })

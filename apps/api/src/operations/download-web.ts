@@ -3,7 +3,7 @@ import {
   accountCookieOf,
   guessing,
   httpCodeOf,
-  Refusal,
+  RefusalError,
   type RequestGuesses,
   tokenOf,
 } from '@holdfast/http-kit'
@@ -43,7 +43,7 @@ async function placeOf(asking: Asking): Promise<string> {
   const { id } = request.params as { id: string }
   const page = (name: string) => `${context.settings.urls.web}/d/${name}`
   if (isShareCode(id)) return page(id)
-  if (!isUuid(id)) throw new Refusal('error-notFound')
+  if (!isUuid(id)) throw new RefusalError('error-notFound')
   return (await linkOf(asking, id)) ?? page(await pageOf(asking, id))
 }
 
@@ -76,12 +76,12 @@ async function pageOf(asking: Asking, id: string): Promise<string> {
   return (await readBy(visitor, id))?.item?.code ?? id
 }
 
-/** Undefined when the caller may not read it. @throws Refusal error-notFound */
+/** Undefined when the caller may not read it. @throws RefusalError error-notFound */
 async function readBy(call: Call, id: string): Promise<ContentView | undefined> {
   try {
     return viewOf(await call.askOf(id, { $case: 'readContent', value: lookAt(id) }), 'content')
   } catch (error) {
-    if (error instanceof Refusal && httpCodeOf(error.status) === 401) return undefined
+    if (error instanceof RefusalError && httpCodeOf(error.status) === 401) return undefined
     throw error
   }
 }

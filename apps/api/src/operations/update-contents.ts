@@ -11,7 +11,7 @@ import {
   parseTags,
   passwordLengthMax,
   passwordLengthMin,
-  Refusal,
+  RefusalError,
   Repeated,
 } from '@holdfast/http-kit'
 import { descriptionCodePointsMax, timeMax } from '@holdfast/kernel'
@@ -114,12 +114,12 @@ type Change = UpdateContent['attribute']
 /** A password is hashed only after all other checks. */
 type Unhashed = Change | { $case: 'plainPassword'; value: string }
 
-/** @throws Refusal named after the attribute, after token and tier were checked */
+/** @throws RefusalError named after the attribute, after token and tier were checked */
 async function attributeOf(call: Call, input: Static<typeof body>): Promise<Unhashed> {
   const attribute = readAttribute(input, call.nowSeconds)
   if (attribute !== undefined) return attribute
   await call.authenticate()
-  throw new Refusal(`error-${input.attribute}`)
+  throw new RefusalError(`error-${input.attribute}`)
 }
 
 /** The attribute as accounts accept it; undefined for an invalid value. */

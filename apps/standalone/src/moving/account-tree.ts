@@ -22,7 +22,7 @@ export class AccountTree {
     return answer.value.rootFolder
   }
 
-  /** What lies in a folder, the oldest first. @throws Refusal */
+  /** What lies in a folder, the oldest first. @throws RefusalError */
   async *children(folder: string): AsyncGenerator<Item> {
     for (let page = 1; ; page++) {
       const value = {

@@ -12,7 +12,7 @@ import { constants, open, readdir, stat } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { forEachOf } from '@holdfast/backup'
 import type { BlobInfo, BlobStore } from '@holdfast/blob-store'
-import { cleanUploadName, Refusal } from '@holdfast/http-kit'
+import { cleanUploadName, RefusalError } from '@holdfast/http-kit'
 import type { Item } from '@holdfast/wire'
 import type { AccountTree } from './account-tree.ts'
 import { MoveFault } from './move-fault.ts'
@@ -215,7 +215,7 @@ class Import {
 
   /** What the account refuses ends the import: the operator raises a limit and repeats it. */
   #faultAt(path: string, error: unknown): unknown {
-    if (!(error instanceof Refusal)) return error
+    if (!(error instanceof RefusalError)) return error
     const { account } = this.#options.tree
     const reasons: Record<string, string> = {
       'error-limits': `account ${account} is full, or the tree is too deep: ctl account limits raises what it may hold`,

@@ -3,7 +3,7 @@
  * script. `page-session.ts` says who may use it.
  */
 import { readFileSync } from 'node:fs'
-import { guessing, html, httpCodeOf, Refusal, refusalOf } from '@holdfast/http-kit'
+import { guessing, html, httpCodeOf, RefusalError, refusalOf } from '@holdfast/http-kit'
 import { type Asked, nameOf } from '@holdfast/moderation'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { deleteContent, placeOf } from '../contents.ts'
@@ -35,7 +35,7 @@ export function moderationPage(parts: PageParts): (app: FastifyInstance) => Prom
       answer.type('text/css; charset=utf-8').header('cache-control', 'no-cache').send(style),
     )
     app.post<Asking>('/moderation/sign-in', async (request, answer) => {
-      if ((await sessions.judge(request)) === 'error-forbidden') throw new Refusal('error-forbidden')
+      if ((await sessions.judge(request)) === 'error-forbidden') throw new RefusalError('error-forbidden')
       const cookie = sessions.signIn(request.body?.token)
       if (cookie === undefined) {
         await guessing(limits, request, (guesses) => guesses.wrong('token'))
@@ -46,7 +46,7 @@ export function moderationPage(parts: PageParts): (app: FastifyInstance) => Prom
     app.register(async (inner) => {
       inner.addHook('onRequest', async (request, answer) => {
         const verdict = await sessions.judge(request)
-        if (verdict === 'error-forbidden') throw new Refusal(verdict)
+        if (verdict === 'error-forbidden') throw new RefusalError(verdict)
         if (verdict === 'error-token') return sendView(answer, signInView(false), 401)
         return undefined
       })
@@ -74,13 +74,13 @@ function views(app: FastifyInstance, parts: PageParts): void {
 
   app.post<Asking>('/moderation/act', async (request, answer) => {
     const body = request.body ?? {}
-    if (!parts.sessions.isMarked(request, body.mark)) throw new Refusal('error-forbidden')
+    if (!parts.sessions.isMarked(request, body.mark)) throw new RefusalError('error-forbidden')
     await actOf(parts, body, askedOf(request, body))
     return seeOther(answer, body.back)
   })
 }
 
-/** @throws Refusal */
+/** @throws RefusalError */
 async function actOf(parts: PageParts, { act, name, list }: Fields, asked: Asked): Promise<void> {
   const { lists, reports } = parts
   const named = typeof name === 'string' ? name : ''
@@ -91,7 +91,7 @@ async function actOf(parts: PageParts, { act, name, list }: Fields, asked: Asked
     case 'unblock': {
       const of = list === 'content' || list === 'account' || list === 'network' ? list : undefined
       const spelled = of && nameOf(of, named)
-      if (of === undefined || spelled === undefined) throw new Refusal('error-names')
+      if (of === undefined || spelled === undefined) throw new RefusalError('error-names')
       await unlessFault(lists[act](of, [spelled], asked))
       return
     }
@@ -119,12 +119,13 @@ async function actOf(parts: PageParts, { act, name, list }: Fields, asked: Asked
       await unlessFault(reports.decide(named, 'rejected', asked))
       return
     default:
-      throw new Refusal('error-act')
+      throw new RefusalError('error-act')
   }
 }
 
 function askedOf(request: FastifyRequest, { reason = '' }: Fields): Asked {
-  if (typeof reason !== 'string' || reason.length > reasonCharactersMax) throw new Refusal('error-reason')
+  if (typeof reason !== 'string' || reason.length > reasonCharactersMax)
+    throw new RefusalError('error-reason')
   return { by: `page from ${request.raw.socket.remoteAddress ?? 'nowhere'}`, reason }
 }
 

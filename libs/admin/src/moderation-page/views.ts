@@ -1,5 +1,5 @@
 /** What the moderation page shows. */
-import { type Html, html, Refusal } from '@holdfast/http-kit'
+import { type Html, html, RefusalError } from '@holdfast/http-kit'
 import { isShareCode } from '@holdfast/kernel'
 import {
   type Act,
@@ -140,7 +140,7 @@ function blockedName({ lists }: PageParts, hashes: readonly string[]): string {
 }
 
 function unlessUnknown(error: unknown): undefined {
-  if (!(error instanceof Refusal) || error.status !== 'error-content') throw error
+  if (!(error instanceof RefusalError) || error.status !== 'error-content') throw error
 }
 
 async function uploads(

@@ -2,8 +2,8 @@
 export const busyRetrySeconds = 1
 
 /** The service refuses a request, with a status of the contract: `error-…`. */
-export class Refusal extends Error {
-  override readonly name = 'Refusal'
+export class RefusalError extends Error {
+  override readonly name = 'RefusalError'
   readonly status: string
   /** For Retry-After, seconds. */
   readonly retryAfter: number | undefined
