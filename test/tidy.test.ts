@@ -76,6 +76,19 @@ t.test('no file is a collection of things without a name', async (t) => {
   t.strictSame(drawers, [], 'name the concept that is missing')
 })
 
+t.test('what a part is made of and set to has no optional fields', async (t) => {
+  // A part that is not wired is a type error. What may be missing is written as undefined.
+  const blocks = /^(?:export )?interface (\w+(?:Settings|Deps))\b[\s\S]*?^}/gm
+  const optional = tracked
+    .filter((file) => isSource(file) && /^(apps|libs)\/[^/]+\/src\//.test(file))
+    .flatMap((file) =>
+      [...read(file).matchAll(blocks)].flatMap(([block, name]) =>
+        [...block.matchAll(/^ {2}(?:readonly )?(\w+)\?:/gm)].map(([, field]) => `${file}: ${name}.${field}`),
+      ),
+    )
+  t.strictSame(optional, [])
+})
+
 t.test('no file is large, and none is a link', async (t) => {
   const large = tracked.filter(
     (file) => statSync(join(root, file)).size > fileBytesMax && !largeFiles.has(file),

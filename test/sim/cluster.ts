@@ -2,7 +2,12 @@
 
 import { RoutedAccountClient } from '@holdfast/accounts'
 import { AccountHost, type ReleasedBlob, type RuntimeLimits } from '@holdfast/actor-runtime'
-import { type AccountStates, createAccountStates, noLifetimes } from '@holdfast/content-tree'
+import {
+  type AccountStates,
+  createAccountStates,
+  metadataBytesMax,
+  noLifetimes,
+} from '@holdfast/content-tree'
 import type { JournalStore, LookupStore } from '@holdfast/journal'
 import { Keyring } from '@holdfast/kernel'
 import { clockOffsets, isClockOff } from '@holdfast/membership'
@@ -28,6 +33,7 @@ export const states: AccountStates = createAccountStates({
   lifetimes: { guest: noLifetimes, standard: noLifetimes },
   undoSeconds: 0,
   guestUploads: true,
+  metadataBytesMax,
 })
 
 /** What a planted fault puts between the parts. Each is the real one unless it is planted. */

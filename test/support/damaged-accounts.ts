@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { RoutedAccountClient } from '@holdfast/accounts'
 import { AccountHost, type RuntimeLimits } from '@holdfast/actor-runtime'
 import { MemoryBus } from '@holdfast/bus'
-import { createAccountStates, noLifetimes } from '@holdfast/content-tree'
+import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/content-tree'
 import type { JournalRepair, JournalStore, LookupStore } from '@holdfast/journal'
 import { type AccountId, Keyring, mintRequestId } from '@holdfast/kernel'
 import {
@@ -39,6 +39,7 @@ const states = createAccountStates({
   lifetimes: { guest: noLifetimes, standard: noLifetimes },
   undoSeconds: 0,
   guestUploads: true,
+  metadataBytesMax,
 })
 
 type Operation = NonNullable<AccountRequest['operation']>

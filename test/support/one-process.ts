@@ -7,7 +7,7 @@ import { type AccountClient, BlockedAccounts, RoutedAccountClient } from '@holdf
 import { AccountHost } from '@holdfast/actor-runtime'
 import { type BlobStore, MemoryBlobStore } from '@holdfast/blob-store'
 import { MemoryBus } from '@holdfast/bus'
-import { createAccountStates, noLifetimes } from '@holdfast/content-tree'
+import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/content-tree'
 import { createDownloads } from '@holdfast/downloads'
 import { createRateLimits, type HostBudgets } from '@holdfast/http-kit'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
@@ -75,6 +75,7 @@ export class OneProcess {
         lifetimes: { guest: noLifetimes, standard: noLifetimes },
         undoSeconds: 0,
         guestUploads: options.upload?.guestUploads ?? true,
+        metadataBytesMax,
       }),
       mailer: { send: async () => {} },
     })
@@ -101,7 +102,9 @@ export class OneProcess {
     }
     this.uploads = createUpload({
       ...shared,
+      budgets: undefined,
       serversOf: () => ['store1'],
+      placeOf: undefined,
       settings: {
         ...defaultBounds,
         trustProxy: false,
@@ -118,7 +121,7 @@ export class OneProcess {
     })
     this.downloads = createDownloads({
       ...shared,
-      ...(options.budgets === undefined ? {} : { budgets: options.budgets }),
+      budgets: options.budgets,
       versions: this.#host,
       webUrl: 'http://web.test',
       trustProxy: 1,

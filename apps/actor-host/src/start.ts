@@ -11,7 +11,7 @@ import {
   startAdmin,
   startReconciling,
 } from '@holdfast/cluster'
-import { createAccountStates } from '@holdfast/content-tree'
+import { createAccountStates, metadataBytesMax } from '@holdfast/content-tree'
 import { systemClock } from '@holdfast/kernel'
 
 /** By then every living member has sent a heartbeat. */
@@ -58,6 +58,7 @@ export async function startActorHost({ config, secrets, settings, log, connect }
       openListing: config.openListing,
       directLinksPremium: config.directLinksPremium,
       guestUploads: config.guestUploads,
+      metadataBytesMax,
       lifetimes: config.lifetimes,
       undoSeconds: config.undoSeconds,
     }),

@@ -27,7 +27,7 @@ export function contextOf(deps: ApiDeps): ApiContext {
     present: new ItemPresenter({
       downloadUrl: deps.settings.urls.download,
       serversOf: deps.serversOf,
-      ...(deps.directUrlOf === undefined ? {} : { directUrlOf: deps.directUrlOf }),
+      directUrlOf: deps.directUrlOf,
       capabilityKey: deps.keyring.derive('capability'),
     }),
     codes: new ShareCodeRoutes(deps),

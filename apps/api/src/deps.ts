@@ -15,20 +15,20 @@ export interface ApiDeps {
   limits: RateLimits
   /** Clients that the operator keeps out. */
   blocked: Pick<Blocked, 'blocksAddress'>
-  /** Default: a new host. */
-  budgets?: HostBudgets
+  /** Undefined: the host makes its own. */
+  budgets: HostBudgets | undefined
   log: Logger
   metrics: Registry
   clock: Clock
   /** Names of the nodes that now hold a placement group's files, nearest first. */
   serversOf: (placementGroup: number, createdMs: number) => readonly string[]
-  /** Origin of a content's direct links; absent: that of all downloads. */
-  directUrlOf?: (contentId: string) => string | undefined
+  /** Origin of a content's direct links; undefined: that of all downloads. */
+  directUrlOf: ((contentId: string) => string | undefined) | undefined
   /**
    * Origin of a region's upload host where its name does not follow from our own; undefined when
-   * none is known.
+   * none is known, or when it returns undefined.
    */
-  uploadUrlOf?: (region: RegionCode) => string | undefined
+  uploadUrlOf: ((region: RegionCode) => string | undefined) | undefined
   settings: ApiSettings
 }
 

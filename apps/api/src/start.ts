@@ -49,6 +49,7 @@ function createApiHost(
   const { config, keyring, serversOf } = cluster
   const api = createApi({
     ...cluster,
+    budgets: undefined,
     settings: {
       trustProxy: config.trustProxy,
       urls,

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { type AccountClient, type LocalHost, RoutedAccountClient } from '@holdfast/accounts'
 import { AccountHost } from '@holdfast/actor-runtime'
 import { MemoryBus } from '@holdfast/bus'
-import { createAccountStates, noLifetimes } from '@holdfast/content-tree'
+import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/content-tree'
 import {
   type AnswerBudget,
   createRateLimits,
@@ -74,6 +74,7 @@ export function world(t: Test, options: WorldOptions = {}) {
       lifetimes: { guest: noLifetimes, standard: noLifetimes },
       undoSeconds: 0,
       guestUploads: true,
+      metadataBytesMax,
     }),
     mailer: {
       send: async ({ email, accountId }) => {
@@ -103,15 +104,13 @@ export function world(t: Test, options: WorldOptions = {}) {
     accounts,
     keyring,
     lookups,
-    ...(options.answers === undefined
-      ? {}
-      : {
-          budgets: {
-            lane: new SmallPiecesLane(),
-            answers: options.answers,
-            connections: { max: 1_024, perNetworkMax: 1_024 },
-          },
-        }),
+    budgets: options.answers && {
+      lane: new SmallPiecesLane(),
+      answers: options.answers,
+      connections: { max: 1_024, perNetworkMax: 1_024 },
+    },
+    directUrlOf: undefined,
+    uploadUrlOf: undefined,
     limits: createRateLimits(policies ? { mode: 'default', clock, policies } : { mode: 'off', clock }),
     blocked: nothingBlocked,
     log: pino({ level: process.env.LOG ?? 'silent' }),

@@ -11,7 +11,7 @@ import {
 import { signInMailer } from '@holdfast/bootstrap'
 import { MemoryBus } from '@holdfast/bus'
 import type { Config } from '@holdfast/config'
-import { createAccountStates } from '@holdfast/content-tree'
+import { createAccountStates, metadataBytesMax } from '@holdfast/content-tree'
 import type { JournalRepair, JournalStore, LookupStore } from '@holdfast/journal'
 import type { Clock, Keyring } from '@holdfast/kernel'
 import type { Mailer } from '@holdfast/mail'
@@ -75,6 +75,7 @@ export function startAccounts(parts: AccountsDeps): Accounts {
       openListing: config.openListing,
       directLinksPremium: config.directLinksPremium,
       guestUploads: config.guestUploads,
+      metadataBytesMax,
       lifetimes: config.lifetimes,
       undoSeconds: config.undoSeconds,
     }),

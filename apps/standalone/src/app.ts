@@ -243,6 +243,7 @@ export async function startStandalone({
     limits,
     readiness,
     adminToken: secrets.adminToken,
+    uidOf: undefined,
     connections: descriptors.adminConnections,
     operations: {
       status,
@@ -250,6 +251,7 @@ export async function startStandalone({
       reconcile: (options) => reconcileNow(reconciler, options),
       wholeReads,
       acceptClock: () => clockGuard.accept(),
+      cluster: undefined,
       settings: () => [...settings],
       bans: () => limits.bans(),
       liftBan: (network) => limits.liftBan(network),

@@ -44,6 +44,8 @@ export function createPublicHosts(parts: HostDeps): Record<'api' | 'upload' | 'd
   const api = createApi({
     ...parts,
     serversOf,
+    directUrlOf: undefined,
+    uploadUrlOf: undefined,
     settings: {
       trustProxy,
       urls,
@@ -58,6 +60,7 @@ export function createPublicHosts(parts: HostDeps): Record<'api' | 'upload' | 'd
   const presenter = new ItemPresenter({
     downloadUrl: urls.download,
     serversOf,
+    directUrlOf: undefined,
     capabilityKey: parts.keyring.derive('capability'),
   })
   const codes = new ShareCodeRoutes(parts)
@@ -66,6 +69,7 @@ export function createPublicHosts(parts: HostDeps): Record<'api' | 'upload' | 'd
   const upload = createUpload({
     ...parts,
     serversOf,
+    placeOf: undefined,
     settings: uploadSettings({ ...config, tokenKeyId }, { urls, regions: [region] }),
   })
   return { api, upload, download: createDownloads({ ...parts, webUrl: urls.web, trustProxy, drainMs }) }

@@ -51,6 +51,8 @@ export async function startStorageNode({ config, secrets, settings, log, connect
   opened.defer(() => admin.close())
   const downloads = createDownloads({
     ...cluster,
+    versions: undefined,
+    budgets: undefined,
     blobs: storage.node.blobs,
     webUrl: webUrlOf(config),
     trustProxy,

@@ -40,6 +40,7 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
     present: new ItemPresenter({
       downloadUrl: settings.downloadUrl,
       serversOf: deps.serversOf,
+      directUrlOf: undefined,
       capabilityKey: keyring.derive('capability'),
     }),
     permissions: new UploadPermissionCache(deps.clock),

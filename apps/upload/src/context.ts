@@ -24,15 +24,15 @@ export interface UploadDeps {
   log: Logger
   metrics: Registry
   limits: RateLimits
-  /** Default: a new host. */
-  budgets?: HostBudgets
+  /** Undefined: the host makes its own. */
+  budgets: HostBudgets | undefined
   /** Names of the nodes that now hold a placement group's files, nearest first. */
   serversOf: (placementGroup: number, createdMs: number) => readonly string[]
   /**
    * Where an upload goes and where its guest account is created, by the requested host and the
-   * client's country; default: `blobs` and the settings' region.
+   * client's country; undefined: `blobs` and the settings' region.
    */
-  placeOf?: (request: FastifyRequest) => { region: RegionCode; blobs: BlobStore }
+  placeOf: ((request: FastifyRequest) => { region: RegionCode; blobs: BlobStore }) | undefined
   settings: UploadSettings
 }
 

@@ -104,13 +104,22 @@ export async function startUpload({ config, secrets, settings, log, connect }: C
     upload: createUpload({
       ...cluster,
       blobs,
+      budgets: undefined,
       placeOf: routing.placeOf,
       settings: uploadSettings(
         { ...config, tokenKeyId },
         { urls: { download: downloadUrl, web: webUrl }, regions: config.regions },
       ),
     }),
-    download: createDownloads({ ...cluster, blobs, webUrl, trustProxy, drainMs }),
+    download: createDownloads({
+      ...cluster,
+      versions: undefined,
+      budgets: undefined,
+      blobs,
+      webUrl,
+      trustProxy,
+      drainMs,
+    }),
   }
   opened.defer(async () => {
     await Promise.all(Object.values(hosts).map((app) => app.close()))

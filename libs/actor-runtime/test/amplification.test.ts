@@ -1,7 +1,7 @@
 /** Rows, pages and roots that a large account writes, against its size at the end. */
 import { createHash } from 'node:crypto'
 import { MemoryBus } from '@holdfast/bus'
-import { createAccountStates, noLifetimes } from '@holdfast/content-tree'
+import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/content-tree'
 import type { JournalHold } from '@holdfast/journal'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { Keyring, mintRequestId, systemClock } from '@holdfast/kernel'
@@ -62,6 +62,7 @@ t.test(`an account of ${contents} contents wrote at most 4 times what it takes`,
       lifetimes: { guest: noLifetimes, standard: noLifetimes },
       undoSeconds: 0,
       guestUploads: true,
+      metadataBytesMax,
     }),
     mailer: { send: async () => {} },
     log: {

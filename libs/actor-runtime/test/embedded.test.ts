@@ -2,7 +2,12 @@
 import { randomBytes, scryptSync } from 'node:crypto'
 import { RoutedAccountClient } from '@holdfast/accounts'
 import { MemoryBus } from '@holdfast/bus'
-import { type AccountStates, createAccountStates, noLifetimes } from '@holdfast/content-tree'
+import {
+  type AccountStates,
+  createAccountStates,
+  metadataBytesMax,
+  noLifetimes,
+} from '@holdfast/content-tree'
 import { LevelMetadataStore } from '@holdfast/journal-level'
 import { Keyring, mintRequestId } from '@holdfast/kernel'
 import {
@@ -32,6 +37,7 @@ const states = createAccountStates({
   lifetimes: { guest: noLifetimes, standard: noLifetimes },
   undoSeconds: 0,
   guestUploads: true,
+  metadataBytesMax,
 })
 
 type Who = NonNullable<NonNullable<AccountRequest['caller']>['who']>

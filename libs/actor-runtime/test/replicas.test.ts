@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { RoutedAccountClient, replicaSubjectOf } from '@holdfast/accounts'
 import { MemoryBus } from '@holdfast/bus'
-import { createAccountStates, noLifetimes } from '@holdfast/content-tree'
+import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/content-tree'
 import type { JournalReplica } from '@holdfast/journal'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { Keyring, mintRequestId } from '@holdfast/kernel'
@@ -23,6 +23,7 @@ const states = createAccountStates({
   lifetimes: { guest: noLifetimes, standard: noLifetimes },
   undoSeconds: 0,
   guestUploads: true,
+  metadataBytesMax,
 })
 type Operation = NonNullable<AccountRequest['operation']>
 

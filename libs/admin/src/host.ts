@@ -34,15 +34,15 @@ export interface AdminDeps {
   readiness: Readiness
   /** Admits callers from other machines; undefined: they are refused. Read at each call. */
   adminToken: string | undefined
-  /** Who made a connection over loopback; the system's own tables without it. */
-  uidOf?: UidOf
+  /** Who made a connection over loopback; undefined: the system's own tables say it. */
+  uidOf: UidOf | undefined
   /** A separate number, so that it is reachable while the public hosts are full. */
-  connections?: ConnectionLimits
+  connections: ConnectionLimits | undefined
   operations: OperationDeps
   /** What operators block, their acts, and who uploaded what. */
-  moderation?: Moderation
-  /** Absent in processes without access to accounts. */
-  accounts?: NewAccountDeps
+  moderation: Moderation | undefined
+  /** Undefined in processes without access to accounts. */
+  accounts: NewAccountDeps | undefined
 }
 
 export interface Moderation {

@@ -19,12 +19,12 @@ export interface OperationDeps {
   bans: () => readonly Ban[]
   /** @param network as listed, or an address in it. @returns false when it was not banned. */
   liftBan: (network: string) => boolean
-  /** The operator says that the wall clock is right. Absent in a cluster. */
-  acceptClock?: () => Promise<object>
-  /** Absent in a cluster. */
-  wholeReads?: WholeReadOperations
-  /** Absent where there is no cluster. */
-  cluster?: ClusterOperations
+  /** The operator says that the wall clock is right. Undefined in a cluster. */
+  acceptClock: (() => Promise<object>) | undefined
+  /** Undefined in a cluster. */
+  wholeReads: WholeReadOperations | undefined
+  /** Undefined where there is no cluster. */
+  cluster: ClusterOperations | undefined
 }
 
 /** Each resolves with values for people and programs, as plain JSON. */

@@ -29,7 +29,13 @@ t.test(
         settings: () => [],
         bans: () => [],
         liftBan: () => false,
+        acceptClock: undefined,
+        wholeReads: undefined,
+        cluster: undefined,
       },
+      connections: undefined,
+      moderation: undefined,
+      accounts: undefined,
     })
     t.teardown(() => host.close())
     const ask = async (path: string, remoteAddress = '192.0.2.1') => {
@@ -72,7 +78,13 @@ t.test('a part that does not recover within a minute makes the process count as 
       settings: () => [],
       bans: () => [],
       liftBan: () => false,
+      acceptClock: undefined,
+      wholeReads: undefined,
+      cluster: undefined,
     },
+    connections: undefined,
+    moderation: undefined,
+    accounts: undefined,
   })
   t.teardown(() => host.close())
   const code = async () => (await host.inject('/livez')).statusCode

@@ -55,6 +55,7 @@ t.test('the admin host takes root and its own user, and wants the token of other
     limits: createRateLimits({ mode: 'off', clock: systemClock }),
     readiness: new Readiness({}),
     adminToken: token,
+    uidOf: undefined,
     operations: {
       status: async () => ({}),
       collect: async () => ({}),
@@ -62,7 +63,13 @@ t.test('the admin host takes root and its own user, and wants the token of other
       settings: () => [],
       bans: () => [],
       liftBan: () => false,
+      acceptClock: undefined,
+      wholeReads: undefined,
+      cluster: undefined,
     },
+    connections: undefined,
+    moderation: undefined,
+    accounts: undefined,
   })
   await host.listen({ host: '127.0.0.1', port: 0 })
   t.teardown(() => host.close())

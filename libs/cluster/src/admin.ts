@@ -53,6 +53,7 @@ export async function startAdmin(
     get adminToken() {
       return secrets.adminToken
     },
+    uidOf: undefined,
     connections: cluster.adminConnections,
     operations: {
       status,
@@ -61,6 +62,8 @@ export async function startAdmin(
       settings: () => [...options.settings],
       bans: () => limits.bans(),
       liftBan: (network) => bans.lift(network),
+      acceptClock: undefined,
+      wholeReads: undefined,
       cluster: {
         evacuate: (region, options) => evacuate(cluster, region, options),
         returnHome: (region, options) => returnHome(cluster, region, options),
@@ -70,21 +73,18 @@ export async function startAdmin(
       },
     },
     moderation: { lists: cluster.blocked, transfers: cluster.transfers, reports: cluster.reports },
-    ...(options.accounts
+    accounts: options.accounts
       ? {
-          accounts: {
-            accounts,
-            lookups,
-            ids: keyring.ids,
-            clock,
-            keyring,
-            region: config.region,
-            tokenKeyId,
-            repair: (question) =>
-              repairAccount({ bus: cluster.bus, hostOf: cluster.routes.hostOf }, question),
-          },
+          accounts,
+          lookups,
+          ids: keyring.ids,
+          clock,
+          keyring,
+          region: config.region,
+          tokenKeyId,
+          repair: (question) => repairAccount({ bus: cluster.bus, hostOf: cluster.routes.hostOf }, question),
         }
-      : {}),
+      : undefined,
   })
   drainOnClose(admin, { drainMs })
   await listen(admin, { name: 'admin', host: config.listen.adminHost, port: options.port })

@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { RoutedAccountClient } from '@holdfast/accounts'
 import { AccountHost } from '@holdfast/actor-runtime'
 import { MemoryBus } from '@holdfast/bus'
-import { createAccountStates, noLifetimes } from '@holdfast/content-tree'
+import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/content-tree'
 import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
 import { Keyring, mintRequestId } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest, Item } from '@holdfast/wire'
@@ -144,6 +144,7 @@ async function world(t: Test) {
     lifetimes: { guest: noLifetimes, standard: noLifetimes },
     undoSeconds: 0,
     guestUploads: true,
+    metadataBytesMax,
   })
   let hosts = 0
   const start = async () => {

@@ -20,8 +20,8 @@ export interface TreeSettings {
   directLinksPremium: boolean
   /** Guests may upload. */
   guestUploads: boolean
-  /** Bytes of metadata of one account; default `metadataBytesMax`. */
-  metadataBytesMax?: number
+  /** Bytes of metadata of one account. */
+  metadataBytesMax: number
   /** How long content lives. Premium accounts' has no such end. */
   lifetimes: Record<'guest' | 'standard', Lifetimes>
   /** How long what timers delete can be taken back; 0: not at all. */

@@ -10,4 +10,5 @@ export type {
   TreeSettings,
 } from './contract.ts'
 export { noLifetimes } from './contract.ts'
+export { metadataBytesMax } from './limits.ts'
 export { createAccountStates } from './state.ts'

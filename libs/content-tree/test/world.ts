@@ -22,6 +22,7 @@ import {
   type Outcome,
   type TreeSettings,
 } from '../src/index.ts'
+import { metadataBytesMax } from '../src/limits.ts'
 import type { Operation } from '../src/operations.ts'
 import { canonical } from './canonical.ts'
 
@@ -42,6 +43,7 @@ export const settings: TreeSettings = {
   lifetimes: { guest: noLifetimes, standard: noLifetimes },
   undoSeconds: 0,
   guestUploads: true,
+  metadataBytesMax,
 }
 
 export const startMs = 1_700_000_000_000

@@ -25,8 +25,8 @@ import { trafficCounter } from './traffic-counter.ts'
 
 export interface DownloadsDeps {
   accounts: AccountClient
-  /** The accounts in this process. */
-  versions?: AccountVersions
+  /** The accounts in this process; undefined: it has none. */
+  versions: AccountVersions | undefined
   blobs: BlobStore
   /** What the operator blocks. */
   blocked: Blocked
@@ -37,16 +37,15 @@ export interface DownloadsDeps {
   log: Logger
   metrics: Registry
   limits: RateLimits
-  /** Default: a new host. */
-  budgets?: HostBudgets
+  /** Undefined: the host makes its own. */
+  budgets: HostBudgets | undefined
   trustProxy: string[] | number | false
   /** Origin of the pages, without a slash at the end. */
   webUrl: string
-  /** How long `close` lets running downloads continue before it cuts them, ms. Default 30,000. */
-  drainMs?: number
+  /** How long `close` lets running downloads continue before it cuts them, ms. */
+  drainMs: number
 }
 
-const drainMsDefault = 30_000
 /** Some 500 bytes each; one is valid for a folder and the reader that listed it. */
 const grantsMax = 4_096
 
@@ -118,7 +117,7 @@ export function createDownloads(deps: DownloadsDeps): FastifyInstance {
       handler: (request, reply) => directLink(parts, request, reply),
     })
   }
-  drainOnClose(app, { drainMs: deps.drainMs ?? drainMsDefault })
+  drainOnClose(app, { drainMs: deps.drainMs })
   app.addHook('onClose', () => reports.close())
   return app
 }

@@ -35,7 +35,7 @@
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { type Clock, systemClock } from '@holdfast/kernel'
+import type { Clock } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
 import type { Registry } from 'prom-client'
 import { acceptedMax, acceptingMs, nextWaiting, type Waiting } from './accept-waiting.ts'
@@ -91,7 +91,7 @@ export interface ConnectionsDeps {
   refusalText: (status: RefusedStatus) => string
   handle: RequestHandler
   metrics: Registry
-  clock?: Clock
+  clock: Clock
   lane: PiecesLane
   /** A connection that sends nothing for this long is closed. */
   silentTimeoutMs: number
@@ -139,7 +139,7 @@ export class Connections {
 
   constructor(parts: ConnectionsDeps) {
     this.#parts = parts
-    this.#clock = parts.clock ?? systemClock
+    this.#clock = parts.clock
     this.#turns = new LoopTurns(this.#clock)
     this.#figures = connectionFigures(parts.metrics)
     this.#figures.max.set({ host: parts.host }, parts.limits.max)

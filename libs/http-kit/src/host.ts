@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
-import { isFramed, RefusalError } from '@holdfast/kernel'
+import { isFramed, RefusalError, systemClock } from '@holdfast/kernel'
 import fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -160,7 +160,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
         handle(request, response)
       },
       metrics: options.metrics,
-      ...(options.clock === undefined ? {} : { clock: options.clock }),
+      clock: options.clock ?? systemClock,
       lane: options.lane ?? new SmallPiecesLane(options.clock),
       silentTimeoutMs: headersTimeoutMs,
     })

@@ -19,10 +19,10 @@ export interface PresentSettings {
   /** Origin of downloads, without a slash at the end. */
   downloadUrl: string
   /**
-   * Origin of a content's direct links, the same on every host. Absent, or when it returns
+   * Origin of a content's direct links, the same on every host. Undefined, or when it returns
    * undefined: `downloadUrl`.
    */
-  directUrlOf?: (contentId: string) => string | undefined
+  directUrlOf: ((contentId: string) => string | undefined) | undefined
   /**
    * Names of the nodes that now hold a placement group's files, nearest first; of files whose
    * copies were made by `createdMs`, Unix ms.

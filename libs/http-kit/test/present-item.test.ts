@@ -8,6 +8,7 @@ const capabilityKey = new Uint8Array(32).fill(7)
 const present = new ItemPresenter({
   downloadUrl: 'https://dl.example',
   serversOf: () => ['store1', 'store2'],
+  directUrlOf: undefined,
   capabilityKey,
 })
 const folderId = '3f2b8c54-9d1e-4f6a-8b7c-0123456789ab'
@@ -186,6 +187,7 @@ t.test('files in columns read like items, in their positions', async (t) => {
       ...Array.from({ length: group }, (_, n) => `store${n}`),
       ...(createdMs <= (now - 5) * 1_000 ? ['far'] : []),
     ],
+    directUrlOf: undefined,
     capabilityKey,
   })
   const view = { nowSeconds: now, tokenCounter: 3 }

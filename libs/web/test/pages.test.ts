@@ -248,6 +248,7 @@ async function start(
   const presenter = new ItemPresenter({
     downloadUrl: 'https://dl.example.org',
     serversOf: () => ['store1'],
+    directUrlOf: undefined,
     capabilityKey: keyring.derive('capability'),
   })
   const urls = { upload: 'https://up.example.org', web: 'https://files.example.org' }

@@ -16,7 +16,7 @@ import {
 import type { Account } from '../account/account.ts'
 import { type AccountRecord, accountView, limitsOf } from '../account/record.ts'
 import type { DecideContext, Outcome, TreeSettings } from '../contract.ts'
-import { contentsMax, metadataBytesMax, outcomeBytesMax } from '../limits.ts'
+import { contentsMax, outcomeBytesMax } from '../limits.ts'
 import { NewIds } from '../new-ids.ts'
 import { commandNumbers, type OperationName } from '../operations.ts'
 import { PasswordTries, Reading } from '../reading/reading.ts'
@@ -197,7 +197,7 @@ export class Deciding {
 
   /** Bytes of metadata that the account may still take. */
   get metadataLeft(): number {
-    return (this.settings.metadataBytesMax ?? metadataBytesMax) - this.tree.savedBytes
+    return this.settings.metadataBytesMax - this.tree.savedBytes
   }
 
   accountView(facts: AccountRecord = this.account.known): AccountView {
