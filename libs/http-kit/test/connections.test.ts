@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { type Clock, systemClock } from '@holdfast/kernel'
@@ -186,12 +187,27 @@ t.test('of a crowd, what fits is served and the rest is refused', async (t) => {
   await until(async () => (await open(held)) === 0)
 })
 
+/** Connections of this port in a state, as the system counts them at its end. */
+function inState(port: number, state: string): number {
+  const local = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`
+  const lines = readFileSync('/proc/self/net/tcp', 'latin1').split('\n')
+  return lines.filter((line) => {
+    const fields = line.trim().split(/\s+/)
+    return fields[1] === local && fields[3] === state
+  }).length
+}
+const established = '01'
+const closedByClient = '08'
+
 t.test('those of a crowd that have ended take no place', onLinux, async (t) => {
   const held = await listening(t, { connections: { max: 100, perNetworkMax: 10 } })
+  const { port } = held.app.server.address() as { port: number }
   const ended = crowd(t, held, 40)
-  // They are dialled in the next tick. Before the loop goes on, the system has their ends, too.
+  // They are dialled in the next tick. The loop stands still until the system has their ends.
   await new Promise<void>((resolve) => process.nextTick(resolve))
+  while (inState(port, established) < 40);
   for (const { socket } of ended) socket.destroy()
+  while (inState(port, closedByClient) < 40);
   const clients = crowd(t, held, 9)
   for (const { socket } of clients) socket.write(get('/now'))
   await until(() => clients.every(({ received }) => received.includes('HTTP/1.1')))
