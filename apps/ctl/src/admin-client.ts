@@ -33,6 +33,8 @@ export const reasons: Readonly<Record<string, string>> = {
   'error-address': 'the address is neither an address nor a CIDR range',
   'error-hash': 'a hash is an md5 or a BLAKE3 in hex',
   'error-report': 'no such report: reports list shows them',
+  'error-tooMany':
+    'the folder has more contents than one report blocks: suspend the account, or delete the folder',
   'error-reason': 'a reason has at most 500 characters',
   'error-tooLate': 'it was done more than 30 days ago',
   'error-token':

@@ -170,6 +170,39 @@ t.test(
   },
 )
 
+t.test('a report of a folder takes down what is below it, at any depth', async (t) => {
+  const { data } = await send('on top', 'top.txt')
+  const headers = { authorization: `Bearer ${data.guestToken}`, 'content-type': 'application/json' }
+  const files: string[] = [data.id]
+  let parentFolderId: string = data.parentFolder
+  for (const folderName of ['below', 'further below']) {
+    const body = JSON.stringify({ parentFolderId, folderName })
+    const made = await fetch(`${api}/contents/createFolder`, { method: 'POST', headers, body })
+    parentFolderId = ((await made.json()) as { data: { id: string } }).data.id
+    const form = new FormData()
+    form.set('folderId', parentFolderId)
+    form.set('file', new File([folderName], 'below.txt'))
+    const { authorization } = headers
+    const sent = await fetch(`${upload}/uploadfile`, {
+      method: 'POST',
+      headers: { authorization },
+      body: form,
+    })
+    files.push(((await sent.json()) as { data: { id: string } }).data.id)
+  }
+  const codes = () =>
+    Promise.all(files.map(async (id) => (await fetch(`${download}/download/${id}/x`, { headers })).status))
+  t.same(await codes(), [200, 200, 200])
+  const body = new URLSearchParams({ category: 'illegal', text: 'All of it' })
+  await fetch(`${web}/report/${data.parentFolderCode}`, { method: 'POST', body })
+  const [report] = JSON.parse((await run('reports list')).out)
+  const accepted = await run(`reports accept ${report.id} --block`)
+  t.match(accepted, { code: 0, out: / block\n/ })
+  t.same(await codes(), [451, 451, 451])
+  t.match(await run(`undo ${accepted.out.split(' ')[0]}`), { code: 0 })
+  t.same(await codes(), [200, 200, 200])
+})
+
 t.test('the page finds, blocks and undoes, and acts for nobody but its own forms', async (t) => {
   const { data } = await send('on the page', '<b>bold.txt', { from: '198.51.100.44' })
   const { account, blake3, md5 } = await shown(data.id)

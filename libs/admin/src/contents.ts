@@ -103,9 +103,9 @@ async function contentOfCode(parts: Parts, code: string): Promise<string | undef
 export async function read(
   parts: Parts,
   { accountId, contentId }: Place,
-  pageSize = itemsMax,
+  { page = 1, pageSize = itemsMax }: { page?: number; pageSize?: number } = {},
 ): Promise<{ item: Item }> {
-  const value = { ...blank(ReadContent), contentId, page: 1, pageSize, maxDepth: 1 }
+  const value = { ...blank(ReadContent), contentId, page, pageSize, maxDepth: 1 }
   const asked = askAsOperator(parts, accountId, { $case: 'readContent', value })
   const read = await asked.catch((error: unknown) => {
     throw error instanceof RefusalError && error.status === 'error-notFound'

@@ -11,8 +11,8 @@ interface OfList {
   Body: unknown
 }
 
-/** Names of one call; larger lists are sent in several. */
-const namesPerCallMax = 3_000
+/** Names that one act blocks; larger lists are several acts. */
+export const namesPerActMax = 3_000
 const pageMax = 3_000
 const actsPageMax = 200
 const reasonCharactersMax = 500
@@ -90,7 +90,7 @@ async function namesOf(
   names: unknown,
   accounts: OperatorDeps | undefined,
 ): Promise<string[]> {
-  if (!Array.isArray(names) || names.length === 0 || names.length > namesPerCallMax)
+  if (!Array.isArray(names) || names.length === 0 || names.length > namesPerActMax)
     throw new RefusalError('error-names')
   const known: string[] = []
   for (const name of names) {

@@ -11,12 +11,10 @@ import {
 } from '@holdfast/moderation'
 import type { FastifyInstance } from 'fastify'
 import { objectOf } from './account-change.ts'
-import { deleteContent, hashesOf, read } from './contents.ts'
-import { askedBy, unlessFault } from './moderation.ts'
+import { deleteContent, read } from './contents.ts'
+import { childrenPerRead, hashesWithin } from './hashes-within.ts'
+import { askedBy, namesPerActMax, unlessFault } from './moderation.ts'
 import type { NewAccountDeps } from './new-account.ts'
-
-/** Children of a reported folder whose bytes one report can take down. */
-const childrenMax = 1_000
 
 export interface ReportParts {
   lists: BlockLists
@@ -27,7 +25,7 @@ export interface ReportParts {
 
 /** What an accepted report does besides. */
 export interface Takedown {
-  /** Blocks the bytes of the file, or of the files directly in the folder. */
+  /** Blocks the bytes of the file, or of all files in the folder, at any depth. */
   block: boolean
   delete: boolean
   /** Suspends the account. */
@@ -95,10 +93,14 @@ export async function accept(
     const place = { accountId: report.account as AccountId, contentId: report.content }
     const all = { ...accounts, lists }
     if (takedown.block) {
-      const { item } = await read(all, place, childrenMax)
-      const files = item.isFolder ? item.children.filter((child) => !child.isFolder) : [item]
-      const names = [...new Set(files.flatMap((file) => hashesOf(file).blake3 ?? []))]
-      if (names.length > 0) acts.push((await unlessFault(lists.block('content', names, asked))).act)
+      const names = await hashesWithin(report.content, async (contentId, page) => {
+        const { item } = await read(all, { ...place, contentId }, { page, pageSize: childrenPerRead })
+        return item
+      })
+      for (let at = 0; at < names.length; at += namesPerActMax) {
+        const some = names.slice(at, at + namesPerActMax)
+        acts.push((await unlessFault(lists.block('content', some, asked))).act)
+      }
     }
     if (takedown.delete) acts.push(await deleteContent(all, place, asked))
   }

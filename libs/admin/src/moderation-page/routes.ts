@@ -161,6 +161,8 @@ const words: Record<string, string> = {
   'error-forbidden': 'The request did not come from this page, or the page is old. Open it again.',
   'error-protectedFolder': 'A root folder or bin is not deleted. Suspend the account.',
   'error-limits': 'The list is full.',
+  'error-tooMany':
+    'The folder has more contents than one report blocks. Suspend the account, or delete the folder.',
   'error-unavailable': 'The account does not answer now. Try again.',
 }
 
