@@ -19,7 +19,7 @@ export function connectionFigures(registry: Registry) {
     ),
     evicted: counter(
       'holdfast_connections_evicted_total',
-      'Closed to make room: silent ones, which never asked for anything, idle ones, the longest idle of a network at its maximum, slow ones of a full host, young ones of a network that has more than others there.',
+      'Closed to make room: silent ones, which never asked for anything, idle ones, the longest idle of a network at its maximum, stalled readers and slow ones of a full host, young ones of a network that has more than others there.',
     ),
   }
 }

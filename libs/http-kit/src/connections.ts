@@ -14,8 +14,10 @@
  * - At the maximum, when none of that network idles, its slowest connection is closed, if that
  *   network has more than the new connection's network.
  * - Where none of it is known to be slow, the longest idle connection of all is closed, then the
- *   slowest of all requests below 4 KiB/s, then the youngest of the network that has more: a
- *   network gains nothing by reconnecting. Only then the new connection is refused.
+ *   slowest of all requests below 4 KiB/s, then, for a network with few connections, the reader
+ *   that has taken nothing for the longest time (`confirmedBytes`), then the youngest of the
+ *   network that has more: a network gains nothing by reconnecting. Only then the new connection
+ *   is refused.
  * - A connection that was just made or answered may have a request on its way. It stays while
  *   another one may be closed, unless silent ones hold half of the listener.
  * - Idle is a connection without a whole request head: silent, kept alive, or in the middle of its
@@ -40,6 +42,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Registry } from 'prom-client'
 import { acceptedMax, acceptingMs, nextWaiting, type Waiting } from './accept-waiting.ts'
 import { clientAddress, networkOf, normalAddress, siteOf } from './addresses.ts'
+import { confirmedBytes } from './confirmed-bytes.ts'
 import { connectionFigures } from './connection-figures.ts'
 import { LoopTurns } from './loop-turns.ts'
 import { awaitFirstBytes, emitInPieces, hasManyLines, mayBeManyRequests } from './newcomers.ts'
@@ -65,7 +68,11 @@ const idleMs = 1_000
 /** On a full listener, too: a request head takes a round trip to arrive. */
 const graceMs = 250
 /** How often the pace of connections is measured while the listener is scarce. */
-const lookMs = 1_000
+const lookMs = 100
+/** From the first look on, which sees what the other end's system took at once. */
+const stalledMs = 500
+/** Less does not end a stall. */
+const progressBytes = 4 * 1024
 /** The pace of a request is not known before. */
 const youngMs = 2_000
 /**
@@ -116,6 +123,9 @@ interface Admitted {
   site: Holder | undefined
 }
 
+/** Why a connection was closed to make room. */
+type Evicted = 'idle' | 'network' | 'silent' | 'slow' | 'stalled' | 'young'
+
 const heldBy = Symbol('connection')
 type HeldSocket = Socket & { [heldBy]?: Connection }
 /** Has Node read the socket's requests. */
@@ -135,6 +145,7 @@ export class Connections {
   readonly #turns: LoopTurns
   #open = 0
   #looking: NodeJS.Timeout | undefined
+  #lookedMs = Number.NEGATIVE_INFINITY
   #closing = false
 
   constructor(parts: ConnectionsDeps) {
@@ -549,12 +560,14 @@ export class Connections {
     if (silentFirst) this.#closeSilent(newcomer, this.#silentMs())
     else if (largest !== undefined && largest.open.size > size) this.#closeIdle(largest, 'idle')
     if (this.#open < max) return true
+    this.#look()
     const holder = largestOf(this.#clients.values(), largest)
     const owing = holder !== undefined && holder.open.size > size + 1 ? holder : undefined
     return (
       (owing !== undefined && (this.#closeIdle(owing, 'idle', graceMs) || this.#closeSlowest(owing))) ||
       this.#closeAnyIdle(idleMs) ||
       this.#closeSlow(size) ||
+      (size < fairShareMin && this.#closeStalled()) ||
       (owing !== undefined && this.#closeYoungest(owing)) ||
       this.#closeAnyIdle(graceMs, size) ||
       (owing !== undefined && this.#closeExcess(owing, size))
@@ -657,7 +670,29 @@ export class Connections {
     return true
   }
 
-  #evict(connection: Connection, reason: 'idle' | 'network' | 'silent' | 'slow' | 'young'): void {
+  /**
+   * The reader that has taken nothing for the longest time, in favour of a network with few
+   * connections. One that has many would begin a large answer with each that is closed for it.
+   */
+  #closeStalled(): boolean {
+    const nowMs = this.#clock.monotonic()
+    let longest: Connection | undefined
+    let longestMs = stalledMs
+    for (const { open } of this.#networks.values())
+      for (const connection of open) {
+        const stalled = connection.stalledMs(nowMs)
+        if (stalled < longestMs) continue
+        longest = connection
+        longestMs = stalled
+      }
+    if (longest === undefined) return false
+    // After an ordinary close the system would keep what the reader has not taken.
+    longest.socket.resetAndDestroy()
+    this.#evict(longest, 'stalled')
+    return true
+  }
+
+  #evict(connection: Connection, reason: Evicted): void {
     this.#figures.evicted.inc({ host: this.#parts.host, reason })
     connection.close()
     // Its close event comes later; its place is free now.
@@ -668,12 +703,18 @@ export class Connections {
     this.#figures.refused.inc({ host: this.#parts.host, reason })
   }
 
+  #look(): void {
+    const nowMs = this.#clock.monotonic()
+    if (nowMs - this.#lookedMs < lookMs) return
+    this.#lookedMs = nowMs
+    for (const { open } of this.#networks.values()) for (const connection of open) connection.look(nowMs)
+  }
+
   /** Measured while the listener is scarce, so that the slow ones are known when it is full. */
   #lookSoon(): void {
     this.#looking ??= setTimeout(() => {
       this.#looking = undefined
-      const nowMs = this.#clock.monotonic()
-      for (const { open } of this.#networks.values()) for (const connection of open) connection.look(nowMs)
+      this.#look()
       if (this.#open > this.#parts.limits.max / 2) this.#lookSoon()
     }, lookMs).unref()
   }
@@ -747,6 +788,8 @@ class Connection {
   #earlierBytes = 0
   #windowMs: number
   #windowBytes = 0
+  /** What the reader had taken when it last took something, and when; undefined: not yet looked. */
+  #taken: { bytes: number; atMs: number } | undefined
 
   constructor(
     owner: Connections,
@@ -795,9 +838,11 @@ class Connection {
     this.#windowBytes = this.#bytes
     this.#earlierMs = nowMs
     this.#earlierBytes = this.#windowBytes
+    this.#taken = undefined
   }
 
   look(nowMs: number): void {
+    this.#lookAtReader(nowMs)
     if (nowMs - this.#windowMs < windowMs) return
     this.#earlierMs = this.#windowMs
     this.#earlierBytes = this.#windowBytes
@@ -809,6 +854,22 @@ class Connection {
   pace(nowMs: number): number {
     if (nowMs - this.sinceMs < youngMs) return Number.POSITIVE_INFINITY
     return (this.#bytes - this.#earlierBytes) / Math.max(1, nowMs - this.#earlierMs)
+  }
+
+  #lookAtReader(nowMs: number): void {
+    if (this.running?.req.complete !== true || this.waitsForUs) {
+      this.#taken = undefined
+      return
+    }
+    const bytes = confirmedBytes(this.socket)
+    if (bytes === undefined) return
+    if (this.#taken === undefined || bytes - this.#taken.bytes >= progressBytes)
+      this.#taken = { bytes, atMs: nowMs }
+  }
+
+  /** How long its reader has taken nothing of what is there for it, as far as it is known. */
+  stalledMs(nowMs: number): number {
+    return this.#taken === undefined || this.waitsForUs ? 0 : nowMs - this.#taken.atMs
   }
 
   /**

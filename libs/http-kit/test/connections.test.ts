@@ -16,6 +16,9 @@ import {
   requestsAheadMax,
 } from '../src/index.ts'
 
+/** More than the systems of both ends take. */
+const largeBytes = 128 * 1024 * 1024
+
 interface Held {
   app: FastifyInstance
   metrics: Registry
@@ -25,6 +28,8 @@ interface Held {
   begun(): number
   /** Read of all bodies so far. */
   bodyBytes(): number
+  /** How many answers of `/large` wait for their readers. */
+  largeSent(): number
   /** Lets the oldest of them be answered. */
   answer(): void
   /** From an address of 127.0.0.0/8. */
@@ -66,6 +71,12 @@ async function listening(t: Test, options: Partial<HttpHostOptions> = {}): Promi
     })
     done()
   })
+  let largeSent = 0
+  app.get('/large', (_request, reply) => {
+    reply.hijack()
+    reply.raw.end(Buffer.alloc(largeBytes))
+    largeSent++
+  })
   app.get('/now', async (request) => ok({ address: clientAddress(request) }))
   app.post('/body', async () => ok({}))
   await app.listen({ host: '127.0.0.1', port: 0 })
@@ -82,6 +93,7 @@ async function listening(t: Test, options: Partial<HttpHostOptions> = {}): Promi
     handled,
     begun: () => begun,
     bodyBytes: () => bodyBytes,
+    largeSent: () => largeSent,
     answer: () => waiting.shift()?.(),
     async dial(from = '127.0.0.1') {
       const socket = connect({ port, host: '127.0.0.1', localAddress: from })
@@ -203,7 +215,7 @@ t.test('those of a crowd that have ended take no place', onLinux, async (t) => {
   const held = await listening(t, { connections: { max: 100, perNetworkMax: 10 } })
   const { port } = held.app.server.address() as { port: number }
   const ended = crowd(t, held, 40)
-  // They are dialled in the next tick. The loop stands still until the system has their ends.
+  // They are dialled in the next tick. The loop waits until the system has their ends.
   await new Promise<void>((resolve) => process.nextTick(resolve))
   while (inState(port, established) < 40);
   for (const { socket } of ended) socket.destroy()
@@ -622,6 +634,51 @@ t.test('a full host closes a waiting request of a network above its fair share',
   t.equal(await ask(held, '127.0.1.3'), '200')
   t.equal(await evicted(held, 'young'), 1)
 })
+
+t.test(
+  'a full host closes the reader that has taken nothing for the longest time',
+  { skip: process.platform !== 'linux' && 'only Linux tells what a reader has taken' },
+  async (t) => {
+    const { clock, pass } = handClock()
+    const held = await listening(t, { connections: { max: 4, perNetworkMax: 100 }, clock })
+    const begin = async (from: string) => {
+      const client = await held.dial(from)
+      client.socket.pause()
+      client.socket.write(get('/large'))
+      const sent = held.largeSent()
+      await until(() => held.largeSent() > sent)
+      return client
+    }
+    const stuck = await begin('127.0.1.1')
+    const steady = await begin('127.0.1.2')
+    const waiting = await held.dial('127.0.1.3')
+    waiting.socket.write(get('/held/a'))
+    await until(() => held.handled.length === 1)
+    const other = await held.dial('127.0.1.4')
+    other.socket.write(get('/held/b'))
+    await until(() => held.handled.length === 2)
+    const look = async () => {
+      pass(100)
+      return await ask(held, '127.0.2.1')
+    }
+    t.equal(await look(), '503', 'the first look sees what the systems took at once')
+    // The system may still fill the buffers of the one that reads nothing: then look again.
+    for (let status = '503'; status === '503'; status = await look()) {
+      const taken = steady.socket.bytesRead
+      steady.socket.resume()
+      await until(() => steady.socket.bytesRead > taken + 16 * 1024 * 1024)
+      steady.socket.pause()
+      pass(100)
+    }
+    stuck.socket.resume()
+    await stuck.closed
+    t.equal(await evicted(held, 'stalled'), 1)
+    t.same(
+      [steady, waiting, other].map((client) => client.isOpen()),
+      [true, true, true],
+    )
+  },
+)
 
 t.test('a few clients of a proxy do not block its other clients', async (t) => {
   const { clock, pass } = handClock()

@@ -4,7 +4,7 @@ import { accountsFlood, mailsFlood } from './attacks/accounts-and-mails.ts'
 import { brokenHttp, comingAndGoing, forwardedFor, hugeHeaders } from './attacks/broken-http.ts'
 import { guessesOnADirectLink, passwordGuesses } from './attacks/guesses.ts'
 import { copies, directLinks, expiries, searches } from './attacks/heavy-accounts.ts'
-import { archives, rangeStorms, unreadDownloads } from './attacks/hostile-downloads.ts'
+import { archives, rangeStorms, slowReaders, unreadDownloads } from './attacks/hostile-downloads.ts'
 import {
   abortedUploads,
   formOfManyParts,
@@ -49,6 +49,7 @@ export const attacks: readonly Attack[] = [
   passwordGuesses,
   guessesOnADirectLink,
   unreadDownloads,
+  slowReaders,
   rangeStorms,
   archives,
   searches,

@@ -11,9 +11,10 @@ export interface Opening {
   /** Local address; several addresses look like several clients. */
   from?: string
   /**
-   * `count` reads everything and counts status codes, `drop` reads everything, `none` never reads.
+   * `count` reads everything and counts status codes, `drop` reads everything, `none` never reads,
+   * `byte` reads one byte for each `resume`.
    */
-  answers?: 'count' | 'drop' | 'none'
+  answers?: 'count' | 'drop' | 'none' | 'byte'
 }
 
 export class Hostile {
@@ -67,6 +68,7 @@ export class Hostile {
       host: v6 ? '::1' : '127.0.0.1',
       port: this.target.ports[listener],
       ...(from === undefined ? {} : { localAddress: from }),
+      ...(answers === 'byte' ? { onread: { buffer: new Uint8Array(1), callback: () => false } } : {}),
     })
     this.connections++
     this.#open.add(socket)
@@ -76,6 +78,7 @@ export class Hostile {
     })
     socket.once('close', () => this.#open.delete(socket))
     if (answers === 'none') socket.pause()
+    else if (answers === 'byte') return socket
     else if (answers === 'drop') socket.resume()
     else
       socket.on('data', (chunk: Buffer) => {

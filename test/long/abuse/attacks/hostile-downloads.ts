@@ -1,4 +1,5 @@
-/** Unread downloads, storms of ranges, archives without a reader. */
+/** Unread and slow downloads, storms of ranges, archives without a reader. */
+import type { Socket } from 'node:net'
 import type { Attack, Prepared, Stage } from '../attack.ts'
 import { address, request } from '../hostile.ts'
 
@@ -14,6 +15,40 @@ export const unreadDownloads: Attack = {
       (number) => hostile.connect('download', { from: address(70, number % 12), answers: 'none' }),
       (socket) => socket.write(get),
     )
+  },
+}
+
+/**
+ * They come within 3 s: in the first moments each takes megabytes at full speed, which is work and
+ * not slowness.
+ */
+export const slowReaders: Attack = {
+  name: 'slow readers from 300 networks, a byte a second',
+  prepare: largeFile,
+  run: async (hostile) => {
+    const get = request(hostile.prepared.paths?.[0] ?? '')
+    const sockets = new Set<Socket>()
+    const reading = hostile.each(1, async () => {
+      for (const socket of sockets) {
+        socket.resume()
+        // An empty line may precede a request. It fails once the connection is closed.
+        socket.write('\r\n')
+      }
+      await hostile.pause(1_000)
+    })
+    const groups = Array.from({ length: 10 }, async (_, group) => {
+      await hostile.pause(group * 300)
+      await hostile.hold(
+        30,
+        (number) => hostile.connect('download', { from: address(76, group * 30 + number), answers: 'byte' }),
+        (socket) => {
+          socket.write(get)
+          sockets.add(socket)
+          socket.once('close', () => sockets.delete(socket))
+        },
+      )
+    })
+    await Promise.all([reading, ...groups])
   },
 }
 
