@@ -64,7 +64,11 @@ export interface Call {
 
 export class TlsProxy {
   readonly #tls: https.Server
-  readonly #agent = new http.Agent({ keepAlive: true })
+  /**
+   * Idle connections end before the service closes them, after 65 s: a request that is sent as one
+   * closes has no answer, and a form is not sent twice.
+   */
+  readonly #agent = new http.Agent({ keepAlive: true, timeout: 30_000 })
   readonly #domain: string
   readonly #upstreamOf: (host: string) => string
   readonly #callsTo = new Map<string, Call[]>()
