@@ -80,7 +80,7 @@ export function namesOf({ domain, downloads }: Deployment, code: Region['code'])
     api: `api.${domain}`,
     upload: `upload.${domain}`,
     // The API tells clients this name by the same function.
-    regionalUpload: new URL(regionalUploadUrl(`https://upload.${domain}`, code, undefined)).hostname,
+    regionalUpload: new URL(regionalUploadUrl(`https://upload.${domain}`, code)).hostname,
     download: `download.${downloads}`,
     regionalDownload: `download-${code}.${downloads}`,
   }

@@ -19,11 +19,11 @@ export const regionNames: Record<RegionCode, string> = {
 export function regionalUploadUrl(
   uploadUrl: string,
   region: RegionCode,
-  uploadUrlOf: ((region: RegionCode) => string | undefined) | undefined,
+  uploadUrlOf: (region: RegionCode) => string | undefined = () => undefined,
 ): string {
   const url = new URL(uploadUrl)
   const isAddress = url.hostname.startsWith('[') || /^[\d.]+$/.test(url.hostname)
-  if (isAddress || !url.hostname.includes('.')) return uploadUrlOf?.(region) ?? uploadUrl
+  if (isAddress || !url.hostname.includes('.')) return uploadUrlOf(region) ?? uploadUrl
   const domain = url.hostname.replace(/^upload\./, '')
   const port = url.port === '' ? '' : `:${url.port}`
   return `${url.protocol}//upload-${region}.${domain}${port}`

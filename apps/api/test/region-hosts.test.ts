@@ -9,7 +9,7 @@ t.test('a regional upload host stands under the domain of the upload host', asyn
     'https://upload-na-nyc.example.com',
   )
   t.equal(
-    regionalUploadUrl('https://files.example.com:8443', 'eu-par', undefined),
+    regionalUploadUrl('https://files.example.com:8443', 'eu-par'),
     'https://upload-eu-par.files.example.com:8443',
   )
 })
@@ -18,6 +18,6 @@ t.test('without a domain it is where the region says', async (t) => {
   const heard = (region: RegionCode) => (region === 'na-nyc' ? 'http://127.0.0.1:8181' : undefined)
   t.equal(regionalUploadUrl('http://127.0.0.1:8081', 'na-nyc', heard), 'http://127.0.0.1:8181')
   t.equal(regionalUploadUrl('http://127.0.0.1:8081', 'eu-par', heard), 'http://127.0.0.1:8081')
-  t.equal(regionalUploadUrl('http://localhost:8081', 'ap-tyo', undefined), 'http://localhost:8081')
+  t.equal(regionalUploadUrl('http://localhost:8081', 'ap-tyo'), 'http://localhost:8081')
   t.equal(regionalUploadUrl('http://[::1]:8081', 'na-nyc', heard), 'http://127.0.0.1:8181')
 })

@@ -7,10 +7,9 @@
  * accepted here, with `accept4`, and those to refuse are refused without a socket of Node: 10 µs
  * instead of 150.
  */
-import { createRequire } from 'node:module'
 import { type Server, Socket, type SocketConstructorOpts } from 'node:net'
-import { endianness } from 'node:os'
 import ipaddr from 'ipaddr.js'
+import { systemCalls } from './system-calls.ts'
 
 /** Of one turn of the loop: some 15 µs each. The rest waits for the next turn. */
 export const acceptedMax = 256
@@ -58,8 +57,16 @@ const brokenOrClosed = 0x8 | 0x10
 const addressBytes = 28
 const families = { v4: 2, v6: 10 }
 
-/** Undefined where the calls do not exist: other systems, no addon for this processor. */
-const calls = process.platform === 'linux' && endianness() === 'LE' ? load() : undefined
+const calls = systemCalls(
+  (library) =>
+    ({
+      accept4: library.func('accept4', 'int', ['int', 'void *', 'void *', 'int']),
+      poll: library.func('poll', 'int', ['void *', 'unsigned long', 'int']),
+      recv: library.func('recv', 'int64_t', ['int', 'void *', 'size_t', 'int']),
+      send: library.func('send', 'int64_t', ['int', 'void *', 'size_t', 'int']),
+      close: library.func('close', 'int', ['int']),
+    }) as unknown as Calls,
+)
 
 /**
  * The next connection that waits at the listener of which this socket is. Undefined: none waits,
@@ -119,20 +126,4 @@ function addressOf(bytes: Buffer): string | undefined {
   if (family === families.v4) return bytes.subarray(4, 8).join('.')
   if (family === families.v6) return ipaddr.fromByteArray([...bytes.subarray(8, 24)]).toString()
   return undefined
-}
-
-function load(): Calls | undefined {
-  try {
-    const koffi = createRequire(import.meta.url)('koffi') as typeof import('koffi')
-    const library = koffi.load(null)
-    return {
-      accept4: library.func('accept4', 'int', ['int', 'void *', 'void *', 'int']),
-      poll: library.func('poll', 'int', ['void *', 'unsigned long', 'int']),
-      recv: library.func('recv', 'int64_t', ['int', 'void *', 'size_t', 'int']),
-      send: library.func('send', 'int64_t', ['int', 'void *', 'size_t', 'int']),
-      close: library.func('close', 'int', ['int']),
-    } as unknown as Calls
-  } catch {
-    return undefined
-  }
 }

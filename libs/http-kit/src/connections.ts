@@ -71,8 +71,6 @@ const graceMs = 250
 const lookMs = 100
 /** From the first look on, which sees what the other end's system took at once. */
 const stalledMs = 500
-/** Less does not end a stall. */
-const progressBytes = 4 * 1024
 /** The pace of a request is not known before. */
 const youngMs = 2_000
 /**
@@ -80,6 +78,8 @@ const youngMs = 2_000
  * has no other.
  */
 const slowBytesPerSecond = 4 * 1024
+/** A reader that takes less in `stalledMs` is below that pace. */
+const progressBytes = (slowBytesPerSecond * stalledMs) / 1_000
 /** A /48 of v6 has 65,536 networks, and as many connections as this many of them. */
 const siteNetworks = 2
 /** Per client network, however many others there are: a browser sends six requests at a time. */
@@ -567,7 +567,7 @@ export class Connections {
       (owing !== undefined && (this.#closeIdle(owing, 'idle', graceMs) || this.#closeSlowest(owing))) ||
       this.#closeAnyIdle(idleMs) ||
       this.#closeSlow(size) ||
-      (size < fairShareMin && this.#closeStalled()) ||
+      (!newcomer.isProxy && size < fairShareMin && this.#closeStalled()) ||
       (owing !== undefined && this.#closeYoungest(owing)) ||
       this.#closeAnyIdle(graceMs, size) ||
       (owing !== undefined && this.#closeExcess(owing, size))
@@ -671,8 +671,9 @@ export class Connections {
   }
 
   /**
-   * The reader that has taken nothing for the longest time, in favour of a network with few
-   * connections. One that has many would begin a large answer with each that is closed for it.
+   * The reader that has taken next to nothing for the longest time, in favour of a network with few
+   * connections. One that has many would begin a large answer with each that is closed for it, and
+   * so would a proxy, whose clients are not yet known.
    */
   #closeStalled(): boolean {
     const nowMs = this.#clock.monotonic()
