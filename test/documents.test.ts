@@ -5,9 +5,11 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
+import { statuses } from '@holdfast/http-kit'
 import t from 'tap'
 import { documents } from '../infra/documents/documents.ts'
 import { withService } from '../infra/documents/service.ts'
+import { operationsByStatus } from '../infra/documents/statuses.ts'
 import { allRows, endpoints } from './acceptance/coverage.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -87,6 +89,17 @@ t.test('the contract names what the OpenAPI document declares', (t) =>
           )
         }
       }
+  }),
+)
+
+/** Of downloads alone; and a path without the method is no operation. */
+const ofNoOperation = ['error-precondition', 'error-range', 'error-method']
+
+t.test('every other status is declared by an operation of the OpenAPI document', (t) =>
+  withService(async ({ operations }) => {
+    const declared = operationsByStatus(operations)
+    const missing = Object.keys(statuses).filter((status) => !declared.has(status))
+    t.strictSame(missing.sort(), ofNoOperation.toSorted())
   }),
 )
 

@@ -4,12 +4,23 @@
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { httpCodeOf, statuses } from '@holdfast/http-kit'
+import { httpCodeOf, type KnownStatus, statuses } from '@holdfast/http-kit'
 import { reasons } from '../../apps/ctl/src/admin-client.ts'
 import type { RunningService } from './service.ts'
 import { generatedMark, table } from './table.ts'
 
 const root = join(import.meta.dirname, '../..')
+/** Links, direct links, archives and pages have no operations in the document. */
+const ofDownloads: readonly KnownStatus[] = [
+  'error-token',
+  'error-notFound',
+  'error-notOwner',
+  'error-passwordRequired',
+  'error-passwordWrong',
+  'error-precondition',
+  'error-range',
+  'error-blocked',
+]
 /** A status that more operations answer is shown with their number. */
 const manyOperations = 12
 
@@ -46,9 +57,8 @@ ${table(
   ]),
 )}
 
-Downloads and pages are not in the OpenAPI document: they answer \`error-notFound\`, \`error-notOwner\`,
-\`error-passwordRequired\`, \`error-passwordWrong\`, \`error-forbidden\`, \`error-precondition\`, \`error-range\`, and what every operation
-answers.
+Downloads and pages are not in the OpenAPI document. They answer what every operation answers, and
+${ofDownloads.map((status) => `\`${status}\``).join(', ')}.
 
 ## Statuses of parameters
 
@@ -74,7 +84,7 @@ ${table(
 `
 }
 
-function operationsByStatus(operations: RunningService['operations']): Map<string, string[]> {
+export function operationsByStatus(operations: RunningService['operations']): Map<string, string[]> {
   const byStatus = new Map<string, string[]>()
   for (const [path, methods] of Object.entries(operations))
     for (const [method, { responses }] of Object.entries(methods))

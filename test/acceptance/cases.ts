@@ -11,6 +11,7 @@ import { downloads } from './cases/downloads.ts'
 import { expiry } from './cases/expiry.ts'
 import { clients, extensions, mail } from './cases/extensions.ts'
 import { listing } from './cases/listing.ts'
+import { moderation } from './cases/moderation.ts'
 import { operator } from './cases/operator.ts'
 import { rateLimits } from './cases/rate-limits.ts'
 import { recycleBin } from './cases/recycle-bin.ts'
@@ -53,4 +54,5 @@ export const allCases: readonly Case[] = [
   ...removeLinks,
   ...recycleBin,
   ...operator,
+  ...moderation,
 ]

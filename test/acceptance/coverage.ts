@@ -367,7 +367,16 @@ const table: Record<string, string[]> = {
     'ban',
   ],
   mail: ['outbox', 'SMTP'],
-  operator: ['POST /admin/accounts/<id>', 'legacy folders', 'collect', 'metrics', 'livez and readyz'],
+  operator: [
+    'POST /admin/accounts/<id>',
+    'legacy folders',
+    'collect',
+    'metrics',
+    'livez and readyz',
+    'content taken down',
+    'suspended accounts',
+    'networks kept out',
+  ],
   'beyond the contract': [
     'GET /openapi.json',
     'GET /status',

@@ -29,10 +29,12 @@ export interface DocumentedResponse {
   content: { 'application/json': { schema: object } }
 }
 
-/** Connection, head, budgets, faults: before or beside the operation's own work. */
+/** Connection, head, networks, budgets, faults: before or beside the operation's own work. */
 const ofEvery: readonly KnownStatus[] = [
   'error-request',
   'error-host',
+  // The operator keeps the client's network out.
+  'error-forbidden',
   'error-timeout',
   'error-expect',
   'error-headerSize',
@@ -70,7 +72,8 @@ function statusesOf(answers: OperationAnswers): string[] {
     ...(answers.readsKey ? ['error-idempotencyKey'] : []),
     // The change was made under this key, and its answer is no longer kept.
     ...(answers.readsKey && changes ? ['error-alreadyDone'] : []),
-    ...(answers.readsToken ? ['error-token'] : []),
+    // The operator may have suspended the account, or that of the content.
+    ...(answers.readsToken ? ['error-token', 'error-blocked'] : []),
     ...(answers.tier === 'premium' ? ['error-notPremium'] : []),
     // A parameter that is not UTF-8, or far too long, matches no operation.
     ...(answers.hasPathParameters ? ['error-notFound'] : []),

@@ -42,7 +42,7 @@ t.test('each status is under the HTTP code that it is answered with', async (t) 
   t.match(all, {
     400: ['error-body', 'error-folderId', 'error-host', 'error-idempotencyKey', 'error-request'],
     401: ['error-notOwner', 'error-notPremium', 'error-token'],
-    403: ['error-accountId', 'error-limits'],
+    403: ['error-accountId', 'error-forbidden', 'error-limits'],
     404: ['error-notFound'],
     409: ['error-alreadyDone'],
     413: ['error-bodySize'],
@@ -52,8 +52,13 @@ t.test('each status is under the HTTP code that it is answered with', async (t) 
 })
 
 t.test('an operation without token, key, body and parameters has no statuses of theirs', async (t) => {
-  t.strictSame(Object.keys(statusesOf({})), ['400', '408', '417', '429', '431', '500', '503', '507'])
+  t.strictSame(Object.keys(statusesOf({})), ['400', '403', '408', '417', '429', '431', '500', '503', '507'])
   t.strictSame(statusesOf({})[400], ['error-host', 'error-request'])
+})
+
+t.test('what the operator keeps out is refused by every operation', async (t) => {
+  t.strictSame(statusesOf({})[403], ['error-forbidden'], 'a network')
+  t.strictSame(statusesOf({ readsToken: true })[451], ['error-blocked'], 'an account')
 })
 
 t.test('a read has a key and is never done already', async (t) => {

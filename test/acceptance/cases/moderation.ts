@@ -1,0 +1,90 @@
+/** What the operator keeps out: content, accounts, networks. */
+import assert from 'node:assert/strict'
+import type { Answer } from '../answer.ts'
+import { cases } from '../suite.ts'
+import { eventually, filePart, md5, randomContent, type World } from '../world.ts'
+
+/** For documentation, RFC 5737: a client behind the proxy of this instance. */
+const keptOut = '203.0.113.77'
+
+type List = 'content' | 'account' | 'network'
+
+async function block(world: World, list: List, name: string): Promise<void> {
+  ;(await world.admin('POST', `/admin/blocked/${list}/block`, { names: [name] })).ok()
+}
+
+async function unblock(world: World, list: List, name: string): Promise<void> {
+  ;(await world.admin('POST', `/admin/blocked/${list}/unblock`, { names: [name] })).ok()
+}
+
+interface Operation {
+  method: string
+  path: string
+  readsToken: boolean
+}
+
+/** Of the document, with these values of the parameters in their paths. */
+async function operationsOf(world: World, values: Record<string, string>): Promise<Operation[]> {
+  const { paths } = JSON.parse((await world.call('GET', '/openapi.json')).text) as {
+    paths: Record<string, Record<string, { operationId?: string; security?: object[] }>>
+  }
+  return Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods)
+      .filter(([, { operationId }]) => operationId !== undefined)
+      .map(([method, { security }]) => ({
+        method: method.toUpperCase(),
+        path: path.replace(/\{(\w+)\}/g, (_, name: string) => values[name] ?? assert.fail(name)),
+        readsToken: security !== undefined,
+      })),
+  )
+}
+
+/** Without any field: the token, and where a client comes from, count before parameters. */
+function perform(world: World, { method, path }: Operation, options: object): Promise<Answer> {
+  if (path === '/uploadfile') return world.uploadForm([filePart()], options)
+  return world.call(method, path, options)
+}
+
+export const moderation = cases('operator', (test) => {
+  test('a suspended account is refused by every operation', ['suspended accounts'], async (world) => {
+    const ann = await world.premium()
+    const file = await ann.file()
+    const values = { accountId: ann.id, contentId: ann.root, directLinkId: ann.id }
+    const operations = (await operationsOf(world, values)).filter(({ readsToken }) => readsToken)
+    assert.ok(operations.length > 20, `${operations.length} operations`)
+    await block(world, 'account', ann.id)
+    for (const operation of operations)
+      await eventually(async () =>
+        (await perform(world, operation, { token: ann.token })).refused('error-blocked'),
+      )
+    const { link } = file
+    await eventually(async () => assert.equal((await world.request('GET', link)).code, 451))
+    await unblock(world, 'account', ann.id)
+    await eventually(async () => (await ann.call('GET', '/accounts/getid')).ok())
+  })
+
+  test('a network that is kept out is refused by every operation', ['networks kept out'], async (outer) => {
+    const { hosts } = await outer.instances.get('switches')
+    const world = outer.at(hosts)
+    const guest = await world.guest()
+    const values = { accountId: guest.id, contentId: guest.root, directLinkId: guest.id }
+    const operations = await operationsOf(world, values)
+    const options = { token: guest.token, headers: { 'X-Forwarded-For': keptOut } }
+    await block(world, 'network', `${keptOut}/32`)
+    for (const operation of operations)
+      await eventually(async () => (await perform(world, operation, options)).refused('error-forbidden'))
+    await unblock(world, 'network', `${keptOut}/32`)
+    await eventually(async () => (await guest.call('GET', '/accounts/getid', options)).ok())
+  })
+
+  test('bytes that were taken down are neither stored nor sent', ['content taken down'], async (world) => {
+    const ann = await world.premium()
+    const content = randomContent(10_000)
+    const file = await ann.file({ content })
+    await block(world, 'content', md5(content))
+    await eventually(async () => (await ann.upload({ content })).refused('error-blocked'))
+    await eventually(async () => assert.equal((await world.request('GET', file.link)).code, 451))
+    await unblock(world, 'content', md5(content))
+    await eventually(async () => assert.equal((await world.request('GET', file.link)).code, 200))
+  })
+})
