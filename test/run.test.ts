@@ -34,6 +34,7 @@ t.test('failures are reported with the expected value, then the slowest files an
   t.equal(status, 1)
   t.match(stdout, /outer > inner > one is two[\s\S]*-2\n\s*\+1/)
   t.match(stdout, /FAILED: \S*bad\.test\.mjs\n {2}# seed 17\n/)
+  t.match(stdout, /FAILED: \S*bad[\s\S]* {2}not ok 1 - one is two\n[\s\S]*-2\n\s*\+1/, 'once more at the end')
   t.match(stdout, /FAILED: \S*breaks\.test\.mjs\n/)
   t.notMatch(stdout, /FAILED: \S*good|nobody asks/)
   t.match(stdout, /dearest files, in seconds:\n(?: +\d+\.\d {2}\S+\.test\.mjs\n){3}/)

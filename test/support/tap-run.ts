@@ -11,12 +11,18 @@ import { type Form, formVariable, unsteady } from '../forms.ts'
 const dearestTold = 10
 /** Of a failed file, the last ones. */
 const commentsTold = 40
+/** Of a failed file, the first ones. */
+const failuresTold = 5
+/** Of one failed assertion, with what it found. */
+const failureLinesTold = 30
 
 interface TestFile {
   path: string
   failed: boolean
   seconds: number
   comments: string[]
+  /** Failed assertions, each with what it found. */
+  failures: string[]
 }
 
 export interface TapRun {
@@ -33,8 +39,8 @@ export async function runTap(args: readonly string[], form: Form): Promise<TapRu
     const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
       .filter((name) => /\.\w+\.tap$/.test(name))
       .map((name) => readTestFile(folder, name))
-    for (const file of files) if (file.failed) tellFailed(file)
     tellDearest(files)
+    for (const file of files) if (file.failed) tellFailed(file)
     const count = (word: string) => Number(new RegExp(`${word}: (\\d+)`).exec(counts)?.[1] ?? 0)
     const [passed, failed, skipped] = [count('pass'), count('fail'), count('skip')]
     if (skipped > 0) console.log(`\n${skipped} skipped, each with its reason above`)
@@ -76,13 +82,29 @@ function readTestFile(folder: string, name: string): TestFile {
     failed: time === null || /^ *not ok (?!.* # (TODO|SKIP))/m.test(text),
     seconds: time === null ? 0 : Number(time[1]) / (time[2] === 'ms' ? 1_000 : 1),
     comments: [...text.matchAll(/^ *# (?!Subtest: |time=|\{ )(.*)$/gm)].map(([, comment = '']) => comment),
+    failures: failuresIn(text),
   }
 }
 
-function tellFailed({ path, comments }: TestFile): void {
+/** Without those of subtests as a whole: what failed in them stands before. */
+function failuresIn(text: string): string[] {
+  const failed = /^( *)not ok (?!.* # (?:TODO|SKIP|time=)).*\n(?:\1 {2}---\n(?:(?!\1 {2}\.\.\.\n).*\n)*)?/gm
+  return [...text.matchAll(failed)].map(([lines, indent = '']) =>
+    lines
+      .trimEnd()
+      .split('\n')
+      .slice(0, failureLinesTold)
+      .map((line) => line.slice(indent.length))
+      .join('\n'),
+  )
+}
+
+/** What it found comes last: an extract of a long log begins and ends with what matters. */
+function tellFailed({ path, comments, failures }: TestFile): void {
   const cause = unsteady[path]
   console.log(`\nFAILED: ${path}${cause === undefined ? '' : ` (known to be unsteady: ${cause})`}`)
   for (const comment of comments.slice(-commentsTold)) console.log(`  # ${comment}`)
+  for (const failure of failures.slice(0, failuresTold)) console.log(failure.replaceAll(/^/gm, '  '))
 }
 
 function tellDearest(files: readonly TestFile[]): void {
