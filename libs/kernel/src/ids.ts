@@ -15,6 +15,9 @@ export type AccountId = string & { readonly kind: 'AccountId' }
 export type ContentId = string & { readonly kind: 'ContentId' }
 
 const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+/** An id whose bytes do so in base64url. */
+const beginsWithDash = /^f[89ab]/
+const mask58 = (1n << 58n) - 1n
 const mask60 = (1n << 60n) - 1n
 const mask62 = (1n << 62n) - 1n
 
@@ -57,11 +60,17 @@ export class IdCodec {
     this.#accounts = new Permutation(keys.accountKey, { halfBits: 61, rounds: 6 })
   }
 
-  /** @param random at least 8 bytes; the same bytes give the same account. */
+  /**
+   * Its token begins with the id, and command lines take what begins with `-` for an option: one id
+   * of 64 is passed over.
+   * @param random at least 8 bytes; the same bytes give the same account.
+   */
   account(region: RegionCode, random: Uint8Array = randomBytes(8)): AccountId {
-    const number = BigInt(regionCodes.indexOf(region))
-    const locator = (number << 58n) | (Buffer.from(random).readBigUInt64BE(0) >> 6n)
-    return uuidOfBits(this.#accounts.forward(locator << 60n)) as AccountId
+    const number = BigInt(regionCodes.indexOf(region)) << 58n
+    for (let drawn = Buffer.from(random).readBigUInt64BE(0) >> 6n; ; drawn = (drawn + 1n) & mask58) {
+      const id = uuidOfBits(this.#accounts.forward((number | drawn) << 60n))
+      if (!beginsWithDash.test(id)) return id as AccountId
+    }
   }
 
   /** A new content id of this account. @param random at least 8 bytes, of which 60 bits count. */

@@ -95,6 +95,19 @@ t.test(
   },
 )
 
+t.test('no token begins with a dash, which command lines take for an option', async (t) => {
+  const begins = (number: number) => {
+    const account = keyring.ids.account(
+      'na-phx',
+      Buffer.from([...Array(6).fill(9), number >> 8, number & 255]),
+    )
+    return keyring.tokens.token(account, { keyId: 1, counter: 1 })[0]
+  }
+  const first = new Set(Array.from({ length: 4_000 }, (_, number) => begins(number << 6)))
+  t.equal(first.size, 63)
+  t.notOk(first.has('-'))
+})
+
 t.test('a token opens its account until the counter moves, and nothing else', async (t) => {
   const account = keyring.ids.account('eu-par')
   const token = keyring.tokens.token(account, { keyId: 1, counter: 1 })
