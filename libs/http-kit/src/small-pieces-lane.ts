@@ -34,6 +34,11 @@ const beginMs = 2
 const waitMsMax = 2_000
 /** … and in the middle of a body. A thousand, read for 10 ms each and two at a time, take 5 s. */
 const waitInBodyMsMax = 10_000
+/**
+ * A turn of the lane that comes this much too late shows that the whole process stalled: behind a
+ * disk, or without a core. Nobody waited for others meanwhile, and nothing is refused for it.
+ */
+const stallMs = 250
 /** What waits may hold two reads of its socket, 128 KiB: 128 MiB in all. */
 const holdingMax = 1_024
 /** Connections that were not read and wait. Their listeners have fewer; some may be closed. */
@@ -68,7 +73,7 @@ export interface LaneBody {
 export type PiecesLane = Pick<SmallPiecesLane, 'isKnown' | 'enter' | 'begin' | 'beginBody'>
 
 interface Waiting extends Turn {
-  /** It is refused after this moment. Infinity: it holds nothing and is not refused. */
+  /** It is refused after this moment of the lane. Infinity: it holds nothing and is not refused. */
   latestMs: number
 }
 
@@ -83,6 +88,10 @@ export class SmallPiecesLane {
   readonly #known = new Map<string, number>()
   #restingUntilMs = 0
   #timer: NodeJS.Timeout | undefined
+  /** When its next turn is due. */
+  #dueMs = Number.POSITIVE_INFINITY
+  /** For how long the process stalled, in all. The lane's moments are the clock's, less this. */
+  #stalledMs = 0
 
   constructor(clock: Pick<Clock, 'monotonic'> = systemClock) {
     this.#clock = clock
@@ -170,7 +179,8 @@ export class SmallPiecesLane {
       return
     }
     this.#holding++
-    this.#push(network, { ...turn, latestMs: this.#clock.monotonic() + waitMs })
+    this.#noteStall(this.#clock.monotonic())
+    this.#push(network, { ...turn, latestMs: this.#clock.monotonic() - this.#stalledMs + waitMs })
   }
 
   #push(network: string, waiting: Waiting): void {
@@ -180,6 +190,7 @@ export class SmallPiecesLane {
 
   #serveSoon(): void {
     const nowMs = this.#clock.monotonic()
+    this.#noteStall(nowMs)
     let fromMs = Math.max(nowMs, this.#restingUntilMs)
     if (this.#flowing.size >= flowingMax) {
       // The first of the set has been read for the longest time.
@@ -187,18 +198,28 @@ export class SmallPiecesLane {
       fromMs = Math.max(fromMs, (longest as Body).sinceMs + sliceMs)
     }
     clearTimeout(this.#timer)
+    this.#dueMs = fromMs
     this.#timer = setTimeout(() => this.#serve(), fromMs - nowMs)
+  }
+
+  #noteStall(nowMs: number): void {
+    const lateMs = nowMs - Math.max(this.#dueMs, this.#restingUntilMs)
+    if (lateMs < stallMs) return
+    this.#stalledMs += lateMs
+    this.#dueMs = nowMs
   }
 
   #serve(): void {
     const nowMs = this.#clock.monotonic()
+    this.#noteStall(nowMs)
+    this.#dueMs = Number.POSITIVE_INFINITY
     for (const body of [...this.#flowing])
       if (this.#flowing.size >= flowingMax && nowMs - body.sinceMs >= sliceMs) this.#yield(body)
     while (!this.#isBusy(nowMs)) {
       const next = this.#waiting.shift()
       if (next === undefined) return
       if (next.latestMs !== Number.POSITIVE_INFINITY) this.#holding--
-      if (nowMs > next.latestMs) next.refuse(refusal())
+      if (nowMs - this.#stalledMs > next.latestMs) next.refuse(refusal())
       else if (next.readOn()) this.#restingUntilMs = Math.max(this.#restingUntilMs, nowMs + beginMs)
     }
     if (this.#waiting.size > 0) this.#serveSoon()

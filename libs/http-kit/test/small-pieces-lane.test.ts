@@ -1,13 +1,15 @@
 import t, { type Test } from 'tap'
 import type { RefusalError } from '../src/index.ts'
-import { SmallPiecesLane } from '../src/small-pieces-lane.ts'
+import { type LaneBody, SmallPiecesLane } from '../src/small-pieces-lane.ts'
 
 /** The clock moves when a test says so. */
 function lane(t: Test) {
   let nowMs = 0
-  // What still waits is refused, and nothing keeps the process.
+  const bodies: LaneBody[] = []
+  // What still waits is served, and nothing keeps the process.
   t.teardown(() => {
     nowMs = 1_000_000
+    for (const body of bodies) body.leave()
   })
   const called: string[] = []
   const small = new SmallPiecesLane({ monotonic: () => nowMs })
@@ -21,7 +23,12 @@ function lane(t: Test) {
   const of = (network: string, name = network) => ({
     begin: (isOpen = true) => small.begin(network, turnOf(name, isOpen)),
     enter: (isOpen = true) => small.enter(network, turnOf(name, isOpen)),
-    body: () => small.beginBody(network, { ...turnOf(name), pause: () => void called.push(`${name} waits`) }),
+    body: () => {
+      const pause = () => void called.push(`${name} waits`)
+      const body = small.beginBody(network, { ...turnOf(name), pause })
+      bodies.push(body)
+      return body
+    },
     isKnown: () => small.isKnown(network),
   })
   /** Goes on until this number were called. */
@@ -31,6 +38,11 @@ function lane(t: Test) {
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
   return { of, called, until }
+}
+
+/** Reads of small pieces, after which the lane rests for this time. */
+function restFor(body: LaneBody, ms: number): void {
+  for (let restedMs = 0; restedMs < ms; restedMs += 240) body.took(80)
 }
 
 t.test('two bodies are read at a time, at once where nothing else is', async (t) => {
@@ -78,25 +90,54 @@ t.test('the last read of a body counts, too', async (t) => {
 
 t.test('networks take turns, and a request that waits too long is refused', async (t) => {
   const { of, called, until } = lane(t)
-  of('one').body().took(80)
+  const one = of('one').body()
+  one.took(80)
   for (const name of ['one again', 'one once more']) of('one', name).begin()
   of('two').begin()
   t.same(called, ['one', 'one waits'])
   await until(240, 4)
   t.same(called.slice(2), ['one', 'two'], 'first bytes are parsed one by one')
-  await until(2_500, 6)
-  t.same(called.slice(4), ['one again: error-rateLimit', 'one once more: error-rateLimit'])
+  restFor(one, 2_000)
+  await until(2_410, 8)
+  t.same(called.slice(4), [
+    'one waits',
+    'one again: error-rateLimit',
+    'one once more: error-rateLimit',
+    'one',
+  ])
+})
+
+t.test('a process that stalled refuses nothing for it', async (t) => {
+  const { of, called, until } = lane(t)
+  const one = of('one').body()
+  const two = of('two').body()
+  of('three').body()
+  one.leave()
+  two.leave()
+  await until(60_000, 4)
+  t.same(called.slice(3), ['three'])
+})
+
+t.test('what begins as the process goes on does not hide that it stalled', async (t) => {
+  const { of, called, until } = lane(t)
+  for (const name of ['one', 'two', 'three']) of(name).body()
+  until(60_000, 0)
+  of('four').body()
+  await until(60_010, 6)
+  t.notMatch(called.join(), 'error-rateLimit')
 })
 
 t.test('no more than 1,024 wait that may hold bytes', async (t) => {
   const { of, called, until } = lane(t)
-  of('one').body().took(80)
+  const one = of('one').body()
+  one.took(80)
   for (let number = 1; number < 1_024; number++) of(`network ${number}`).begin()
   t.equal(called.length, 2)
   of('late').begin()
   of('later').enter()
   t.same(called.slice(2), ['late: error-rateLimit'])
-  await until(60_000, 3 + 1_024 + 1)
+  restFor(one, 10_000)
+  await until(10_330, 3 + 1_024 + 1)
   t.equal(called.at(-1), 'later', 'a connection that was not read waits on')
 })
 
