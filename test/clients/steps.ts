@@ -1,4 +1,5 @@
 /** The steps of one client, and their results. */
+import { failedCalls } from './table.ts'
 import type { Call } from './tls-proxy.ts'
 import type { Person, World } from './world.ts'
 
@@ -75,7 +76,7 @@ export async function play(
       report({
         ...row,
         result: failure === undefined ? 'ok' : 'failed',
-        detail: failure?.stack ?? failure?.message ?? '',
+        detail: failure === undefined ? '' : [failure.stack, ...failedCalls(row.calls)].join('\n'),
       })
   }
   const scene: Scene = {

@@ -47,12 +47,17 @@ function callLines(calls: readonly Call[]): string[] {
     : [...lines.slice(0, callsShown - 1), `and ${lines.length - callsShown + 1} kinds of calls more`]
 }
 
-function describe({ method, host, path, status }: Call): string {
+/** Those that the service refused for want of something, or did not answer. */
+export function failedCalls(calls: readonly Call[]): string[] {
+  return calls.filter(({ status }) => status === 429 || status >= 500 || status === 0).map(describe)
+}
+
+function describe({ method, host, path, status, broken }: Call): string {
   const [plain = '', query = ''] = path.split('?', 2)
   const named = plain
     .replace(/[0-9a-f]{8}-[0-9a-f-]{27}/g, '{id}')
     .replace(/^(\/(?:contents|d)\/)[A-Za-z0-9]{8}$/, '$1{code}')
     .replace(/^(\/download\/.*\/)[^/]+$/, '$1{name}')
   const parameters = [...new URLSearchParams(query).keys()].join(',')
-  return `${method} ${host || 'www'} ${named}${parameters === '' ? '' : `?${parameters}`} ${status || 'no answer'}`
+  return `${method} ${host || 'www'} ${named}${parameters === '' ? '' : `?${parameters}`} ${status || 'no answer'}${broken === '' ? '' : ` (${broken})`}`
 }

@@ -60,6 +60,8 @@ export interface Call {
   path: string
   /** Of the answer; 0 while there is none. */
   status: number
+  /** Why the service gave none; empty if it did. */
+  broken: string
 }
 
 export class TlsProxy {
@@ -69,6 +71,8 @@ export class TlsProxy {
    * closes has no answer, and a form is not sent twice.
    */
   readonly #agent = new http.Agent({ keepAlive: true, timeout: 30_000 })
+  /** Of connections to the service that were used before. */
+  readonly #freeSinceMs = new WeakMap<net.Socket, number>()
   readonly #domain: string
   readonly #upstreamOf: (host: string) => string
   readonly #callsTo = new Map<string, Call[]>()
@@ -80,6 +84,7 @@ export class TlsProxy {
     this.#tls = https.createServer({ key: authority.key, cert: authority.cert }, (request, response) =>
       this.#pass(request, response),
     )
+    this.#agent.on('free', (socket: net.Socket) => this.#freeSinceMs.set(socket, performance.now()))
   }
 
   /** Listens as every host, on every address of this machine. */
@@ -108,7 +113,7 @@ export class TlsProxy {
     const name = (request.headers.host ?? '').replace(/:\d+$/, '')
     const host = name === this.#domain ? '' : name.slice(0, -this.#domain.length - 1)
     const { method = '', url: path = '', headers } = request
-    const call: Call = { host, method, path, status: 0 }
+    const call: Call = { host, method, path, status: 0, broken: '' }
     this.callsTo(socket.localAddress ?? '').push(call)
     const { hostname, port } = new URL(this.#upstreamOf(host))
     const forwarded = { ...headers, 'x-forwarded-for': personAt(socket), 'x-forwarded-proto': 'https' }
@@ -120,7 +125,14 @@ export class TlsProxy {
       // A response that breaks behind must not look whole in front.
       answer.once('error', () => response.destroy())
     })
-    onward.once('error', () => (response.headersSent ? response.destroy() : response.writeHead(502).end()))
+    const sentMs = performance.now()
+    onward.once('error', (error: NodeJS.ErrnoException) => {
+      const freeSinceMs = this.#freeSinceMs.get(onward.socket as net.Socket)
+      const idle = freeSinceMs === undefined ? '' : `; idle for ${Math.round(sentMs - freeSinceMs)} ms before`
+      call.broken = `${error.code ?? error.message} after ${Math.round(performance.now() - sentMs)} ms${idle}`
+      if (response.headersSent) response.destroy()
+      else response.writeHead(502).end()
+    })
     response.once('close', () => onward.destroy())
     request.pipe(onward)
   }
