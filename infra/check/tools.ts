@@ -32,6 +32,12 @@ const tools = {
   },
   'systemd-analyze': { packages: ['systemd'] },
   openssl: { packages: ['openssl'] },
+  clamd: {
+    packages: [
+      ...['clamav-daemon', 'libclamav12', 'libcurl4', 'libjson-c5', 'libmspack0', 'libpcre2-8-0'],
+      ...['libxml2', 'libbz2-1.0', 'libssl3'],
+    ],
+  },
   kustomize: { module: ['sigs.k8s.io/kustomize/kustomize/v5@v5.7.1', 'kustomize'] },
   // Reads and validates a compose file as docker compose does.
   'compose-spec': { module: ['github.com/compose-spec/compose-go/v2/cmd@v2.16.2', 'cmd'] },

@@ -4,7 +4,7 @@
  * stores, the listeners, their certificates and all that is between them are real.
  */
 import { readFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startActorHost } from '@holdfast/actor-host'
@@ -84,7 +84,9 @@ t.test('the processes of a cluster serve an upload, a change and a download', as
   }
   await Promise.all(nodes.map((name) => started(start(name, startStorageNode))))
   await started(start('host', startActorHost))
-  const upload = await started(start('upload', startUpload))
+  const scanner = join(directory, 'scanner')
+  await writeFile(scanner, '#!/bin/sh\nif grep -q EVIL; then echo Evil; exit 1; fi\n', { mode: 0o755 })
+  const upload = await started(start('upload', startUpload, { HOLDFAST_SCANNER: `program:${scanner}` }))
   const api = await started(
     start('api', startApi, {
       HOLDFAST_PUBLIC_UPLOAD_URL: upload.addresses.upload,
@@ -115,6 +117,15 @@ t.test('the processes of a cluster serve an upload, a change and a download', as
   t.equal((await fetch(page)).status, 200, 'the pages are there')
   const download = await fetch(String(child?.link), { headers: authorized })
   t.equal(await download.text(), 'bytes of a file')
+
+  const evil = new FormData()
+  evil.set('file', new Blob(['EVIL bytes']), 'b.txt')
+  const found = await fetch(`${upload.addresses.upload}/uploadfile`, { method: 'POST', body: evil })
+  t.equal(found.status, 451, 'the scanner is asked')
+  const status = await (await fetch(`${upload.addresses.admin}/admin/status`)).json()
+  t.match(status, { data: { scanning: { outcomes: { clean: 1, found: 1 } } } })
+  const acts = await (await fetch(`${api.addresses.admin}/admin/acts`)).json()
+  t.match(acts, { data: { acts: [{ by: 'scanner', kind: 'block' }] } }, 'all processes have its act')
 })
 
 async function dataOf(asked: Promise<Response>): Promise<Record<string, unknown>> {

@@ -13,7 +13,13 @@ import { createRateLimits, type HostBudgets } from '@holdfast/http-kit'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { type AccountId, Keyring, mintRequestId, parseToken, systemClock } from '@holdfast/kernel'
 import { type Blocked, type NotesTransfers, nothingBlocked, nothingNoted } from '@holdfast/moderation'
-import { createUpload, defaultBounds, type UploadSettings } from '@holdfast/upload'
+import {
+  allIsGood,
+  createUpload,
+  defaultBounds,
+  type JudgesContent,
+  type UploadSettings,
+} from '@holdfast/upload'
 import { type AccountReply, type AccountRequest, blank, type Caller, SetAccount } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
 import { pino } from 'pino'
@@ -27,6 +33,7 @@ export interface OneProcessOptions {
   budgets?: HostBudgets
   blobs?: BlobStore
   blocked?: Blocked
+  scans?: JudgesContent
   transfers?: NotesTransfers
   /** Put between the hosts and the accounts. */
   accounts?: (real: AccountClient) => AccountClient
@@ -102,6 +109,7 @@ export class OneProcess {
     }
     this.uploads = createUpload({
       ...shared,
+      scans: options.scans ?? allIsGood,
       budgets: undefined,
       serversOf: () => ['store1'],
       placeOf: undefined,

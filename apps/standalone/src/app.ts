@@ -44,6 +44,7 @@ import { AnswerBudget, createRateLimits, drainOnClose, SmallPiecesLane } from '@
 import { systemClock } from '@holdfast/kernel'
 import { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
 import { openStore } from '@holdfast/storage-role/store'
+import { openScans } from '@holdfast/upload'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { startAccounts } from './accounts.ts'
@@ -135,6 +136,7 @@ export async function startStandalone({
     collector,
     accounts: () => operator(),
     isBlocked: (blobId) => blocked.blocksBlob(blobId),
+    scans: () => scans,
     clock,
     log: log.child({ part: 'backup' }),
   })
@@ -180,6 +182,8 @@ export async function startStandalone({
 
   const blocked = await BlockLists.open({ lookups, clock })
   moderationMetrics(metrics, blocked)
+  const scans = openScans({ config: config.scanning, lists: blocked, clock, log, metrics })
+  opened.defer(() => scans.close())
   const reports = new Reports({ lookups, clock, acts: blocked.acts })
   const transfers = new TransferLog({
     lookups,
@@ -235,6 +239,7 @@ export async function startStandalone({
     clock: clockGuard.status(),
     backup: { run: wholeReads.run ?? null, lastMs: wholeReads.lastBackupMs ?? null },
     scrubbing: scrubStatus({ scrubber, store: blobs }),
+    scanning: scans.figures,
     lostBatches: metadata.lostBatches,
   })
   const admin = createAdminHost({
@@ -270,6 +275,7 @@ export async function startStandalone({
     versions: accounts.versions,
     blobs,
     blocked,
+    scans,
     transfers,
     reports,
     lookups,

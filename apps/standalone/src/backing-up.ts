@@ -11,6 +11,7 @@ import type { Collector } from '@holdfast/blob-store'
 import type { ChunkStore } from '@holdfast/chunk-store'
 import { type LevelMetadataStore, referenceOfRow } from '@holdfast/journal-level'
 import type { Clock } from '@holdfast/kernel'
+import type { JudgesContent } from '@holdfast/upload'
 import type { Logger } from 'pino'
 import { AccountTree } from './moving/account-tree.ts'
 import { exportAccount } from './moving/export-account.ts'
@@ -27,6 +28,8 @@ export interface WholeReadsDeps {
   /** There are none while the process starts. */
   accounts: () => OperatorDeps
   isBlocked: (blobId: Uint8Array) => boolean
+  /** There are none while the process starts. */
+  scans: () => JudgesContent
   clock: Clock
   log: Logger
 }
@@ -128,7 +131,7 @@ export class WholeReads {
 
   /** A directory of this machine becomes a folder of an account. Undefined: another run is on. */
   importDirectory({ directory, account, folder }: ImportRequest): Run | undefined {
-    const { dataDir, blobs, isBlocked } = this.#deps
+    const { dataDir, blobs, isBlocked, scans } = this.#deps
     return this.#begin({ what: 'import', target: `${directory} ${account}` }, async (run) =>
       importDirectory({
         directory: outsideOf(dataDir, directory),
@@ -136,6 +139,7 @@ export class WholeReads {
         folder,
         blobs,
         isBlocked,
+        scans: scans(),
         ...this.#onProgressOf(run),
       }),
     )

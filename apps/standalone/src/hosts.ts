@@ -8,7 +8,7 @@ import { drainOnClose, type HostBudgets, ItemPresenter, type RateLimits } from '
 import type { LookupStore } from '@holdfast/journal'
 import type { Clock, Keyring } from '@holdfast/kernel'
 import type { Blocked, NotesTransfers, Reports } from '@holdfast/moderation'
-import { createUpload, uploadSettings } from '@holdfast/upload'
+import { createUpload, type JudgesContent, uploadSettings } from '@holdfast/upload'
 import { webPages } from '@holdfast/web'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
@@ -22,6 +22,7 @@ export interface HostDeps {
   versions: AccountVersions
   blobs: BlobStore
   blocked: Blocked
+  scans: JudgesContent
   transfers: NotesTransfers
   reports: Reports
   lookups: LookupStore

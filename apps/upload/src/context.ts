@@ -8,6 +8,7 @@ import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { FormMemory } from './form-scanner.ts'
 import type { RunningUploads } from './running-uploads.ts'
+import type { JudgesContent } from './scanning/content-scans.ts'
 import type { UploadSettings } from './settings.ts'
 import type { UploadMetrics } from './upload-metrics.ts'
 import type { UploadPermissionCache } from './upload-permission-cache.ts'
@@ -17,6 +18,8 @@ export interface UploadDeps {
   blobs: BlobStore
   /** What the operator blocks. */
   blocked: Blocked
+  /** Asked about new content before anybody can name it. */
+  scans: JudgesContent
   /** What the operator keeps about uploads. */
   transfers: NotesTransfers
   keyring: Keyring

@@ -19,6 +19,7 @@ import type { RegionCode } from '@holdfast/kernel'
 import { StorageRole } from '@holdfast/storage-role'
 import { createUpload } from './app.ts'
 import { ClientCountries } from './regions/client-countries.ts'
+import { openScans } from './scanning/open-scans.ts'
 import { uploadSettings } from './settings.ts'
 import { UploadRouting } from './upload-routing.ts'
 
@@ -91,12 +92,14 @@ export async function startUpload({ config, secrets, settings, log, connect }: C
     isHealthy: takesUploads,
     blobsOf,
   })
+  const scans = openScans({ ...cluster, config: config.scanning, lists: cluster.blocked })
+  opened.defer(() => scans.close())
   const admin = await startAdmin(cluster, {
     role: 'upload',
     port: ports.admin,
     settings,
     accounts: false,
-    ...(storage === undefined ? {} : { status: () => storage.details() }),
+    status: async () => ({ ...(await storage?.details()), scanning: scans.figures }),
   })
   opened.defer(() => admin.close())
 
@@ -104,6 +107,7 @@ export async function startUpload({ config, secrets, settings, log, connect }: C
     upload: createUpload({
       ...cluster,
       blobs,
+      scans,
       budgets: undefined,
       placeOf: routing.placeOf,
       settings: uploadSettings(

@@ -2,9 +2,9 @@
  * `POST /uploadfile`: bytes are staged as they come; the file is added once the whole form has
  * arrived.
  *
- * Order of an upload: form read → permission → bytes durable → the account journals the file →
- * answer. An upload that ends earlier leaves nothing: the stage is aborted, and a blob that no
- * account refers to is collected.
+ * Order of an upload: form read → permission → bytes durable → scanned, where the operator wants
+ * that → the account journals the file → answer. An upload that ends earlier leaves nothing: the
+ * stage is aborted, and a blob that no account refers to is collected.
  */
 import { setImmediate as othersTurn } from 'node:timers/promises'
 import type { TokenClaim } from '@holdfast/accounts'
@@ -19,6 +19,7 @@ import {
   type PiecewiseRequest,
   RefusalError,
   refusalOf,
+  unavailableRetrySeconds,
 } from '@holdfast/http-kit'
 import { type AccountId, GrowingBytes, type RegionCode } from '@holdfast/kernel'
 import type { AddFile, ContentView } from '@holdfast/wire'
@@ -145,6 +146,7 @@ class IncomingUpload implements Running {
       blob = await stage.commit({ pinMs })
       // No account refers to the bytes: they are collected.
       if (this.#parts.blocked.blocksBlob(blob.id)) throw new RefusalError('error-blocked')
+      await this.#scan(blob)
     } catch (error) {
       this.#refundAccount(drawnMs)
       throw error
@@ -156,6 +158,19 @@ class IncomingUpload implements Running {
       // After a fault it is unknown whether the account was made.
       if (error instanceof RefusalError) this.#refundAccount(drawnMs)
       throw error
+    }
+  }
+
+  /** Nobody can name the bytes yet. The pin is much longer than a scan may take. */
+  async #scan(blob: BlobInfo): Promise<void> {
+    const { blobs } = this.#place
+    switch (await this.#parts.scans.judge({ blob, blobs, network: this.#network })) {
+      case 'blocked':
+        throw new RefusalError('error-blocked')
+      case 'unavailable':
+        throw new RefusalError('error-unavailable', { retryAfter: unavailableRetrySeconds })
+      case 'good':
+        if (this.cutOffBy !== undefined) throw this.cutOffBy
     }
   }
 

@@ -136,6 +136,11 @@ export class BlockLists implements Blocked {
     return row?.lifted === undefined ? row?.act : undefined
   }
 
+  /** Its block was lifted in the last 30 days, and is not in force again. */
+  wasLifted(list: BlockList, name: string): boolean {
+    return this.#lists[list].get(name)?.lifted !== undefined
+  }
+
   /**
    * In force here and durable when it resolves; elsewhere within seconds.
    * @param names as `nameOf` spells them. @throws ModerationFault FULL

@@ -13,6 +13,7 @@ import { basename } from 'node:path'
 import { forEachOf } from '@holdfast/backup'
 import type { BlobInfo, BlobStore } from '@holdfast/blob-store'
 import { cleanUploadName, RefusalError } from '@holdfast/http-kit'
+import type { JudgesContent } from '@holdfast/upload'
 import type { Item } from '@holdfast/wire'
 import type { AccountTree } from './account-tree.ts'
 import { MoveFault } from './move-fault.ts'
@@ -47,6 +48,7 @@ export interface ImportOptions {
   folder: string | undefined
   blobs: BlobStore
   isBlocked: (blobId: Uint8Array) => boolean
+  scans: JudgesContent
   signal: AbortSignal
   onProgress: (progress: ImportReport) => void
 }
@@ -147,7 +149,7 @@ class Import {
     path: Buffer,
     { name, folder, there }: { name: string; folder: string; there: Present },
   ): Promise<boolean> {
-    const { tree, isBlocked } = this.#options
+    const { tree, blobs, isBlocked, scans } = this.#options
     // another program may have put a link or a pipe there meanwhile
     const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
     await using file = await open(path, flags)
@@ -164,6 +166,9 @@ class Import {
     const after = await file.stat()
     if (blob.size !== facts.size || after.mtimeMs !== facts.mtimeMs) throw new LeftOut('it changed meanwhile')
     if (isBlocked(blob.id)) throw new LeftOut('its content is blocked')
+    const judgement = await scans.judge({ blob, blobs, network: '' })
+    if (judgement === 'blocked') throw new LeftOut('the scanner found something in it')
+    if (judgement === 'unavailable') throw new LeftOut('the scanner gave no verdict: repeat the import')
     await tree.addFile(folder, { name, modTime, blob })
     this.#count({ files: 1, bytes: blob.size })
     return true

@@ -1,0 +1,40 @@
+/** What scans of new content find and cost, for operators. */
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import { type ContentScans, scanOutcomes } from './content-scans.ts'
+
+export function scanMetrics(registry: Registry, scans: Pick<ContentScans, 'figures' | 'onScanned'>): void {
+  const registers = [registry]
+  new Counter({
+    name: 'holdfast_scans_total',
+    help: 'New content by what its scan said: clean, found, failed; known: the verdict was there; larger and lifted: not scanned.',
+    labelNames: ['outcome'],
+    registers,
+    collect() {
+      this.reset()
+      for (const outcome of scanOutcomes) this.inc({ outcome }, scans.figures.outcomes[outcome])
+    },
+  })
+  new Gauge({
+    name: 'holdfast_scans_in_flight',
+    help: 'Scans under way, with those that wait for their turn.',
+    registers,
+    collect() {
+      this.set(scans.figures.underWay)
+    },
+  })
+  new Gauge({
+    name: 'holdfast_scanner_failing',
+    help: '1 while the last scan gave no verdict.',
+    registers,
+    collect() {
+      this.set(scans.figures.failing === undefined ? 0 : 1)
+    },
+  })
+  const seconds = new Histogram({
+    name: 'holdfast_scan_seconds',
+    help: 'Time to the verdict, the wait for the turn included.',
+    buckets: [0.005, 0.02, 0.1, 0.5, 2, 10, 60],
+    registers,
+  })
+  scans.onScanned = (duration) => seconds.observe(duration)
+}
