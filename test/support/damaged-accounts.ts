@@ -149,8 +149,11 @@ class Life {
     return paths.sort()
   }
 
+  /** Why nothing can be changed, if so: at once. */
   unreadable(): Promise<string | undefined> {
-    const asked = this.ask({ $case: 'getAccount', value: {} }, 500)
+    const value = { name: 'x', isPublic: undefined, modTime: undefined }
+    const parentFolderId = ring.ids.content(this.account)
+    const asked = this.ask({ $case: 'createFolder', value: { parentFolderId, ...value } }, 5_000)
     return asked.then(
       () => undefined,
       (error: { code: string }) => error.code,
@@ -224,7 +227,15 @@ export function repairCases(
       )
       t.equal(dry.lost.length, 2, dry.lost.join())
       t.match(dry.lost[1], new RegExp(`file .*two.*folder ${b} is lost`))
+      const beganMs = performance.now()
       t.equal(await life.unreadable(), 'ACCOUNTS_UNAVAILABLE', 'a dry run changes nothing')
+      t.ok(performance.now() - beganMs < 1_000, 'and nobody waits for it')
+      t.same(await life.paths(), ['a', 'a/one', 'a/three'], 'it is read as a repair would have it')
+      const unknown = { contentId: ring.ids.content(account), password: undefined }
+      await t.rejects(life.ask({ $case: 'openFile', value: unknown }), { code: 'ACCOUNTS_UNAVAILABLE' })
+      await t.rejects(life.ask({ $case: 'reconcile', value: { referenced: [], dryRun: true } as never }), {
+        code: 'ACCOUNTS_UNAVAILABLE',
+      })
 
       const waiting = life.repair()
       const asked = life.paths()
@@ -257,6 +268,7 @@ export function repairCases(
     await place.damage(account, { row: 6 }, 'spoil')
     const life = new Life(place, account, rowsAlone)
     t.equal(await life.unreadable(), 'ACCOUNTS_UNAVAILABLE')
+    t.same(await life.paths(), ['a', 'a/one', 'b', 'b/two'], 'up to the last row that is whole')
     const report = await life.repair()
     t.match(report, { outcome: 'repaired', changesKept: 5, lost: [/row 6/] })
     t.same(await life.paths(), ['a', 'a/one', 'b', 'b/two'])

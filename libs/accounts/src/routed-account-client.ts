@@ -229,6 +229,8 @@ export class RoutedAccountClient implements AccountClient {
     const { result } = reply
     if (result?.$case === 'moved') return { kind: 'again', host: result.value.host || undefined }
     if (result?.$case !== 'unavailable') return { kind: 'answer', reply }
+    if (result.value.damaged)
+      throw new AccountsUnavailable(`account ${question.request.accountId} is damaged, and is only read`)
     if (!result.value.overloaded) return { kind: 'again' }
     throw new AccountsUnavailable('the mailbox is full', { overloaded: true })
   }

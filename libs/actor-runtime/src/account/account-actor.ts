@@ -4,9 +4,11 @@
  * Requests that come while the account is being read, or leaves memory, wait here. An account that
  * was never written answers like an empty one: requests for random ids make nothing durable.
  */
+import { AccountsUnavailable } from '@holdfast/accounts'
 import { type AcquireOptions, isUnwritten, JournalFault, type JournalHold } from '@holdfast/journal'
 import { isShortage, pause } from '@holdfast/kernel'
 import type { AccountReply } from '@holdfast/wire'
+import type { ReadOnlyStates } from '../host/read-only-states.ts'
 import type { Semaphore } from '../queues/semaphore.ts'
 import type { Services } from '../services.ts'
 import { Activation, type Loss } from './activation.ts'
@@ -26,6 +28,8 @@ export interface ActorHost {
   }
   /** An account has left memory. @param left.activeRows those of its active rows that stay */
   left(left: { pendingEffects: boolean; activeRows: readonly string[] }): void
+  /** Answers queries of accounts that cannot be changed; undefined: nothing does. */
+  readonly readOnly: ReadOnlyStates | undefined
   /** The actor's memory estimate may have changed, or it may be dropped. */
   changed(actor: AccountActor): void
 }
@@ -185,7 +189,10 @@ export class AccountActor {
     const { faultBackoff, services, semaphore, absent } = this.#host
     const wanted = this.#wanted
     this.#wanted = false
-    if (faultBackoff.refused(this.account)) return this.#refuseWaiting()
+    if (faultBackoff.refused(this.account))
+      return faultBackoff.isQuarantined(this.account)
+        ? this.#readAlone({ damaged: true })
+        : this.#refuseWaiting()
     try {
       const pauseMs = faultBackoff.pauseMs(this.account)
       if (pauseMs > 0) await pause(services.timers, pauseMs)
@@ -207,7 +214,7 @@ export class AccountActor {
       if (this.#abandoned) activation.abandon()
       else if (!lostEarly) this.#activation = activation
     } catch (error) {
-      this.#failed(error)
+      await this.#failed(error)
     }
   }
 
@@ -268,7 +275,7 @@ export class AccountActor {
     return true
   }
 
-  #failed(error: unknown): void {
+  async #failed(error: unknown): Promise<void> {
     const { faultBackoff, services } = this.#host
     const { log, metrics } = services
     const code = error instanceof JournalFault ? error.code : undefined
@@ -285,15 +292,35 @@ export class AccountActor {
         { account: this.account, leftAloneMs: ms, err: error },
         'an account cannot be read and is quarantined',
       )
+      await this.#readAlone({ damaged: true })
     } else {
       metrics.lost({ reason: 'unavailable' })
       log.warn({ account: this.account, err: error }, 'an account could not be activated')
+      // A disk that is full or read-only: all that was acknowledged is there, and no other host.
+      if (code === 'UNAVAILABLE' && services.journal.capabilities.exclusive)
+        await this.#readAlone({ damaged: false })
     }
     this.#refuseWaiting()
   }
 
   #refuseWaiting(): void {
     for (const ask of this.#waiting.splice(0)) ask.unavailable()
+  }
+
+  /** Queries are answered from what is stored, and nothing else: the account cannot be changed. */
+  async #readAlone({ damaged }: { damaged: boolean }): Promise<void> {
+    const { readOnly, services } = this.#host
+    const answered = this.#waiting.splice(0).map(async (ask) => {
+      try {
+        const reply = await readOnly?.answer(ask.request)
+        if (reply === undefined) ask.unavailable({ damaged })
+        else ask.answer(encodeReply(reply))
+      } catch (error) {
+        services.log.warn({ account: this.account, err: error }, 'what is left of an account cannot be read')
+        ask.unavailable({ damaged, overloaded: error instanceof AccountsUnavailable && error.overloaded })
+      }
+    })
+    await Promise.all(answered)
   }
 
   #lost(loss: Loss): void {

@@ -59,6 +59,10 @@ export class FaultBackoff {
     return (this.#byAccount.get(account)?.refusedUntilMs ?? 0) > this.#clock.monotonic()
   }
 
+  isQuarantined(account: string): boolean {
+    return this.#quarantined.has(account)
+  }
+
   /** Milliseconds an activation must wait. */
   pauseMs(account: string): number {
     return Math.max(0, (this.#byAccount.get(account)?.pausedUntilMs ?? 0) - this.#clock.monotonic())

@@ -61,8 +61,8 @@ export class PendingRequest {
     this.answer({ result: { $case: 'moved', value: { host } } })
   }
 
-  unavailable({ overloaded = false } = {}): void {
-    this.answer({ result: { $case: 'unavailable', value: { overloaded } } })
+  unavailable({ overloaded = false, damaged = false } = {}): void {
+    this.answer({ result: { $case: 'unavailable', value: { overloaded, damaged } } })
   }
 }
 

@@ -53,12 +53,13 @@ import { type HostMetrics, noMetrics, type RuntimeLog, silentLog } from '../obse
 import { Arrivals, type Lag } from '../queues/arrivals.ts'
 import { type PasswordCheck, PasswordChecks } from '../queues/password-checks.ts'
 import { forEachAtMost, Semaphore } from '../queues/semaphore.ts'
-import { type RepairReport, repair } from '../repair/repair.ts'
+import { type RepairReport, readableState, repair } from '../repair/repair.ts'
 import type { RepairAnswer, RepairQuestion } from '../repair/repair-client.ts'
 import type { Homes, ReleasedBlob, Services, SignInMailer } from '../services.ts'
 import { type LoopTimers, Pauses, systemLoop } from '../timers.ts'
 import { AccountReplicas } from './account-replicas.ts'
 import { DueAccounts } from './due-accounts.ts'
+import { ReadOnlyStates, readOnlyOperations } from './read-only-states.ts'
 import { Visitors } from './visitors.ts'
 
 export interface AccountHostOptions {
@@ -109,6 +110,11 @@ export interface AccountHostOptions {
   checkPassword?: PasswordCheck
 }
 
+const unavailable: AccountReply = {
+  result: { $case: 'unavailable', value: { overloaded: false, damaged: false } },
+}
+/** Of an account that cannot be changed: until it can, and no longer than a visitor's answer. */
+const readOnlyKeptMs = 3_000
 /** How often idleness and memory are checked. */
 const tidyMs = 1000
 /** Of a timer's own request. */
@@ -143,6 +149,7 @@ export class AccountHost implements AccountVersions {
   #clockWasOff = false
   readonly #joiner: RequestJoiner
   readonly #replicas: AccountReplicas | undefined
+  readonly #readOnly: ReadOnlyStates | undefined
   /** Least recently used first. */
   readonly #actors = new Map<string, AccountActor>()
   readonly #due: DueAccounts
@@ -216,6 +223,14 @@ export class AccountHost implements AccountVersions {
       onBlobReleased: options.onBlobReleased ?? (() => {}),
       onDue: (account, due) => this.#due.set(account, due),
     }
+    const { journalRepair } = options
+    this.#readOnly =
+      journalRepair &&
+      new ReadOnlyStates(this.#services, {
+        read: (account) => readableState(this.#services, journalRepair, account),
+        operations: readOnlyOperations,
+        keptMs: readOnlyKeptMs,
+      })
     this.#replicas = options.replicaOf && new AccountReplicas(this.#services, options.replicaOf)
     this.#actorHost = {
       services: this.#services,
@@ -229,6 +244,7 @@ export class AccountHost implements AccountVersions {
       }),
       left: (left) => this.#left(left),
       changed: (actor) => this.#forgetEmpty(actor),
+      readOnly: this.#readOnly,
     }
   }
 
@@ -296,8 +312,7 @@ export class AccountHost implements AccountVersions {
   async #handlePart(message: Uint8Array): Promise<Uint8Array> {
     const joined = this.#joiner.add(message)
     if (joined === 'more') return new Uint8Array()
-    if (joined === 'unknown')
-      return encodeReply({ result: { $case: 'unavailable', value: { overloaded: false } } })
+    if (joined === 'unknown') return encodeReply(unavailable)
     return this.#handle(joined)
   }
 
@@ -317,8 +332,7 @@ export class AccountHost implements AccountVersions {
     const checked = this.#checked(request)
     if (checked === undefined) return Promise.resolve(refusal('error-internal'))
     return new Promise((resolve) => {
-      if (this.#closing !== undefined)
-        resolve({ result: { $case: 'unavailable', value: { overloaded: false } } })
+      if (this.#closing !== undefined) resolve(unavailable)
       else this.#admit(checked, (answer) => resolve(decodedAnswer(answer)), { inProcess: true })
     })
   }
@@ -616,6 +630,7 @@ export class AccountHost implements AccountVersions {
     if (journal === undefined) throw new JournalFault('UNAVAILABLE', 'this host repairs no accounts')
     const actor = this.#actorOf(account)
     const report = await actor.whileAway(() => repair(this.#services, journal, { account, dryRun }))
+    this.#readOnly?.forget(account)
     // Its timers and effects continue.
     if (report.outcome === 'repaired') void this.#background('waking an account', () => this.#wake(account))
     return report

@@ -122,6 +122,22 @@ export async function repair(
   return report({ outcome: 'repaired', keptAside: prefix, ...told })
 }
 
+/**
+ * What a repair would make of the account, without writing anything; undefined where it would make
+ * nothing.
+ * @throws JournalFault `UNAVAILABLE`.
+ */
+export async function readableState(
+  services: Services,
+  journal: JournalRepair,
+  account: string,
+): Promise<{ state: AccountState; isWhole: boolean } | undefined> {
+  const found = await look(journal, account)
+  const plan = await planOf(services, journal, { account, found })
+  if (plan === undefined || !plan.state.exists) return undefined
+  return { state: plan.state, isWhole: found.damage.length === 0 && plan.lost.length === 0 }
+}
+
 async function look(journal: JournalRepair, account: string): Promise<Remains> {
   const found: Remains = {
     damage: [],

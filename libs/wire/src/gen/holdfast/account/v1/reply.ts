@@ -51,6 +51,8 @@ export interface Moved {
 export interface Unavailable {
   /** The account's mailbox is full: nothing was decided; shed the load. */
   overloaded: boolean;
+  /** The journal is damaged: nothing changes before it is repaired, and the caller need not wait. */
+  damaged: boolean;
 }
 
 /** The change is made; nothing to show. */
@@ -568,13 +570,16 @@ export const Moved: MessageFns<Moved> = {
 };
 
 function createBaseUnavailable(): Unavailable {
-  return { overloaded: false };
+  return { overloaded: false, damaged: false };
 }
 
 export const Unavailable: MessageFns<Unavailable> = {
   encode(message: Unavailable, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.overloaded !== false) {
       writer.uint32(8).bool(message.overloaded);
+    }
+    if (message.damaged !== false) {
+      writer.uint32(16).bool(message.damaged);
     }
     return writer;
   },
@@ -598,6 +603,14 @@ export const Unavailable: MessageFns<Unavailable> = {
             }
 
             message.overloaded = reader.bool();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.damaged = reader.bool();
             continue;
           }
         }
