@@ -284,6 +284,8 @@ t.test('what operations cost the database', async (t) => {
   await costs('a read of an active account', () => ask({ $case: 'getAccount', value: {} }), {
     serialReads: 1,
   })
+  t.match(Object.keys(meter.queries), [/^SELECT epoch, head, /], 'which confirms')
+  t.notMatch(Object.keys(meter.queries).join(), /\broot\b/, 'without the root, which may be large')
   await costs(
     '32 reads of an active account at once',
     () => Promise.all(Array.from({ length: 32 }, () => ask({ $case: 'getAccount', value: {} }))),
