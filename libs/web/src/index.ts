@@ -1,1 +1,2 @@
-export { type PageDeps, webPages } from './pages.ts'
+export type { PageDeps } from './page-deps.ts'
+export { webPages } from './pages.ts'

@@ -1,0 +1,25 @@
+import type { ItemPresenter, RateLimits } from '@holdfast/http-kit'
+import type { Reports } from '@holdfast/moderation'
+import type { ReaderDeps } from './reader.ts'
+import type { UploadRules } from './start-page.ts'
+
+export interface PageDeps extends ReaderDeps {
+  limits: RateLimits
+  /** Where reports of visitors go. */
+  reports: Pick<Reports, 'add'>
+  presenter: ItemPresenter
+  /** Used in links; no slash at the end. */
+  urls: { upload: string; web: string }
+  /** What the start page says about uploads. */
+  rules: UploadRules
+}
+
+/** A request for content by its name in the path. */
+export interface NamedContent {
+  Params: { name: string }
+  Querystring: Record<string, unknown>
+  Body: Record<string, unknown> | undefined
+}
+
+/** Of each route that shows a page. */
+export const pageRoute = { config: { endpoint: 'page' }, schema: { hide: true } as object }
