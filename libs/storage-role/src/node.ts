@@ -21,6 +21,7 @@ import {
   Replicator,
   repairSources,
 } from '@holdfast/replication'
+import type { Logger } from 'pino'
 import { Draining } from './draining.ts'
 
 /** The node's part of heartbeats. */
@@ -58,48 +59,18 @@ export async function openNode(
   cluster: ClusterPart,
   { store, groups }: { store: NodeStore; groups: NodeGroups },
 ): Promise<RunningNode> {
-  const { config, clock, peers, lookups } = cluster
-  const { nodeName: id, region } = config
+  const { clock, peers, lookups } = cluster
+  const { nodeName: id, region } = cluster.config
   const log = cluster.log.child({ part: 'node' })
   const node = new LocalNode({ store, groups, peers })
   peers.local = { id, region, node }
   const referenced = (blob: Referred) => isReferenced(lookups, blob)
   const rejoinCheck = new RejoinCheck({ node, referenced, clock })
   await rejoinCheck.begin()
-  const collector = new Collector({
-    blobs: node,
-    referenced: (blobs) => referencedOf(lookups, blobs),
-    accounts: {
-      confirmedMs: () => cluster.rounds.confirmedMs(),
-      wanted: () => wantRound(cluster),
-    },
-    distrust: () => node.unverified ?? (tellsHealth(store) ? store.health.gap : undefined),
-    ...config.collect,
-    everything: true,
-    clock,
-    log,
-  })
-  const replicator = new Replicator({
-    node,
-    peers,
-    region,
-    referenced,
-    deletedAtSource: (blob) => collector.released(blob),
-    clock,
-    timers: backgroundTimers,
-    random: Math.random,
-    log,
-  })
-  const scrubber = new Scrubber({
-    store,
-    repair: (copy) =>
-      node.fetch(copy, repairSources(copy, { self: id, region, groups: cluster.groups.map, peers }), {
-        pinMs: 0,
-      }),
-    ...config.scrub,
-    clock,
-    log,
-  })
+  const owned: OwnedNode = { cluster, store, node, referenced, log }
+  const collector = createCollector(owned)
+  const replicator = createReplicator(owned, collector)
+  const scrubber = createScrubber(owned)
   const collecting = serveCollecting(cluster, {
     async collect(options) {
       const collected = await collector.collect(options)
@@ -124,35 +95,13 @@ export async function openNode(
       if (scrubber.suspect !== undefined) return scrubber.suspect
       return (await store.usage()).writable ? undefined : 'not writable: the disk is full or failed'
     },
-    async status() {
-      const [{ freeBytes }, lags] = await Promise.all([store.usage(), replicator.lag()])
-      const marks = replicator.watermarks.known()
-      return {
-        freeBytes,
-        lagMs: Math.round(Math.min(lagMaxMs, Math.max(0, ...lags.map(({ ms }) => ms)))),
-        suspect: scrubber.suspect !== undefined || node.unverified !== undefined,
-        coveredMs: Object.fromEntries(
-          marks.map(([source, { coveredMs }]) => [source, Math.floor(coveredMs)]),
-        ),
-        draining: cluster.nodes.of(id) === 'draining',
-      }
-    },
+    status: () => statusOf(owned, { replicator, scrubber }),
     start() {
       replicator.start()
       draining.start()
       scrubber.start()
       collector.start()
-      leader = new GroupLeader({
-        self: id,
-        region,
-        regions: config.regions,
-        rows: cluster.groups,
-        peers,
-        states: cluster.nodes,
-        clock,
-        lostMs: config.nodeLostMs,
-        onFault: (error) => log.warn({ err: error }, 'the placement groups could not be planned'),
-      })
+      leader = leadGroups(owned)
       timers.push(
         setInterval(
           quietly('the alive mark was not stored', () => rejoinCheck.noteAlive()),
@@ -169,5 +118,93 @@ export async function openNode(
       await draining.close()
       await Promise.all([leader?.close(), replicator.close(), scrubber.close(), collector.close()])
     },
+  }
+}
+
+/** What the background work of a node is made from. */
+interface OwnedNode {
+  cluster: ClusterPart
+  store: NodeStore
+  node: LocalNode
+  referenced: (blob: Referred) => Promise<boolean>
+  log: Logger
+}
+
+function createCollector({ cluster, store, node, log }: OwnedNode): Collector {
+  const { config, clock, lookups, rounds } = cluster
+  return new Collector({
+    blobs: node,
+    referenced: (blobs) => referencedOf(lookups, blobs),
+    accounts: {
+      confirmedMs: () => rounds.confirmedMs(),
+      wanted: () => wantRound(cluster),
+    },
+    distrust: () => node.unverified ?? (tellsHealth(store) ? store.health.gap : undefined),
+    ...config.collect,
+    everything: true,
+    clock,
+    log,
+  })
+}
+
+function createReplicator({ cluster, node, referenced, log }: OwnedNode, collector: Collector): Replicator {
+  return new Replicator({
+    node,
+    peers: cluster.peers,
+    region: cluster.config.region,
+    referenced,
+    deletedAtSource: (blob) => collector.released(blob),
+    clock: cluster.clock,
+    timers: backgroundTimers,
+    random: Math.random,
+    log,
+  })
+}
+
+function createScrubber({ cluster, store, node, log }: OwnedNode): Scrubber {
+  const { config, groups, peers, clock } = cluster
+  return new Scrubber({
+    store,
+    repair: (copy) =>
+      node.fetch(
+        copy,
+        repairSources(copy, { self: config.nodeName, region: config.region, groups: groups.map, peers }),
+        {
+          pinMs: 0,
+        },
+      ),
+    ...config.scrub,
+    clock,
+    log,
+  })
+}
+
+function leadGroups({ cluster, log }: OwnedNode): GroupLeader {
+  const { config, groups, peers, nodes, clock } = cluster
+  return new GroupLeader({
+    self: config.nodeName,
+    region: config.region,
+    regions: config.regions,
+    rows: groups,
+    peers,
+    states: nodes,
+    clock,
+    lostMs: config.nodeLostMs,
+    onFault: (error) => log.warn({ err: error }, 'the placement groups could not be planned'),
+  })
+}
+
+async function statusOf(
+  { cluster, store, node }: OwnedNode,
+  { replicator, scrubber }: { replicator: Replicator; scrubber: Scrubber },
+): Promise<NodeStatus> {
+  const [{ freeBytes }, lags] = await Promise.all([store.usage(), replicator.lag()])
+  const marks = replicator.watermarks.known()
+  return {
+    freeBytes,
+    lagMs: Math.round(Math.min(lagMaxMs, Math.max(0, ...lags.map(({ ms }) => ms)))),
+    suspect: scrubber.suspect !== undefined || node.unverified !== undefined,
+    coveredMs: Object.fromEntries(marks.map(([source, { coveredMs }]) => [source, Math.floor(coveredMs)])),
+    draining: cluster.nodes.of(cluster.config.nodeName) === 'draining',
   }
 }
