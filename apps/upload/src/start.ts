@@ -7,6 +7,7 @@
 import type { BlobStore } from '@holdfast/blob-store'
 import { chosenPorts, listen, urlOf, webUrlOf } from '@holdfast/bootstrap'
 import {
+  type ClusterPart,
   type ClusterStart,
   clusterBlobs,
   clusterDescriptors,
@@ -19,6 +20,7 @@ import type { RegionCode } from '@holdfast/kernel'
 import { StorageRole } from '@holdfast/storage-role'
 import { createUpload } from './app.ts'
 import { ClientCountries } from './regions/client-countries.ts'
+import type { ContentScans } from './scanning/content-scans.ts'
 import { openScans } from './scanning/open-scans.ts'
 import { uploadSettings } from './settings.ts'
 import { UploadRouting } from './upload-routing.ts'
@@ -30,13 +32,10 @@ const awaitMs = 100
 export async function startUpload({ config, secrets, settings, log, connect }: ClusterStart) {
   await using opened = new AsyncDisposableStack()
   const { host, adminHost, upload, download, admin: adminPort } = config.listen
-  const { trustProxy, region, drainMs } = config
   const ports = await chosenPorts({ upload, download, admin: adminPort }, host)
-  const downloadUrl = config.publicUrls.download ?? urlOf(host, ports.download)
-  const webUrl = webUrlOf(config)
   const addresses = {
     upload: config.publicUrls.upload ?? urlOf(host, ports.upload),
-    download: downloadUrl,
+    download: config.publicUrls.download ?? urlOf(host, ports.download),
     admin: urlOf(adminHost, ports.admin),
   }
   const storage = config.uploadStores
@@ -69,29 +68,7 @@ export async function startUpload({ config, secrets, settings, log, connect }: C
   opened.defer(() => cluster.close())
   opened.defer(() => storage?.stop())
   await storage?.join(cluster)
-  const { map: groups } = cluster.groups
-  const stores = new Map(config.regions.map((code) => [code, clusterBlobs(cluster, { region: code })]))
-  opened.defer(async () => {
-    await Promise.all([...stores.values()].map((store) => store.close()))
-  })
-  const blobsOf = (code: RegionCode) => stores.get(code) as BlobStore
-  const blobs = blobsOf(region)
-  const takesUploads = (code: RegionCode) =>
-    groups
-      .all()
-      .some(
-        (group) =>
-          group.region === code &&
-          group.writable &&
-          group.members.some((node) => cluster.peers.isAlive(node)),
-      )
-  const routing = new UploadRouting({
-    own: region,
-    regions: config.regions,
-    countries: await ClientCountries.open(),
-    isHealthy: takesUploads,
-    blobsOf,
-  })
+  const { routing, blobs, takesUploads } = opened.use(await openRouting(cluster))
   const scans = openScans({ ...cluster, config: config.scanning, lists: cluster.blocked })
   opened.defer(() => scans.close())
   const admin = await startAdmin(cluster, {
@@ -103,28 +80,7 @@ export async function startUpload({ config, secrets, settings, log, connect }: C
   })
   opened.defer(() => admin.close())
 
-  const hosts = {
-    upload: createUpload({
-      ...cluster,
-      blobs,
-      scans,
-      budgets: undefined,
-      placeOf: routing.placeOf,
-      settings: uploadSettings(
-        { ...config, tokenKeyId },
-        { urls: { download: downloadUrl, web: webUrl }, regions: config.regions },
-      ),
-    }),
-    download: createDownloads({
-      ...cluster,
-      versions: undefined,
-      budgets: undefined,
-      blobs,
-      webUrl,
-      trustProxy,
-      drainMs,
-    }),
-  }
+  const hosts = createHosts(cluster, { routing, blobs, scans, downloadUrl: addresses.download })
   opened.defer(async () => {
     await Promise.all(Object.values(hosts).map((app) => app.close()))
   })
@@ -149,5 +105,70 @@ export async function startUpload({ config, secrets, settings, log, connect }: C
       cluster.setPhase('draining')
       await running.disposeAsync()
     },
+  }
+}
+
+/** The stores of all regions, and which of them takes an upload. */
+async function openRouting(cluster: ClusterPart) {
+  const { config, peers } = cluster
+  const countries = await ClientCountries.open()
+  const stores = new Map(config.regions.map((code) => [code, clusterBlobs(cluster, { region: code })]))
+  const blobsOf = (code: RegionCode) => stores.get(code) as BlobStore
+  const takesUploads = (code: RegionCode) =>
+    cluster.groups.map
+      .all()
+      .some(
+        (group) =>
+          group.region === code && group.writable && group.members.some((node) => peers.isAlive(node)),
+      )
+  const routing = new UploadRouting({
+    own: config.region,
+    regions: config.regions,
+    countries,
+    isHealthy: takesUploads,
+    blobsOf,
+  })
+  return {
+    routing,
+    blobs: blobsOf(config.region),
+    takesUploads,
+    async [Symbol.asyncDispose]() {
+      await Promise.all([...stores.values()].map((store) => store.close()))
+    },
+  }
+}
+
+function createHosts(
+  cluster: ClusterPart,
+  {
+    routing,
+    blobs,
+    scans,
+    downloadUrl,
+  }: { routing: UploadRouting; blobs: BlobStore; scans: ContentScans; downloadUrl: string },
+) {
+  const { config } = cluster
+  const webUrl = webUrlOf(config)
+  return {
+    upload: createUpload({
+      ...cluster,
+      blobs,
+      scans,
+      budgets: undefined,
+      placeOf: routing.placeOf,
+      settings: uploadSettings(
+        { ...config, tokenKeyId },
+        { urls: { download: downloadUrl, web: webUrl }, regions: config.regions },
+      ),
+    }),
+    download: createDownloads({
+      ...cluster,
+      versions: undefined,
+      budgets: undefined,
+      blobs,
+      webUrl,
+      trustProxy: config.trustProxy,
+      drainMs: config.drainMs,
+    }),
   }
 }
