@@ -3,7 +3,7 @@
  * methods, unreadable bodies, malformed URLs, malformed HTTP on the socket, exceptions.
  */
 import { randomUUID } from 'node:crypto'
-import { createServer, type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { isFramed, RefusalError, systemClock } from '@holdfast/kernel'
 import fastify, {
@@ -43,6 +43,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     connectionTimeout: options.idleTimeoutMs ?? 120_000,
     keepAliveTimeout: keepAliveTimeoutMs,
   }
+  const bodyLimit = options.bodyBytesMax ?? bodyBytesMaxDefault
   let connections: Connections | undefined
   const metrics = new RequestMetrics(options.metrics, options.name)
   const refuseRaw = (response: ServerResponse, refusal: RefusalError, requestId: string) => {
@@ -55,7 +56,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     // No logger per request: log lines name the request's id.
     childLoggerFactory: (logger) => logger,
     trustProxy: options.trustProxy === false ? false : isTrusted,
-    bodyLimit: options.bodyBytesMax ?? bodyBytesMaxDefault,
+    bodyLimit,
     ...timeouts,
     serverFactory: (handle) => serverOf(handle as RequestHandler),
     forceCloseConnections: 'idle',
@@ -90,51 +91,12 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   // document.
   app.setValidatorCompiler(() => () => true)
   app.setSerializerCompiler(() => (data) => JSON.stringify(data))
-  app.removeAllContentTypeParsers()
-  const bytesMax = options.bodyBytesMax ?? bodyBytesMaxDefault
-  app.addContentTypeParser('*', (request, payload, done) =>
-    readBody(
-      payload as PiecewiseRequest,
-      { bytesMax, announced: request.headers['content-length'] },
-      (error, body) => {
-        if (body === undefined) return done(error ?? new RefusalError('error-body'))
-        try {
-          done(null, parseBody(request.headers['content-type'], body))
-        } catch (error) {
-          done(error as Error)
-        }
-      },
-    ),
-  )
+  readBodies(app, { bytesMax: bodyLimit })
 
   app.decorateRequest('rateLimit', null)
   app.decorateRequest('refusedAs', null)
   app.decorateRequest('hostMetrics', { getter: () => metrics })
-  const paths = new KnownPaths()
-  app.addHook('onRoute', (route) => paths.add(route.method, route.url))
-  // No promise where nothing must be awaited, which is nearly every request.
-  app.addHook('onRequest', (request, reply, done) => {
-    reply.headers(commonHeaders(request.id, options.cors))
-    if (options.cors && request.method === 'OPTIONS') {
-      void reply.code(204).headers(preflightHeaders).send()
-      return
-    }
-    if (!hasSoundHost(request.raw)) throw new RefusalError('error-host')
-    if (options.isBanned?.(clientAddress(request)) === true) throw new RefusalError('error-forbidden')
-    if (connections?.takeClient(request) === false)
-      throw new RefusalError('error-rateLimit', { retryAfter: 1 })
-    const { url, config } = request.routeOptions
-    const allowed = paths.allowed(request, url)
-    const known = !request.is404 && allowed === undefined
-    const endpoint = known ? config.endpoint : 'unknown'
-    const taken = endpoint === undefined ? undefined : options.limits.takeAddress(request, endpoint)
-    if (known && taken === undefined) {
-      normaliseContentType(request.raw)
-      done()
-      return
-    }
-    enter(request, reply, { taken, known, allowed }).then(() => done(), done)
-  })
+  enterRequests(app, { options, connections: () => connections })
   app.addHook('onSend', (request, reply, payload, done) => {
     finishHeaders(request, reply)
     done(null, payload)
@@ -149,43 +111,110 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   return app
 
   function serverOf(handle: RequestHandler) {
-    const held = new Connections({
-      host: options.name,
-      limits: options.connections ?? defaultConnections,
-      isProxy: (address) => isTrusted(address, 0),
-      refusalText,
+    const made = createConnections(options, {
+      isTrusted,
       handle: (request, response) => {
         if (!isFramed(request)) return refuseFraming(response)
         request.url = originForm(request.url ?? '')
         handle(request, response)
       },
-      metrics: options.metrics,
-      clock: options.clock ?? systemClock,
-      lane: options.lane ?? new SmallPiecesLane(options.clock),
-      silentTimeoutMs: headersTimeoutMs,
     })
-    connections = held
-    const server = createServer(
-      {
-        connectionsCheckingInterval: connectionsCheckMs,
-        requireHostHeader: false,
-        IncomingMessage: PiecewiseRequest,
-      },
-      (request, response) => held.handle(request, response),
-    )
-    server.on('connect', (_request, socket) => held.refuseTunnel(socket as Socket))
-    server.requestTimeout = timeouts.requestTimeout
-    server.keepAliveTimeout = timeouts.keepAliveTimeout
-    server.headersTimeout = headersTimeoutMs
-    server.setTimeout(timeouts.connectionTimeout)
-    held.watch(server)
-    return server
+    connections = made
+    return createHostServer(made, timeouts)
   }
 
   function refuseFraming(response: ServerResponse) {
     response.setHeader('connection', 'close')
     refuseRaw(response, new RefusalError('error-request'), randomUUID())
   }
+}
+
+function createConnections(
+  options: HttpHostOptions,
+  { isTrusted, handle }: { isTrusted: ReturnType<typeof proxyTrust>; handle: RequestHandler },
+): Connections {
+  return new Connections({
+    host: options.name,
+    limits: options.connections ?? defaultConnections,
+    isProxy: (address) => isTrusted(address, 0),
+    refusalText,
+    handle,
+    metrics: options.metrics,
+    clock: options.clock ?? systemClock,
+    lane: options.lane ?? new SmallPiecesLane(options.clock),
+    silentTimeoutMs: headersTimeoutMs,
+  })
+}
+
+function createHostServer(
+  connections: Connections,
+  timeouts: { requestTimeout: number; connectionTimeout: number; keepAliveTimeout: number },
+): Server {
+  const server = createServer(
+    {
+      connectionsCheckingInterval: connectionsCheckMs,
+      requireHostHeader: false,
+      IncomingMessage: PiecewiseRequest,
+    },
+    (request, response) => connections.handle(request, response),
+  )
+  server.on('connect', (_request, socket) => connections.refuseTunnel(socket as Socket))
+  server.requestTimeout = timeouts.requestTimeout
+  server.keepAliveTimeout = timeouts.keepAliveTimeout
+  server.headersTimeout = headersTimeoutMs
+  server.setTimeout(timeouts.connectionTimeout)
+  connections.watch(server)
+  return server
+}
+
+function readBodies(app: FastifyInstance, { bytesMax }: { bytesMax: number }): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', (request, payload, done) =>
+    readBody(
+      payload as PiecewiseRequest,
+      { bytesMax, announced: request.headers['content-length'] },
+      (error, body) => {
+        if (body === undefined) return done(error ?? new RefusalError('error-body'))
+        try {
+          done(null, parseBody(request.headers['content-type'], body))
+        } catch (error) {
+          done(error as Error)
+        }
+      },
+    ),
+  )
+}
+
+/** Refuses what reaches no operation: banned clients, addresses without room, unknown paths. */
+function enterRequests(
+  app: FastifyInstance,
+  { options, connections }: { options: HttpHostOptions; connections: () => Connections | undefined },
+): void {
+  const paths = new KnownPaths()
+  app.addHook('onRoute', (route) => paths.add(route.method, route.url))
+  // No promise where nothing must be awaited, which is nearly every request.
+  app.addHook('onRequest', (request, reply, done) => {
+    reply.headers(commonHeaders(request.id, options.cors))
+    if (options.cors && request.method === 'OPTIONS') {
+      void reply.code(204).headers(preflightHeaders).send()
+      return
+    }
+    if (!hasSoundHost(request.raw)) throw new RefusalError('error-host')
+    if (options.isBanned?.(clientAddress(request)) === true) throw new RefusalError('error-forbidden')
+    if (connections()?.takeClient(request) === false)
+      throw new RefusalError('error-rateLimit', { retryAfter: 1 })
+    const { url, config } = request.routeOptions
+    const allowed = paths.allowed(request, url)
+    const known = !request.is404 && allowed === undefined
+    const endpoint = known ? config.endpoint : 'unknown'
+    const taken = endpoint === undefined ? undefined : options.limits.takeAddress(request, endpoint)
+    if (known && taken === undefined) {
+      normaliseContentType(request.raw)
+      done()
+      return
+    }
+    enter(request, reply, { taken, known, allowed }).then(() => done(), done)
+  })
 
   async function enter(
     request: FastifyRequest,
