@@ -3,7 +3,7 @@
  * → metadata → keys → region map → membership → ways to accounts and storage nodes → limits.
  */
 import { randomUUID } from 'node:crypto'
-import { BlockedAccounts, RoutedAccountClient } from '@holdfast/accounts'
+import { type AccountClient, BlockedAccounts, RoutedAccountClient } from '@holdfast/accounts'
 import { clockMetric, moderationMetrics, processMetrics, Readiness, transferMetrics } from '@holdfast/admin'
 import {
   commit,
@@ -21,11 +21,12 @@ import { NatsMembership, type Report } from '@holdfast/membership-nats'
 import { Reports, TransferLog } from '@holdfast/moderation'
 import { Holders, ReplicatedBlobStore } from '@holdfast/replication'
 import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
 import { AccountRounds } from './account-rounds.ts'
 import { AccountRoutes } from './account-routes.ts'
 import { certificateMetrics } from './certificate-metrics.ts'
 import type { ClusterPart } from './cluster-part.ts'
-import type { ClusterBus, Connect } from './connect-servers.ts'
+import type { ClusterBus, ClusterServers, Connect } from './connect-servers.ts'
 import { GroupRows, type GroupRowsOptions } from './group-rows.ts'
 import { keptAccounts } from './kept-accounts.ts'
 import { NodeAdminStates } from './node-admin-states.ts'
@@ -37,7 +38,7 @@ import { SharedBans } from './shared-bans.ts'
 import { shareBlockLists } from './shared-block-lists.ts'
 import { SharedCounts } from './shared-counts.ts'
 import { StoragePeers } from './storage-peers.ts'
-import { openTrust } from './trust.ts'
+import { type ClusterTrust, openTrust } from './trust.ts'
 
 export interface JoinOptions {
   config: ClusterConfig
@@ -59,14 +60,25 @@ export interface JoinOptions {
 /** New tokens are made with this key; tokens of older keys stay valid. */
 export const tokenKeyId = 1
 
+/** What the parts of a joining process are made from. */
+interface Joining extends JoinOptions {
+  clock: Clock
+  /** Ends what was opened, in reverse order. */
+  opened: AsyncDisposableStack
+  trust: ClusterTrust
+  servers: ClusterServers
+  metrics: Registry
+  warn: (message: string) => (error: unknown) => void
+  isClockOff: () => boolean
+}
+
 /**
  * @throws JournalFault when metadata is unreachable.
  * @throws SettingsFault when credentials are refused. Waits for NATS.
  */
 export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
-  const { config, secrets, role, addresses, log, clock = systemClock } = options
+  const { config, secrets, role, log, clock = systemClock } = options
   await using opened = new AsyncDisposableStack()
-  const { nodeName: id, region } = config
   const descriptors = clusterDescriptors(config, role)
   if (descriptors.warning !== undefined) log.warn(descriptors.warning)
   const warn = (message: string) => (error: unknown) => log.warn({ err: error }, message)
@@ -76,9 +88,80 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   const servers = await options.connect({ config, secrets, log, trust })
   opened.defer(() => servers.close())
   const { bus } = servers
-  const metrics = processMetrics({ version, commit, role, region })
+  const metrics = processMetrics({ version, commit, role, region: config.region })
   busMetrics(metrics, bus)
+  const ownClockIsOff = () => isClockOff(members.membership.self())
+  const joining = { ...options, clock, opened, trust, servers, metrics, warn, isClockOff: ownClockIsOff }
 
+  const { isMetadataUp, ...metadata } = await openAccountData(joining)
+  const { lookups, keyring, regions } = metadata
+  const members = joinMembers(joining, { isMetadataUp, regions, keyring })
+  const { membership, routes, peers, readiness } = members
+  const { nodes, groups, blocked } = await openOperatorRows(joining, lookups)
+  const { limits, bans } = opened.use(sharedLimits({ config, bus, clock, warn }))
+  await bus.flush()
+
+  const holders = new Holders({ region: config.region, groups: groups.map, peers, clock })
+  opened.defer(learnHolders(holders, peers, membership))
+
+  moderationMetrics(metrics, blocked)
+  const transfers = new TransferLog({
+    lookups,
+    clock,
+    ...config.transferLog,
+    isClockOff: ownClockIsOff,
+    onFault: warn('the record of transfers is behind'),
+  })
+  opened.defer(() => transfers.close())
+  transferMetrics(metrics, transfers)
+  certificateMetrics(metrics, trust)
+  clockMetric(metrics, { offsetMs: () => membership.self().clockOffsetMs })
+  const running = opened.move()
+  return {
+    config,
+    secrets,
+    trust,
+    clock,
+    log,
+    metrics,
+    bus,
+    ...metadata,
+    membership,
+    isClockOff: ownClockIsOff,
+    routes,
+    accounts: new BlockedAccounts(routedAccounts(joining, members), (account) =>
+      blocked.blocksAccount(account),
+    ),
+    peers,
+    nodes,
+    groups,
+    blocked,
+    transfers,
+    reports: new Reports({ lookups, clock, acts: blocked.acts }),
+    limits,
+    budgets: {
+      connections: descriptors.connections,
+      answers: new AnswerBudget({ metrics, clock }),
+      lane: new SmallPiecesLane(clock),
+    },
+    adminConnections: descriptors.adminConnections,
+    bans,
+    readiness,
+    serversOf: (number, createdMs) => holders.serversOf(number, createdMs),
+    ...publicAddresses(membership, regions, keyring),
+    setPhase(phase) {
+      readiness.phase = phase
+      routes.refresh()
+      membership.announce()
+    },
+    leave: () => membership.close(),
+    close: () => running.disposeAsync(),
+  }
+}
+
+/** Metadata, and the region where each account is served. */
+async function openAccountData({ config, role, clock, opened, servers, metrics, warn, isClockOff }: Joining) {
+  const { region } = config
   // The term of an account comes from the region map, which is itself read from here.
   let homeOf = (_account: string): Home => ({ serving: region, term: 1 })
   const metadata = await servers.openMetadata({
@@ -105,33 +188,44 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   })
   opened.defer(() => regions.close())
   lookups.useHomes(regions)
-  const ownClockIsOff = () => isClockOff(membership.self())
-  const rounds = new AccountRounds({
-    regions: config.regions,
-    map: regions,
-    lookups,
-    clock,
-    isClockOff: ownClockIsOff,
-  })
+  const rounds = new AccountRounds({ regions: config.regions, map: regions, lookups, clock, isClockOff })
   lookups.useRounds(rounds)
   const learnHomes = () =>
     void regions.refresh().catch(warn('the region map cannot be read; the last one counts'))
-  const homesChanged = bus.subscribe('regions.changed', learnHomes)
+  const homesChanged = servers.bus.subscribe('regions.changed', learnHomes)
   opened.defer(() => homesChanged.close())
   homeOf = (account) => regions.homeOf(keyring.ids.birthRegion(account as AccountId))
+  return {
+    isMetadataUp: async () => void (await metadata.lookups.get(region)?.get('setting/master')),
+    lookups,
+    keyring,
+    regions,
+    rounds,
+    ...keptAccounts({ region, regionCodes: config.regions, metadata, regions, ids: keyring.ids }),
+  }
+}
 
+type AccountData = Awaited<ReturnType<typeof openAccountData>>
+
+/** Joins the other processes, and finds those that serve accounts and store bytes. */
+function joinMembers(
+  joining: Joining,
+  { isMetadataUp, regions, keyring }: Pick<AccountData, 'isMetadataUp' | 'regions' | 'keyring'>,
+) {
+  const { config, secrets, role, addresses, clock, opened, trust, servers, warn } = joining
+  const { bus } = servers
   const readiness = new Readiness({
     nats: async () => {
       if (!bus.up) throw new Error('no link to NATS')
     },
-    metadata: async () => void (await metadata.lookups.get(region)?.get('setting/master')),
+    metadata: isMetadataUp,
   })
   const membership = new NatsMembership({
     bus,
-    facts: { id, role, region, addresses },
-    moreRoles: options.moreRoles ?? [],
-    load: options.load ?? (() => 0),
-    report: () => ({ ready: readiness.phase === 'ready', ...options.report?.() }),
+    facts: { id: config.nodeName, role, region: config.region, addresses },
+    moreRoles: joining.moreRoles ?? [],
+    load: joining.load ?? (() => 0),
+    report: () => ({ ready: readiness.phase === 'ready', ...joining.report?.() }),
     clock,
     onListenerError: warn('a listener of the membership failed'),
   })
@@ -146,6 +240,15 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   opened.defer(() => routes.close())
   const peers = new StoragePeers({ membership, secret: () => secrets.clusterSecret, tls: trust.peers })
   opened.defer(() => peers.close())
+  return { readiness, membership, routes, peers }
+}
+
+/** What operators decided: about storage nodes, groups of them, and blocked content. */
+async function openOperatorRows(
+  { config, clock, opened, servers, warn, onGroup }: Joining,
+  lookups: RegionalLookups,
+) {
+  const { bus } = servers
   const nodes = new NodeAdminStates({
     lookups,
     bus,
@@ -158,11 +261,10 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     bus,
     regions: config.regions,
     onFault: warn('the placement groups cannot be read; the last ones count'),
-    ...(options.onGroup === undefined ? {} : { onGroup: options.onGroup }),
+    ...(onGroup === undefined ? {} : { onGroup }),
   })
   opened.defer(() => groups.close())
   await groups.refresh()
-
   const { lists: blocked, close: closeBlocked } = await shareBlockLists({
     lookups,
     bus,
@@ -170,83 +272,28 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     onFault: warn('what operators block cannot be read; the last of it counts'),
   })
   opened.defer(closeBlocked)
+  return { nodes, groups, blocked }
+}
 
-  const { limits, bans } = opened.use(sharedLimits({ config, bus, clock, warn }))
-  await bus.flush()
-
-  const holders = new Holders({ region, groups: groups.map, peers, clock })
-  opened.defer(learnHolders(holders, peers, membership))
-
-  moderationMetrics(metrics, blocked)
-  const transfers = new TransferLog({
-    lookups,
-    clock,
-    ...config.transferLog,
-    isClockOff: ownClockIsOff,
-    onFault: warn('the record of transfers is behind'),
-  })
-  opened.defer(() => transfers.close())
-  transferMetrics(metrics, transfers)
-  certificateMetrics(metrics, trust)
-  clockMetric(metrics, { offsetMs: () => membership.self().clockOffsetMs })
-  const running = opened.move()
-  return {
-    config,
-    secrets,
-    trust,
-    clock,
-    log,
-    metrics,
+/** Accounts at the hosts that serve them; reads can be answered by a replica. */
+function routedAccounts(
+  { clock, servers: { bus } }: Joining,
+  { routes, membership }: ReturnType<typeof joinMembers>,
+): AccountClient {
+  const onHostsChanged = (listener: () => void) => routes.onChange(listener)
+  return new ReplicaReads({
+    accounts: new RoutedAccountClient({
+      bus,
+      hostOf: routes.hostOf,
+      onHostsChanged,
+      onSilent: (host) => void membership.suspect(host),
+      clock,
+    }),
     bus,
-    lookups,
-    ...keptAccounts({ region, regionCodes: config.regions, metadata, regions, ids: keyring.ids }),
-    keyring,
-    regions,
-    membership,
-    isClockOff: ownClockIsOff,
-    routes,
-    accounts: new BlockedAccounts(
-      new ReplicaReads({
-        accounts: new RoutedAccountClient({
-          bus,
-          hostOf: routes.hostOf,
-          onHostsChanged: (listener) => routes.onChange(listener),
-          onSilent: (host) => void membership.suspect(host),
-          clock,
-        }),
-        bus,
-        replicaHostOf: routes.replicaHostOf,
-        onHostsChanged: (listener) => routes.onChange(listener),
-        clock,
-      }),
-      (account) => blocked.blocksAccount(account),
-    ),
-    peers,
-    nodes,
-    groups,
-    blocked,
-    transfers,
-    reports: new Reports({ lookups, clock, acts: blocked.acts }),
-    limits,
-    budgets: {
-      connections: descriptors.connections,
-      answers: new AnswerBudget({ metrics, clock }),
-      lane: new SmallPiecesLane(clock),
-    },
-    adminConnections: descriptors.adminConnections,
-    bans,
-    readiness,
-    rounds,
-    serversOf: (number, createdMs) => holders.serversOf(number, createdMs),
-    ...publicAddresses(membership, regions, keyring),
-    setPhase(phase) {
-      readiness.phase = phase
-      routes.refresh()
-      membership.announce()
-    },
-    leave: () => membership.close(),
-    close: () => running.disposeAsync(),
-  }
+    replicaHostOf: routes.replicaHostOf,
+    onHostsChanged,
+    clock,
+  })
 }
 
 /** Rate limits of this process, which hears of those of the others. */
