@@ -9,51 +9,34 @@
  */
 
 import { BlockedAccounts } from '@holdfast/accounts'
-import { roundInWords } from '@holdfast/actor-runtime'
 import {
   accountMetrics,
   backupMetrics,
-  clockGuardMetric,
   collectorMetrics,
   createAdminHost,
-  diskMetrics,
-  metadataMetrics,
   moderationMetrics,
   processMetrics,
   Readiness,
   reconcileMetrics,
   scrubMetrics,
-  scrubStatus,
-  storeMetrics,
-  storeStatus,
   transferMetrics,
 } from '@holdfast/admin'
 import { Scrubber } from '@holdfast/blob-store'
-import {
-  commit,
-  descriptorLimit,
-  divideDescriptors,
-  listen,
-  openKeyring,
-  openMailer,
-  signDataFormat,
-  version,
-} from '@holdfast/bootstrap'
+import { commit, descriptorLimit, divideDescriptors, listen, openMailer, version } from '@holdfast/bootstrap'
 import type { Config, Secrets, SettingDescription } from '@holdfast/config'
 import { AnswerBudget, createRateLimits, drainOnClose, SmallPiecesLane } from '@holdfast/http-kit'
 import { systemClock } from '@holdfast/kernel'
 import { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
-import { openStore } from '@holdfast/storage-role/store'
 import { openScans } from '@holdfast/upload'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { startAccounts } from './accounts.ts'
 import { type Addresses, listeningOf } from './addresses.ts'
 import { WholeReads } from './backing-up.ts'
-import { ClockGuard } from './clock-guard.ts'
-import { collectNow, createCollector, createReconciler, reconcileNow } from './collecting.ts'
-import { openMetadata, prepareDataDir } from './data-dir.ts'
+import { createCollector, createReconciler } from './collecting.ts'
 import { createPublicHosts, tokenKeyId } from './hosts.ts'
+import { createOperations } from './operations.ts'
+import { openStores, type Stores, type StoresOptions } from './stores.ts'
 
 export interface StandaloneOptions {
   config: Config
@@ -98,33 +81,10 @@ export async function startStandalone({
     networksUnlimited: config.rateLimits === 'off',
   })
   if (descriptors.warning !== undefined) log.warn(descriptors.warning)
-  const dir = await prepareDataDir(config.dataDir, { requireStore: config.requireStore, log })
-  const metadata = await openMetadata(dir, log)
-  opened.defer(() => metadata.close())
-  const { lookups, journals } = metadata
-  const clockGuard = await ClockGuard.open({ lookups, aheadMaxMs: config.clockJumpMs, clock, log })
-  opened.defer(() => clockGuard.close())
-  const keyring = await openKeyring(lookups)
-
   const metrics = processMetrics({ version, commit, role: 'standalone', region: config.region })
-  const blobs = await openStore({
-    path: dir.blobs,
-    config: config.store,
-    openExtentsMax: descriptors.openExtentsMax,
-    pinnedAtFirstMs: 0,
-    clock,
-    log,
-  })
-  opened.defer(() => blobs.close())
-  // without room for a small file the service still serves what it has
-  await signDataFormat(config.dataDir).catch((err) => log.warn({ err }, 'the release could not be noted'))
-  clockGuardMetric(metrics, () => clockGuard.offsetMs)
-  storeMetrics(metrics, blobs)
-  diskMetrics(metrics, blobs)
-  metadataMetrics(metrics, {
-    isWritable: () => metadata.failure === undefined,
-    lostBatches: () => metadata.lostBatches,
-  })
+  const stores = await openStores({ config, descriptors, opened, metrics, clock, log })
+  const { metadata, clockGuard, keyring, blobs } = stores
+  const { lookups, journals } = metadata
   const rounds = () => reconciler
   const collector = createCollector({ config: config.collect, blobs, metadata, rounds, clock, log })
   opened.defer(() => collector.close())
@@ -152,7 +112,7 @@ export async function startStandalone({
   scrubMetrics(metrics, { scrubber, store: blobs })
 
   const { urls, ports, host, adminHost } = await listeningOf(config)
-  const mailer = await openMailer({ config, secrets, folder: dir.outbox, clock })
+  const mailer = await openMailer({ config, secrets, folder: stores.outbox, clock })
   opened.defer(() => mailer.close())
   const { observer, figures } = accountMetrics(metrics)
   const accounts = startAccounts({
@@ -180,20 +140,14 @@ export async function startStandalone({
   opened.defer(() => reconciler.close())
   reconcileMetrics(metrics, { rounds: () => reconciler.rounds, clock })
 
-  const blocked = await BlockLists.open({ lookups, clock })
-  moderationMetrics(metrics, blocked)
-  const scans = openScans({ config: config.scanning, lists: blocked, clock, log, metrics })
-  opened.defer(() => scans.close())
-  const reports = new Reports({ lookups, clock, acts: blocked.acts })
-  const transfers = new TransferLog({
-    lookups,
+  const { blocked, scans, reports, transfers } = await openModeration({
+    config,
+    opened,
+    metrics,
+    stores,
     clock,
-    ...config.transferLog,
-    isClockOff: () => clockGuard.isOff(),
-    onFault: (error) => log.warn({ err: error }, 'the record of transfers is behind'),
+    log,
   })
-  opened.defer(() => transfers.close())
-  transferMetrics(metrics, transfers)
 
   const operator = () => ({
     accounts: accounts.client,
@@ -218,30 +172,6 @@ export async function startStandalone({
     },
     { vital: { metadata: () => metadata.failing, store: () => blobs.failing }, clock },
   )
-  const status = async () => ({
-    version,
-    commit,
-    role: 'standalone',
-    region: config.region,
-    server: config.serverName,
-    startTime: Math.floor(startedMs / 1000),
-    uptimeSeconds: Math.floor((clock.now() - startedMs) / 1000),
-    ...(await readiness.report()),
-    addresses: urls,
-    dataDir: config.dataDir,
-    accounts: { ...figures(), active: accounts.active(), quarantined: accounts.quarantined() },
-    store: await storeStatus(blobs),
-    collecting: collector.paused ?? 'goes on',
-    reconciling: {
-      running: reconciler.rounds.running && roundInWords(reconciler.rounds.running),
-      last: reconciler.rounds.last && roundInWords(reconciler.rounds.last),
-    },
-    clock: clockGuard.status(),
-    backup: { run: wholeReads.run ?? null, lastMs: wholeReads.lastBackupMs ?? null },
-    scrubbing: scrubStatus({ scrubber, store: blobs }),
-    scanning: scans.figures,
-    lostBatches: metadata.lostBatches,
-  })
   const admin = createAdminHost({
     log,
     metrics,
@@ -250,17 +180,23 @@ export async function startStandalone({
     adminToken: secrets.adminToken,
     uidOf: undefined,
     connections: descriptors.adminConnections,
-    operations: {
-      status,
-      collect: (options) => collectNow({ collector, blobs }, options),
-      reconcile: (options) => reconcileNow(reconciler, options),
+    operations: createOperations({
+      config,
+      settings,
+      addresses: urls,
+      startedMs,
+      clock,
+      readiness,
+      rateLimits: limits,
+      stores,
+      collector,
+      reconciler,
+      scrubber,
       wholeReads,
-      acceptClock: () => clockGuard.accept(),
-      cluster: undefined,
-      settings: () => [...settings],
-      bans: () => limits.bans(),
-      liftBan: (network) => limits.liftBan(network),
-    },
+      scans,
+      accounts,
+      figures,
+    }),
     moderation: { lists: blocked, transfers, reports },
     accounts: operator(),
   })
@@ -313,6 +249,35 @@ export async function startStandalone({
       return closing
     },
   }
+}
+
+/** What operators block or a scanner finds, what visitors report, and who uploaded what. */
+async function openModeration({
+  config,
+  opened,
+  metrics,
+  stores: {
+    metadata: { lookups },
+    clockGuard,
+  },
+  clock,
+  log,
+}: Omit<StoresOptions, 'descriptors'> & { stores: Stores }) {
+  const blocked = await BlockLists.open({ lookups, clock })
+  moderationMetrics(metrics, blocked)
+  const scans = openScans({ config: config.scanning, lists: blocked, clock, log, metrics })
+  opened.defer(() => scans.close())
+  const reports = new Reports({ lookups, clock, acts: blocked.acts })
+  const transfers = new TransferLog({
+    lookups,
+    clock,
+    ...config.transferLog,
+    isClockOff: () => clockGuard.isOff(),
+    onFault: (error) => log.warn({ err: error }, 'the record of transfers is behind'),
+  })
+  opened.defer(() => transfers.close())
+  transferMetrics(metrics, transfers)
+  return { blocked, scans, reports, transfers }
 }
 
 /** An operator's call does not wait long. */

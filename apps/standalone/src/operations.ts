@@ -1,0 +1,94 @@
+/** What the operator can ask of this process, and what it says about itself. */
+import { type Reconciler, roundInWords } from '@holdfast/actor-runtime'
+import {
+  type AccountFigures,
+  type OperationDeps,
+  type Readiness,
+  scrubStatus,
+  storeStatus,
+} from '@holdfast/admin'
+import type { Collector, Scrubber } from '@holdfast/blob-store'
+import { commit, version } from '@holdfast/bootstrap'
+import type { Config, SettingDescription } from '@holdfast/config'
+import type { CountingRateLimits } from '@holdfast/http-kit'
+import type { Clock } from '@holdfast/kernel'
+import type { ContentScans } from '@holdfast/upload'
+import type { Accounts } from './accounts.ts'
+import type { Addresses } from './addresses.ts'
+import type { WholeReads } from './backing-up.ts'
+import { collectNow, reconcileNow } from './collecting.ts'
+import type { Stores } from './stores.ts'
+
+export interface ProcessParts {
+  config: Config
+  settings: readonly SettingDescription[]
+  addresses: Addresses
+  startedMs: number
+  clock: Clock
+  readiness: Readiness
+  rateLimits: CountingRateLimits
+  stores: Stores
+  collector: Collector
+  reconciler: Reconciler
+  scrubber: Scrubber
+  wholeReads: WholeReads
+  scans: ContentScans
+  accounts: Accounts
+  figures: () => AccountFigures
+}
+
+export function createOperations(parts: ProcessParts): OperationDeps {
+  const { settings, rateLimits, stores, collector, reconciler, wholeReads } = parts
+  return {
+    status: () => statusOf(parts),
+    collect: (options) => collectNow({ collector, blobs: stores.blobs }, options),
+    reconcile: (options) => reconcileNow(reconciler, options),
+    wholeReads,
+    acceptClock: () => stores.clockGuard.accept(),
+    cluster: undefined,
+    settings: () => [...settings],
+    bans: () => rateLimits.bans(),
+    liftBan: (network) => rateLimits.liftBan(network),
+  }
+}
+
+async function statusOf({
+  config,
+  addresses,
+  startedMs,
+  clock,
+  readiness,
+  stores: { blobs, clockGuard, metadata },
+  collector,
+  reconciler,
+  scrubber,
+  wholeReads,
+  scans,
+  accounts,
+  figures,
+}: ProcessParts) {
+  return {
+    version,
+    commit,
+    role: 'standalone',
+    region: config.region,
+    server: config.serverName,
+    startTime: Math.floor(startedMs / 1000),
+    uptimeSeconds: Math.floor((clock.now() - startedMs) / 1000),
+    ...(await readiness.report()),
+    addresses,
+    dataDir: config.dataDir,
+    accounts: { ...figures(), active: accounts.active(), quarantined: accounts.quarantined() },
+    store: await storeStatus(blobs),
+    collecting: collector.paused ?? 'goes on',
+    reconciling: {
+      running: reconciler.rounds.running && roundInWords(reconciler.rounds.running),
+      last: reconciler.rounds.last && roundInWords(reconciler.rounds.last),
+    },
+    clock: clockGuard.status(),
+    backup: { run: wholeReads.run ?? null, lastMs: wholeReads.lastBackupMs ?? null },
+    scrubbing: scrubStatus({ scrubber, store: blobs }),
+    scanning: scans.figures,
+    lostBatches: metadata.lostBatches,
+  }
+}

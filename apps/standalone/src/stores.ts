@@ -1,0 +1,52 @@
+/** The two stores in the data directory, metadata and bytes, with what both depend on. */
+import { clockGuardMetric, diskMetrics, metadataMetrics, storeMetrics } from '@holdfast/admin'
+import { type DescriptorBudget, openKeyring, signDataFormat } from '@holdfast/bootstrap'
+import type { Config } from '@holdfast/config'
+import type { Clock } from '@holdfast/kernel'
+import { openStore } from '@holdfast/storage-role/store'
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
+import { ClockGuard } from './clock-guard.ts'
+import { openMetadata, prepareDataDir } from './data-dir.ts'
+
+export interface StoresOptions {
+  config: Config
+  descriptors: DescriptorBudget
+  /** Closes what was opened, in reverse order. */
+  opened: AsyncDisposableStack
+  metrics: Registry
+  clock: Clock
+  log: Logger
+}
+
+export async function openStores({ config, descriptors, opened, metrics, clock, log }: StoresOptions) {
+  const dir = await prepareDataDir(config.dataDir, { requireStore: config.requireStore, log })
+  const metadata = await openMetadata(dir, log)
+  opened.defer(() => metadata.close())
+  const { lookups } = metadata
+  const clockGuard = await ClockGuard.open({ lookups, aheadMaxMs: config.clockJumpMs, clock, log })
+  opened.defer(() => clockGuard.close())
+  const keyring = await openKeyring(lookups)
+
+  const blobs = await openStore({
+    path: dir.blobs,
+    config: config.store,
+    openExtentsMax: descriptors.openExtentsMax,
+    pinnedAtFirstMs: 0,
+    clock,
+    log,
+  })
+  opened.defer(() => blobs.close())
+  // without room for a small file the service still serves what it has
+  await signDataFormat(config.dataDir).catch((err) => log.warn({ err }, 'the release could not be noted'))
+  clockGuardMetric(metrics, () => clockGuard.offsetMs)
+  storeMetrics(metrics, blobs)
+  diskMetrics(metrics, blobs)
+  metadataMetrics(metrics, {
+    isWritable: () => metadata.failure === undefined,
+    lostBatches: () => metadata.lostBatches,
+  })
+  return { outbox: dir.outbox, metadata, clockGuard, keyring, blobs }
+}
+
+export type Stores = Awaited<ReturnType<typeof openStores>>
