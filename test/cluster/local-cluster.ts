@@ -9,7 +9,7 @@ import type { Plan } from '../../infra/cluster/plan.ts'
 import { endOf } from '../../infra/servers/server.ts'
 import { SmallDisk } from './faults/small-disk.ts'
 
-const main = fileURLToPath(new URL('../../infra/cluster/main.ts', import.meta.url))
+const inInfra = (path: string) => fileURLToPath(new URL(`../../infra/${path}`, import.meta.url))
 
 export interface ClusterRegion {
   code: string
@@ -107,7 +107,7 @@ export class LocalCluster {
     const inherited: Record<string, string> = {}
     for (const name of ['PATH', 'HOME', 'TMPDIR', 'LANG', 'XDG_CACHE_HOME'])
       if (process.env[name] !== undefined) inherited[name] = process.env[name]
-    const child = spawn(process.execPath, [main, ...words], {
+    const child = spawn(inInfra('launch.sh'), [inInfra('cluster/main.ts'), ...words], {
       env: { ...inherited, ...this.#env },
       stdio: ['ignore', 'pipe', 'pipe'],
     })

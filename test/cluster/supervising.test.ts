@@ -14,7 +14,7 @@ import { beganOf, recordRunning } from '../../infra/cluster/leftovers.ts'
 
 t.setTimeout(240_000)
 
-const path = (name: string) => fileURLToPath(new URL(`../../infra/cluster/${name}`, import.meta.url))
+const inInfra = (name: string) => fileURLToPath(new URL(`../../infra/${name}`, import.meta.url))
 
 /** The command, on free ports. */
 function cluster(words: string[], settings: Record<string, string>): ChildProcess & { said(): string } {
@@ -22,7 +22,7 @@ function cluster(words: string[], settings: Record<string, string>): ChildProces
   for (const name of ['PATH', 'HOME', 'TMPDIR', 'LANG', 'XDG_CACHE_HOME'])
     if (process.env[name] !== undefined) inherited[name] = process.env[name]
   const ports = ['API', 'UPLOAD', 'DOWNLOAD', 'ADMIN'].map((name) => [`HOLDFAST_${name}_PORT`, '0'])
-  const child = spawn(process.execPath, [path('main.ts'), ...words], {
+  const child = spawn(inInfra('launch.sh'), [inInfra('cluster/main.ts'), ...words], {
     env: { ...inherited, ...Object.fromEntries(ports), ...settings },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
@@ -48,7 +48,7 @@ t.test(
       [
         '--input-type=module',
         '-e',
-        `import { holdOf } from ${JSON.stringify(path('hold.ts'))}
+        `import { holdOf } from ${JSON.stringify(inInfra('cluster/hold.ts'))}
        globalThis.hold = holdOf(${JSON.stringify(join(dataDir, 'real'))})
        console.log(hold !== undefined)
        setInterval(() => {}, 1000)`,
