@@ -22,10 +22,14 @@ const hearMs = 1_000
 /** Serves when it resolves. @throws StartFault */
 export async function startActorHost({ config, secrets, settings, log, connect }: ClusterStart) {
   await using opened = new AsyncDisposableStack()
-  const clock = systemClock
   const { host: publicHost, adminHost } = config.listen
   const ports = await chosenPorts({ admin: config.listen.admin }, adminHost)
-  const mailer = await openMailer({ config, secrets, folder: join(config.dataDir, 'outbox'), clock })
+  const mailer = await openMailer({
+    config,
+    secrets,
+    folder: join(config.dataDir, 'outbox'),
+    clock: systemClock,
+  })
   opened.defer(() => mailer.close())
   let active = () => 0
   const addresses = { admin: urlOf(adminHost, ports.admin) }
@@ -39,7 +43,7 @@ export async function startActorHost({ config, secrets, settings, log, connect }
     report: () => ({ accounts: active() }),
   })
   opened.defer(() => cluster.close())
-  const { keyring, bus, lookups, journals, metrics } = cluster
+  const { clock, keyring, bus, lookups, journals, metrics } = cluster
   const { observer, figures } = accountMetrics(metrics)
   const host = new AccountHost({
     hostId: config.nodeName,

@@ -31,6 +31,7 @@ export interface ClusterPart {
   readonly config: ClusterConfig
   readonly secrets: ClusterSecrets
   readonly trust: ClusterTrust
+  /** Corrected by those of the other members while it is off. */
   readonly clock: Clock
   readonly log: Logger
   readonly metrics: Registry

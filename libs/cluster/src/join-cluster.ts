@@ -16,7 +16,7 @@ import {
 import type { ClusterConfig, ClusterSecrets } from '@holdfast/config'
 import { AnswerBudget, createRateLimits, SmallPiecesLane } from '@holdfast/http-kit'
 import { type AccountId, type Clock, type Keyring, type RegionCode, systemClock } from '@holdfast/kernel'
-import { isClockOff, type MemberRole } from '@holdfast/membership'
+import { AgreedClock, isClockOff, type MemberRole } from '@holdfast/membership'
 import { NatsMembership, type Report } from '@holdfast/membership-nats'
 import { Reports, TransferLog } from '@holdfast/moderation'
 import { Holders, ReplicatedBlobStore } from '@holdfast/replication'
@@ -100,6 +100,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   const { nodes, groups, blocked } = await openOperatorRows(joining, lookups)
   const { limits, bans } = opened.use(sharedLimits({ config, bus, clock, warn }))
   await bus.flush()
+  const agreed = new AgreedClock(clock, membership)
 
   const holders = new Holders({ region: config.region, groups: groups.map, peers, clock })
   opened.defer(learnHolders(holders, peers, membership))
@@ -121,7 +122,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     config,
     secrets,
     trust,
-    clock,
+    clock: agreed,
     log,
     metrics,
     bus,
@@ -129,7 +130,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     membership,
     isClockOff: ownClockIsOff,
     routes,
-    accounts: new BlockedAccounts(routedAccounts(joining, members), (account) =>
+    accounts: new BlockedAccounts(routedAccounts({ ...joining, clock: agreed }, members), (account) =>
       blocked.blocksAccount(account),
     ),
     peers,

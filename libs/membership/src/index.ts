@@ -1,3 +1,4 @@
+export { AgreedClock } from './agreed-clock.ts'
 export { clockOffsets, clockToleranceMs, isClockOff } from './clocks.ts'
 export {
   assertLoad,

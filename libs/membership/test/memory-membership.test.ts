@@ -1,5 +1,6 @@
 import t from 'tap'
 import {
+  AgreedClock,
   clockOffsets,
   isClockOff,
   type Member,
@@ -53,6 +54,33 @@ t.test('while fewer than half of all clocks are off exactly those are; else all 
   t.strictSame(off(0, 3_600_000, 500, -9_000, 1_000), [false, true, false, true, false])
   t.strictSame(off(0, 3_600_000, 500, 3_600_000), [true, true, true, true])
   t.strictSame(clockOffsets([100, 10_100, 200]), [-100, 9_900, 0])
+})
+
+t.test('a clock that is off is corrected by those of the others, unless half are off', async (t) => {
+  let monotonicMs = 0
+  const wall = (ahead: { ms: number }) => ({
+    now: () => 1_000_000 + monotonicMs + ahead.ms,
+    monotonic: () => monotonicMs,
+  })
+  const [own, other] = [{ ms: 0 }, { ms: 0 }]
+  const one = new MemoryMembership(facts('one'), { clock: wall(own) })
+  one.join(facts('two'), { clock: wall({ ms: 0 }) })
+  one.join(facts('three'), { clock: wall(other) })
+  const agreed = new AgreedClock(wall(own), one)
+  t.equal(agreed.now(), 1_000_000)
+  own.ms = 86_400_000
+  t.equal(agreed.now(), 1_000_000, 'at once after a step')
+  monotonicMs = 500
+  t.equal(agreed.now(), 1_000_500)
+  other.ms = -3_600_000
+  monotonicMs = 2_000
+  t.equal(agreed.now(), 1_002_000 + own.ms, 'which are right is unknown')
+  other.ms = 0
+  monotonicMs = 4_000
+  t.equal(agreed.now(), 1_004_000)
+  own.ms = 1_500
+  t.equal(agreed.now(), 1_005_500, 'what is not off is not corrected')
+  t.equal(agreed.monotonic(), 4_000)
 })
 
 t.test('an id lives once, a load is a share, members are bounded', async (t) => {
