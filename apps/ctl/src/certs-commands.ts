@@ -29,15 +29,20 @@ export const certsCommands: readonly Command[] = [
   {
     words: 'certs issue',
     usage: '<directory> [<host> --names ADDRESS,…] [--deployment FILE] [--days N]',
-    meaning: `Makes a key and a certificate for a host, or for every host of a deployment, in a folder of its name; valid for ${hostDays} or N days.`,
+    meaning: `Makes a key and a certificate for a host, or for every host of a deployment, in a folder of its name; valid for ${hostDays} or N days. With a deployment also for the public names of each proxy, unless a certificate of another authority is there.`,
     options: { names: 'string', deployment: 'string', days: 'string' },
     plan: ([directory, ...hosts], options) => [
       local(directory === undefined ? [] : [directory], async (path) => {
         const authority = await Authority.open(path)
+        const days = daysOf(options.days ?? hostDays)
         const issued = []
-        for (const one of await hostsOf(hosts, options))
-          issued.push(told(await authority.issue(one, { days: daysOf(options.days ?? hostDays) })))
-        return json(issued)
+        for (const { host, names, publicNames } of await hostsOf(hosts, options)) {
+          if (names !== undefined) issued.push(await authority.issue({ host, names }, { days }))
+          if (publicNames === undefined) continue
+          const made = await authority.issuePublic({ host, names: publicNames }, { days })
+          if (made !== undefined) issued.push(made)
+        }
+        return json(issued.map(told))
       }),
     ],
   },
@@ -95,7 +100,15 @@ function daysOf(text: string | boolean): number {
   return days
 }
 
-async function hostsOf(hosts: string[], { names, deployment }: Options) {
+interface Wanted {
+  host: string
+  /** On the cluster's network. Undefined: it is no part of the cluster. */
+  names: string[] | undefined
+  /** Of its proxy. */
+  publicNames: string[] | undefined
+}
+
+async function hostsOf(hosts: string[], { names, deployment }: Options): Promise<Wanted[]> {
   if (typeof deployment === 'string') {
     if (hosts.length > 0 || names !== undefined) throw new UsageFault('the deployment names the hosts')
     return hostsOfDeployment(deployment)
@@ -103,26 +116,60 @@ async function hostsOf(hosts: string[], { names, deployment }: Options) {
   const [host, ...others] = hosts
   if (host === undefined) throw new UsageFault('name a host, or a deployment')
   if (others.length > 0) throw new UsageFault(`what is ${others.join(' ')}?`)
-  return [{ host, names: typeof names === 'string' ? names.split(',') : [] }]
+  return [{ host, names: typeof names === 'string' ? names.split(',') : [], publicNames: undefined }]
 }
 
 /** Hosts with these roles alone call no other process of the cluster, and are not called. */
 const strangers = ['standalone', 'proxy', 'prometheus', 'alertmanager']
 
 /** Only what names hosts is read; `npm run infra` checks the whole file. */
-async function hostsOfDeployment(file: string) {
+async function hostsOfDeployment(file: string): Promise<Wanted[]> {
   const text = await readFile(file, 'utf8').catch((error: Error) => {
     throw new AuthorityFault(error.message)
   })
-  const hosts = listOf(parse(text), 'regions').flatMap((region) => listOf(region, 'hosts'))
-  const own = hosts.filter((host) => !listOf(host, 'roles').every((role) => strangers.includes(roleOf(role))))
-  if (own.length === 0) throw new AuthorityFault(`${file} names no host of a cluster`)
-  return own.map((host) => {
-    const { name, internal } = host as { name?: unknown; internal?: unknown }
-    if (typeof name !== 'string' || typeof internal !== 'string')
-      throw new AuthorityFault(`${file} has a host without a name or an internal address`)
-    return { host: name, names: [internal] }
-  })
+  const deployment: unknown = parse(text)
+  const regions = listOf(deployment, 'regions')
+  const proxies = regions.flatMap((region) => listOf(region, 'hosts')).filter((host) => has(host, ['proxy']))
+  // A single Caddy gets its certificates by itself.
+  const alone = proxies.length === 1 && textOf(deployment, 'proxy') !== 'nginx'
+  const wanted = regions.flatMap((region) =>
+    listOf(region, 'hosts').map((host): Wanted => {
+      const [name, internal] = [textOf(host, 'name'), textOf(host, 'internal')]
+      if (name === undefined || internal === undefined)
+        throw new AuthorityFault(`${file} has a host without a name or an internal address`)
+      const own = !listOf(host, 'roles').every((role) => strangers.includes(roleOf(role)))
+      const serves = has(host, ['proxy']) && !alone
+      return {
+        host: name,
+        names: own ? [internal] : undefined,
+        publicNames: serves ? publicNamesOf(deployment, region) : undefined,
+      }
+    }),
+  )
+  const some = wanted.filter(({ names, publicNames }) => names !== undefined || publicNames !== undefined)
+  if (some.length === 0) throw new AuthorityFault(`${file} names no host that needs a certificate`)
+  return some
+}
+
+/** As the rendered proxies serve them. */
+function publicNamesOf(deployment: unknown, region: unknown): string[] {
+  const domain = textOf(deployment, 'domain') ?? ''
+  const downloads = textOf(deployment, 'downloads') ?? domain
+  const code = textOf(region, 'code') ?? ''
+  return [
+    domain,
+    ...['api', 'upload', `upload-${code}`].map((name) => `${name}.${domain}`),
+    ...['download', `download-${code}`].map((name) => `${name}.${downloads}`),
+  ]
+}
+
+function has(host: unknown, roles: string[]): boolean {
+  return listOf(host, 'roles').some((role) => roles.includes(roleOf(role)))
+}
+
+function textOf(value: unknown, field: string): string | undefined {
+  const text = (value as Record<string, unknown> | null)?.[field]
+  return typeof text === 'string' ? text : undefined
 }
 
 function listOf(value: unknown, field: string): unknown[] {

@@ -1,11 +1,16 @@
 /** `ctl certs` without any service. */
-import { existsSync, readdirSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { Authority } from '@holdfast/trust'
 import t from 'tap'
+import { readDeployment } from '../../../infra/regions/deployment.ts'
+import { needsOf, workOf } from '../../../infra/regions/hosts.ts'
+import { places, planOf } from '../../../infra/regions/plan.ts'
 import { ctl } from '../src/index.ts'
 
-const example = join(import.meta.dirname, '../../../infra/regions/three.yaml')
+const examples = join(import.meta.dirname, '../../../infra/regions')
+const example = join(examples, 'three.yaml')
 
 async function run(...words: string[]) {
   const [out, err]: [string[], string[]] = [[], []]
@@ -27,7 +32,7 @@ t.test('an authority is made once, and every host of a deployment gets its certi
   const issued = await run('certs', 'issue', directory, '--deployment', example)
   t.equal(issued.code, 0, issued.err)
   const hosts = JSON.parse(issued.out) as { name: string; names: string[] }[]
-  t.equal(hosts.length, 9)
+  t.equal(hosts.length, 15, 'nine hosts, of which six have a proxy')
   t.match(hosts[0], { name: 'par1', names: ['DNS:par1', 'IP Address:10.1.0.11'], daysLeft: 364 })
   t.same(readdirSync(join(directory, 'sgp3')), ['ca.pem', 'cassandra.pem', 'node.key', 'node.pem'])
 
@@ -44,10 +49,53 @@ t.test('an authority is made once, and every host of a deployment gets its certi
   t.match(JSON.parse(more.out), [{ names: ['DNS:extra', 'IP Address:10.9.0.1', 'DNS:extra.internal'] }])
   const shown = JSON.parse((await run('certs', 'show', directory)).out)
   t.match(shown, { authority: { name: 'three' }, hosts: [{ name: 'extra', daysLeft: 4 }] })
-  t.equal(shown.hosts.length, 10)
+  t.equal(shown.hosts.length, 16)
   const renewed = await run('certs', 'renew', directory, '--within', '30')
   t.match(JSON.parse(renewed.out), [{ name: 'extra', daysLeft: 364 }])
-  t.equal((await Authority.open(directory).then((one) => one.issued())).length, 10)
+  t.equal((await Authority.open(directory).then((one) => one.issued())).length, 16)
+})
+
+t.test('every file that a rendered host needs is issued, with the names that its proxy serves', async (t) => {
+  const directory = join(t.testdir(), 'ca')
+  await run('certs', 'init', directory)
+  for (const name of ['three.yaml', 'three-hosts.yaml', 'eight.yaml']) {
+    const file = join(examples, name)
+    const deployment = readDeployment(readFileSync(file, 'utf8'), name)
+    const made = await run('certs', 'issue', directory, '--deployment', file)
+    t.equal(made.code, 0, made.err)
+    const { regions } = planOf(deployment)
+    for (const work of workOf(deployment)) {
+      const needed = needsOf(work).flatMap((path) => (path.startsWith(places.tls) ? [basename(path)] : []))
+      const folder = join(directory, work.host.name)
+      t.same(
+        needed.filter((file) => !existsSync(join(folder, file))),
+        [],
+        `${name}: ${work.host.name}`,
+      )
+      if (!needed.includes('public.pem')) continue
+      const { web, api, upload, regionalUpload, download, regionalDownload } =
+        regions.find(({ code }) => code === work.host.region)?.names ?? ({} as Record<string, string>)
+      const certificate = new X509Certificate(readFileSync(join(folder, 'public.pem')))
+      for (const served of [web, api, upload, regionalUpload, download, regionalDownload])
+        t.equal(certificate.checkHost(served ?? ''), served)
+      t.ok(certificate.checkPrivateKey(createPrivateKey(readFileSync(join(folder, 'public.key')))))
+    }
+  }
+})
+
+t.test('a public certificate of another authority stays, and is renewed by nobody', async (t) => {
+  const [directory, other] = [join(t.testdir(), 'ca'), join(t.testdir(), 'other')]
+  for (const path of [directory, other]) {
+    await run('certs', 'init', path)
+    await run('certs', 'issue', path, '--deployment', example, '--days', '5')
+  }
+  const at = (path: string) => join(path, 'par1/public.pem')
+  const bought = readFileSync(at(other))
+  writeFileSync(at(directory), bought)
+  const issued = JSON.parse((await run('certs', 'issue', directory, '--deployment', example)).out)
+  t.equal(issued.length, 14)
+  t.equal(JSON.parse((await run('certs', 'renew', directory, '--within', '9999')).out).length, 14)
+  t.ok(readFileSync(at(directory)).equals(bought))
 })
 
 t.test('what cannot be done is said, and makes nothing', async (t) => {
@@ -63,5 +111,5 @@ t.test('what cannot be done is said, and makes nothing', async (t) => {
   t.match(await run('certs', 'issue', none, 'A'), { code: 1, err: /no name of a host/ })
   const file = join(directory, 'alone.yaml')
   writeFileSync(file, 'regions: [{hosts: [{name: a, internal: 10.0.0.1, roles: [standalone, proxy]}]}]')
-  t.match(await run('certs', 'issue', none, '--deployment', file), { code: 1, err: /no host of a cluster/ })
+  t.match(await run('certs', 'issue', none, '--deployment', file), { code: 1, err: /no host that needs/ })
 })

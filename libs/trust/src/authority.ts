@@ -6,13 +6,14 @@
  *   <host>/ca.pem             the authority again
  *   <host>/node.pem, node.key the host's certificate and its key
  *   <host>/cassandra.pem      both in one file, as Cassandra reads them
+ *   <host>/public.pem, .key   of a proxy, for the names that users call
  *
  * Keys are on P-256. A certificate of a host is for servers and for clients: processes call each
  * other. Files are written whole under another name and renamed, so that a reader never sees half
  * of one. The program `openssl` does the work.
  */
 import { execFile } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
+import { randomBytes, X509Certificate } from 'node:crypto'
 import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import { join } from 'node:path'
@@ -28,7 +29,11 @@ export interface HostNames {
 
 export interface IssuedFiles extends CertificateInfo {
   host: string
+  kind: Kind
 }
+
+/** For the cluster's own network, or for the public names of a proxy. */
+export type Kind = 'node' | 'public'
 
 /** Something is missing, exists already, or `openssl` refused. */
 export class AuthorityFault extends Error {
@@ -83,9 +88,26 @@ export class Authority {
    * @param days how long it is valid; 0 or less: it has expired, for tests
    */
   async issue({ host, names }: HostNames, { days }: { days: number }): Promise<IssuedFiles> {
+    return this.#issue({ host, kind: 'node', names: [...new Set([host, ...names])] }, days)
+  }
+
+  /**
+   * A new key and certificate of a host's proxy, for the names that users call. One of another
+   * authority in its place stays.
+   * @returns undefined when it stayed
+   */
+  async issuePublic(
+    { host, names }: HostNames,
+    { days }: { days: number },
+  ): Promise<IssuedFiles | undefined> {
+    const pem = await textOf(join(this.#directory, host, 'public.pem'))
+    if (pem && !(await this.#made(pem))) return undefined
+    return this.#issue({ host, kind: 'public', names: [...new Set(names)] }, days)
+  }
+
+  async #issue({ host, kind, names }: HostNames & { kind: Kind }, days: number): Promise<IssuedFiles> {
     if (!hostName.test(host)) throw new AuthorityFault(`${host} is no name of a host`)
-    const all = [...new Set([host, ...names])]
-    for (const name of all)
+    for (const name of names)
       if (!isIP(name) && !hostName.test(name)) throw new AuthorityFault(`${name} is no name of a host`)
     const folder = join(this.#directory, host)
     await mkdir(folder, { recursive: true, mode: 0o700 })
@@ -96,48 +118,50 @@ export class Authority {
         [
           'basicConstraints=critical,CA:FALSE',
           'keyUsage=critical,digitalSignature',
-          'extendedKeyUsage=serverAuth,clientAuth',
-          `subjectAltName=${all.map((name) => `${isIP(name) ? 'IP' : 'DNS'}:${name}`).join(',')}`,
+          `extendedKeyUsage=${kind === 'node' ? 'serverAuth,clientAuth' : 'serverAuth'}`,
+          `subjectAltName=${names.map((name) => `${isIP(name) ? 'IP' : 'DNS'}:${name}`).join(',')}`,
         ].join('\n'),
       )
       await openssl([
-        ...['req', '-new', ...newKey, '-subj', subjectOf(host)],
-        ...['-keyout', file('node.key'), '-out', file('request')],
+        ...['req', '-new', ...newKey, '-subj', subjectOf(names[0] ?? host)],
+        ...['-keyout', file('key'), '-out', file('request')],
       ])
       await openssl([
         ...['x509', '-req', '-sha256', '-in', file('request'), '-extfile', file('extensions')],
         ...['-CA', join(this.#directory, 'ca.pem'), '-CAkey', join(this.#directory, 'ca.key')],
         // 0x40…: a positive number of a fixed length.
         ...['-set_serial', `0x40${randomBytes(15).toString('hex')}`, '-days', String(days)],
-        ...['-out', file('node.pem')],
+        ...['-out', file('certificate')],
       ])
       const [certificate, key, ca] = await Promise.all([
-        readFile(file('node.pem'), 'utf8'),
-        readFile(file('node.key'), 'utf8'),
+        readFile(file('certificate'), 'utf8'),
+        readFile(file('key'), 'utf8'),
         readFile(join(this.#directory, 'ca.pem'), 'utf8'),
       ])
+      const both: [name: string, text: string, mode: number][] =
+        kind === 'node' ? [['cassandra.pem', key + certificate, privateMode]] : []
       const issued: [name: string, text: string, mode: number][] = [
         ['ca.pem', ca, 0o644],
-        ['cassandra.pem', key + certificate, privateMode],
-        ['node.key', key, privateMode],
-        ['node.pem', certificate, 0o644],
+        ...both,
+        [`${kind}.key`, key, privateMode],
+        [`${kind}.pem`, certificate, 0o644],
       ]
       for (const [name, text, mode] of issued) {
         await writeFile(file(`new-${name}`), text, { mode })
         await rename(file(`new-${name}`), join(folder, name))
       }
-      return { host, ...infoOf(certificate) }
+      return { host, kind, ...infoOf(certificate) }
     })
   }
 
-  /** Issues again for hosts whose certificates end within some days. The names stay. */
+  /** Issues again what ends within some days. The names stay. */
   async renew({ withinDays, days }: { withinDays: number; days: number }): Promise<IssuedFiles[]> {
     const until = Date.now() + withinDays * dayMs
     const old = (await this.issued()).filter(({ expiresMs }) => expiresMs <= until)
     const renewed: IssuedFiles[] = []
-    for (const { host, names } of old)
+    for (const { host, kind, names } of old)
       renewed.push(
-        await this.issue({ host, names: names.map((name) => name.replace(/^[^:]*:/, '')) }, { days }),
+        await this.#issue({ host, kind, names: names.map((name) => name.replace(/^[^:]*:/, '')) }, days),
       )
     return renewed
   }
@@ -146,17 +170,26 @@ export class Authority {
     return infoOf(await readFile(join(this.#directory, 'ca.pem'), 'utf8'))
   }
 
-  /** Of all hosts, by name. */
+  /** All that this authority has issued, by host. */
   async issued(): Promise<IssuedFiles[]> {
     const folders = (await readdir(this.#directory, { withFileTypes: true })).filter((one) =>
       one.isDirectory(),
     )
     const found: IssuedFiles[] = []
     for (const { name } of folders.sort((a, b) => (a.name < b.name ? -1 : 1))) {
-      const pem = await textOf(join(this.#directory, name, 'node.pem'))
-      if (pem) found.push({ host: name, ...infoOf(pem) })
+      for (const kind of ['node', 'public'] as const) {
+        const pem = await textOf(join(this.#directory, name, `${kind}.pem`))
+        if (pem && (kind === 'node' || (await this.#made(pem))))
+          found.push({ host: name, kind, ...infoOf(pem) })
+      }
     }
     return found
+  }
+
+  /** Whether it issued this certificate. Public ones may come from elsewhere. */
+  async #made(pem: string): Promise<boolean> {
+    const ca = new X509Certificate(await readFile(join(this.#directory, 'ca.pem')))
+    return new X509Certificate(pem).verify(ca.publicKey)
   }
 }
 
