@@ -256,5 +256,19 @@ function clusterAlerts({ window, age }: Times): Record<string, Wanted> {
       expr: 'abs(holdfast_clock_offset_seconds) > 2',
       summary: 'The clock of {{ $labels.process }} is wrong: no expiry fires there.',
     },
+    HoldfastCertificateEnds: {
+      severity: 'ticket',
+      pending: hour,
+      expr: `holdfast_certificate_expires_timestamp_seconds - time() < ${age(21 * day)}`,
+      summary:
+        'The {{ $labels.certificate }} certificate of {{ $labels.process }} for {{ $labels.use }} ends within three weeks.',
+    },
+    HoldfastCertificateEnded: {
+      severity: 'page',
+      pending: 0,
+      expr: `holdfast_certificate_expires_timestamp_seconds - time() < ${age(2 * day)}`,
+      summary:
+        'The {{ $labels.certificate }} certificate of {{ $labels.process }} for {{ $labels.use }} ends within two days or has ended.',
+    },
   }
 }

@@ -15,6 +15,7 @@ export interface RuleCase {
 }
 
 const of = 'process="p", instance="i", job="holdfast"'
+const ownCertificate = `${of}, use="nats", certificate="own"`
 const api = `${of}, host="api", method="GET", route="/x"`
 const requests = (outcome: string) => `holdfast_http_request_seconds_count{${api}, outcome="${outcome}"}`
 const quick = `holdfast_http_request_seconds_bucket{${api}, outcome="ok", le="1"}`
@@ -52,6 +53,7 @@ export const healthy: Record<string, string> = {
   [`holdfast_replication_lag_seconds{${of}, source="q", source_region="r"}`]: '1x',
   [`holdfast_replication_owed{${of}, source="q", source_region="r"}`]: '0x',
   [`holdfast_journal_unknown_total{${of}, outcome="in"}`]: '0x',
+  [`holdfast_certificate_expires_timestamp_seconds{${ownCertificate}}`]: `${days(1_000)}x`,
   [`holdfast_nats_up{${of}}`]: '1x',
   [`holdfast_cassandra_nodes{${of}, region="r"}`]: '3x',
   [`holdfast_cassandra_nodes_connected{${of}, region="r"}`]: '3x',
@@ -143,6 +145,18 @@ export const ruleCases: readonly RuleCase[] = [
   ),
   one('HoldfastBackupLag', `holdfast_backup_lag_seconds{${of}}`, '700x20', 12),
   one('HoldfastClock', `holdfast_clock_offset_seconds{${of}}`, '3x10', 3),
+  one(
+    'HoldfastCertificateEnds',
+    `holdfast_certificate_expires_timestamp_seconds{${ownCertificate}}`,
+    `${days(20)}x100`,
+    62,
+  ),
+  one(
+    'HoldfastCertificateEnded',
+    `holdfast_certificate_expires_timestamp_seconds{${ownCertificate}}`,
+    `${days(1)}x10`,
+    1,
+  ),
 ]
 
 function one(alert: string, series: string, samples: string, atMinutes: number, everyMinutes = 1): RuleCase {
