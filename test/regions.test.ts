@@ -9,6 +9,7 @@ import t from 'tap'
 import { golden } from '../infra/golden.ts'
 import { readDeployment } from '../infra/regions/deployment.ts'
 import { needsOf, workOf } from '../infra/regions/hosts.ts'
+import { loginsHost, loginsRepairs, loginsScript, operatorPasswordFile } from '../infra/regions/logins.ts'
 import { hostsWith, planOf } from '../infra/regions/plan.ts'
 import { render } from '../infra/regions/render.ts'
 import type { DeploymentFault } from '../infra/regions/source.ts'
@@ -177,6 +178,29 @@ t.test('every region has its upload and download hosts in DNS and behind its pro
   t.equal(new Set(upload.map(({ Region }) => Region)).size, 8, 'a place of its own for each region')
 })
 
+t.test('Cassandra gets its users between the servers and the processes', async (t) => {
+  const deployment = deploymentOf('three.yaml')
+  const all = workOf(deployment)
+  const at = loginsHost(all)
+  t.equal(at?.host.name, 'par1')
+  for (const work of all)
+    t.ok(needsOf(work).includes(operatorPasswordFile), `${work.host.name} runs Cassandra`)
+  t.equal(loginsHost(workOf(deploymentOf('one.yaml'))), undefined)
+  const [, json = ''] = /<<'END'\n(.*)\nEND\n/.exec(at ? loginsScript(deployment, at, 'make') : '') ?? []
+  t.match(JSON.parse(json), {
+    contactPoints: ['10.1.0.11', '10.1.0.12', '10.1.0.13'],
+    dataCentre: 'eu-par',
+    replication: { 'eu-par': 3, 'na-nyc': 3, 'ap-sgp': 3 },
+  })
+  t.same(
+    loginsRepairs(deployment, all).map(({ work }) => work.host.name),
+    ['par1'],
+    'one node has all rows and reaches all others',
+  )
+  const fewer = readDeployment(three.replace('replicas: 3', 'replicas: 2'), 'three.yaml')
+  t.equal(loginsRepairs(fewer, workOf(fewer)).length, 9, 'each node repairs its own ranges')
+})
+
 t.test('render, diff, up, status and down by their commands', async (t) => {
   const home = t.testdir({ bin: {}, root: {} })
   const rendered = join(home, 'out')
@@ -199,6 +223,9 @@ t.test('render, diff, up, status and down by their commands', async (t) => {
   const systemctl = join(home, 'bin/systemctl')
   writeFileSync(systemctl, '#!/bin/sh\necho "$@" >> "$RECORD"\n[ "$1" != is-active ] || echo active\n')
   chmodSync(systemctl, 0o755)
+  const ss = join(home, 'bin/ss')
+  writeFileSync(ss, '#!/bin/sh\necho "ss $@" >> "$RECORD"\necho listening\n')
+  chmodSync(ss, 0o755)
 
   t.match(infra('render', file, '--out', rendered), { status: 0, stdout: '' })
   t.match(infra('diff', file, '--out', rendered), { status: 0, stdout: '' })
@@ -222,7 +249,11 @@ t.test('render, diff, up, status and down by their commands', async (t) => {
   t.match(infra('diff', file, ...via), { status: 1, stdout: 'missing files1:/etc/caddy/Caddyfile\n' })
   t.match(infra('up', file, ...via), { status: 0, stdout: 'files1: changed /etc/caddy/Caddyfile\n' })
   t.match(infra('diff', file, ...via), { status: 0, stdout: '' })
-  t.match(recorded(), 'start holdfast-files1-holdfast.service\n')
+  t.match(
+    recorded(),
+    'start holdfast-files1-holdfast.service\nss -Hltn src 127.0.0.1:8090\n',
+    'and waits for it',
+  )
   writeFileSync(join(home, 'record'), '')
   t.match(infra('up', file, ...via), { status: 0, stdout: '' }, 'again: nothing changes')
   t.notMatch(recorded(), 'restart')

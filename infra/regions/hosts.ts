@@ -5,10 +5,15 @@
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import type { Deployment } from './deployment.ts'
+import { operatorPasswordFile } from './logins.ts'
 import { type PlannedHost, places, planOf } from './plan.ts'
 import { natsPasswords } from './render/nats.ts'
 import { unitName, unitsOf } from './render/units.ts'
 import { hostFiles } from './render.ts'
+import { serverPorts } from './roles.ts'
+
+const joinSeconds = 900
+const startSeconds = 60
 
 export interface HostWork {
   host: PlannedHost
@@ -29,7 +34,8 @@ export function needsOf({ host, files }: HostWork): string[] {
   const named = [...text.matchAll(/\/etc\/holdfast\/(?:secrets|tls)\/[\w.-]+/g)].map(([path]) => path)
   const own = host.processes.length > 0 ? [`${places.code}/infra/launch.sh`] : []
   const nats = host.roles.includes('nats') ? [`${places.secrets}/${natsPasswords}`] : []
-  return [...new Set([...own, ...nats, ...named])].sort()
+  const cassandra = host.roles.includes('cassandra') ? [operatorPasswordFile] : []
+  return [...new Set([...own, ...nats, ...cassandra, ...named])].sort()
 }
 
 /**
@@ -61,12 +67,41 @@ export function upScript(work: HostWork, which: 'servers' | 'processes'): string
     ]),
     'systemctl daemon-reload',
     ...(files.has('/etc/systemd/system/holdfast.target') ? ['systemctl enable --quiet holdfast.target'] : []),
-    ...units.map((unit) => {
+    listening,
+    ...units.flatMap((unit) => {
       const own = filesOfUnit(unit, files).map((path) => `*" ${path} "*`)
-      return `case "$changed" in ${own.join('|') || 'none'}) systemctl restart ${unit};; *) systemctl start ${unit};; esac`
+      const start = `case "$changed" in ${own.join('|') || 'none'}) systemctl restart ${unit};; *) systemctl start ${unit};; esac`
+      return [start, ...untilListening(host, unit)]
     }),
   ]
   return `${script.join('\n')}\n`
+}
+
+/** Waits until an address listens. @param $1 the address @param $2 seconds */
+const listening = `listening() {
+  tries=0
+  until ss -Hltn "src $1" | grep -q .; do
+    tries=$((tries + 1))
+    [ "$tries" -le "$2" ] || return 1
+    sleep 1
+  done
+}`
+
+/**
+ * One starts after the other: processes that start at once take the CPU from each other and from
+ * Cassandra. Nodes of Cassandra also join one by one. One that takes over the data of others joins
+ * for longer than this waits; then `up` is repeated.
+ */
+function untilListening(host: PlannedHost, unit: string): string[] {
+  if (unit === 'holdfast-cassandra.service') {
+    const why = `Cassandra has not joined within ${joinSeconds} s; nodetool netstats says what it does, then repeat up`
+    const address = `${host.internal}:${serverPorts.cassandra.client}`
+    return [`listening ${address} ${joinSeconds} || { echo "${why}" >&2; exit 1; }`]
+  }
+  const process = host.processes.find(({ name }) => unitName(name) === unit)
+  if (process === undefined) return []
+  const address = `${process.settings.HOLDFAST_ADMIN_BIND}:${process.ports.admin}`
+  return [`listening ${address} ${startSeconds} || echo "${unit} has not started within ${startSeconds} s"`]
 }
 
 /** Processes first, then their servers. The files stay. */

@@ -3,7 +3,17 @@ import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { exitCodes } from '@holdfast/bootstrap'
 import { type Deployment, readDeployment } from './deployment.ts'
-import { changedOn, digestScript, downScript, runOn, statusScript, upScript, workOf } from './hosts.ts'
+import {
+  changedOn,
+  digestScript,
+  downScript,
+  type HostWork,
+  runOn,
+  statusScript,
+  upScript,
+  workOf,
+} from './hosts.ts'
+import { loginsHost, loginsRepairs, loginsScript } from './logins.ts'
 import { differences, writeOutput } from './output.ts'
 import { render } from './render.ts'
 import { DeploymentFault } from './source.ts'
@@ -15,37 +25,54 @@ npm run -s infra -- up <file>                     lays the files over the hosts 
 npm run -s infra -- down <file>                   stops what the hosts run; files and data stay
 npm run -s infra -- status <file>                 what runs on the hosts; 1 if anything does not
 
---via <command>   how a script reaches a host (ssh -o BatchMode=yes root@{address} sh)`
+--only <name>           this region or this host alone
+--via <command>         how a script reaches a host (ssh -o BatchMode=yes root@{address} sh)`
 
 const verbs = ['render', 'diff', 'up', 'down', 'status'] as const
-const { verb, file, out, via } = wordsOf()
+const { verb, file, out, only, via } = wordsOf()
 
 try {
   const deployment = readDeployment(readFileSync(file, 'utf8'), file)
+  const chosen = workOf(deployment).filter(
+    ({ host }) => only === undefined || host.name === only || host.region === only,
+  )
+  if (chosen.length === 0) throw new Error(`${file} has no region and no host ${only}`)
   if (verb === 'render') writeOutput(render(deployment), out ?? refuse('render needs --out <folder>'))
   else if (verb === 'diff') {
-    const found = out === undefined ? await diffOfHosts(deployment) : differences(render(deployment), out)
+    const found = out === undefined ? await diffOf(chosen, via) : differences(render(deployment), out)
     for (const { path, state } of found) console.log(`${state} ${path}`)
     if (found.length > 0) process.exitCode = 1
-  } else if (verb === 'up') await up(deployment)
-  else if (verb === 'down') for (const work of workOf(deployment)) await runOn(work, via, downScript(work))
-  else await status(deployment)
+  } else if (verb === 'up') {
+    await up(deployment, chosen, via)
+  } else if (verb === 'down') {
+    for (const work of chosen) await runOn(work, via, downScript(work))
+  } else await status(chosen, via)
 } catch (error) {
   console.error((error as Error).message)
   process.exitCode = error instanceof DeploymentFault ? exitCodes.SETTINGS : 1
 }
 
 /** Servers of all hosts first: processes need those of other hosts, too. */
-async function up(deployment: Deployment): Promise<void> {
-  for (const which of ['servers', 'processes'] as const)
-    for (const work of workOf(deployment))
-      for (const line of (await runOn(work, via, upScript(work, which))).split('\n'))
-        if (line !== '') console.log(`${work.host.name}: ${line}`)
+async function up(deployment: Deployment, chosen: readonly HostWork[], via: string): Promise<void> {
+  const on = async (work: HostWork, script: string) => {
+    const lines = (await runOn(work, via, script)).split('\n').filter((line) => line !== '')
+    for (const line of lines) console.log(`${work.host.name}: ${line}`)
+    return lines
+  }
+  for (const work of chosen) await on(work, upScript(work, 'servers'))
+  const at = loginsHost(chosen)
+  if (at !== undefined) {
+    const more = await on(at, loginsScript(deployment, at, 'replicate'))
+    if (more.length > 0)
+      for (const { work, script } of loginsRepairs(deployment, chosen)) await on(work, script)
+    await on(at, loginsScript(deployment, at, 'make'))
+  }
+  for (const work of chosen) await on(work, upScript(work, 'processes'))
 }
 
-async function diffOfHosts(deployment: Deployment) {
+async function diffOf(chosen: readonly HostWork[], via: string) {
   const found: { path: string; state: string }[] = []
-  for (const work of workOf(deployment)) {
+  for (const work of chosen) {
     const answer = await runOn(work, via, digestScript(work))
     found.push(
       ...changedOn(work, answer).map(({ path, state }) => ({ state, path: `${work.host.name}:${path}` })),
@@ -54,8 +81,8 @@ async function diffOfHosts(deployment: Deployment) {
   return found
 }
 
-async function status(deployment: Deployment): Promise<void> {
-  for (const work of workOf(deployment)) {
+async function status(chosen: readonly HostWork[], via: string): Promise<void> {
+  for (const work of chosen) {
     const lines = await runOn(work, via, statusScript(work)).catch((error: Error) => error.message)
     for (const line of lines.trim().split('\n')) {
       console.log(`${work.host.region} ${work.host.name} ${line}`)
@@ -71,6 +98,7 @@ function wordsOf() {
       allowPositionals: true,
       options: {
         out: { type: 'string' },
+        only: { type: 'string' },
         via: { type: 'string', default: 'ssh -o BatchMode=yes root@{address} sh' },
         help: { type: 'boolean', short: 'h' },
       },

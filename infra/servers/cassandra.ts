@@ -21,6 +21,8 @@ export interface CassandraOptions extends StartOptions {
    * one of `ca`. Others are served as well.
    */
   tls?: { ca: string; certificate: string }
+  /** Clients log in; `cassandra` may, with that password. Default: anybody is served. */
+  login?: boolean
   /** MiB. */
   heapMiB?: number
   nativePort?: number
@@ -88,8 +90,8 @@ rpc_address: ${options.host}
 native_transport_port: ${options.nativePort ?? 9042}
 storage_port: ${options.storagePort ?? 7000}
 auto_bootstrap: false
-authenticator: AllowAllAuthenticator
-authorizer: AllowAllAuthorizer
+authenticator: ${options.login ? 'PasswordAuthenticator' : 'AllowAllAuthenticator'}
+authorizer: ${options.login ? 'CassandraAuthorizer' : 'AllowAllAuthorizer'}
 ${sync}
 ${options.hintWindowMs === undefined ? '' : `max_hint_window: ${options.hintWindowMs}ms\nhint_window_persistent_enabled: false`}
 ${options.tls === undefined ? '' : clientEncryption(options.tls)}
@@ -179,23 +181,8 @@ function javaArguments(options: CassandraOptions, configuration: string): string
   const jars = readdirSync(cassandraJars())
     .filter((name) => name.endsWith('.jar'))
     .map((name) => join(cassandraJars(), name))
-  const agent = jars.find((path) => path.includes('/jamm-'))
   return [
-    // JNA locks the committed heap in memory: a small initial heap keeps the process small.
-    '-Xms64m',
-    `-Xmx${heap}`,
-    '-Xss512k',
-    `-XX:MaxDirectMemorySize=${heap}`,
-    '-XX:+UseSerialGC',
-    '-XX:TieredStopAtLevel=1',
-    '-XX:+ExitOnOutOfMemoryError',
-    '-XX:+PerfDisableSharedMem',
-    '-Djava.net.preferIPv4Stack=true',
-    ...(agent ? [`-javaagent:${agent}`] : []),
-    '-Djdk.attach.allowAttachSelf=true',
-    '-Dio.netty.tryReflectionSetAccessible=true',
-    ...unlock('--add-exports', exported),
-    ...unlock('--add-opens', opened),
+    ...javaFlags(jars, heap),
     `-Dcassandra.storagedir=${options.directory}/data`,
     `-Dcassandra.config=file://${configuration}/cassandra.yaml`,
     `-Dlogback.configurationFile=${configuration}/logback.xml`,
@@ -215,6 +202,28 @@ function javaArguments(options: CassandraOptions, configuration: string): string
     '-cp',
     jars.join(':'),
     'org.apache.cassandra.service.CassandraDaemon',
+  ]
+}
+
+/** For a small process that starts quickly. @param heap like `512m` */
+export function javaFlags(jars: readonly string[], heap: string): string[] {
+  const agent = jars.find((path) => path.includes('/jamm-'))
+  return [
+    // JNA locks the committed heap in memory: a small initial heap keeps the process small.
+    '-Xms64m',
+    `-Xmx${heap}`,
+    '-Xss512k',
+    `-XX:MaxDirectMemorySize=${heap}`,
+    '-XX:+UseSerialGC',
+    '-XX:TieredStopAtLevel=1',
+    '-XX:+ExitOnOutOfMemoryError',
+    '-XX:+PerfDisableSharedMem',
+    '-Djava.net.preferIPv4Stack=true',
+    ...(agent ? [`-javaagent:${agent}`] : []),
+    '-Djdk.attach.allowAttachSelf=true',
+    '-Dio.netty.tryReflectionSetAccessible=true',
+    ...unlock('--add-exports', exported),
+    ...unlock('--add-opens', opened),
   ]
 }
 

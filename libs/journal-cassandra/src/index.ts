@@ -6,6 +6,7 @@ import { CassandraLookupStore } from './lookup-store.ts'
 export type { CassandraOptions } from './connection.ts'
 export { isRefused } from './driver-faults.ts'
 export type { Taken } from './journal-store.ts'
+export { type LoginsOptions, makeLogins, replicateLogins } from './logins.ts'
 
 export interface MetadataStoreOptions {
   /** The home term of an account. Default: 1. */

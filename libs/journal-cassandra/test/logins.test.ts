@@ -1,0 +1,108 @@
+/** Cassandra's users, over two data centres that ask for a login. */
+import { setTimeout as delay } from 'node:timers/promises'
+import cassandra from 'cassandra-driver'
+import t from 'tap'
+import { startCassandra } from '../../../infra/servers/cassandra.ts'
+import { CassandraMetadataStore, isRefused, makeLogins, replicateLogins } from '../src/index.ts'
+
+t.setTimeout(300_000)
+
+const [hereHost, thereHost] = ['127.0.0.41', '127.0.0.42']
+const directory = t.testdir({ here: {}, there: {} })
+const start = (host: string, dataCentre: string, name: string) =>
+  startCassandra({
+    directory: `${directory}/${name}`,
+    host,
+    seeds: [hereHost],
+    dataCentre,
+    heapMiB: 384,
+    login: true,
+  })
+const here = await start(hereHost, 'eu-par', 'here')
+const there = await start(thereHost, 'na-nyc', 'there')
+t.teardown(async () => {
+  await Promise.all([here.stop('SIGKILL'), there.stop('SIGKILL')])
+  // The driver goes on after a refused login.
+  setTimeout(() => process.exit(), 1_000).unref()
+})
+
+const options = {
+  contactPoints: [hereHost],
+  port: 9042,
+  dataCentre: 'eu-par',
+  tls: undefined,
+  replication: { 'eu-par': 1, 'na-nyc': 1 },
+  operatorPassword: "an operator's own",
+  user: 'holdfast',
+  password: "it's the service's",
+  patienceMs: 60_000,
+}
+
+function open(password: string, [host, dataCentre]: [string, string] = [hereHost, 'eu-par']) {
+  return CassandraMetadataStore.open({
+    contactPoints: [host],
+    dataCentre,
+    keyspace: 'of_the_service',
+    replication: options.replication,
+    credentials: () => ({ user: 'holdfast', password }),
+  })
+}
+
+async function replication(): Promise<Record<string, string>> {
+  const client = new cassandra.Client({
+    contactPoints: [hereHost],
+    localDataCenter: 'eu-par',
+    credentials: { username: 'cassandra', password: options.operatorPassword },
+  })
+  const { rows } = await client.execute(
+    "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = 'system_auth'",
+  )
+  await client.shutdown()
+  return rows[0]?.replication
+}
+
+t.test('users get a replica in every data centre, once, and never fewer', async (t) => {
+  // A data centre that just started is known to the other a moment later.
+  let more: boolean | undefined
+  for (let tries = 0; more === undefined && tries < 60; tries++)
+    more = await replicateLogins(options).catch(() => delay(500, undefined))
+  t.equal(more, true)
+  t.equal(await replicateLogins(options), false)
+  t.equal(await replicateLogins({ ...options, replication: { 'eu-par': 1, 'na-nyc': 0 } }), false)
+})
+
+t.test('the user of the service is made, and the well-known password ends', async (t) => {
+  t.same(await makeLogins(options), ['the user holdfast was made', 'the user cassandra has another password'])
+  t.same(await makeLogins(options), [], 'a second time there is nothing to do')
+  t.match(await replication(), { class: /NetworkTopologyStrategy/, 'eu-par': '1', 'na-nyc': '1' })
+  const first = new cassandra.Client({
+    contactPoints: [hereHost],
+    localDataCenter: 'eu-par',
+    credentials: { username: 'cassandra', password: 'cassandra' },
+  })
+  await t.rejects(first.connect())
+  await first.shutdown()
+  const store = await open(options.password)
+  t.match(store.nodes(), { known: 1 }, 'it makes its keyspace and tables')
+  await store.close()
+})
+
+t.test('a changed password of the service is brought there', async (t) => {
+  const changed = { ...options, password: 'another one' }
+  t.same(await makeLogins(changed), ['the user holdfast has another password'])
+  // Cassandra remembers passwords for two seconds.
+  let refused = false
+  for (let tries = 0; !refused && tries < 20; tries++)
+    refused = await open(options.password).then(
+      (store) => store.close().then(() => delay(500, false)),
+      (error: unknown) => isRefused(error),
+    )
+  t.ok(refused)
+  await (await open(changed.password)).close()
+})
+
+t.test('where a data centre is lost, the others still let users in', async (t) => {
+  await here.stop('SIGKILL')
+  await (await open('another one', [thereHost, 'na-nyc'])).close()
+  t.pass()
+})
