@@ -16,6 +16,7 @@ t.test('the embedded service keeps the contract', async (t) => {
     await service.stop()
   })
   const results = await runCases(allCases, {
+    network: undefined,
     hosts: hostsOf(service),
     instances,
     report: ({ case: { name }, error }) => {

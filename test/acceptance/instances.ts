@@ -58,6 +58,7 @@ export function hostsOf(service: Standalone): Hosts {
     upload: [service.upload],
     download: [service.download],
     admin: [service.admin],
+    adminToken: undefined,
     web: service.api,
     outbox: [service.outbox],
   }

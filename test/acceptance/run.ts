@@ -3,11 +3,14 @@
  *
  *   npm run test:acceptance -- [--api URL] [--upload URL] [--download URL] [--admin URL]
  *                              [--web URL] [--outbox DIR] [--only TEXT] [--names]
+ *                              [--admin-token FILE] [--network 198.18]
  *
  * URL may be several, comma-separated: they are used in turn. Without options it tries the default
  * addresses and, when none answers, starts the service itself on free ports with a separate data
- * directory.
+ * directory. A service on another machine asks operators for the token in FILE. With `--network`
+ * each case calls from an address of its own, which this machine must have.
  */
+import { readFileSync } from 'node:fs'
 import { commandLine, headOf } from '../../infra/command-line.ts'
 import { Standalone } from '../support/standalone.ts'
 import { allCases } from './cases.ts'
@@ -24,6 +27,8 @@ const { values: options } = commandLine('test:acceptance', headOf(import.meta.fi
   admin: { type: 'string' },
   web: { type: 'string' },
   outbox: { type: 'string' },
+  'admin-token': { type: 'string' },
+  network: { type: 'string' },
   only: { type: 'string' },
   names: { type: 'boolean', default: false },
 })
@@ -45,7 +50,7 @@ const hosts = service ? hostsOf(service) : givenHosts()
 const chosen = allCases.filter((each) => each.name.includes(options.only ?? ''))
 let code = 1
 try {
-  const results = await runCases(chosen, { hosts, instances, report })
+  const results = await runCases(chosen, { hosts, instances, network: options.network, report })
   const comparison = await compareWithDocuments([hosts, ...(await instances.hosts())])
   code = conclude(results, comparison)
 } finally {
@@ -63,6 +68,7 @@ function givenHosts(): Hosts {
     upload: list(options.upload, 'http://127.0.0.1:8081'),
     download: list(options.download, 'http://127.0.0.1:8082'),
     admin: list(options.admin, 'http://127.0.0.1:8090'),
+    adminToken: options['admin-token'] && readFileSync(options['admin-token'], 'utf8').trim(),
     web: list(options.web, api[0] as string)[0] as string,
     outbox: list(options.outbox, './data/outbox'),
   }

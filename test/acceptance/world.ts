@@ -15,6 +15,8 @@ export interface Hosts {
   upload: string[]
   download: string[]
   admin: string[]
+  /** Undefined: the suite runs on the machine of the service. */
+  adminToken: string | undefined
   web: string
   /** Directories of `.eml` files. */
   outbox: string[]
@@ -134,7 +136,8 @@ export class World {
   admin(method: string, path: string, json?: unknown): Promise<Answer> {
     return this.request(method, this.#next(this.hosts.admin) + path, {
       ...(json === undefined ? {} : { json }),
-      ...(this.from === undefined ? {} : { from: operatorAddress }),
+      token: this.hosts.adminToken,
+      ...(this.from?.startsWith('127.') ? { from: operatorAddress } : {}),
     })
   }
 

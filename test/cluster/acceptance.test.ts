@@ -92,10 +92,12 @@ t.test('the cluster keeps the contract, in either region', async (t) => {
       upload: regions.map(({ upload }) => upload),
       download: regions.map(({ download }) => download),
       admin: regions.map(({ admin }) => admin),
+      adminToken: undefined,
       web: home.api,
       outbox: [join(cluster.dataDir, 'outbox')],
     },
     instances,
+    network: undefined,
     report: ({ case: { name }, error }) => {
       if (error === undefined) t.pass(name)
       else t.fail(name, { reason: error instanceof Error ? error.stack : String(error) })

@@ -349,7 +349,7 @@ export const openLinks = cases('direct links opened', (test) => {
       assert.equal(await code(), 200)
       ;(await relink(guest, file.id, link.id, { sourceIpsAllowed: ['2001:db8::/32', '203.0.113.0/24'] })).ok()
       assert.equal(await code(), 403)
-      if (world.from === undefined) return
+      if (!world.from?.startsWith('127.')) return
       ;(
         await relink(guest, file.id, link.id, {
           sourceIpsAllowed: ['127.88.1.1', '127.88.2.0/24', '::ffff:127.88.3.1'],
