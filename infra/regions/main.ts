@@ -1,7 +1,10 @@
 /** `npm run -s infra -- <verb> <file>`: a deployment from one file. `usage` has the verbs. */
 import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { exitCodes } from '@holdfast/bootstrap'
+import type { Layout } from '../namespaces/layout.ts'
+import { cutPower, removeAll, startHosts, viaOf } from '../namespaces/namespaces.ts'
 import { type Deployment, readDeployment } from './deployment.ts'
 import {
   changedOn,
@@ -15,6 +18,7 @@ import {
 } from './hosts.ts'
 import { loginsHost, loginsRepairs, loginsScript } from './logins.ts'
 import { differences, writeOutput } from './output.ts'
+import { planOf } from './plan.ts'
 import { render } from './render.ts'
 import { DeploymentFault } from './source.ts'
 
@@ -26,13 +30,18 @@ npm run -s infra -- down <file>                   stops what the hosts run; file
 npm run -s infra -- status <file>                 what runs on the hosts; 1 if anything does not
 
 --only <name>           this region or this host alone
---via <command>         how a script reaches a host (ssh -o BatchMode=yes root@{address} sh)`
+--via <command>         how a script reaches a host (ssh -o BatchMode=yes root@{address} sh)
+--namespaces <folder>   hosts are network namespaces of this machine: up makes those that do not run, with their disks in
+                        the folder; down takes all of it away, down --only cuts their power and leaves disks`
 
 const verbs = ['render', 'diff', 'up', 'down', 'status'] as const
-const { verb, file, out, only, via } = wordsOf()
+const { verb, file, out, only, namespaces, ...words } = wordsOf()
 
 try {
   const deployment = readDeployment(readFileSync(file, 'utf8'), file)
+  const layout: Layout | undefined =
+    namespaces === undefined ? undefined : { folder: resolve(namespaces), plan: planOf(deployment) }
+  const via = layout === undefined ? words.via : viaOf(layout)
   const chosen = workOf(deployment).filter(
     ({ host }) => only === undefined || host.name === only || host.region === only,
   )
@@ -43,9 +52,16 @@ try {
     for (const { path, state } of found) console.log(`${state} ${path}`)
     if (found.length > 0) process.exitCode = 1
   } else if (verb === 'up') {
+    if (layout !== undefined) await startHosts(layout, { file, wanted: chosen.map(({ host }) => host) })
     await up(deployment, chosen, via)
   } else if (verb === 'down') {
-    for (const work of chosen) await runOn(work, via, downScript(work))
+    if (layout !== undefined && only !== undefined)
+      await cutPower(
+        layout,
+        chosen.map(({ host }) => host),
+      )
+    else if (layout !== undefined) await removeAll(layout)
+    else for (const work of chosen) await runOn(work, via, downScript(work))
   } else await status(chosen, via)
 } catch (error) {
   console.error((error as Error).message)
@@ -99,6 +115,7 @@ function wordsOf() {
       options: {
         out: { type: 'string' },
         only: { type: 'string' },
+        namespaces: { type: 'string' },
         via: { type: 'string', default: 'ssh -o BatchMode=yes root@{address} sh' },
         help: { type: 'boolean', short: 'h' },
       },

@@ -1,0 +1,134 @@
+/**
+ * What a host needs before `up`, as the book says it: users, secrets, certificates, Cassandra. The
+ * other programs are those of this machine.
+ */
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { type PlannedHost, type PlannedRegion, places } from '../regions/plan.ts'
+import { natsPasswords } from '../regions/render/nats.ts'
+import { javaFlags } from '../servers/cassandra.ts'
+import { hostFolder, type Layout } from './layout.ts'
+
+/** Where the jars of Cassandra are on a host. */
+const jarsPlace = '/usr/share/cassandra/lib'
+const defaultHeap = '384M'
+
+/** Files of a host's disk that have to be there when it starts. */
+export function layDisk(layout: Layout, host: string): void {
+  const disk = join(hostFolder(layout, host), 'disk')
+  const put = (path: string, text: string) => {
+    mkdirSync(dirname(join(disk, path)), { recursive: true })
+    writeFileSync(join(disk, path), text)
+  }
+  put('/etc/systemd/journald.conf.d/small.conf', '[Journal]\nSystemMaxUse=64M\nRuntimeMaxUse=16M\n')
+  put('/etc/hosts', hostsFile(layout, undefined))
+  // Timers of this machine's own services.
+  mkdirSync(join(disk, 'etc/systemd/system'), { recursive: true })
+  if (!existsSync(join(disk, 'etc/systemd/system/timers.target')))
+    symlinkSync('/dev/null', join(disk, 'etc/systemd/system/timers.target'))
+}
+
+/** `/etc/hosts`. @param region of users: they are led to its proxies, as DNS would lead them */
+export function hostsFile({ plan }: Layout, region: PlannedRegion | undefined): string {
+  const lines = ['127.0.0.1 localhost']
+  for (const { name, internal } of plan.regions.flatMap(({ hosts }) => hosts))
+    lines.push(`${internal} ${name}`)
+  const proxiesOf = ({ hosts }: PlannedRegion) =>
+    hosts.flatMap(({ address, roles }) => (address && roles.includes('proxy') ? [address] : []))
+  for (const { names, ...rest } of plan.regions)
+    for (const address of proxiesOf({ names, ...rest })) {
+      lines.push(`${address} ${names.regionalUpload} ${names.regionalDownload}`)
+      if (rest.code === region?.code)
+        lines.push(`${address} ${[names.web, names.api, names.upload, names.download].join(' ')}`)
+    }
+  return `${lines.join('\n')}\n`
+}
+
+/** Alike on all hosts, drawn once. */
+export function drawSecrets({ folder }: Layout): void {
+  const place = join(folder, 'secrets')
+  if (existsSync(place)) return
+  mkdirSync(place, { mode: 0o700 })
+  const draw = () => randomBytes(24).toString('base64url')
+  const nats = draw()
+  const put = (name: string, text: string) => writeFileSync(join(place, name), text, { mode: 0o600 })
+  for (const name of ['admin-token', 'cluster-secret', 'cassandra-password', 'cassandra-admin-password'])
+    put(name, draw())
+  put('nats-password', nats)
+  put(natsPasswords, `HOLDFAST_PASSWORD: "${nats}"\nSYSTEM_PASSWORD: "${draw()}"\n`)
+}
+
+/** A script for `sh` on the host. It may be run again. */
+export function prepareScript(layout: Layout, host: PlannedHost, jars: string): string {
+  const lines = [
+    'set -eu',
+    'put() { base64 -d > "$1.new"; chmod "$2" "$1.new"; chgrp holdfast "$1.new"; mv "$1.new" "$1"; }',
+    ...['holdfast', 'cassandra'].map(
+      (user) =>
+        `id ${user} >/dev/null 2>&1 || useradd --system --home-dir /var/lib/${user} --shell /usr/sbin/nologin ${user}`,
+    ),
+    // They read keys and the token of the admin hosts.
+    'for user in cassandra caddy prometheus; do',
+    '  ! id $user >/dev/null 2>&1 || usermod --append --groups holdfast $user',
+    'done',
+    `install -d -m 750 -g holdfast ${places.secrets} ${places.tls}`,
+    'mkdir -p /etc/cassandra /etc/systemd/system/holdfast-cassandra.service.d',
+  ]
+  const put = (path: string, mode: string, text: string) =>
+    lines.push(`put ${path} ${mode} <<'END'`, Buffer.from(text).toString('base64'), 'END')
+  for (const [from, to] of [
+    [join(layout.folder, 'secrets'), places.secrets],
+    [join(layout.folder, 'ca', host.name), places.tls],
+  ] as const)
+    for (const name of readdirSync(from)) put(`${to}/${name}`, '640', readFileSync(join(from, name), 'utf8'))
+  if (host.roles.includes('cassandra')) {
+    const names = readdirSync(jars).filter((name) => name.endsWith('.jar'))
+    put('/usr/sbin/cassandra', '755', cassandraProgram(names))
+    put('/usr/bin/nodetool', '755', nodetoolProgram)
+    put('/etc/cassandra/logback.xml', '644', logback)
+    put('/etc/cassandra/logback-tools.xml', '644', logbackTools)
+    put('/etc/systemd/system/holdfast-cassandra.service.d/small.conf', '644', smallCassandra())
+  }
+  return `${lines.join('\n')}\n`
+}
+
+/** A small heap and a short wait for peers, beside the rendered unit as an operator has it. */
+function smallCassandra(): string {
+  return [
+    '[Service]',
+    `Environment=MAX_HEAP_SIZE=${process.env.MAX_HEAP_SIZE ?? defaultHeap}`,
+    'Environment=JVM_EXTRA_OPTS=-Dcassandra.ring_delay_ms=5000',
+    'TimerSlackNSec=1ms',
+    '',
+  ].join('\n')
+}
+
+/** The distribution has no Cassandra: its jars, with the variables of its own start script. */
+function cassandraProgram(jars: readonly string[]): string {
+  const paths = jars.map((name) => `${jarsPlace}/${name}`)
+  const flags = javaFlags(paths, '$MAX_HEAP_SIZE').map((flag) => `"${flag}"`)
+  return `#!/bin/sh
+: "\${MAX_HEAP_SIZE:=${defaultHeap}}"
+exec java ${flags.join(' ')} \\
+  -Dcassandra.storagedir=/var/lib/cassandra -Dcassandra.config=file://$CASSANDRA_CONF/cassandra.yaml \\
+  -Dcassandra-rackdc.properties=file://$CASSANDRA_CONF/cassandra-rackdc.properties \\
+  -Dlogback.configurationFile=$CASSANDRA_CONF/logback.xml -Dcassandra-foreground=yes \\
+  -Dcassandra.logdir=/var/log/cassandra -Dcassandra.triggers_dir=/var/lib/cassandra \\
+  -Dcassandra.jmx.local.port=7199 -Djava.rmi.server.hostname=127.0.0.1 \${JVM_EXTRA_OPTS-} \\
+  -cp '${jarsPlace}/*' org.apache.cassandra.service.CassandraDaemon
+`
+}
+
+const nodetoolProgram = `#!/bin/sh
+exec java ${javaFlags([], '128m').join(' ')} -Dcassandra.storagedir=/tmp -Dcassandra.logdir=/tmp \\
+  -Dlogback.configurationFile=/etc/cassandra/logback-tools.xml -cp '${jarsPlace}/*' org.apache.cassandra.tools.NodeTool "$@"
+`
+
+const logbackTools = '<configuration><root level="OFF"/></configuration>\n'
+
+const logback = `<configuration>
+<appender name="F" class="ch.qos.logback.core.FileAppender"><file>/var/log/cassandra/system.log</file>
+<encoder><pattern>%-5level [%thread] %date{ISO8601} %F:%L - %msg%n</pattern></encoder></appender>
+<root level="INFO"><appender-ref ref="F"/></root></configuration>
+`
