@@ -84,7 +84,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   })
   app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
     if (isFramed(request)) refuseRaw(response, new RefusalError('error-expect'), randomUUID())
-    else refuseFraming(response)
+    else refuseRequest(response)
   })
 
   // Operations check parameters in the contract's order; schemas of routes serve the OpenAPI
@@ -114,8 +114,9 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     const made = createConnections(options, {
       isTrusted,
       handle: (request, response) => {
-        if (!isFramed(request)) return refuseFraming(response)
-        request.url = originForm(request.url ?? '')
+        const target = originForm(request)
+        if (!isFramed(request) || target === undefined) return refuseRequest(response)
+        request.url = target
         handle(request, response)
       },
     })
@@ -123,7 +124,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     return createHostServer(made, timeouts)
   }
 
-  function refuseFraming(response: ServerResponse) {
+  function refuseRequest(response: ServerResponse) {
     response.setHeader('connection', 'close')
     refuseRaw(response, new RefusalError('error-request'), randomUUID())
   }

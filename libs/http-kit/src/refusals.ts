@@ -18,7 +18,7 @@ export const statuses = {
   'error-request': {
     code: 400,
     meaning:
-      'The request is not HTTP/1.1 or 1.0, or has a Transfer-Encoding other than `chunked`; the connection closes.',
+      'The request is not HTTP/1.1 or 1.0, its target is no path and no URL, or its Transfer-Encoding is not `chunked`; the connection closes.',
   },
   'error-token': {
     code: 401,

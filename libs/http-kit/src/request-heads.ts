@@ -4,15 +4,22 @@
  */
 import type { IncomingMessage } from 'node:http'
 
-/** The start of an absolute-form target; the path follows. */
-const origin = /^https?:\/\/[^/?#]*/i
-/** The characters of RFC 3986 for a host and its port. */
-const hostCharacters = /^[\w.~!$&'()*+,;=%:[\]-]*$/
+/** A name, which may be empty, or an address of v6, which may have a zone; and a port, RFC 3986. */
+const authority = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\da-f:.]+(?:%[\w.~%-]+)?\])(?::\d*)?$/i
+/** The start of an absolute-form target, where a user may be named; the path follows. */
+const origin = /^https?:\/\/(?:[^/?#@]*@)?([^/?#@]+)(?=[/?#]|$)/i
 
-/** Proxies may ask for `http://host/path`. Routes compare the path. */
-export function originForm(target: string): string {
-  if (target.startsWith('/') || !origin.test(target)) return target
-  const rest = target.replace(origin, '')
+/**
+ * The target as routes compare it: its path and query. Proxies may ask for `http://host/path`, and
+ * OPTIONS for `*`. @returns undefined: it is none of these
+ */
+export function originForm({ method, url: target = '' }: IncomingMessage): string | undefined {
+  if (target.startsWith('/')) return target
+  if (target === '*') return method === 'OPTIONS' ? target : undefined
+  const [start, host] = origin.exec(target) ?? []
+  if (start === undefined || host === undefined) return undefined
+  if (!authority.test(host) || !URL.canParse(start)) return undefined
+  const rest = target.slice(start.length)
   return rest.startsWith('/') ? rest : `/${rest}`
 }
 
@@ -22,7 +29,7 @@ export function hasSoundHost({ httpVersion, rawHeaders }: IncomingMessage): bool
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at] as string
     if (name.length !== 4 || name.toLowerCase() !== 'host') continue
-    if (!hostCharacters.test(rawHeaders[at + 1] as string)) return false
+    if (!authority.test(rawHeaders[at + 1] as string)) return false
     count++
   }
   return count === 1 || (count === 0 && httpVersion === '1.0')

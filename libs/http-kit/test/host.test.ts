@@ -337,6 +337,46 @@ t.test('a body whose end is not where everybody sees it is refused, and ends its
   }
 })
 
+t.test('a target is a path or a URL of HTTP, and a Host is a host', async (t) => {
+  const app = host(t)
+  app.get('/', async () => ok({}))
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  const { port } = app.server.address() as { port: number }
+  const get = (target: string, name = 'a') => answers(port, `GET ${target} HTTP/1.1\r\nHost: ${name}\r\n\r\n`)
+  for (const target of [
+    ...['http://[', 'http://[/list', 'http://[::1', 'http://[zz]/list', 'http://[::1]x/list'],
+    ...['http://', 'http:///list', 'https://?x', 'http://h:99999/list', 'http://h:x/list', 'http://h:1:2/'],
+    ...[
+      'http://u@/list',
+      'http://u@[/list',
+      'http://u@v@h/list',
+      'http://h%zz/list',
+      'ftp://h/list',
+      'ws://h/list',
+      '*',
+    ],
+  ]) {
+    const { text, closed } = await get(target)
+    t.match(text, /^HTTP\/1\.1 400 .*\r\nConnection: close\r\n.*\{"status":"error-request"\}$/is, target)
+    t.ok(closed, target)
+  }
+  for (const target of [
+    ...['/list', 'http://h/list', 'HTTPS://H:80/list?a=b', 'http://[::1]:8080/list', 'http://h:/list'],
+    ...['http://h', 'http://h/', 'http://h?x=1'],
+  ])
+    t.match((await get(target)).text, /^HTTP\/1\.1 200 /, target)
+  for (const name of [
+    ...['[', ']', '[]', '[zz]', '[::1', '[::1]x', '::1', 'a:b', 'a:1:2'],
+    ...['u@h', 'a/b', 'a b', 'ü'],
+  ])
+    t.match((await get('/list', name)).text, /^HTTP\/1\.1 400 .*\{"status":"error-host"\}/s, name)
+  for (const name of [
+    ...['a', 'a.b:80', 'a:', '', ':80', '1.2.3.4:5', 'a_b'],
+    ...['[::1]', '[::ffff:1.2.3.4]:80', '[FE80::1%25eth0]:80'],
+  ])
+    t.match((await get('/list', name)).text, /^HTTP\/1\.1 200 /, name)
+})
+
 t.test('a tunnel is refused by the envelope', async (t) => {
   const app = host(t)
   await app.listen({ port: 0, host: '127.0.0.1' })
@@ -372,7 +412,7 @@ t.test('targets of every form lead to a route or to the envelope', async (t) => 
   t.equal(await first('GET /list HTTP/1.1\r\nHost: [2001:db8::1]:80'), '200')
   t.equal(await first('GET /list HTTP/1.0'), '200', 'HTTP/1.0 knows no Host')
   t.equal(await first('OPTIONS * HTTP/1.1\r\nHost: a'), '204')
-  t.equal(await first('GET * HTTP/1.1\r\nHost: a'), '404')
+  t.equal(await first('GET * HTTP/1.1\r\nHost: a'), '400')
   t.equal(await first('GET list HTTP/1.1\r\nHost: a'), '400')
   t.equal(await first('GET /list HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket'), '200')
   t.equal(await first('PRI * HTTP/2.0\r\n\r\nSM'), '400')
