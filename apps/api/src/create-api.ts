@@ -14,7 +14,6 @@ import { createFolder } from './operations/create-folder.ts'
 import { createInvitation } from './operations/create-invitation.ts'
 import { deleteContents } from './operations/delete-contents.ts'
 import { deleteDirectLink } from './operations/delete-directlink.ts'
-import { downloadWeb } from './operations/download-web.ts'
 import { emptyBin } from './operations/empty-bin.ts'
 import { getAccount } from './operations/get-account.ts'
 import { getAccountId } from './operations/get-account-id.ts'
@@ -57,7 +56,6 @@ const operations = [
   getServers,
   getRegions,
   getStatus,
-  downloadWeb,
 ]
 
 export function createApi(deps: ApiDeps): FastifyInstance {

@@ -3,8 +3,17 @@
  * nothing.
  */
 import { ShareCodeRoutes } from '@holdfast/accounts'
+import type { BlobStore } from '@holdfast/blob-store'
 import { chosenPorts, listen, urlOf } from '@holdfast/bootstrap'
-import { type ClusterPart, type ClusterStart, joinCluster, startAdmin, tokenKeyId } from '@holdfast/cluster'
+import {
+  type ClusterPart,
+  type ClusterStart,
+  clusterBlobs,
+  joinCluster,
+  startAdmin,
+  tokenKeyId,
+} from '@holdfast/cluster'
+import { webDownloads } from '@holdfast/downloads'
 import { drainOnClose, ItemPresenter } from '@holdfast/http-kit'
 import { webPages } from '@holdfast/web'
 import type { FastifyInstance } from 'fastify'
@@ -27,7 +36,9 @@ export async function startApi({ config, secrets, settings, log, connect }: Clus
   opened.defer(() => cluster.close())
   const admin = await startAdmin(cluster, { role: 'api', port: ports.admin, settings, accounts: true })
   opened.defer(() => admin.close())
-  const api = createApiHost(cluster, urls)
+  const blobs = clusterBlobs(cluster)
+  opened.defer(() => blobs.close())
+  const api = createApiHost(cluster, urls, blobs)
   opened.defer(() => api.close())
   await listen(api, { name: 'api', host, port: ports.api })
   cluster.setPhase('ready')
@@ -45,6 +56,7 @@ export async function startApi({ config, secrets, settings, log, connect }: Clus
 function createApiHost(
   cluster: ClusterPart,
   urls: { api: string; upload: string; download: string; web: string },
+  blobs: BlobStore,
 ): FastifyInstance {
   const { config, keyring, serversOf } = cluster
   const api = createApi({
@@ -69,6 +81,8 @@ function createApiHost(
   })
   const codes = new ShareCodeRoutes(cluster)
   api.register(webPages({ ...cluster, urls, ids: keyring.ids, presenter, codes, rules: config }))
+  const versions = undefined
+  api.register(webDownloads({ ...cluster, versions, budgets: undefined, blobs, webUrl: urls.web }))
   drainOnClose(api, { drainMs: config.drainMs })
   return api
 }

@@ -2,7 +2,7 @@ import { AnswerBudget } from '@holdfast/http-kit'
 import { Fault } from '@holdfast/kernel'
 import { blank, DirectLink, SetAccount, type UpdateContent } from '@holdfast/wire'
 import t from 'tap'
-import { type Guest, sha256, world } from './world.ts'
+import { sha256, world } from './world.ts'
 
 const stranger = '3f2b8c54-9d1e-4f6a-8b7c-0123456789ab'
 
@@ -486,24 +486,6 @@ t.test('a repeated Idempotency-Key has one effect', async (t) => {
       'idempotency-key': `other ${at}`,
     })
   t.match(await make('key-3'), { code: 409, status: 'error-alreadyDone' }, 'after 1,024 others')
-})
-
-t.test('old download links lead to pages', async (t) => {
-  const { ask, guest, file, folder } = world(t)
-  const ann: Guest = await guest()
-  const open = await folder(ann, ann.rootFolder, { public: true })
-  const note = await file(ann, open.id, 'note.txt')
-  const hidden = await file(ann, ann.rootFolder, 'hidden.txt')
-  t.match(await ask('GET', `/download/web/${note.id}/note.txt`), {
-    code: 302,
-    headers: { location: `http://web.example/d/${note.code}` },
-  })
-  t.match(await ask('GET', `/download/web/${hidden.id}/x`), {
-    code: 302,
-    headers: { location: `http://web.example/d/${hidden.id}` },
-  })
-  t.match(await ask('GET', `/download/web/${stranger}/x`), { code: 404, status: 'error-notFound' })
-  t.match(await ask('GET', '/download/web/%00/x'), { code: 404, status: 'error-notFound' })
 })
 
 t.test('a website token draws on the budget of the pages path', async (t) => {

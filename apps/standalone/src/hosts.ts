@@ -3,7 +3,7 @@ import { type AccountClient, type AccountVersions, ShareCodeRoutes } from '@hold
 import { createApi } from '@holdfast/api'
 import type { BlobStore } from '@holdfast/blob-store'
 import type { Config } from '@holdfast/config'
-import { createDownloads } from '@holdfast/downloads'
+import { createDownloads, webDownloads } from '@holdfast/downloads'
 import { drainOnClose, type HostBudgets, ItemPresenter, type RateLimits } from '@holdfast/http-kit'
 import type { LookupStore } from '@holdfast/journal'
 import type { Clock, Keyring } from '@holdfast/kernel'
@@ -66,6 +66,7 @@ export function createPublicHosts(parts: HostDeps): Record<'api' | 'upload' | 'd
   })
   const codes = new ShareCodeRoutes(parts)
   api.register(webPages({ ...parts, ids: parts.keyring.ids, presenter, codes, rules: config }))
+  api.register(webDownloads({ ...parts, webUrl: urls.web }))
   drainOnClose(api, { drainMs })
   const upload = createUpload({
     ...parts,

@@ -109,7 +109,7 @@ export class Archives {
       ...current,
       size: layout.size,
       validators: validatorsOf(current),
-      headers: fileHeaders(`${name}.zip`, 'application/zip'),
+      headers: fileHeaders(`${name}.zip`, 'application/zip', { inPlace: false }),
       ...(whole ? { ignoresRange: true } : {}),
       begun: () => this.#keep(laid, request),
       read: (range, signal) => this.#read(laid, range, signal),

@@ -32,6 +32,8 @@ export interface DownloadContext {
   reports: DownloadReports
   archives: Archives
   webUrl: string
+  /** Harmless types may be shown in the browser. */
+  inPlace: boolean
   sent(accountId: string, traffic: Traffic, bytes: number): void
 }
 

@@ -1,5 +1,6 @@
 /**
- * `GET /download/web/<content id>/<name>`: download links as clients and older pages make them.
+ * `GET /download/web/<content id>/<name>`: download links as clients and older pages make them, on
+ * the download host and on that of the API and the pages.
  *
  * An account that may read the file gets its bytes, by bearer or by the cookie `accountToken`.
  * Every other caller is redirected to the page of the content, which shows the reason. The name in
@@ -10,11 +11,37 @@ import { asBearer, ask, asVisitor, claimOf, viewOf } from '@holdfast/accounts'
 import { accountCookieOf, guessing, RefusalError, tokenOf } from '@holdfast/http-kit'
 import { isShareCode } from '@holdfast/kernel'
 import { blank, type FileView, ReadContent } from '@holdfast/wire'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { DownloadContext } from './context.ts'
 import { type Content, type Guessing, opener, sendFile, unlessRefused } from './download.ts'
+import { type DownloadPartsDeps, downloadParts } from './download-parts.ts'
 
-export async function downloadWeb(
+/**
+ * For the host of the API and the pages. Its origin holds the token of the account page, so nothing
+ * that strangers uploaded is shown in place there: all of it is sent as files.
+ */
+export function webDownloads(deps: DownloadPartsDeps): FastifyPluginAsync {
+  return async (app) => {
+    const parts = downloadParts(deps, { inPlace: false })
+    downloadWebRoutes(app, parts)
+    app.addHook('onClose', () => parts.reports.close())
+  }
+}
+
+export function downloadWebRoutes(app: FastifyInstance, parts: DownloadContext): void {
+  for (const url of ['/download/web/:contentId', '/download/web/:contentId/*']) {
+    app.route<{ Params: { contentId: string } }>({
+      method: ['GET', 'HEAD'],
+      url,
+      config: { endpoint: 'downloadWeb' },
+      // No operation of the OpenAPI document.
+      schema: { hide: true } as object,
+      handler: (request, reply) => downloadWeb(parts, request, reply),
+    })
+  }
+}
+
+async function downloadWeb(
   parts: DownloadContext,
   request: FastifyRequest<{ Params: { contentId: string } }>,
   reply: FastifyReply,

@@ -1,1 +1,3 @@
 export { createDownloads, type DownloadsDeps } from './create-downloads.ts'
+export type { DownloadPartsDeps } from './download-parts.ts'
+export { webDownloads } from './download-web.ts'

@@ -8,7 +8,7 @@ import { directBytes, storedBytes } from './stored-bytes.ts'
 
 /** @param item a file with its blob. */
 export function openedFile(
-  { blobs, blocked }: Pick<DownloadContext, 'blobs' | 'blocked'>,
+  { blobs, blocked, inPlace }: Pick<DownloadContext, 'blobs' | 'blocked' | 'inPlace'>,
   item: Item,
 ): Representation {
   const blob = item.blob
@@ -25,7 +25,7 @@ export function openedFile(
     size: blob.size,
     validators: validatorsOf(current),
     isBlocked: () => blocked.blocksBlob(id),
-    headers: fileHeaders(item.name, item.mimetype),
+    headers: fileHeaders(item.name, item.mimetype, { inPlace }),
     read: (range, signal) => storedBytes(blobs, name, range, signal),
     ...(readsWhole(blobs) ? { readWhole: (range) => blobs.readWhole(name, range) } : {}),
     openDirect: (range) => directBytes(blobs, name, range),

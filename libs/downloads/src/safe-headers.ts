@@ -45,14 +45,22 @@ const inlineTypes = new Set([
 // Media documents fetch themselves and contain a style of the browser.
 const policy = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'"
 
-/** Headers of a file with any name and stored type. */
-export function fileHeaders(name: string, mimetype: string): Record<string, string> {
+/**
+ * Headers of a file with any name and stored type.
+ *
+ * @param inPlace harmless types are shown; else all are sent as files, and sandboxed
+ */
+export function fileHeaders(
+  name: string,
+  mimetype: string,
+  { inPlace }: { inPlace: boolean },
+): Record<string, string> {
   const type = safeType(mimetype)
-  const inline = inlineTypes.has(type)
+  const inline = inPlace && inlineTypes.has(type)
   return {
     'content-type': type === 'text/plain' ? 'text/plain; charset=utf-8' : type,
     'content-disposition': contentDisposition(name, { inline }),
-    'content-security-policy': policyOf(type),
+    'content-security-policy': policyOf(type, { inline }),
     'x-content-type-options': 'nosniff',
     'cross-origin-resource-policy': 'cross-origin',
     'referrer-policy': 'no-referrer',
@@ -63,8 +71,8 @@ export function fileHeaders(name: string, mimetype: string): Record<string, stri
  * The browsers' PDF viewers do not start in a sandbox and run no script of the document in the
  * page's origin; all else is sandboxed.
  */
-function policyOf(type: string): string {
-  return type === 'application/pdf' ? `${policy}; object-src 'self'` : `${policy}; sandbox`
+function policyOf(type: string, { inline }: { inline: boolean }): string {
+  return inline && type === 'application/pdf' ? `${policy}; object-src 'self'` : `${policy}; sandbox`
 }
 
 /** The stored type when it is well-formed, without parameters; else a plain file. */

@@ -117,7 +117,7 @@ t.test('conditions are evaluated in their order', async (t) => {
 })
 
 t.test('only types that cannot run are shown inline', async (t) => {
-  const shown = (type: string) => fileHeaders('x', type)
+  const shown = (type: string) => fileHeaders('x', type, { inPlace: true })
   for (const type of [
     'image/png',
     'image/jpeg',
@@ -153,10 +153,18 @@ t.test('only types that cannot run are shown inline', async (t) => {
   t.equal(shown('Text/Plain; charset=koi8-r')['content-type'], 'text/plain; charset=utf-8')
 })
 
+t.test('where the origin holds more than files, no type is shown in place', async (t) => {
+  for (const type of ['application/pdf', 'image/png', 'text/plain', 'text/html']) {
+    const headers = fileHeaders('x', type, { inPlace: false })
+    t.match(headers['content-disposition'], /^attachment/, type)
+    t.match(headers['content-security-policy'], /sandbox/, type)
+  }
+})
+
 t.test('any name survives a header unchanged, except for marks of direction', async (t) => {
   const server = createServer((asked, response) => {
     const name = JSON.parse(decodeURIComponent(asked.url?.slice(1) ?? ''))
-    response.writeHead(200, fileHeaders(name, 'text/html')).end()
+    response.writeHead(200, fileHeaders(name, 'text/html', { inPlace: true })).end()
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => server.close())
