@@ -249,8 +249,8 @@ export class Account {
     return this.call('PUT', '/contents/move', { json: { contentsId: ids.join(','), folderId }, headers })
   }
 
-  import(ids: string[], more: Record<string, unknown> = {}): Promise<Answer> {
-    return this.call('POST', '/contents/import', { json: { contentsId: ids.join(','), ...more } })
+  import(ids: string[], more: Record<string, unknown> = {}, headers = {}): Promise<Answer> {
+    return this.call('POST', '/contents/import', { json: { contentsId: ids.join(','), ...more }, headers })
   }
 
   search(

@@ -1,8 +1,8 @@
 /** What the operator keeps out: content, accounts, networks. */
 import assert from 'node:assert/strict'
-import type { Answer } from '../answer.ts'
+import type { Answer, Item } from '../answer.ts'
 import { cases } from '../suite.ts'
-import { eventually, filePart, md5, randomContent, type World } from '../world.ts'
+import { eventually, filePart, md5, randomContent, representation, type World } from '../world.ts'
 
 /** For documentation, RFC 5737: a client behind the proxy of this instance. */
 const keptOut = '203.0.113.77'
@@ -16,6 +16,9 @@ async function block(world: World, list: List, name: string): Promise<void> {
 async function unblock(world: World, list: List, name: string): Promise<void> {
   ;(await world.admin('POST', `/admin/blocked/${list}/unblock`, { names: [name] })).ok()
 }
+
+/** By the id of the source. */
+type Made = Record<string, { data: Item }>
 
 interface Operation {
   method: string
@@ -77,14 +80,36 @@ export const moderation = cases('operator', (test) => {
     await eventually(async () => (await guest.call('GET', '/accounts/getid', options)).ok())
   })
 
-  test('bytes that were taken down are neither stored nor sent', ['content taken down'], async (world) => {
-    const ann = await world.premium()
-    const content = randomContent(10_000)
-    const file = await ann.file({ content })
-    await block(world, 'content', md5(content))
-    await eventually(async () => (await ann.upload({ content })).refused('error-blocked'))
-    await eventually(async () => assert.equal((await world.request('GET', file.link)).code, 451))
-    await unblock(world, 'content', md5(content))
-    await eventually(async () => assert.equal((await world.request('GET', file.link)).code, 200))
-  })
+  test(
+    'bytes that were taken down are neither stored nor sent, and copies and links of them share that',
+    ['content taken down', 'POST /contents/copy · success', 'POST /contents/import · success'],
+    async (world) => {
+      const [ann, bob] = await Promise.all([world.premium(), world.premium()])
+      const folder = await ann.folder({ public: true })
+      const content = randomContent(10_000)
+      const file = await ann.file({ in: folder.id, content })
+      await block(world, 'content', md5(content))
+      await eventually(async () => (await ann.upload({ content })).refused('error-blocked'))
+      await eventually(async () => assert.equal((await world.request('GET', file.link)).code, 451))
+      // They move no bytes.
+      const copied = await ann.copy([file.id], folder.id, {}, representation)
+      const imported = await bob.import([folder.id], {}, representation)
+      const { data: copy } = copied.ok<Made>()[file.id] ?? assert.fail('no copy')
+      const { data: taken } = imported.ok<Made>()[folder.id] ?? assert.fail('not imported')
+      const [inside] = (await bob.read(taken.id)).listing().children
+      const links = [
+        file.link,
+        copy.link,
+        inside?.link ?? assert.fail('an empty folder'),
+        (await ann.link(file.id)).directLink,
+        (await ann.link(folder.id)).directLink,
+        (await bob.link(taken.id)).directLink,
+      ]
+      for (const link of links)
+        await eventually(async () => (await world.request('GET', link)).refused('error-blocked'))
+      await unblock(world, 'content', md5(content))
+      for (const link of links)
+        await eventually(async () => assert.equal((await world.request('GET', link)).code, 200, link))
+    },
+  )
 })
