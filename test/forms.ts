@@ -15,8 +15,10 @@ export const longRun = 'npm run test:long -- --ci'
 type Size = Record<Form, number> & { file: string }
 
 const sizes = {
-  /** Crash states of the chunk store, 0.07 s of CPU each. */
-  crashStates: { short: 100, full: 1_000, file: 'libs/chunk-store/test/crash-states.test.ts' },
+  /** Crash states of the chunk store, 0.06 s of CPU each. */
+  crashStates: { short: 400, full: 1_000, file: 'libs/chunk-store/test/crash-states.test.ts' },
+  /** Faults that the search of crash states finds within this many. */
+  plantedStates: { short: 400, full: 2_000, file: 'libs/chunk-store/test/planted-faults.test.ts' },
   /** Rounds of `kill -9` of a process with a chunk store. */
   storeKills: { short: 2, full: 10, file: 'libs/chunk-store/test/process.test.ts' },
   /** Ways to fill a disk and to free a part of it, up to 20 s each. The first one is daily. */
@@ -50,7 +52,6 @@ export const longFiles: Readonly<Record<string, string>> = {
   'libs/actor-runtime/test/queues.test.ts': '20,000 activations in Cassandra show a growth, not a rule',
   'libs/blob-store-grpc/test/tls-contract.test.ts':
     'the contract that the same store keeps without certificates daily',
-  'libs/chunk-store/test/planted-faults.test.ts': 'shows that the search of crash states bites',
   'libs/chunk-store/test/level-store.test.ts':
     'contracts that the same store keeps over RocksDB daily; rows are daily',
   'libs/journal-cassandra/test/backup.test.ts': 'two Cassandras, cut for longer than their hints last',
