@@ -55,6 +55,7 @@ import { ballastPath } from './space/ballast.ts'
 import { Compactor, worthBytes } from './space/compactor.ts'
 import { Space } from './space/space.ts'
 import { CleanShutdownMarker, endMarkBytes, endMarkKey } from './start/clean-shutdown-marker.ts'
+import { IdentityFile } from './start/identity-file.ts'
 import { openCatalogue } from './start/open-catalogue.ts'
 import { nothingRecovered, type Recovered, Recovery } from './start/recovery.ts'
 import { type Surveyed, survey } from './start/survey.ts'
@@ -131,7 +132,12 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
         const { openExtentsMax } = boundsOf(options, 0)
         const files = new ExtentFiles(disk, directory, { openMax: openExtentsMax })
         const end = new CleanShutdownMarker(disk, options.path)
-        const surveyed = await survey({ catalogue, disk, directory, files, end, log, randomFill })
+        const identity = new IdentityFile(disk, options.path, log)
+        const nowMs = (options.clock ?? systemClock).now()
+        const surveyed = await survey({
+          ...{ catalogue, disk, directory, files, end, identity, log, nowMs, randomFill },
+        })
+        await identity.keep(surveyed.facts)
         const space = await disk.space(directory)
         store = new ChunkStore(options, { disk, catalogue, files, end, surveyed, space, machine, log })
         await store.#recover(surveyed)

@@ -22,6 +22,7 @@ export const firstRecordOffset = 2 * blockBytes
 export const inlineBytesMax = chunkBytes
 
 export const formatVersion = 1
+const identityMagic = Buffer.from('HFSTORE1', 'latin1')
 const extentMagic = Buffer.from('HFEXTENT', 'latin1')
 const recordMagic = 0x31524648 // "HFR1"
 const commonBytes = 96
@@ -32,7 +33,8 @@ const commonBytes = 96
 const headBytes = 64
 const headSealAt = 64
 const fullSealAt = 80
-const extentSealAt = blockBytes - 32
+/** Of the headers of extents, and of the store's identity. */
+const blockSealAt = blockBytes - 32
 /** Of the header, before the zeros. */
 const extentFieldsBytes = 96
 
@@ -71,16 +73,46 @@ export class HeaderSeal {
   }
 }
 
-// ---- extent header
+// ---- identity of the store
 
-export interface ExtentHeader {
-  number: number
-  generation: number
-  capacityBytes: number
+export interface StoreIdentity {
   /** 16 bytes. */
   storeId: Buffer
   /** 32 bytes. */
   secret: Buffer
+}
+
+/** Of both copies. */
+export const identityBytes = 2 * blockBytes
+
+/** Writes both copies: `into` has `identityBytes`. */
+export function encodeStoreIdentity({ storeId, secret }: StoreIdentity, into: Buffer): void {
+  const block = into.subarray(0, blockBytes).fill(0)
+  identityMagic.copy(block)
+  block.writeUInt16LE(formatVersion, 8)
+  storeId.copy(block, 32)
+  secret.copy(block, 48)
+  block.set(new HeaderSeal(secret).sum(block.subarray(0, blockSealAt)), blockSealAt)
+  into.copyWithin(blockBytes, 0, blockBytes)
+}
+
+/** Reads one copy; undefined when it is not whole. */
+export function decodeStoreIdentity(copy: Buffer): StoreIdentity | undefined {
+  const block = copy.subarray(0, blockBytes)
+  if (block.length < blockBytes || !block.subarray(0, 8).equals(identityMagic)) return undefined
+  if (block.readUInt16LE(8) !== formatVersion) return undefined
+  const secret = Buffer.from(block.subarray(48, 80))
+  const sum = new HeaderSeal(secret).sum(block.subarray(0, blockSealAt))
+  if (!sum.equals(block.subarray(blockSealAt))) return undefined
+  return { storeId: Buffer.from(block.subarray(32, 48)), secret }
+}
+
+// ---- extent header
+
+export interface ExtentHeader extends StoreIdentity {
+  number: number
+  generation: number
+  capacityBytes: number
   createdMs: number
   /** No group record in this generation has a lower sequence. */
   firstSequence: number
@@ -98,7 +130,7 @@ export function encodeExtentHeader(header: ExtentHeader, into: Buffer): void {
   header.secret.copy(block, 48)
   putU64(block, header.createdMs, 80)
   putU64(block, header.firstSequence, 88)
-  block.set(new HeaderSeal(header.secret).sum(block.subarray(0, extentSealAt)), extentSealAt)
+  block.set(new HeaderSeal(header.secret).sum(block.subarray(0, blockSealAt)), blockSealAt)
   into.copyWithin(blockBytes, 0, blockBytes)
 }
 
@@ -108,8 +140,8 @@ export function decodeExtentHeader(block: Buffer): ExtentHeader | undefined {
   if (block.readUInt16LE(8) !== formatVersion) return undefined
   const secret = Buffer.from(block.subarray(48, 80))
   const whole = block.subarray(0, blockBytes)
-  const sum = new HeaderSeal(secret).sum(whole.subarray(0, extentSealAt))
-  if (!sum.equals(whole.subarray(extentSealAt))) return undefined
+  const sum = new HeaderSeal(secret).sum(whole.subarray(0, blockSealAt))
+  if (!sum.equals(whole.subarray(blockSealAt))) return undefined
   return {
     number: block.readUInt32LE(12),
     generation: getU64(block, 16),
@@ -145,7 +177,7 @@ export function generationNamed(
 export function isHeaderBegun(block: Buffer): boolean {
   const fields = block.subarray(0, extentFieldsBytes)
   const isOurs = fields.subarray(0, extentMagic.length).equals(extentMagic) || isZero(fields)
-  return isOurs && isZero(block.subarray(extentFieldsBytes, extentSealAt))
+  return isOurs && isZero(block.subarray(extentFieldsBytes, blockSealAt))
 }
 
 function isZero(bytes: Buffer): boolean {

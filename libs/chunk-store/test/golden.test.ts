@@ -6,12 +6,15 @@ import t from 'tap'
 import {
   decodeExtentHeader,
   decodeRecord,
+  decodeStoreIdentity,
   encodeDataHeader,
   encodeExtentHeader,
   encodeGroupHeader,
+  encodeStoreIdentity,
   firstRecordOffset,
   type GroupEntry,
   HeaderSeal,
+  identityBytes,
 } from '../src/format.ts'
 import { openOn } from './support/crash-history.ts'
 import { CrashMachine, seeded } from './support/crash-machine.ts'
@@ -69,6 +72,24 @@ t.test('the extent header is written and read as version 1 has it', async (t) =>
   t.ok(bytes.equals(golden('extent-header.bin')))
   t.same(decodeExtentHeader(golden('extent-header.bin')), extentHeader)
   t.same(decodeExtentHeader(golden('extent-header.bin').subarray(4096)), extentHeader, 'and its second copy')
+})
+
+t.test('the identity of the store is written and read as version 1 has it', async (t) => {
+  const { storeId } = extentHeader
+  const bytes = Buffer.alloc(identityBytes)
+  encodeStoreIdentity({ storeId, secret }, bytes)
+  t.ok(bytes.equals(golden('identity.bin')))
+  for (const at of [0, 4096]) {
+    const copy = golden('identity.bin').subarray(at)
+    t.same(decodeStoreIdentity(copy), { storeId, secret })
+    let believed = 0
+    for (let bit = 0; bit < 4096 * 8; bit += 7) {
+      copy[bit >> 3] = (copy[bit >> 3] ?? 0) ^ (1 << (bit & 7))
+      if (decodeStoreIdentity(copy) !== undefined) believed++
+      copy[bit >> 3] = (copy[bit >> 3] ?? 0) ^ (1 << (bit & 7))
+    }
+    t.equal(believed, 0)
+  }
 })
 
 t.test('the data record header is written and read as version 1 has it', async (t) => {

@@ -13,6 +13,7 @@ const kinds: readonly (readonly [kind: string, name: RegExp])[] = [
   ['options', /^OPTIONS-/],
   ['ballast', /^ballast$/],
   ['end mark', /^orderly-end$/],
+  ['identity of the store', /^identity$/],
 ]
 const ofNoUse = /^(LOCK|LOG.*|lock|damaged|ballast of the test)$/
 

@@ -40,11 +40,13 @@ import {
   generationNamed,
   HeaderSeal,
   isHeaderBegun,
+  type StoreIdentity,
 } from '../format.ts'
 import type { Log } from '../log.ts'
 import { alignedBytes } from '../memory/slots.ts'
 import { bytesOfRun, readStoreInfo, type StoreInfo } from '../writing/ledger.ts'
 import { type CleanShutdownMarker, endMarkKey } from './clean-shutdown-marker.ts'
+import { type IdentityFile, identityFileName } from './identity-file.ts'
 
 export interface Surveyed {
   facts: StoreInfo
@@ -68,7 +70,10 @@ export interface SurveyDeps {
   directory: string
   files: ExtentFiles
   end: CleanShutdownMarker
+  identity: IdentityFile
   log: Log
+  /** Unix time. */
+  nowMs: number
   randomFill: (bytes: Buffer) => Buffer
 }
 
@@ -117,7 +122,7 @@ async function surveyAll(parts: SurveyDeps): Promise<Surveyed> {
     if (number !== undefined) found.set(number, await lookAt(disk, join(directory, name)))
   }
   await findCut(rows, found, catalogue)
-  const facts = known ?? factsOfHeaders(found, parts)
+  const facts = known ?? (await factsWithoutCatalogue(found, parts))
   const result: Surveyed = {
     facts,
     extents: [],
@@ -399,26 +404,65 @@ async function generationOf(
   return { generation, isBlank: isBlank && unread === 0, unread }
 }
 
-/** Without a catalogue the headers identify the store: by the majority of them. */
-function factsOfHeaders(
+/**
+ * Without a catalogue the identity file says which store this is, else the majority of the headers:
+ * directories of earlier releases have no such file.
+ */
+async function factsWithoutCatalogue(
   found: ReadonlyMap<number, FoundFile>,
-  { log, randomFill }: Pick<SurveyDeps, 'log' | 'randomFill'>,
-): StoreInfo {
+  { directory, identity, log, nowMs, randomFill }: SurveyDeps,
+): Promise<StoreInfo> {
   const random = (count: number) => randomFill(Buffer.alloc(count))
+  const stores = storesOf(found)
+  const named = await identity.read()
+  const own = named ?? mostOf(stores, directory)
   const log0 = { life: random(16), logHead: 0, logDropped: 0 }
-  const counts = { nextGeneration: 1, nextSequence: 1, liveBytes: 0, blobs: 0, ...log0 }
-  const stores = new Map<string, { header: ExtentHeader; extents: number }>()
+  const counts = { liveBytes: 0, blobs: 0, ...log0 }
+  if (own === undefined) {
+    const unknown = [...found].flatMap(([number, { size }]) => (size > 0 ? [extentFileName(number)] : []))
+    if (unknown.length > 0)
+      log.error({ files: unknown }, 'nothing says whose these extents are: a new store begins beside them')
+    return { storeId: random(16), secret: random(32), nextGeneration: 1, nextSequence: 1, ...counts }
+  }
+  const { storeId, secret } = own
+  const extents = stores.find((store) => store.storeId.equals(storeId))?.files.length ?? 0
+  log.warn({ extents }, 'the catalogue is missing; it is rebuilt from the extents')
+  if (extents === 0 && stores.length > 0)
+    log.error(
+      { files: stores.flatMap(({ files }) => files) },
+      `these extents are not of the store that the file ${identityFileName} names, and are set aside. If they are this store's, stop, remove ${identityFileName} and the catalogue, and start again`,
+    )
+  // An extent that is missing now may be back later. Nothing that is written from now on may have a
+  // number of its time: none was given out faster than that.
+  return { storeId, secret, nextGeneration: nowMs, nextSequence: nowMs * 1_000, ...counts }
+}
+
+interface FoundStore extends StoreIdentity {
+  files: string[]
+}
+
+/** By the whole headers, those with the most extents first. */
+function storesOf(found: ReadonlyMap<number, FoundFile>): FoundStore[] {
+  const stores = new Map<string, FoundStore>()
   for (const [number, { header }] of found) {
     if (header === undefined || header.number !== number) continue
-    const name = header.secret.toString('hex')
-    const store = stores.get(name) ?? { header, extents: 0 }
-    store.extents++
+    const { storeId, secret } = header
+    const name = secret.toString('hex')
+    const store = stores.get(name) ?? { storeId, secret, files: [] }
+    store.files.push(extentFileName(number))
     stores.set(name, store)
   }
-  const [most, next] = [...stores.values()].sort((a, b) => b.extents - a.extents)
-  if (most === undefined) return { storeId: random(16), secret: random(32), ...counts }
-  if (next?.extents === most.extents)
-    throw new BlobFault('CORRUPT', 'the catalogue is missing and the extents are of several stores')
-  log.warn({ extents: most.extents }, 'the catalogue is missing; it is rebuilt from the extents')
-  return { storeId: most.header.storeId, secret: most.header.secret, ...counts }
+  return [...stores.values()].sort((a, b) => b.files.length - a.files.length)
+}
+
+/** @throws BlobFault `CORRUPT` when several have as many */
+function mostOf([most, ...others]: readonly FoundStore[], directory: string): StoreIdentity | undefined {
+  if (most === undefined) return undefined
+  const equals = [most, ...others].filter(({ files }) => files.length === most.files.length)
+  if (equals.length === 1) return most
+  const each = equals.map(({ files }) => files.sort().join(', ')).join('; of another ')
+  throw new BlobFault(
+    'CORRUPT',
+    `the catalogue and the file ${identityFileName} are missing, and as many extents in ${directory} are of several stores: of one ${each}. Move those of other stores to another directory, and start again`,
+  )
 }
