@@ -8,26 +8,12 @@
  * - A listener has a maximum, a network (IPv6: a /64) has a smaller one, and a /48 of IPv6 has that
  *   of two networks. At its own maximum a network loses its longest idle connection; when none
  *   idles the new one is refused.
- * - Above half of the maximum the listener is scarce: with each new connection, the longest idle
- *   connection of the network that has the most is closed. All connections that have never sent a
- *   whole request head count as one network here, and at the maximum they are closed at any age.
- * - At the maximum, when none of that network idles, its slowest connection is closed, if that
- *   network has more than the new connection's network.
- * - Where none of it is known to be slow, the longest idle connection of all is closed, then the
- *   slowest of all requests below 4 KiB/s, then, for a network with few connections, the reader
- *   that has taken nothing for the longest time (`confirmedBytes`), then the youngest of the
- *   network that has more: a network gains nothing by reconnecting. Only then the new connection
- *   is refused.
- * - A connection that was just made or answered may have a request on its way. It stays while
- *   another one may be closed, unless silent ones hold half of the listener.
- * - Idle is a connection without a whole request head: silent, kept alive, or in the middle of its
- *   headers. A request that waits for the service is closed last, and only of a network that has
- *   more than its fair share.
+ * - For room on a scarce or full listener others are closed: `room.ts`.
  *
- * Connections of trusted proxies carry many clients: they have no maximum of their own, and idle
- * ones are closed only when the listener is full. There the clients' running requests are counted
- * instead, by the networks of the addresses the proxy reports. On a full listener such a network
- * loses its slowest like any other, and on a scarce one it gets no more than its fair share.
+ * Connections of trusted proxies carry many clients: they have no maximum of their own. There the
+ * clients' running requests are counted instead, by the networks of the addresses the proxy
+ * reports. On a full listener such a network loses its slowest like any other, and on a scarce one
+ * it gets no more than its fair share.
  *
  * Requests that a client sends ahead of the answers (pipelining) wait for their turn here,
  * unhandled: their answers are not made before they can be sent. A client that sends more of them
@@ -42,10 +28,11 @@ import type { FastifyRequest } from 'fastify'
 import type { Registry } from 'prom-client'
 import { acceptedMax, acceptingMs, nextWaiting, type Waiting } from './accept-waiting.ts'
 import { clientAddress, networkOf, normalAddress, siteOf } from './addresses.ts'
-import { confirmedBytes } from './confirmed-bytes.ts'
+import { Connection, connectionOf, type HeldSocket, type Holder, type Network } from './connection.ts'
 import { connectionFigures } from './connection-figures.ts'
 import { LoopTurns } from './loop-turns.ts'
 import { awaitFirstBytes, emitInPieces, hasManyLines, mayBeManyRequests } from './newcomers.ts'
+import { type Evicted, fairShareMin, Room } from './room.ts'
 import type { PiecesLane } from './small-pieces-lane.ts'
 import { isOfUnknownLength, isReadingPaused, pauseReading, readInTurns } from './unknown-length.ts'
 
@@ -60,30 +47,8 @@ export interface ConnectionLimits {
 export const requestsAheadMax = 64
 /** Of all waiting request lines and headers: one read of a socket holds no more. */
 const aheadBytesMax = 64 * 1024
-/**
- * A connection that was made, or answered, within this time may be about to send: it is closed only
- * when the listener is full.
- */
-const idleMs = 1_000
-/** On a full listener, too: a request head takes a round trip to arrive. */
-const graceMs = 250
-/** How often the pace of connections is measured while the listener is scarce. */
-const lookMs = 100
-/** From the first look on, which sees what the other end's system took at once. */
-const stalledMs = 500
-/** The pace of a request is not known before. */
-const youngMs = 2_000
-/**
- * A tenth of a poor mobile connection: a full listener closes a slower request even if its network
- * has no other.
- */
-const slowBytesPerSecond = 4 * 1024
-/** A reader that takes less in `stalledMs` is below that pace. */
-const progressBytes = (slowBytesPerSecond * stalledMs) / 1_000
 /** A /48 of v6 has 65,536 networks, and as many connections as this many of them. */
 const siteNetworks = 2
-/** Per client network, however many others there are: a browser sends six requests at a time. */
-const fairShareMin = 6
 
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void
 type RefusedStatus = 'error-rateLimit' | 'error-unavailable' | 'error-method'
@@ -104,30 +69,12 @@ export interface ConnectionsDeps {
   silentTimeoutMs: number
 }
 
-/** Connections of one network: its own, or those on which proxies ask for it now. */
-interface Holder {
-  name: string
-  open: Set<Connection>
-}
-
-interface Network extends Holder {
-  /** Those that have never sent a whole request head, the oldest first. */
-  silent: Set<Connection>
-  /** The peer is a proxy: its connections carry other clients. */
-  isProxy: boolean
-}
-
 /** What a new connection counts for. */
 interface Admitted {
   network: Network
   site: Holder | undefined
 }
 
-/** Why a connection was closed to make room. */
-type Evicted = 'idle' | 'network' | 'silent' | 'slow' | 'stalled' | 'young'
-
-const heldBy = Symbol('connection')
-type HeldSocket = Socket & { [heldBy]?: Connection }
 /** Has Node read the socket's requests. */
 type Attach = (socket: Socket) => void
 
@@ -143,15 +90,23 @@ export class Connections {
   /** Connections of all networks except proxies. */
   readonly #silent = new Set<Connection>()
   readonly #turns: LoopTurns
+  readonly #room: Room
   #open = 0
-  #looking: NodeJS.Timeout | undefined
-  #lookedMs = Number.NEGATIVE_INFINITY
   #closing = false
 
   constructor(parts: ConnectionsDeps) {
     this.#parts = parts
     this.#clock = parts.clock
     this.#turns = new LoopTurns(this.#clock)
+    this.#room = new Room({
+      max: parts.limits.max,
+      clock: this.#clock,
+      size: () => this.#open,
+      networks: this.#networks,
+      clients: this.#clients,
+      silent: this.#silent,
+      evict: (connection, reason) => this.#evict(connection, reason),
+    })
     this.#figures = connectionFigures(parts.metrics)
     this.#figures.max.set({ host: parts.host }, parts.limits.max)
     this.#figures.open.set({ host: parts.host }, 0)
@@ -170,7 +125,7 @@ export class Connections {
       this.#take(socket, attach)
       this.#takeWaiting(socket, attach)
     })
-    server.on('close', () => clearTimeout(this.#looking))
+    server.on('close', () => this.#room.stop())
   }
 
   /** Before the server closes, which does not know of those that have sent nothing. */
@@ -187,7 +142,7 @@ export class Connections {
 
   /** Handles the request when those before it on its connection are answered. */
   handle(request: IncomingMessage, response: ServerResponse): void {
-    const connection = (request.socket as HeldSocket)[heldBy]
+    const connection = connectionOf(request.socket)
     // Refused, and not closed yet.
     if (connection === undefined) {
       request.socket.destroy()
@@ -203,7 +158,7 @@ export class Connections {
    * further.
    */
   refuseTunnel(socket: Socket): void {
-    const connection = (socket as HeldSocket)[heldBy]
+    const connection = connectionOf(socket)
     socket.on('error', () => socket.destroy())
     if (connection === undefined || connection.running !== undefined || connection.ahead.length > 0) {
       socket.destroy()
@@ -218,7 +173,7 @@ export class Connections {
    * last. A request that came whole before gets its answer, and its connection ends then.
    */
   refuseUnreadable(socket: Socket, refuse: () => void): void {
-    const connection = (socket as HeldSocket)[heldBy]
+    const connection = connectionOf(socket)
     const running = connection?.running
     if (connection === undefined || (running === undefined && connection.ahead.length > 0)) {
       socket.destroy()
@@ -236,7 +191,7 @@ export class Connections {
    * @returns false when the client's network has its maximum under way
    */
   takeClient(request: FastifyRequest): boolean {
-    const connection = (request.raw.socket as HeldSocket)[heldBy]
+    const connection = connectionOf(request.raw.socket)
     if (connection === undefined || !connection.network.isProxy || connection.client !== undefined)
       return true
     const address = clientAddress(request)
@@ -257,7 +212,7 @@ export class Connections {
 
   /** It has its maximum, and none idles that could be closed. */
   #isAtMax(holder: Holder, max: number): boolean {
-    return holder.open.size >= max && !this.#closeIdle(holder, 'network')
+    return holder.open.size >= max && !this.#room.closeIdle(holder, 'network')
   }
 
   #siteOf(address: string): Holder | undefined {
@@ -411,7 +366,7 @@ export class Connections {
       this.#refused('network')
       return 'error-rateLimit'
     }
-    if (!this.#makeRoom(network)) {
+    if (!this.#room.makeFor(network)) {
       this.#refused('full')
       return 'error-unavailable'
     }
@@ -546,153 +501,6 @@ export class Connections {
     this.#silent.delete(connection)
   }
 
-  /** @returns whether there is room for one more */
-  #makeRoom(newcomer: Network): boolean {
-    const { max } = this.#parts.limits
-    if (this.#open + 1 <= max / 2) return true
-    this.#lookSoon()
-    // The client of a request from a proxy is not yet known.
-    const size = newcomer.isProxy ? 0 : newcomer.open.size
-    const largest = largestOf(this.#networks.values())
-    // Together they count as one network: many networks with one silent connection each must not
-    // make active networks the largest.
-    const silentFirst = this.#silent.size >= (largest?.open.size ?? 0)
-    if (silentFirst) this.#closeSilent(newcomer, this.#silentMs())
-    else if (largest !== undefined && largest.open.size > size) this.#closeIdle(largest, 'idle')
-    if (this.#open < max) return true
-    this.#look()
-    const holder = largestOf(this.#clients.values(), largest)
-    const owing = holder !== undefined && holder.open.size > size + 1 ? holder : undefined
-    return (
-      (owing !== undefined && (this.#closeIdle(owing, 'idle', graceMs) || this.#closeSlowest(owing))) ||
-      this.#closeAnyIdle(idleMs) ||
-      this.#closeSlow(size) ||
-      (!newcomer.isProxy && size < fairShareMin && this.#closeStalled()) ||
-      (owing !== undefined && this.#closeYoungest(owing)) ||
-      this.#closeAnyIdle(graceMs, size) ||
-      (owing !== undefined && this.#closeExcess(owing, size))
-    )
-  }
-
-  /** How long a connection may be silent. */
-  #silentMs(): number {
-    const { max } = this.#parts.limits
-    if (this.#open < max) return idleMs
-    return this.#silent.size > max / 2 ? 0 : graceMs
-  }
-
-  /**
-   * The new connection's own network before others when it has many: a network that keeps
-   * reconnecting must not displace connections that are about to send. A few that come at once do
-   * not displace each other: they may wait for their first read.
-   */
-  #closeSilent(newcomer: Network, afterMs: number): boolean {
-    const [oldest] = newcomer.silent.size > fairShareMin ? newcomer.silent : this.#silent
-    if (oldest === undefined || this.#clock.monotonic() - oldest.sinceMs < afterMs) return false
-    this.#evict(oldest, 'silent')
-    return true
-  }
-
-  /** The longest idle connection. */
-  #closeIdle(network: Holder, reason: 'idle' | 'network', afterMs = idleMs): boolean {
-    let longest: Connection | undefined
-    for (const connection of network.open)
-      if (
-        connection.running === undefined &&
-        connection.sinceMs < (longest?.sinceMs ?? Number.POSITIVE_INFINITY)
-      )
-        longest = connection
-    if (longest === undefined || this.#clock.monotonic() - longest.sinceMs < afterMs) return false
-    this.#evict(longest, reason)
-    return true
-  }
-
-  /**
-   * The listener is full: the longest idle connection, of proxies and of networks with at least
-   * `leastOpen` connections.
-   */
-  #closeAnyIdle(afterMs: number, leastOpen = 0): boolean {
-    let longest: Connection | undefined
-    for (const { open, isProxy } of this.#networks.values()) {
-      if (open.size < leastOpen && !isProxy) continue
-      for (const connection of open)
-        if (
-          connection.running === undefined &&
-          connection.sinceMs < (longest?.sinceMs ?? Number.POSITIVE_INFINITY)
-        )
-          longest = connection
-    }
-    if (longest === undefined || this.#clock.monotonic() - longest.sinceMs < afterMs) return false
-    this.#evict(longest, 'idle')
-    return true
-  }
-
-  #closeSlowest(holder: Holder): boolean {
-    const slowest = slowestOf(holder.open, this.#clock.monotonic(), Number.POSITIVE_INFINITY)
-    if (slowest === undefined) return false
-    this.#evict(slowest, 'slow')
-    return true
-  }
-
-  /** The youngest of a network above its fair share, even if it waits for an answer. */
-  #closeExcess(holder: Holder, newcomersSize: number): boolean {
-    const networks = this.#networks.size + (newcomersSize === 0 ? 1 : 0)
-    const fairShare = this.#parts.limits.max / networks
-    return holder.open.size > Math.max(fairShareMin, fairShare) && this.#closeYoungest(holder, true)
-  }
-
-  #closeYoungest(holder: Holder, isWaitingToo = false): boolean {
-    let youngest: Connection | undefined
-    for (const connection of holder.open)
-      if ((isWaitingToo || !connection.waitsForUs) && connection.sinceMs >= (youngest?.sinceMs ?? 0))
-        youngest = connection
-    if (youngest === undefined) return false
-    this.#evict(youngest, 'young')
-    return true
-  }
-
-  /** The slowest of all networks that have at least as many as the new connection's. */
-  #closeSlow(leastOpen: number): boolean {
-    const nowMs = this.#clock.monotonic()
-    let slowest: Connection | undefined
-    let below = slowBytesPerSecond / 1_000
-    const look = ({ open }: Holder) => {
-      if (open.size < leastOpen) return
-      const found = slowestOf(open, nowMs, below)
-      if (found === undefined) return
-      slowest = found
-      below = found.pace(nowMs)
-    }
-    for (const network of this.#networks.values()) if (!network.isProxy) look(network)
-    for (const client of this.#clients.values()) look(client)
-    if (slowest === undefined) return false
-    this.#evict(slowest, 'slow')
-    return true
-  }
-
-  /**
-   * The reader that has taken next to nothing for the longest time, in favour of a network with few
-   * connections. One that has many would begin a large answer with each that is closed for it, and
-   * so would a proxy, whose clients are not yet known.
-   */
-  #closeStalled(): boolean {
-    const nowMs = this.#clock.monotonic()
-    let longest: Connection | undefined
-    let longestMs = stalledMs
-    for (const { open } of this.#networks.values())
-      for (const connection of open) {
-        const stalled = connection.stalledMs(nowMs)
-        if (stalled < longestMs) continue
-        longest = connection
-        longestMs = stalled
-      }
-    if (longest === undefined) return false
-    // After an ordinary close the system would keep what the reader has not taken.
-    longest.socket.resetAndDestroy()
-    this.#evict(longest, 'stalled')
-    return true
-  }
-
   #evict(connection: Connection, reason: Evicted): void {
     this.#figures.evicted.inc({ host: this.#parts.host, reason })
     connection.close()
@@ -703,49 +511,12 @@ export class Connections {
   #refused(reason: 'full' | 'network' | 'pieces' | 'pipelining'): void {
     this.#figures.refused.inc({ host: this.#parts.host, reason })
   }
-
-  #look(): void {
-    const nowMs = this.#clock.monotonic()
-    if (nowMs - this.#lookedMs < lookMs) return
-    this.#lookedMs = nowMs
-    for (const { open } of this.#networks.values()) for (const connection of open) connection.look(nowMs)
-  }
-
-  /** Measured while the listener is scarce, so that the slow ones are known when it is full. */
-  #lookSoon(): void {
-    this.#looking ??= setTimeout(() => {
-      this.#looking = undefined
-      this.#look()
-      if (this.#open > this.#parts.limits.max / 2) this.#lookSoon()
-    }, lookMs).unref()
-  }
 }
 
-function largestOf(holders: Iterable<Holder & { isProxy?: boolean }>, than?: Holder): Holder | undefined {
-  let largest = than
-  for (const holder of holders)
-    if (holder.isProxy !== true && holder.open.size > (largest?.open.size ?? 0)) largest = holder
-  return largest
-}
-
-/** Of the requests whose known pace is below this. */
-function slowestOf(open: Set<Connection>, nowMs: number, below: number): Connection | undefined {
-  let slowest: Connection | undefined
-  let least = below
-  for (const connection of open) {
-    if (connection.running === undefined || connection.waitsForUs) continue
-    const pace = connection.pace(nowMs)
-    if (pace >= least) continue
-    slowest = connection
-    least = pace
-  }
-  return slowest
-}
-
-/** Bytes that reached a socket past Node, which does not count them. */
-export function notePassed(socket: Socket | null, bytes: number): void {
-  const connection = (socket as HeldSocket | null)?.[heldBy]
-  if (connection !== undefined) connection.passedBytes += bytes
+/** A listener of responses; one function for all of them. */
+function answered(this: ServerResponse): void {
+  const connection = connectionOf(this.req.socket)
+  if (connection?.running === this) connection.owner.answered(connection)
 }
 
 /** A listener of sockets; one function for all of them. */
@@ -753,143 +524,7 @@ function closeBroken(this: Socket): void {
   this.destroy()
 }
 
-/** A listener of responses; one function for all of them. */
-function answered(this: ServerResponse): void {
-  const connection = (this.req.socket as HeldSocket)[heldBy]
-  if (connection?.running === this) connection.owner.answered(connection)
-}
-
-/** Pace is measured over this long, and up to twice as long. */
-const windowMs = 5_000
-
 function ignore(): void {}
-
-class Connection {
-  readonly owner: Connections
-  readonly network: Network
-  readonly ahead: ServerResponse[] = []
-  aheadBytes = 0
-  passedBytes = 0
-  running: ServerResponse | undefined
-  /** Monotonic time at which it was opened, its running request began, or its last answer ended. */
-  sinceMs: number
-  /** The network of the client behind a proxy whose request runs. */
-  client: Holder | undefined
-  site: Holder | undefined
-  /** Node reads its requests. */
-  isServed = false
-  /** Its first read is being parsed and may be more requests than it may send. */
-  isCounting = false
-  /** Its first bytes are parsed in this turn of the loop, in the turn of small pieces. */
-  isBeingParsed = false
-  #waiting: Waiting | undefined
-  #socket: HeldSocket | undefined
-  /** Of the previous window: a window that has just begun says nothing. */
-  #earlierMs: number
-  #earlierBytes = 0
-  #windowMs: number
-  #windowBytes = 0
-  /** What the reader had taken when it last took something, and when; undefined: not yet looked. */
-  #taken: { bytes: number; atMs: number } | undefined
-
-  constructor(
-    owner: Connections,
-    { waiting, network, nowMs }: { waiting: Waiting | undefined; network: Network; nowMs: number },
-  ) {
-    this.owner = owner
-    this.#waiting = waiting
-    this.network = network
-    this.sinceMs = nowMs
-    this.#earlierMs = nowMs
-    this.#windowMs = nowMs
-  }
-
-  /** Undefined when it has a socket, or was closed before. */
-  get waiting(): Waiting | undefined {
-    return this.#waiting
-  }
-
-  /** It has one once it is served. */
-  get socket(): HeldSocket {
-    return this.#socket as HeldSocket
-  }
-
-  took(socket: HeldSocket): void {
-    this.#waiting = undefined
-    this.#socket = socket
-    socket[heldBy] = this
-  }
-
-  close(): void {
-    this.#socket?.destroy()
-    this.#waiting?.refuse('')
-    this.#waiting = undefined
-  }
-
-  /** Of the client, as far as it is known. */
-  get networkName(): string {
-    return this.client?.name ?? this.network.name
-  }
-
-  /** Earlier requests on a connection say nothing about the pace of this one. */
-  begin(response: ServerResponse, nowMs: number): void {
-    this.running = response
-    this.sinceMs = nowMs
-    this.#windowMs = nowMs
-    this.#windowBytes = this.#bytes
-    this.#earlierMs = nowMs
-    this.#earlierBytes = this.#windowBytes
-    this.#taken = undefined
-  }
-
-  look(nowMs: number): void {
-    this.#lookAtReader(nowMs)
-    if (nowMs - this.#windowMs < windowMs) return
-    this.#earlierMs = this.#windowMs
-    this.#earlierBytes = this.#windowBytes
-    this.#windowMs = nowMs
-    this.#windowBytes = this.#bytes
-  }
-
-  /** Recent bytes per millisecond; infinite while unknown. */
-  pace(nowMs: number): number {
-    if (nowMs - this.sinceMs < youngMs) return Number.POSITIVE_INFINITY
-    return (this.#bytes - this.#earlierBytes) / Math.max(1, nowMs - this.#earlierMs)
-  }
-
-  #lookAtReader(nowMs: number): void {
-    if (this.running?.req.complete !== true || this.waitsForUs) {
-      this.#taken = undefined
-      return
-    }
-    const bytes = confirmedBytes(this.socket)
-    if (bytes === undefined) return
-    if (this.#taken === undefined || bytes - this.#taken.bytes >= progressBytes)
-      this.#taken = { bytes, atMs: nowMs }
-  }
-
-  /** How long its reader has taken nothing of what is there for it, as far as it is known. */
-  stalledMs(nowMs: number): number {
-    return this.#taken === undefined || this.waitsForUs ? 0 : nowMs - this.#taken.atMs
-  }
-
-  /**
-   * The service is slow, not the client: it has not read what the client sent, or the client has
-   * sent everything and can receive more.
-   */
-  get waitsForUs(): boolean {
-    const { running } = this
-    if (running === undefined) return false
-    if (isReadingPaused(this.socket)) return true
-    if (!running.req.complete) return running.req.readableLength > 0
-    return this.socket.writableLength === 0 && running.writableLength === 0
-  }
-
-  get #bytes(): number {
-    if (this.#socket === undefined) return 0
-    return this.socket.bytesRead + this.socket.bytesWritten + this.passedBytes
-  }
-}
 
 /** About what a request's head takes while it waits. */
 function headBytes({ url, rawHeaders }: IncomingMessage): number {

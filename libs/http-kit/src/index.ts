@@ -4,7 +4,8 @@ export { AnswerBudget, type AnswerBudgetOptions, type AnswerShare } from './answ
 export { banMetrics } from './ban-metrics.ts'
 export type { Ban } from './bans.ts'
 export { type Fields, parseBody, parseForm, parseJson, Repeated } from './bodies.ts'
-export { type ConnectionLimits, notePassed, requestsAheadMax } from './connections.ts'
+export { notePassed } from './connection.ts'
+export { type ConnectionLimits, requestsAheadMax } from './connections.ts'
 export {
   cleanUploadName,
   mailboxOf,

@@ -1,0 +1,253 @@
+/**
+ * Room for a new connection on a scarce or full listener: which other one is closed for it.
+ *
+ * - Above half of the maximum the listener is scarce: with each new connection, the longest idle
+ *   connection of the network that has the most is closed. All connections that have never sent a
+ *   whole request head count as one network here, and at the maximum they are closed at any age.
+ * - At the maximum, when none of that network idles, its slowest connection is closed, if that
+ *   network has more than the new connection's network.
+ * - Where none of it is known to be slow, the longest idle connection of all is closed, then the
+ *   slowest of all requests below 4 KiB/s, then, for a network with few connections, the reader
+ *   that has taken nothing for the longest time (`confirmedBytes`), then the youngest of the
+ *   network that has more: a network gains nothing by reconnecting. Only then the new connection
+ *   is refused.
+ * - A connection that was just made or answered may have a request on its way. It stays while
+ *   another one may be closed, unless silent ones hold half of the listener.
+ * - Idle is a connection without a whole request head: silent, kept alive, or in the middle of its
+ *   headers. A request that waits for the service is closed last, and only of a network that has
+ *   more than its fair share.
+ *
+ * Idle connections of proxies are closed only when the listener is full.
+ */
+import type { Clock } from '@holdfast/kernel'
+import { type Connection, type Holder, type Network, slowBytesPerSecond, stalledMs } from './connection.ts'
+
+/**
+ * A connection that was made, or answered, within this time may be about to send: it is closed only
+ * when the listener is full.
+ */
+const idleMs = 1_000
+/** On a full listener, too: a request head takes a round trip to arrive. */
+const graceMs = 250
+/** How often the pace of connections is measured while the listener is scarce. */
+const lookMs = 100
+/** Per client network, however many others there are: a browser sends six requests at a time. */
+export const fairShareMin = 6
+
+/** Why a connection was closed to make room. */
+export type Evicted = 'idle' | 'network' | 'silent' | 'slow' | 'stalled' | 'young'
+
+export interface RoomDeps {
+  /** Connections of the listener. */
+  max: number
+  clock: Clock
+  /** Open now. */
+  size: () => number
+  networks: ReadonlyMap<string, Network>
+  /** Requests under way behind proxies, by the client's network. */
+  clients: ReadonlyMap<string, Holder>
+  /** Of all networks except proxies, those that have never sent a whole request head. */
+  silent: ReadonlySet<Connection>
+  /** Closes it; its place is free at once. */
+  evict: (connection: Connection, reason: Evicted) => void
+}
+
+export class Room {
+  readonly #parts: RoomDeps
+  #looking: NodeJS.Timeout | undefined
+  #lookedMs = Number.NEGATIVE_INFINITY
+
+  constructor(parts: RoomDeps) {
+    this.#parts = parts
+  }
+
+  /** The listener is closed. */
+  stop(): void {
+    clearTimeout(this.#looking)
+  }
+
+  /** @returns whether there is room for one more */
+  makeFor(newcomer: Network): boolean {
+    const { max } = this.#parts
+    if (this.#parts.size() + 1 <= max / 2) return true
+    this.#lookSoon()
+    // The client of a request from a proxy is not yet known.
+    const size = newcomer.isProxy ? 0 : newcomer.open.size
+    const largest = largestOf(this.#parts.networks.values())
+    // Together they count as one network: many networks with one silent connection each must not
+    // make active networks the largest.
+    const silentFirst = this.#parts.silent.size >= (largest?.open.size ?? 0)
+    if (silentFirst) this.#closeSilent(newcomer, this.#silentMs())
+    else if (largest !== undefined && largest.open.size > size) this.closeIdle(largest, 'idle')
+    if (this.#parts.size() < max) return true
+    this.#look()
+    const holder = largestOf(this.#parts.clients.values(), largest)
+    const owing = holder !== undefined && holder.open.size > size + 1 ? holder : undefined
+    return (
+      (owing !== undefined && (this.closeIdle(owing, 'idle', graceMs) || this.#closeSlowest(owing))) ||
+      this.#closeAnyIdle(idleMs) ||
+      this.#closeSlow(size) ||
+      (!newcomer.isProxy && size < fairShareMin && this.#closeStalled()) ||
+      (owing !== undefined && this.#closeYoungest(owing)) ||
+      this.#closeAnyIdle(graceMs, size) ||
+      (owing !== undefined && this.#closeExcess(owing, size))
+    )
+  }
+
+  /** How long a connection may be silent. */
+  #silentMs(): number {
+    const { max } = this.#parts
+    if (this.#parts.size() < max) return idleMs
+    return this.#parts.silent.size > max / 2 ? 0 : graceMs
+  }
+
+  /**
+   * The new connection's own network before others when it has many: a network that keeps
+   * reconnecting must not displace connections that are about to send. A few that come at once do
+   * not displace each other: they may wait for their first read.
+   */
+  #closeSilent(newcomer: Network, afterMs: number): boolean {
+    const [oldest] = newcomer.silent.size > fairShareMin ? newcomer.silent : this.#parts.silent
+    if (oldest === undefined || this.#parts.clock.monotonic() - oldest.sinceMs < afterMs) return false
+    this.#parts.evict(oldest, 'silent')
+    return true
+  }
+
+  /** The longest idle connection. */
+  closeIdle(network: Holder, reason: 'idle' | 'network', afterMs = idleMs): boolean {
+    let longest: Connection | undefined
+    for (const connection of network.open)
+      if (
+        connection.running === undefined &&
+        connection.sinceMs < (longest?.sinceMs ?? Number.POSITIVE_INFINITY)
+      )
+        longest = connection
+    if (longest === undefined || this.#parts.clock.monotonic() - longest.sinceMs < afterMs) return false
+    this.#parts.evict(longest, reason)
+    return true
+  }
+
+  /**
+   * The listener is full: the longest idle connection, of proxies and of networks with at least
+   * `leastOpen` connections.
+   */
+  #closeAnyIdle(afterMs: number, leastOpen = 0): boolean {
+    let longest: Connection | undefined
+    for (const { open, isProxy } of this.#parts.networks.values()) {
+      if (open.size < leastOpen && !isProxy) continue
+      for (const connection of open)
+        if (
+          connection.running === undefined &&
+          connection.sinceMs < (longest?.sinceMs ?? Number.POSITIVE_INFINITY)
+        )
+          longest = connection
+    }
+    if (longest === undefined || this.#parts.clock.monotonic() - longest.sinceMs < afterMs) return false
+    this.#parts.evict(longest, 'idle')
+    return true
+  }
+
+  #closeSlowest(holder: Holder): boolean {
+    const slowest = slowestOf(holder.open, this.#parts.clock.monotonic(), Number.POSITIVE_INFINITY)
+    if (slowest === undefined) return false
+    this.#parts.evict(slowest, 'slow')
+    return true
+  }
+
+  /** The youngest of a network above its fair share, even if it waits for an answer. */
+  #closeExcess(holder: Holder, newcomersSize: number): boolean {
+    const networks = this.#parts.networks.size + (newcomersSize === 0 ? 1 : 0)
+    const fairShare = this.#parts.max / networks
+    return holder.open.size > Math.max(fairShareMin, fairShare) && this.#closeYoungest(holder, true)
+  }
+
+  #closeYoungest(holder: Holder, isWaitingToo = false): boolean {
+    let youngest: Connection | undefined
+    for (const connection of holder.open)
+      if ((isWaitingToo || !connection.waitsForUs) && connection.sinceMs >= (youngest?.sinceMs ?? 0))
+        youngest = connection
+    if (youngest === undefined) return false
+    this.#parts.evict(youngest, 'young')
+    return true
+  }
+
+  /** The slowest of all networks that have at least as many as the new connection's. */
+  #closeSlow(leastOpen: number): boolean {
+    const nowMs = this.#parts.clock.monotonic()
+    let slowest: Connection | undefined
+    let below = slowBytesPerSecond / 1_000
+    const look = ({ open }: Holder) => {
+      if (open.size < leastOpen) return
+      const found = slowestOf(open, nowMs, below)
+      if (found === undefined) return
+      slowest = found
+      below = found.pace(nowMs)
+    }
+    for (const network of this.#parts.networks.values()) if (!network.isProxy) look(network)
+    for (const client of this.#parts.clients.values()) look(client)
+    if (slowest === undefined) return false
+    this.#parts.evict(slowest, 'slow')
+    return true
+  }
+
+  /**
+   * The reader that has taken next to nothing for the longest time, in favour of a network with few
+   * connections. One that has many would begin a large answer with each that is closed for it, and
+   * so would a proxy, whose clients are not yet known.
+   */
+  #closeStalled(): boolean {
+    const nowMs = this.#parts.clock.monotonic()
+    let longest: Connection | undefined
+    let longestMs = stalledMs
+    for (const { open } of this.#parts.networks.values())
+      for (const connection of open) {
+        const stalled = connection.stalledMs(nowMs)
+        if (stalled < longestMs) continue
+        longest = connection
+        longestMs = stalled
+      }
+    if (longest === undefined) return false
+    // After an ordinary close the system would keep what the reader has not taken.
+    longest.socket.resetAndDestroy()
+    this.#parts.evict(longest, 'stalled')
+    return true
+  }
+
+  #look(): void {
+    const nowMs = this.#parts.clock.monotonic()
+    if (nowMs - this.#lookedMs < lookMs) return
+    this.#lookedMs = nowMs
+    for (const { open } of this.#parts.networks.values())
+      for (const connection of open) connection.look(nowMs)
+  }
+
+  /** Measured while the listener is scarce, so that the slow ones are known when it is full. */
+  #lookSoon(): void {
+    this.#looking ??= setTimeout(() => {
+      this.#looking = undefined
+      this.#look()
+      if (this.#parts.size() > this.#parts.max / 2) this.#lookSoon()
+    }, lookMs).unref()
+  }
+}
+
+function largestOf(holders: Iterable<Holder & { isProxy?: boolean }>, than?: Holder): Holder | undefined {
+  let largest = than
+  for (const holder of holders)
+    if (holder.isProxy !== true && holder.open.size > (largest?.open.size ?? 0)) largest = holder
+  return largest
+}
+
+/** Of the requests whose known pace is below this. */
+function slowestOf(open: Set<Connection>, nowMs: number, below: number): Connection | undefined {
+  let slowest: Connection | undefined
+  let least = below
+  for (const connection of open) {
+    if (connection.running === undefined || connection.waitsForUs) continue
+    const pace = connection.pace(nowMs)
+    if (pace >= least) continue
+    slowest = connection
+    least = pace
+  }
+  return slowest
+}
