@@ -34,6 +34,7 @@ import { startAccounts } from './accounts.ts'
 import { type Addresses, listeningOf } from './addresses.ts'
 import { WholeReads } from './backing-up.ts'
 import { createCollector, createReconciler } from './collecting.ts'
+import { isFullDisk, untilRoom } from './full-disk.ts'
 import { createPublicHosts, tokenKeyId } from './hosts.ts'
 import { createOperations } from './operations.ts'
 import { openStores, type Stores, type StoresOptions } from './stores.ts'
@@ -51,6 +52,11 @@ export interface Standalone {
   /** What `/metrics` shows. */
   readonly metrics: Registry
   /**
+   * It only reads: resolves with true when there is room for an ordinary start, with false when it
+   * was closed before. Undefined: it is an ordinary one.
+   */
+  readonly room: Promise<boolean> | undefined
+  /**
    * Drains and closes everything; takes at most about the drain time of the configuration. A second
    * call shares the first.
    */
@@ -58,16 +64,26 @@ export interface Standalone {
 }
 
 /**
- * Starts the service; when it resolves every host accepts requests.
+ * Starts the service; when it resolves every host accepts requests. On a disk without any room it
+ * only reads.
  * @throws StartFault when a port, the directory or the lock is not available; everything opened is
  *   closed again.
  */
-export async function startStandalone({
-  config,
-  secrets,
-  log,
-  settings = [],
-}: StandaloneOptions): Promise<Standalone> {
+export async function startStandalone(options: StandaloneOptions): Promise<Standalone> {
+  const { log } = options
+  try {
+    return await startWith(options, { onlyReads: false })
+  } catch (error) {
+    if (!isFullDisk(error)) throw error
+    log.error({ err: error }, 'the disk is full: the service starts and only reads until there is room')
+    return await startWith(options, { onlyReads: true })
+  }
+}
+
+async function startWith(
+  { config, secrets, log, settings = [] }: StandaloneOptions,
+  { onlyReads }: { onlyReads: boolean },
+): Promise<Standalone> {
   await using opened = new AsyncDisposableStack()
   const clock = systemClock
   const startedMs = clock.now()
@@ -82,7 +98,7 @@ export async function startStandalone({
   })
   if (descriptors.warning !== undefined) log.warn(descriptors.warning)
   const metrics = processMetrics({ version, commit, role: 'standalone', region: config.region })
-  const stores = await openStores({ config, descriptors, opened, metrics, clock, log })
+  const stores = await openStores({ config, descriptors, opened, metrics, onlyReads, clock, log })
   const { metadata, clockGuard, keyring, blobs } = stores
   const { lookups, journals } = metadata
   const rounds = () => reconciler
@@ -231,22 +247,27 @@ export async function startStandalone({
   })
   for (const name of ['api', 'upload', 'download'] as const)
     await listen(hosts[name], { name, host, port: ports[name] })
-  collector.start()
-  reconciler.start()
-  scrubber.start()
-  transfers.start()
+  const closing = new AbortController()
+  if (!onlyReads) {
+    collector.start()
+    reconciler.start()
+    scrubber.start()
+    transfers.start()
+  }
   readiness.phase = 'ready'
   log.info({ version, commit, dataDir: config.dataDir }, 'ready')
 
   const running = opened.move()
-  let closing: Promise<void> | undefined
+  let ending: Promise<void> | undefined
   return {
     addresses: urls,
     metrics,
+    room: onlyReads ? untilRoom(config.dataDir, closing.signal) : undefined,
     close() {
+      closing.abort()
       readiness.phase = 'draining'
-      closing ??= running.disposeAsync()
-      return closing
+      ending ??= running.disposeAsync()
+      return ending
     },
   }
 }

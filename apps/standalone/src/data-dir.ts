@@ -6,6 +6,7 @@ import { releaseBallast } from '@holdfast/chunk-store'
 import { LevelMetadataStore } from '@holdfast/journal-level'
 import { makeDirectories } from '@holdfast/kernel'
 import type { Logger } from 'pino'
+import type { ReadingCopies } from './full-disk.ts'
 
 const MiB = 1024 * 1024
 /**
@@ -58,11 +59,16 @@ export async function prepareDataDir(
  * ballast spent, it uses that of the blobs.
  * @throws StartFault DATA_LOCKED, DATA_UNUSABLE
  */
-export async function openMetadata(dir: DataDir, log: Logger): Promise<LevelMetadataStore> {
+export async function openMetadata(
+  dir: DataDir,
+  copies: ReadingCopies,
+  log: Logger,
+): Promise<LevelMetadataStore> {
   const open = async () => {
     const { bsize, blocks } = await statfs(dirname(dir.metadata))
     return LevelMetadataStore.open({
       path: dir.metadata,
+      copyForReading: (rows) => copies.ofRows(rows),
       ballastBytes: bsize * blocks < smallDiskBytes ? ballastBytes.smallDisk : ballastBytes.most,
       onFailure: (fault) => log.error({ err: fault }, 'the metadata store takes no more writes'),
       onReopened: () => log.info('the metadata store takes writes again'),
@@ -82,6 +88,24 @@ export async function openMetadata(dir: DataDir, log: Logger): Promise<LevelMeta
       : new StartFault('DATA_UNUSABLE', `the metadata store ${dir.metadata} cannot be opened: ${message}`, {
           cause: error,
         })
+  }
+}
+
+/** @throws StartFault DATA_LOCKED, DATA_UNUSABLE */
+export async function openMetadataForReading(
+  dir: DataDir,
+  copies: ReadingCopies,
+  log: Logger,
+): Promise<LevelMetadataStore> {
+  try {
+    return await LevelMetadataStore.openReadOnly({
+      path: dir.metadata,
+      copyForReading: (rows) => copies.ofRows(rows),
+      onFailure: () => log.error('the disk is full: the service only reads'),
+    })
+  } catch (error) {
+    const { message, code } = error as Error & { code?: string }
+    throw new StartFault(code === 'UNAVAILABLE' ? 'DATA_LOCKED' : 'DATA_UNUSABLE', message, { cause: error })
   }
 }
 

@@ -12,9 +12,15 @@ ignoreStdioErrors()
 try {
   const { config, secrets } = readConfig(env, { readSecret: (path) => readFileSync(path, 'utf8') })
   const log = createLog({ level: config.logLevel, destination: standardError() })
-  const service = await startStandalone({ config, secrets, log, settings: describeSettings(env) })
+  const start = () => startStandalone({ config, secrets, log, settings: describeSettings(env) })
+  let service = await start()
   stopAtSignals(() => service.close())
   console.log(readyText(service.addresses, { dataDir: config.dataDir }))
+  while (await service.room) {
+    log.info('the disk has room: the service starts again')
+    await service.close()
+    service = await start()
+  }
 } catch (error) {
   if (!(error instanceof SettingsFault || error instanceof StartFault)) throw error
   console.error(`Holdfast does not start: ${error.message}`)

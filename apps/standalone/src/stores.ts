@@ -7,7 +7,8 @@ import { openStore } from '@holdfast/storage-role/store'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { ClockGuard } from './clock-guard.ts'
-import { openMetadata, prepareDataDir } from './data-dir.ts'
+import { openMetadata, openMetadataForReading, prepareDataDir } from './data-dir.ts'
+import { ReadingCopies } from './full-disk.ts'
 
 export interface StoresOptions {
   config: Config
@@ -19,10 +20,21 @@ export interface StoresOptions {
   log: Logger
 }
 
-export async function openStores({ config, descriptors, opened, metrics, clock, log }: StoresOptions) {
+/** @param options.onlyReads the disk is full: both are opened as copies, and change nothing. */
+export async function openStores({
+  config,
+  descriptors,
+  opened,
+  metrics,
+  onlyReads,
+  clock,
+  log,
+}: StoresOptions & { onlyReads: boolean }) {
   const dir = await prepareDataDir(config.dataDir, { requireStore: config.requireStore, log })
-  const metadata = await openMetadata(dir, log)
+  const copies = opened.use(new ReadingCopies(dir))
+  const metadata = await (onlyReads ? openMetadataForReading : openMetadata)(dir, copies, log)
   opened.defer(() => metadata.close())
+  await copies.removeOld()
   const { lookups } = metadata
   const clockGuard = await ClockGuard.open({ lookups, aheadMaxMs: config.clockJumpMs, clock, log })
   opened.defer(() => clockGuard.close())
@@ -30,6 +42,7 @@ export async function openStores({ config, descriptors, opened, metrics, clock, 
 
   const blobs = await openStore({
     path: dir.blobs,
+    cataloguesIn: onlyReads ? await copies.ofCatalogues() : undefined,
     config: config.store,
     openExtentsMax: descriptors.openExtentsMax,
     pinnedAtFirstMs: 0,
@@ -46,7 +59,7 @@ export async function openStores({ config, descriptors, opened, metrics, clock, 
     isWritable: () => metadata.failure === undefined,
     lostBatches: () => metadata.lostBatches,
   })
-  return { outbox: dir.outbox, metadata, clockGuard, keyring, blobs }
+  return { outbox: dir.outbox, metadata, clockGuard, keyring, blobs, onlyReads }
 }
 
 export type Stores = Awaited<ReturnType<typeof openStores>>

@@ -126,7 +126,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     await disk.makeDirectory(directory)
     const start = async (rebuild: boolean) => {
       const catalogue = await (machine.catalogue?.() ??
-        openCatalogue(options.path, log, { engine: options.catalogue, rebuild }))
+        openCatalogue(options.cataloguesIn ?? options.path, log, { engine: options.catalogue, rebuild }))
       let store: ChunkStore | undefined
       try {
         const { openExtentsMax } = boundsOf(options, 0)

@@ -17,6 +17,11 @@ export interface ChunkStoreOptions {
   /** Directory of the store; locked exclusively. */
   path: string
   /**
+   * Directory of the catalogues. Default: that of the store. Another one for a start on a full
+   * disk.
+   */
+  cataloguesIn?: string
+  /**
    * Capacity of an extent. Default 1 GiB, or a 64th of a disk below 64 GiB, so that there is room
    * to move what lives in one; at least 4 MiB.
    */

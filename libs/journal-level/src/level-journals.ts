@@ -261,7 +261,8 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
 
   async *remains(account: string): AsyncIterable<JournalRemain> {
     assertAccount(account)
-    await this.#writer.flushed()
+    // After a failed write nothing is on its way, and what is stored can still be read.
+    if (this.#writer.failure === undefined) await this.#writer.flushed()
     const fixed = await this.#rows.get(keys.fixed(account))
     const root = await this.#rows.get(keys.root(account))
     const facts = this.#factsRemain(account, fixed)

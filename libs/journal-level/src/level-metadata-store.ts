@@ -54,10 +54,13 @@ export interface LevelMetadataStoreOptions {
    * time between two attempts. Default 1,000.
    */
   reopenEveryMs?: number
-  /**
-   * Between the store and the disk, for tests: fails or delays a batch instead of committing it.
-   */
+  /** Between the store and the disk: fails or delays a batch instead of committing it. */
   commit?: (changes: RowChange[], commit: () => Promise<void>) => Promise<void>
+  /**
+   * Copies LevelDB's directory to another disk, for a full one: tables and the lock are links
+   * there. It is read until there is room. Undefined: there is no such disk.
+   */
+  copyForReading?: (rows: string) => Promise<string | undefined>
   /** The same for reopening. */
   reopen?: (reopen: () => Promise<void>) => Promise<void>
   clock?: Clock
@@ -171,6 +174,40 @@ export class LevelMetadataStore {
       const found = await inspect(rows, { path, store })
       const witness = await CommitAudit.begin(path, store)
       return new LevelMetadataStore(options, { rows, store, witness, found })
+    } catch (error) {
+      await rows.close()
+      throw error
+    }
+  }
+
+  /**
+   * Opens a store on whose disk nothing can be written. It reads; all writes are refused as
+   * `UNAVAILABLE`.
+   * @throws JournalFault as `open` does.
+   */
+  static async openReadOnly(
+    options: LevelMetadataStoreOptions & Required<Pick<LevelMetadataStoreOptions, 'copyForReading'>>,
+  ): Promise<LevelMetadataStore> {
+    const path = resolve(options.path)
+    const copied = await options.copyForReading(join(path, 'rows'))
+    if (copied === undefined) throw new JournalFault('UNAVAILABLE', `${path}: no other disk has room`)
+    const copy = dirname(copied)
+    const refuse = async () => {
+      throw Object.assign(new Error('No space left on device'), { code: 'ENOSPC' })
+    }
+    const rows = await openAlone(copy)
+    try {
+      const store = await identify(rows)
+      // What it finds is noted in the copy: the next start finds it again.
+      const found = await inspect(rows, { path, store })
+      const witness = await CommitAudit.begin(copy, store)
+      const opened = new LevelMetadataStore(
+        { ...options, path, ballastBytes: 0, commit: refuse, reopen: refuse },
+        { rows, store, witness, found },
+      )
+      // As after a write: readiness and callers know at once.
+      await opened.#writer.write([]).catch(() => {})
+      return opened
     } catch (error) {
       await rows.close()
       throw error
@@ -313,7 +350,7 @@ export class LevelMetadataStore {
    */
   async #reopened(): Promise<JournalFault | undefined> {
     try {
-      const reopen = () => this.#rows.reopen()
+      const reopen = () => this.#rows.reopen(this.#options.copyForReading)
       await (this.#options.reopen?.(reopen) ?? reopen())
       const found = await inspect(this.#rows, { path: this.#path, store: this.#store })
       await this.#witness.close()

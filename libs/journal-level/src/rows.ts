@@ -43,16 +43,24 @@ export class Rows {
   /**
    * Closes it and opens it again, after a write failed: LevelDB accepts no other write until then.
    * Reads wait. A running iteration ends with `UNAVAILABLE`, and so do reads after a failed
-   * attempt, until the next one.
+   * attempt, until the next one, unless there is a copy.
    *
+   * @param copy makes one that is read, not written, after a failed attempt: the path of `rows` on
+   *   a disk that has room
    * @throws JournalFault as `open` does.
    */
-  async reopen(): Promise<void> {
+  async reopen(copy?: (rows: string) => Promise<string | undefined>): Promise<void> {
     const reopened = Promise.withResolvers<void>()
     this.#reopening = reopened.promise
     try {
       await this.#level.close()
-      this.#level = await openLevel(this.#path)
+      try {
+        this.#level = await openLevel(this.#path)
+      } catch (error) {
+        const path = await copy?.(this.#path).catch(() => undefined)
+        if (path !== undefined) this.#level = await openLevel(path)
+        throw error
+      }
     } finally {
       this.#reopening = undefined
       reopened.resolve()

@@ -13,6 +13,7 @@ import type { Logger } from 'pino'
  */
 export async function openStore({
   path,
+  cataloguesIn,
   config,
   openExtentsMax,
   pinnedAtFirstMs,
@@ -20,6 +21,8 @@ export async function openStore({
   log,
 }: {
   path: string
+  /** Undefined: in the store's own directory. Another one where nothing can be written there. */
+  cataloguesIn?: string | undefined
   config: Config['store']
   openExtentsMax: number
   pinnedAtFirstMs: number
@@ -30,6 +33,8 @@ export async function openStore({
   try {
     return await ChunkStore.open({
       path,
+      // Whether it may write directly it learns by a write.
+      ...(cataloguesIn === undefined ? {} : { cataloguesIn, direct: false }),
       ...memory,
       ...(catalogue === undefined ? {} : { catalogue }),
       openExtentsMax,

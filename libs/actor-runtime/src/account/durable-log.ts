@@ -81,14 +81,17 @@ export class DurableLog {
       throw new JournalFault('FENCED', `${account} is in epoch ${now.epoch}, not in ours, ${epoch}`)
   }
 
-  /** Repeats repeatable work until it is done, the fault is final or all has ended. */
-  async until<T>(work: () => Promise<T>): Promise<T> {
+  /**
+   * Repeats repeatable work until it is done, the fault is final or all has ended.
+   * @throws JournalFault the last one, after `attemptsMax` attempts
+   */
+  async until<T>(work: () => Promise<T>, attemptsMax = Number.POSITIVE_INFINITY): Promise<T> {
     for (let attempt = 0; ; attempt++) {
       try {
         return await work()
       } catch (error) {
         const code = codeOf(error)
-        if (code !== 'UNAVAILABLE' && code !== 'UNKNOWN') throw error
+        if ((code !== 'UNAVAILABLE' && code !== 'UNKNOWN') || attempt + 1 >= attemptsMax) throw error
         this.#services.log.warn({ account: this.#hold.account, attempt, err: error }, 'the stores refuse')
         await this.#stall(attempt)
       }
@@ -112,13 +115,20 @@ export class DurableLog {
     }
   }
 
-  /** Asks the serial head until it answers. A first row may be another host's: the chain tells. */
+  /**
+   * Asks the serial head until it answers. A first row may be another host's: the chain tells.
+   *
+   * Where this process alone has the store, an activation that cannot be settled ends like one of a
+   * process that was killed, and the next one finds what was written. Until then the account is
+   * read as it is stored.
+   */
   async #settle(row: Uint8Array): Promise<boolean> {
-    const { journal, metrics } = this.#services
+    const { journal, limits, metrics } = this.#services
+    const attemptsMax = journal.capabilities.exclusive ? limits.appendAttemptsMax : undefined
     const { account, epoch, head } = this.#hold
     const written = rowBehind(this.#hold, row)
     this.#onStall()
-    const now = await this.until(() => journal.head(account))
+    const now = await this.until(() => journal.head(account), attemptsMax)
     const isOut = now.epoch === epoch && now.head === head
     const isIn =
       now.epoch === written.epoch &&

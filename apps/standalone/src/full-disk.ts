@@ -1,0 +1,115 @@
+/**
+ * A start on a disk on which nothing at all can be written: the service reads, and changes nothing
+ * until there is room.
+ *
+ * Both databases write when they are opened. So they are opened as copies on another file system,
+ * in memory where the machine has that: tables never change and are links, as is the file that
+ * locks the original; logs and manifests, some MiB, are copied. What the databases write there is
+ * what each start derives from the originals, and is thrown away.
+ */
+import { hash } from 'node:crypto'
+import { copyFile, mkdir, mkdtemp, readdir, rm, stat, symlink } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { writableBytes } from '@holdfast/kernel'
+
+const MiB = 1024 * 1024
+/** What the copies and the tables written at the start may take. */
+const copyBytes = 96 * MiB
+/** An ordinary start takes both reserves again, which it lacks now, and something to work with. */
+export const roomBytes = 64 * MiB
+const lookEveryMs = 1_000
+/** The first is in memory. */
+const folders = ['/dev/shm', tmpdir()]
+const isLinked = (name: string) => name === 'LOCK' || /\.(?:ldb|sst)$/.test(name)
+/** Words for people. */
+const isLog = (name: string) => name.startsWith('LOG')
+
+/** The copies of one process. */
+export class ReadingCopies {
+  readonly #dir: { metadata: string; blobs: string }
+  #root: string | undefined
+
+  constructor(dir: { metadata: string; blobs: string }) {
+    this.#dir = dir
+  }
+
+  /** A copy of LevelDB's directory, in place of an earlier one. Undefined: no disk has room. */
+  async ofRows(rows: string): Promise<string | undefined> {
+    const root = await this.#rootFolder()
+    if (root === undefined) return undefined
+    const path = join(root, 'metadata')
+    await rm(path, { recursive: true, force: true })
+    await thinCopy(rows, join(path, 'rows'))
+    return join(path, 'rows')
+  }
+
+  /** A folder with copies of all catalogues. Undefined: no disk has room. */
+  async ofCatalogues(): Promise<string | undefined> {
+    const root = await this.#rootFolder()
+    if (root === undefined) return undefined
+    const path = join(root, 'blobs')
+    for (const name of await readdir(this.#dir.blobs))
+      if (name.startsWith('catalogue-')) await thinCopy(join(this.#dir.blobs, name), join(path, name))
+    return path
+  }
+
+  /** What processes left that were killed. Called by the owner of the data directory's lock. */
+  async removeOld(): Promise<void> {
+    for (const folder of folders)
+      for (const name of await readdir(folder).catch(() => []))
+        if (name.startsWith(prefixOf(this.#dir)) && join(folder, name) !== this.#root)
+          await rm(join(folder, name), { recursive: true, force: true }).catch(() => {})
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const root = this.#root
+    this.#root = undefined
+    if (root !== undefined) await rm(root, { recursive: true, force: true })
+  }
+
+  /** On another file system, with room. */
+  async #rootFolder(): Promise<string | undefined> {
+    if (this.#root !== undefined) return this.#root
+    const { dev } = await stat(this.#dir.metadata)
+    for (const folder of folders) {
+      const found = await stat(folder).catch(() => undefined)
+      if (found === undefined || found.dev === dev) continue
+      if ((await writableBytes(folder).catch(() => 0)) < copyBytes) continue
+      this.#root = await mkdtemp(join(folder, prefixOf(this.#dir)))
+      return this.#root
+    }
+    return undefined
+  }
+}
+
+/** Resolves when an ordinary start has room. False: it was ended before. */
+export async function untilRoom(path: string, signal: AbortSignal): Promise<boolean> {
+  while (!signal.aborted) {
+    if ((await writableBytes(path).catch(() => 0)) >= roomBytes) return true
+    await delay(lookEveryMs, undefined, { signal, ref: false }).catch(() => {})
+  }
+  return false
+}
+
+export function isFullDisk(error: unknown): boolean {
+  for (let cause = error; cause instanceof Error; cause = cause.cause)
+    if (/no space left|quota exceeded/i.test(cause.message) || (cause as { code?: string }).code === 'FULL')
+      return true
+  return false
+}
+
+function prefixOf({ metadata }: { metadata: string }): string {
+  return `holdfast-reading-${hash('sha256', resolve(metadata)).slice(0, 16)}-`
+}
+
+async function thinCopy(from: string, to: string): Promise<void> {
+  await mkdir(to, { recursive: true, mode: 0o700 })
+  for (const entry of await readdir(from, { withFileTypes: true })) {
+    const [source, target] = [resolve(from, entry.name), join(to, entry.name)]
+    if (!entry.isFile() || isLog(entry.name)) continue
+    if (isLinked(entry.name)) await symlink(source, target)
+    else await copyFile(source, target)
+  }
+}
