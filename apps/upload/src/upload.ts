@@ -10,10 +10,12 @@ import { setImmediate as othersTurn } from 'node:timers/promises'
 import type { TokenClaim } from '@holdfast/accounts'
 import type { BlobInfo, BlobStage, BlobStore } from '@holdfast/blob-store'
 import {
+  answerUnread,
   bearerOf,
   cleanUploadName,
   clientAddress,
   httpCodeOf,
+  logFailure,
   networkOf,
   ok,
   type PiecewiseRequest,
@@ -26,7 +28,6 @@ import type { AddFile, ContentView } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AccountCalls } from './account-calls.ts'
 import type { UploadContext } from './context.ts'
-import { answerEarly } from './early-answer.ts'
 import { fileType } from './file-type.ts'
 import { FormScanner, type PartHead } from './form-scanner.ts'
 import { guestOf, idempotencyKeyOf, uploadRequestId } from './idempotency.ts'
@@ -85,6 +86,28 @@ interface IncomingFile {
   type: string
   /** Undefined until there are more bytes than wait here, or the file has ended. */
   stage: BlobStage | undefined
+}
+
+/**
+ * @throws the error itself when the whole body has arrived: then it is answered like any other; a
+ *   refusal that is not sent when the client is gone.
+ *
+ * @param isCostly reading the rest costs more than an answer that may be lost
+ */
+function answerEarly(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  error: unknown,
+  isCostly: boolean,
+): FastifyReply {
+  if (request.raw.complete) {
+    request.raw.socket.resume()
+    throw error
+  }
+  if (request.raw.destroyed) throw new RefusalError('error-body')
+  const refusal = refusalOf(error)
+  logFailure(error, request, refusal)
+  return answerUnread(request, reply, { refusal, isCostly })
 }
 
 class IncomingUpload implements Running {

@@ -25,6 +25,7 @@ import { httpCodeOf, type KnownStatus, refusalOf, unavailableRetrySeconds } from
 import { hasSoundHost, originForm } from './request-heads.ts'
 import { RequestMetrics } from './request-metrics.ts'
 import { SmallPiecesLane } from './small-pieces-lane.ts'
+import { answerUnread } from './unread-answer.ts'
 
 /** Slow headers are cut off after this time. */
 const headersTimeoutMs = 20_000
@@ -263,8 +264,9 @@ function answerError(error: unknown, request: FastifyRequest, reply: FastifyRepl
   const refusal = refusalOf(error)
   const code = httpCodeOf(refusal.status)
   logFailure(error, request, refusal)
+  if (refusal.status === 'error-bodySize' && !request.raw.complete)
+    return answerUnread(request, reply.header('cache-control', 'no-store'), { refusal, isCostly: false })
   if (refusal.retryAfter !== undefined) reply.header('retry-after', String(refusal.retryAfter))
-  if (refusal.status === 'error-bodySize') reply.header('connection', 'close')
   return reply
     .code(code)
     .removeHeader('content-encoding')

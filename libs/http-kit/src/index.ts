@@ -63,4 +63,5 @@ export {
 export { type DocumentedResponse, type OperationAnswers, responsesOf } from './responses.ts'
 export { type PiecesLane, SmallPiecesLane, type Turn } from './small-pieces-lane.ts'
 export { accountCookieOf, bearerOf, oneToken, tokenOf } from './token-transport.ts'
+export { answerUnread } from './unread-answer.ts'
 export { okWritten, sendWritten, WrittenAnswer, writeMembers } from './written-answer.ts'

@@ -451,3 +451,26 @@ t.test('a body in pieces of a few bytes is read up to a bound, and keeps no list
     'a hundred pieces cost more than a body of 1,000 bytes',
   )
 })
+
+t.test('a client that still sends its too large body gets the reason, not a reset', async (t) => {
+  const app = host(t)
+  const { port } = new URL(await app.listen({ port: 0, host: '127.0.0.1' }))
+  for (const framing of ['content-length: 4000000', 'transfer-encoding: chunked']) {
+    const socket = connect(Number(port), '127.0.0.1')
+    const answered: Buffer[] = []
+    socket.on('data', (bytes) => answered.push(bytes))
+    const ended = once(socket, 'close') as Promise<[hadError: boolean]>
+    socket.write(`POST /echo HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n${framing}\r\n\r\n`)
+    const piece = Buffer.alloc(40_000, ' ')
+    for (let sent = 0; sent < 100; sent++) {
+      const chunk = framing.includes('chunked')
+        ? [`${piece.length.toString(16)}\r\n`, piece, '\r\n']
+        : [piece]
+      for (const part of chunk) socket.write(part)
+      await new Promise((later) => setTimeout(later, 2))
+    }
+    if (framing.includes('chunked')) socket.write('0\r\n\r\n')
+    t.same(await ended, [false], framing)
+    t.match(Buffer.concat(answered).toString(), /^HTTP\/1\.1 413 [\s\S]*\{"status":"error-bodySize"\}$/)
+  }
+})

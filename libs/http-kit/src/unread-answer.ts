@@ -1,18 +1,13 @@
 /**
- * Refuses an upload whose bytes are still coming. Closing at once would reset the connection, and
- * the client would see that instead of the reason. So the whole answer is sent, incoming bytes are
- * discarded for a while, and then the connection closes.
+ * Refuses a request whose body is still coming. Closing at once would reset the connection, and the
+ * client, or a proxy before it, would see that instead of the reason. So the whole answer is sent,
+ * incoming bytes are discarded for a while, and then the connection closes.
  */
 import { Readable } from 'node:stream'
-import {
-  httpCodeOf,
-  logFailure,
-  type PiecewiseRequest,
-  RefusalError,
-  refusalOf,
-  takePieces,
-} from '@holdfast/http-kit'
+import type { RefusalError } from '@holdfast/kernel'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { PiecewiseRequest, takePieces } from './piecewise-request.ts'
+import { httpCodeOf } from './refusals.ts'
 
 const lingerBytes = 8 * 1024 * 1024
 const lingerMs = 10_000
@@ -23,32 +18,17 @@ const lingerMs = 10_000
 const pieceBytesMin = 1024
 const tinyCountsAs = 64 * 1024
 
-/**
- * @throws the error itself when the whole body has arrived: then it is answered like any other; a
- *   refusal that is not sent when the client is gone.
- *
- * @param isCostly reading the rest costs more than an answer that may be lost
- */
-export function answerEarly(
+/** @param isCostly reading the rest costs more than an answer that may be lost */
+export function answerUnread(
   request: FastifyRequest,
   reply: FastifyReply,
-  error: unknown,
-  isCostly = false,
+  { refusal, isCostly }: { refusal: RefusalError; isCostly: boolean },
 ): FastifyReply {
-  if (request.raw.complete) {
-    request.raw.socket.resume()
-    throw error
-  }
-  if (request.raw.destroyed) throw new RefusalError('error-body')
-  const refusal = refusalOf(error)
-  const code = httpCodeOf(refusal.status)
-  logFailure(error, request, refusal)
   if (refusal.retryAfter !== undefined) reply.header('retry-after', String(refusal.retryAfter))
   const envelope = Buffer.from(JSON.stringify({ status: refusal.status }))
-  // Requests of our hosts are such.
-  const unread = isCostly ? undefined : (request.raw as PiecewiseRequest)
+  const unread = !isCostly && request.raw instanceof PiecewiseRequest ? request.raw : undefined
   return reply
-    .code(code)
+    .code(httpCodeOf(refusal.status))
     .header('connection', 'close')
     .header('content-length', String(envelope.length))
     .type('application/json; charset=utf-8')
