@@ -5,6 +5,7 @@
 import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import https from 'node:https'
 import net from 'node:net'
+import tls from 'node:tls'
 import { note, noteRaw } from './seen.ts'
 
 /** No answer of the service takes this long, uploads of the suite included. */
@@ -87,6 +88,18 @@ export interface RawExchange {
   closed: boolean
 }
 
+/** A bare connection to a host, over TLS where it has it. */
+export function connectTo(target: URL, from?: string): net.Socket {
+  const address = {
+    host: target.hostname.replace(/^\[|\]$/g, ''),
+    port: Number(target.port || (target.protocol === 'https:' ? 443 : 80)),
+    ...(from === undefined ? {} : { localAddress: from }),
+  }
+  return target.protocol === 'https:'
+    ? tls.connect({ ...address, servername: target.hostname })
+    : net.connect(address)
+}
+
 /**
  * Writes bytes to a bare socket and collects the answer: for requests that no client would send.
  */
@@ -97,11 +110,7 @@ export function rawExchange(
 ): Promise<RawExchange> {
   const target = new URL(url)
   return new Promise((resolve, reject) => {
-    const socket = net.connect({
-      host: target.hostname,
-      port: Number(target.port || 80),
-      ...(options.from === undefined ? {} : { localAddress: options.from }),
-    })
+    const socket = connectTo(target, options.from)
     let text = ''
     const finish = (closed: boolean) => {
       clearTimeout(timer)

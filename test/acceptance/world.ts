@@ -80,6 +80,24 @@ export class World {
   uploadHost(): string {
     return this.#next(this.hosts.upload)
   }
+
+  get uploadName(): string {
+    return new URL(this.uploadHost()).host
+  }
+
+  /** The public name of a region's upload host, beside the one of the upload host. */
+  regionalHost(name: string): string {
+    const { host } = new URL(this.uploadHost())
+    return host.startsWith('upload') ? host.replace(/^[^.]+/, name) : `${name}.example.test`
+  }
+
+  /**
+   * Behind a proxy, which answers by itself what is no HTTP, and paths that it cannot normalise.
+   */
+  get isProxied(): boolean {
+    return this.api().startsWith('https:')
+  }
+
   #next(hosts: string[]): string {
     return hosts[this.#turn++ % hosts.length] as string
   }

@@ -88,7 +88,7 @@ export const answers = cases('answers, in every request', (test) => {
         type: 'application/x-www-form-urlencoded',
       })
     ).refused('error-bodySize')
-    const announced = `POST /accounts HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n{`
+    const announced = `POST /accounts HTTP/1.1\r\nHost: ${new URL(world.api()).host}\r\nContent-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n{`
     const { text } = await rawExchange(world.api(), announced, { until: /error-bodySize/, from: world.from })
     assert.match(text, /^HTTP\/1\.1 413 /)
   })
@@ -202,8 +202,7 @@ export const answers = cases('answers, in every request', (test) => {
       '/contents/a/b/c',
       '/accounts/a/b',
       '/admin/accounts/x',
-      '/..',
-      '/%2e%2e/etc/passwd',
+      ...(world.isProxied ? [] : ['/..', '/%2e%2e/etc/passwd']),
       '/contents//update',
     ])
       for (const method of ['GET', 'POST', 'PUT', 'DELETE'])
@@ -408,7 +407,7 @@ export const answers = cases('answers, in every request', (test) => {
         await post('{"constructor":{"prototype":{"admin":true}}}'),
         await post('{"parentFolderId":1e999}'),
         await post(`{"parentFolderId":"${'9'.repeat(900_000)}"}`),
-        await ann.call('GET', '/contents/%zz'),
+        ...(world.isProxied ? [] : [await ann.call('GET', '/contents/%zz')]),
         await ann.call('GET', '/contents/%00'),
         await ann.call('GET', `/contents/${'a'.repeat(6_000)}`),
         await ann.call('GET', '/contents/__proto__'),
@@ -442,16 +441,16 @@ export const answers = cases('answers, in every request', (test) => {
       for (const request of requests) {
         const { text, closed } = await rawExchange(host, request, { from: world.from })
         assert.ok(closed, `the connection stays open after ${request.slice(0, 40)}`)
-        assert.match(text, /^(HTTP\/1\.1 4\d\d |$)/)
+        assert.match(text, world.isProxied ? /^(HTTP\/1\.[01] [45]\d\d |$)/ : /^(HTTP\/1\.1 4\d\d |$)/)
         if (text.includes('{')) assert.match(text, /\r\n\r\n\{"status":"error-[A-Za-z]+"\}$/)
       }
     await assertStillThere(world)
   })
 
   test('an error reveals no internals', ['hostile input'], async (world) => {
-    const answer = await world.call('GET', '/contents/%zz')
+    const answer = await world.call('GET', world.isProxied ? '/contents/%00' : '/contents/%zz')
     assert.doesNotMatch(answer.text + JSON.stringify(answer.headers), /node_modules|\.ts|fastify|at /i)
-    assert.equal(answer.header('server'), '')
+    assert.match(answer.header('server'), world.isProxied ? /^(nginx|Caddy|)/ : /^$/)
     assert.equal(answer.header('x-powered-by'), '')
   })
 })

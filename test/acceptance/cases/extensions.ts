@@ -466,7 +466,7 @@ export const clients = cases('real clients', (test) => {
 
   test('gofilepy: servers, then a form to /uploadFile, then form bodies', ['gofilepy'], async (world) => {
     const { servers } = (await world.call('GET', '/servers')).ok<{ servers: { name: string }[] }>()
-    const host = `${servers[0]?.name}.example.test`
+    const host = world.regionalHost(servers[0]?.name ?? '')
     const first = (
       await world.uploadForm([filePart({ name: 'py.txt' })], { path: '/uploadFile', headers: { host } })
     ).ok()

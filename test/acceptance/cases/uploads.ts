@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import net from 'node:net'
+import { TLSSocket } from 'node:tls'
 import type { Item } from '../answer.ts'
-import { rawExchange } from '../http.ts'
+import { connectTo, rawExchange } from '../http.ts'
 import { multipart, type Part } from '../multipart.ts'
 import { cases } from '../suite.ts'
 import {
@@ -203,7 +203,7 @@ export const uploads = cases('POST {upload_url}/uploadfile', (test) => {
     const form = multipart([filePart({ content: 'chunked' })], '----WebKitFormBoundaryABC123')
     const chunks = [form.body.subarray(0, 7), form.body.subarray(7, 50), form.body.subarray(50)]
     const text = [
-      'POST /uploadfile HTTP/1.1\r\nHost: upload\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n',
+      `POST /uploadfile HTTP/1.1\r\nHost: ${world.uploadName}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n`,
       `Content-Type: multipart/form-data; boundary="----WebKitFormBoundaryABC123"\r\n\r\n`,
       ...chunks.map((chunk) => `${chunk.length.toString(16)}\r\n${chunk.toString('latin1')}\r\n`),
       '0\r\n\r\n',
@@ -397,7 +397,7 @@ export const uploads = cases('POST {upload_url}/uploadfile', (test) => {
   test('an early refusal comes before the bytes are sent', ['early refusal'], async (world) => {
     const guest = await world.guest()
     const head = (headers: string) =>
-      `POST /uploadfile HTTP/1.1\r\nHost: upload\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 10000000000\r\n${headers}\r\n`
+      `POST /uploadfile HTTP/1.1\r\nHost: ${world.uploadName}\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 10000000000\r\n${headers}\r\n`
     const part = (name: string, value: string) =>
       `--b\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`
     const start = `--b\r\nContent-Disposition: form-data; name="file"; filename="big"\r\n\r\n${'x'.repeat(100_000)}`
@@ -450,7 +450,7 @@ export const uploads = cases('POST {upload_url}/uploadfile', (test) => {
       { name: 'folderId', value: guest.root },
       filePart({ content: randomContent(2_000_000) }),
     ])
-    const head = `POST /uploadfile HTTP/1.1\r\nHost: upload\r\nAuthorization: Bearer ${guest.token}\r\nContent-Type: ${form.contentType}\r\nContent-Length: ${form.body.length}\r\n\r\n`
+    const head = `POST /uploadfile HTTP/1.1\r\nHost: ${world.uploadName}\r\nAuthorization: Bearer ${guest.token}\r\nContent-Type: ${form.contentType}\r\nContent-Length: ${form.body.length}\r\n\r\n`
     for (const sent of [0, 100, 5_000, 1_000_000, form.body.length - 1])
       await abortAfter(world, Buffer.concat([Buffer.from(head), form.body.subarray(0, sent)]))
     await sleep(300)
@@ -488,7 +488,7 @@ export const uploads = cases('POST {upload_url}/uploadfile', (test) => {
   test('a client that expects 100 Continue gets it', ['file'], async (world) => {
     const guest = await world.guest()
     const form = multipart([{ name: 'folderId', value: guest.root }, filePart()])
-    const head = `POST /uploadfile HTTP/1.1\r\nHost: upload\r\nExpect: 100-continue\r\nAuthorization: Bearer ${guest.token}\r\nContent-Type: ${form.contentType}\r\nContent-Length: ${form.body.length}\r\nConnection: close\r\n\r\n`
+    const head = `POST /uploadfile HTTP/1.1\r\nHost: ${world.uploadName}\r\nExpect: 100-continue\r\nAuthorization: Bearer ${guest.token}\r\nContent-Type: ${form.contentType}\r\nContent-Length: ${form.body.length}\r\nConnection: close\r\n\r\n`
     const before = await rawExchange(world.uploadHost(), head, { until: /100 Continue\r\n\r\n/ })
     assert.match(before.text, /^HTTP\/1\.1 100 Continue/)
     const whole = await rawExchange(world.uploadHost(), Buffer.concat([Buffer.from(head), form.body]))
@@ -574,13 +574,15 @@ export const uploads = cases('POST {upload_url}/uploadfile', (test) => {
 
   test('every regional host accepts uploads', ['regional hosts'], async (world) => {
     const guest = await world.guest()
-    for (const code of regionCodes)
-      assert.equal(
-        (
-          await guest.upload({ content: code, call: { headers: { host: `upload-${code}.example.test` } } })
-        ).ok().size,
-        code.length,
-      )
+    const { servers } = (await world.call('GET', '/servers')).ok<{ servers: { name: string }[] }>()
+    // A proxy knows the names of its own regions.
+    const names = world.isProxied
+      ? servers.map(({ name }) => name)
+      : regionCodes.map((code) => `upload-${code}`)
+    for (const name of names) {
+      const headers = { host: world.regionalHost(name) }
+      assert.equal((await guest.upload({ content: name, call: { headers } })).ok().size, name.length)
+    }
   })
 
   test('/uploadFile and /contents/uploadfile are the same', ['aliases'], async (world) => {
@@ -651,9 +653,9 @@ function uploadAround(
     { name: 'folderId', value: folder.id },
     filePart({ content: randomContent(300_000) }),
   ])
-  const head = `POST /uploadfile HTTP/1.1\r\nHost: upload\r\nAuthorization: Bearer ${guest.token}\r\nContent-Type: ${form.contentType}\r\nContent-Length: ${form.body.length}\r\nConnection: close\r\n\r\n`
+  const head = `POST /uploadfile HTTP/1.1\r\nHost: ${world.uploadName}\r\nAuthorization: Bearer ${guest.token}\r\nContent-Type: ${form.contentType}\r\nContent-Length: ${form.body.length}\r\nConnection: close\r\n\r\n`
   return new Promise((resolve, reject) => {
-    const socket = net.connect({ host: target.hostname, port: Number(target.port) })
+    const socket = connectTo(target)
     let text = ''
     socket.on('data', (chunk) => {
       text += chunk.toString('latin1')
@@ -672,9 +674,11 @@ function uploadAround(
 function abortAfter(world: World, bytes: Buffer): Promise<void> {
   const target = new URL(world.uploadHost())
   return new Promise((resolve) => {
-    const socket = net.connect({ host: target.hostname, port: Number(target.port) })
+    const socket = connectTo(target)
     socket.on('error', () => resolve())
     socket.once('close', () => resolve())
-    socket.write(bytes, () => setTimeout(() => socket.resetAndDestroy(), 30))
+    socket.write(bytes, () =>
+      setTimeout(() => (socket instanceof TLSSocket ? socket.destroy() : socket.resetAndDestroy()), 30),
+    )
   })
 }
