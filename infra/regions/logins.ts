@@ -2,7 +2,7 @@
 import type { LoginsWork } from './cassandra-logins.ts'
 import type { Deployment } from './deployment.ts'
 import type { HostWork } from './hosts.ts'
-import { places } from './plan.ts'
+import { operatorPasswordFile, places } from './plan.ts'
 import { serverPorts } from './roles.ts'
 
 /** Names the first host that can do it: it has our code and the certificates. */
@@ -10,8 +10,6 @@ export function loginsHost(all: readonly HostWork[]): HostWork | undefined {
   const cassandra = all.some(({ host }) => host.roles.includes('cassandra'))
   return cassandra ? all.find(({ host }) => host.processes.length > 0) : undefined
 }
-
-export const operatorPasswordFile = `${places.secrets}/cassandra-admin-password`
 
 export function loginsScript(deployment: Deployment, at: HostWork, step: 'replicate' | 'make'): string {
   const { region } = at.host

@@ -63,6 +63,9 @@ export const places = {
   data: '/var/lib/holdfast',
 } as const
 
+/** Of Cassandra's users. */
+export const operatorPasswordFile = `${places.secrets}/cassandra-admin-password`
+
 export function planOf(deployment: Deployment): Plan {
   return {
     deployment,

@@ -2,37 +2,14 @@
  * One region's connection: local quorum for data, local serial for fences, everything prepared,
  * idempotence declared correctly.
  */
-import type { TlsContext } from '@holdfast/trust'
 import cassandra from 'cassandra-driver'
 import { faultOf } from './driver-faults.ts'
 import { migrations } from './migrations.ts'
 import { newClient } from './new-client.ts'
+import type { CassandraOptions } from './options.ts'
 import { isCurrent, makeKeyspace, migrate, type SchemaOptions } from './schema.ts'
 
 const { consistencies } = cassandra.types
-
-export interface CassandraOptions {
-  contactPoints: string[]
-  port?: number
-  /** The region's data centre. */
-  dataCentre: string
-  keyspace: string
-  /** Replicas by data centre, for the keyspace when it is made. */
-  replication: Record<string, number>
-  /** Asked for each connection: it may change. */
-  credentials?: (() => { user: string; password: string }) | undefined
-  /**
-   * The authority of the nodes' certificates, and the certificate that is shown to them. Default:
-   * no encryption.
-   */
-  tls?: Pick<TlsContext, 'secureContext'> | undefined
-  /** Milliseconds a request may take before its outcome counts as unknown. */
-  requestTimeoutMs?: number
-  /** Called with each request that ended: how long it took, and whether it failed. */
-  onRequest?: ((facts: { ms: number; failed: boolean }) => void) | undefined
-  /** The schema; default: the one of these stores. */
-  migrations?: readonly (readonly string[])[]
-}
 
 export type Row = cassandra.types.Row
 export interface Statement {

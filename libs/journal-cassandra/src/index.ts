@@ -1,12 +1,13 @@
 import { JournalFault } from '@holdfast/journal'
-import { type CassandraOptions, Connection } from './connection.ts'
+import { Connection } from './connection.ts'
 import { CassandraJournalStore } from './journal-store.ts'
 import { CassandraLookupStore } from './lookup-store.ts'
+import type { CassandraOptions } from './options.ts'
 
-export type { CassandraOptions } from './connection.ts'
 export { isRefused } from './driver-faults.ts'
 export type { Taken } from './journal-store.ts'
 export { type LoginsOptions, makeLogins, replicateLogins } from './logins.ts'
+export type { CassandraOptions } from './options.ts'
 
 export interface MetadataStoreOptions {
   /** The home term of an account. Default: 1. */

@@ -7,9 +7,9 @@
  * service and takes the well-known password from the first one.
  */
 import cassandra from 'cassandra-driver'
-import type { CassandraOptions } from './connection.ts'
 import { isRefused } from './driver-faults.ts'
 import { newClient } from './new-client.ts'
+import type { CassandraOptions } from './options.ts'
 
 export interface LoginsOptions
   extends Required<Pick<CassandraOptions, 'contactPoints' | 'port' | 'dataCentre' | 'tls'>> {
@@ -87,7 +87,7 @@ export async function makeLogins(options: LoginsOptions): Promise<string[]> {
       await run(client, `ALTER ROLE ${user} WITH PASSWORD = ${quoted(password)} AND LOGIN = true`)
       changed.push(`the user ${user} has another password`)
     }
-    // Whoever makes a keyspace may do everything in it.
+    // The user that makes a keyspace may do everything in it.
     await run(client, `GRANT CREATE ON ALL KEYSPACES TO ${user}`)
     if (isNew) {
       await run(client, `ALTER ROLE ${operator} WITH PASSWORD = ${quoted(options.operatorPassword)}`)

@@ -1,8 +1,8 @@
 /** A client of the driver, as all of ours are made. */
 import type { TlsContext } from '@holdfast/trust'
 import cassandra from 'cassandra-driver'
-import type { CassandraOptions } from './connection.ts'
 import { withSteadyControl } from './control-connection-patch.ts'
+import type { CassandraOptions } from './options.ts'
 
 const { consistencies } = cassandra.types
 
