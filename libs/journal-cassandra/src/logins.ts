@@ -6,6 +6,7 @@
  * after it a repair brings them the rows that exist. `makeLogins` then makes the user of the
  * service and takes the well-known password from the first one.
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import cassandra from 'cassandra-driver'
 import { isRefused } from './driver-faults.ts'
 import { newClient } from './new-client.ts'
@@ -92,6 +93,10 @@ export async function makeLogins(options: LoginsOptions): Promise<string[]> {
     if (isNew) {
       await run(client, `ALTER ROLE ${operator} WITH PASSWORD = ${quoted(options.operatorPassword)}`)
       changed.push(`the user ${operator} has another password`)
+      // Nodes remember the earlier one for some seconds.
+      const latestMs = performance.now() + options.patienceMs
+      const operatorLogin = { user: operator, password: options.operatorPassword }
+      while (!(await canLogIn(options, operatorLogin)) && performance.now() < latestMs) await delay(retryMs)
     }
     return changed
   } finally {
