@@ -49,6 +49,11 @@ export function clientNetwork(at: number): string {
   return `100.${64 + at}`
 }
 
+/** Whether this folder has namespaces already. */
+export function isOurs({ folder }: Layout): boolean {
+  return existsSync(join(folder, 'state.json'))
+}
+
 export function readState({ folder }: Layout): State {
   const path = join(folder, 'state.json')
   return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as State) : { hosts: {} }

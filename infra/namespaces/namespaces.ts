@@ -26,6 +26,7 @@ import {
   clientOf,
   controlGroups,
   hostFolder,
+  isOurs,
   type Layout,
   netnsOf,
   type Running,
@@ -34,7 +35,7 @@ import {
   runs,
   writeState,
 } from './layout.ts'
-import { makeNetwork, namespaces, removeNetwork, startDelay } from './network.ts'
+import { makeNetwork, namespaces, netnsNames, removeNetwork, startDelay } from './network.ts'
 import { drawSecrets, hostsFile, layDisk, prepareScript } from './prepare.ts'
 
 const repository = fileURLToPath(new URL('../../', import.meta.url))
@@ -88,16 +89,7 @@ export async function startHosts(
   // Made for this user alone; on a host another user starts Cassandra.
   chmodSync(jars, 0o755)
   mkdirSync(layout.folder, { recursive: true, mode: 0o755 })
-  const state = readState(layout)
-  if (!runs(state.delay)) {
-    const left = allHosts(layout).find(({ name }) => namespaces().includes(netnsOf(layout, name)))
-    if (left !== undefined && Object.keys(state.hosts).length === 0)
-      throw new Error(`${netnsOf(layout, left.name)} belongs to another folder: take that down first`)
-    removeNetwork(layout)
-    makeNetwork(layout)
-    writeState(layout, { ...state, delay: await startDelay(layout, launcher) })
-    layClients(layout)
-  }
+  await startNetwork(layout)
   makeCertificates(layout, file)
   drawSecrets(layout)
   for (const host of wanted) {
@@ -110,6 +102,23 @@ export async function startHosts(
     const work: HostWork = { host, files: new Map() }
     await runOn(work, viaOf(layout), prepareScript(layout, host, jars))
   }
+}
+
+/** Hosts go on when the program that joins the regions was killed: their network stays. */
+async function startNetwork(layout: Layout): Promise<void> {
+  const state = readState(layout)
+  if (runs(state.delay)) return
+  const known = new Set(namespaces())
+  const stands = netnsNames(layout).filter((name) => known.has(name))
+  if (stands.length > 0 && !isOurs(layout))
+    throw new Error(`${stands[0]} belongs to another folder: take that down first`)
+  writeState(layout, state)
+  if (stands.length < netnsNames(layout).length) {
+    removeNetwork(layout)
+    makeNetwork(layout)
+  }
+  writeState(layout, { ...state, delay: await startDelay(layout, launcher) })
+  layClients(layout)
 }
 
 function layClients(layout: Layout): void {

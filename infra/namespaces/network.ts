@@ -123,16 +123,20 @@ export async function startDelay(layout: Layout, launcher: string): Promise<Runn
   return runningOf(child.pid ?? 0)
 }
 
-/** Also what is left of an earlier network of the same name. */
-export function removeNetwork(layout: Layout): void {
+/** Of hosts, users and routers. */
+export function netnsNames(layout: Layout): string[] {
   const { regions } = layout.plan
-  const names = [
+  return [
     ...allHosts(layout).map(({ name }) => name),
     ...regions.map(clientOf),
     ...regions.map(({ code }) => code),
-  ]
+  ].map((name) => netnsOf(layout, name))
+}
+
+/** Also what is left of an earlier network of the same name. */
+export function removeNetwork(layout: Layout): void {
   const known = new Set(namespaces())
-  for (const name of names.map((one) => netnsOf(layout, one))) if (known.has(name)) ip('netns', 'del', name)
+  for (const name of netnsNames(layout)) if (known.has(name)) ip('netns', 'del', name)
 }
 
 export function namespaces(): string[] {
