@@ -271,6 +271,10 @@ t.test('render, diff, up, status and down by their commands', async (t) => {
   t.match(infra('down', file, ...via), { status: 0 })
   t.match(recorded(), 'stop holdfast-files1-holdfast.service\n')
 
+  const others = join(home, 'bin')
+  t.match(infra('down', file, '--namespaces', others), { status: 1, stderr: /no deployment runs in/ })
+  t.ok(readdirSync(others).includes('systemctl'), 'a folder that no deployment made stays')
+
   writeFileSync(join(home, 'bad.yaml'), 'deployment: x\n')
   t.match(infra('render', join(home, 'bad.yaml'), '--out', rendered), {
     status: 78,

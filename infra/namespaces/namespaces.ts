@@ -238,8 +238,9 @@ export async function cutPower(layout: Layout, hosts: readonly PlannedHost[]): P
   for (const { name } of hosts) await removeGroup(groupOf(layout, name))
 }
 
-/** Nothing of it stays, but for what other programs made in the folder's place. */
+/** Nothing of it stays. @throws Error when the folder is another one: that stays as it is */
 export async function removeAll(layout: Layout): Promise<void> {
+  if (!isOurs(layout)) throw new Error(`no deployment runs in ${layout.folder}`)
   await cutPower(layout, allHosts(layout))
   const { delay } = readState(layout)
   if (runs(delay)) process.kill(delay.pid, 'SIGKILL')
