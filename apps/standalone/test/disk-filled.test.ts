@@ -1,0 +1,137 @@
+/** The whole service on a disk whose last byte another program takes, again and again. */
+import { readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { freePorts } from '../../../infra/servers/ports.ts'
+import { Filler, onSmallDisk } from '../../../test/support/small-disk.ts'
+import { call, startProcess, uploadText } from './run.ts'
+
+const MiB = 1024 * 1024
+
+t.setTimeout(240_000)
+
+const disk = await onSmallDisk(t, { file: import.meta.url, bytes: 320 * MiB })
+if (disk !== undefined) {
+  t.test('while another program takes all space it reads, and a start on that only reads', async (t) => {
+    const dataDir = join(disk, 'rooted')
+    const filler = new Filler(disk)
+    const [api, upload, download, admin] = await freePorts(4)
+    const settings = {
+      HOLDFAST_API_PORT: `${api}`,
+      HOLDFAST_UPLOAD_PORT: `${upload}`,
+      HOLDFAST_DOWNLOAD_PORT: `${download}`,
+      HOLDFAST_ADMIN_PORT: `${admin}`,
+      HOLDFAST_RATE_LIMITS: 'off',
+    }
+    let service = await startProcess(dataDir, settings)
+    let isFilling = false
+    t.teardown(async () => {
+      isFilling = false
+      service.process.kill('SIGKILL')
+      await service.ended
+      await filler.empty()
+      rmSync(dataDir, { recursive: true })
+    })
+    const text = 'kept '.repeat(600_000)
+    const owners = await Promise.all(
+      Array.from({ length: 4 }, async (_, n) => {
+        const { data } = await uploadText(service.upload, { name: `${n}.txt`, text: `${n} ${text}` })
+        return { ...data, text: `${n} ${text}` }
+      }),
+    )
+    const asked = (token: string, method = 'GET', body?: unknown) => ({
+      method,
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    /** Each owner's bytes, pages and listing, by clients that know only links. */
+    const readAll = async (why: string) => {
+      const beganMs = performance.now()
+      for (const { id, code, parentFolder, parentFolderCode, guestToken, link, ...owner } of owners) {
+        t.ok((await (await fetch(link, asked(guestToken))).text()) === owner.text, `${why}: ${code}`)
+        t.equal((await fetch(`${service.api}/d/${parentFolderCode}`)).status, 200, `${why}: its page`)
+        const web = await call(`${service.api}/web/contents/${parentFolder}`, asked(guestToken))
+        t.ok(web.data?.children?.[id], `${why}: its listing`)
+      }
+      t.ok(performance.now() - beganMs < 10_000, `${why}: ${Math.round(performance.now() - beganMs)} ms`)
+    }
+    const remove = ({ id, guestToken }: { id: string; guestToken: string }) =>
+      call(`${service.api}/contents`, asked(guestToken, 'DELETE', { contentsId: id }))
+    await readAll('before')
+
+    // No account is in memory.
+    service.process.kill('SIGKILL')
+    await service.ended
+    service = await startProcess(dataDir, settings)
+    // Whatever is released is taken.
+    isFilling = true
+    const filling = (async () => {
+      while (isFilling) {
+        await filler.fill()
+        await new Promise((later) => setTimeout(later, 20))
+      }
+    })()
+    const [first, ...others] = owners
+    for (let status = ''; status !== 'error-unavailable'; ) {
+      status = (
+        await call(
+          `${service.api}/contents/${first.parentFolder}/update`,
+          asked(first.guestToken, 'PUT', { attribute: 'description', attributeValue: `${Math.random()}` }),
+        )
+      ).status
+    }
+    // The account whose change failed leaves memory first.
+    const failedMs = performance.now()
+    while ((await fetch(first.link, asked(first.guestToken))).status !== 200)
+      await new Promise((later) => setTimeout(later, 100))
+    t.comment(`read again ${Math.round(performance.now() - failedMs)} ms after its change failed`)
+    await readAll('full')
+    const beganMs = performance.now()
+    t.equal((await remove(others[0])).code, 503)
+    t.ok(performance.now() - beganMs < 2_000, 'a change is refused at once')
+    t.equal((await fetch(`${service.admin}/readyz`)).status, 503)
+    t.equal((await fetch(`${service.admin}/livez`)).status, 200)
+
+    // Everything that the service reserved is taken, too.
+    service.process.kill('SIGKILL')
+    await service.ended
+    for (const part of ['metadata', 'blobs']) rmSync(join(dataDir, part, 'ballast'), { force: true })
+    isFilling = false
+    await filling
+    await filler.fill()
+    for (let times = 0; times < 2; times++) {
+      service = await startProcess(dataDir, settings)
+      t.match(service.stdout(), 'Stop:', service.stderr())
+      await readAll('started on it')
+      t.equal((await remove(others[0])).code, 503)
+      t.match(await call(`${service.admin}/admin/status`), { data: { readsOnly: 'the disk is full' } })
+      const again = await startProcess(dataDir, {
+        ...settings,
+        HOLDFAST_API_PORT: '0',
+        HOLDFAST_UPLOAD_PORT: '0',
+        HOLDFAST_DOWNLOAD_PORT: '0',
+        HOLDFAST_ADMIN_PORT: '0',
+      })
+      t.equal(await again.ended, 75, 'the directory is in use')
+      if (times > 0) break
+      service.process.kill('SIGKILL')
+      await service.ended
+    }
+
+    await filler.empty()
+    const freedMs = performance.now()
+    while ((await remove(others[0]).catch(() => undefined))?.status !== 'ok')
+      await new Promise((later) => setTimeout(later, 50))
+    t.comment(`changes again after ${Math.round(performance.now() - freedMs)} ms`)
+    owners.splice(1, 1)
+    await readAll('with room again')
+    t.match(await call(`${service.admin}/admin/status`), { data: { readsOnly: null, lostBatches: 0 } })
+    const more = await uploadText(service.upload, { name: 'more.txt', text })
+    t.equal(more.status, 'ok')
+    t.strictSame(
+      readdirSync('/dev/shm').filter((name) => name.startsWith('holdfast-reading-')),
+      [],
+      'no copy is left in memory',
+    )
+  })
+}
