@@ -188,9 +188,11 @@ t.test('content of another account comes as its visitor may read it', async (t) 
   const source = new World({ account: 1 })
   const root = source.create()
   const shared = source.folder(root, { name: 'shared', isPublic: true })
-  source.item(operator, {
+  const one = source.item(operator, {
     addFile: { folderId: shared.id, name: 'one', mimetype: 'text/plain', blob: blobOf('one', 3), modTime: 5 },
   })
+  set(source, one.id, { $case: 'tags', value: 'kept,on,import' })
+  set(source, shared.id, { $case: 'description', value: 'of all of it' })
   const locked = source.folder(shared.id, { name: 'locked' })
   source.file(locked.id, 'two')
   set(source, locked.id, { $case: 'password', value: { verifier: passwordOf('secret') } })
@@ -201,8 +203,8 @@ t.test('content of another account comes as its visitor may read it', async (t) 
   t.match(whole, [
     {
       entries: [
-        { name: 'shared' },
-        { name: 'one', modTime: 5 },
+        { name: 'shared', description: 'of all of it' },
+        { name: 'one', modTime: 5, tags: 'kept,on,import' },
         { name: 'locked', parent: 0 },
         { name: 'two', parent: 2 },
       ],
@@ -239,6 +241,7 @@ t.test('content of another account comes as its visitor may read it', async (t) 
   const read = world.read(operator, copied?.item?.id ?? '', { maxDepth: 2 })
   t.match(read, {
     name: 'shared',
+    description: 'of all of it',
     isPublic: true,
     password: true,
     expiry: world.now + 60,
@@ -248,7 +251,7 @@ t.test('content of another account comes as its visitor may read it', async (t) 
     read.children.toSorted((a, b) => a.name.localeCompare(b.name)),
     [
       { name: 'locked', isPublic: true, password: true, children: [{ name: 'two' }] },
-      { name: 'one', modTime: 5 },
+      { name: 'one', modTime: 5, tags: 'kept,on,import' },
     ],
   )
   t.match(world.account(), { fileCount: 2, folderCount: 3, storage: 6 })
