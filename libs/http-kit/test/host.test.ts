@@ -468,6 +468,7 @@ t.test('a client that still sends its too large body gets the reason, not a rese
         : [piece]
       for (const part of chunk) socket.write(part)
       await new Promise((later) => setTimeout(later, 2))
+      if (sent === 90) t.notOk(socket.destroyed || socket.readableEnded, `${framing}: it is still read`)
     }
     if (framing.includes('chunked')) socket.write('0\r\n\r\n')
     t.same(await ended, [false], framing)
