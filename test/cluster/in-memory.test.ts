@@ -34,6 +34,7 @@ function starterOf(directory: string, connect: Connect) {
       HOLDFAST_CLUSTER_SECRET: 'a-secret-of-this-test',
       HOLDFAST_RATE_LIMITS: 'off',
       HOLDFAST_OPEN_LISTING: 'on',
+      HOLDFAST_CONNECTIONS_MAX: '120',
       HOLDFAST_TLS_CA: join(directory, 'certs/machine/ca.pem'),
       HOLDFAST_TLS_CERT: join(directory, 'certs/machine/node.pem'),
       HOLDFAST_TLS_KEY: join(directory, 'certs/machine/node.key'),
@@ -95,6 +96,18 @@ t.test('the processes of a cluster serve an upload, a change and a download', as
   )
   await eventually('every process is ready', async () =>
     (await Promise.all(running.map(isReady))).every(Boolean),
+  )
+
+  const connectionsOf = async ({ addresses }: Running) =>
+    [
+      ...(await (await fetch(`${addresses.admin}/metrics`)).text()).matchAll(
+        /^holdfast_connections_max\{host="(api|upload|download)"\} (\d+)$/gm,
+      ),
+    ].map(([, host, max]) => `${host} ${max}`)
+  t.strictSame(
+    await Promise.all([running[0] as Running, upload, api].map(connectionsOf)),
+    [['download 120'], ['upload 60', 'download 60'], ['api 120']],
+    'hosts share the connections of their process',
   )
 
   const form = new FormData()

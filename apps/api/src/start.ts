@@ -61,7 +61,6 @@ function createApiHost(
   const { config, keyring, serversOf } = cluster
   const api = createApi({
     ...cluster,
-    budgets: undefined,
     settings: {
       trustProxy: config.trustProxy,
       urls,
@@ -82,7 +81,7 @@ function createApiHost(
   const codes = new ShareCodeRoutes(cluster)
   api.register(webPages({ ...cluster, urls, ids: keyring.ids, presenter, codes, rules: config }))
   const versions = undefined
-  api.register(webDownloads({ ...cluster, versions, budgets: undefined, blobs, webUrl: urls.web }))
+  api.register(webDownloads({ ...cluster, versions, blobs, webUrl: urls.web }))
   drainOnClose(api, { drainMs: config.drainMs })
   return api
 }

@@ -52,7 +52,6 @@ export async function startStorageNode({ config, secrets, settings, log, connect
   const downloads = createDownloads({
     ...cluster,
     versions: undefined,
-    budgets: undefined,
     blobs: storage.node.blobs,
     webUrl: webUrlOf(config),
     trustProxy,

@@ -154,7 +154,6 @@ function createHosts(
       ...cluster,
       blobs,
       scans,
-      budgets: undefined,
       placeOf: routing.placeOf,
       settings: uploadSettings(
         { ...config, tokenKeyId },
@@ -164,7 +163,6 @@ function createHosts(
     download: createDownloads({
       ...cluster,
       versions: undefined,
-      budgets: undefined,
       blobs,
       webUrl,
       trustProxy: config.trustProxy,
