@@ -10,6 +10,7 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmdirSync,
   rmSync,
   writeFileSync,
@@ -147,8 +148,12 @@ exec nsenter --target "$pid" --all env -i HOME=/root \\
 function makeCertificates({ folder }: Layout, file: string): void {
   const ca = join(folder, 'ca')
   if (existsSync(ca)) return
-  ctl('certs', 'init', ca)
-  ctl('certs', 'issue', ca, '--deployment', file)
+  // Either all of them are there, or none is.
+  const begun = `${ca}.new`
+  rmSync(begun, { recursive: true, force: true })
+  ctl('certs', 'init', begun)
+  ctl('certs', 'issue', begun, '--deployment', file)
+  renameSync(begun, ca)
 }
 
 function ctl(...words: string[]): void {

@@ -3,7 +3,16 @@
  * other programs are those of this machine.
  */
 import { randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type PlannedHost, type PlannedRegion, places } from '../regions/plan.ts'
 import { natsPasswords } from '../regions/render/nats.ts'
@@ -49,14 +58,18 @@ export function hostsFile({ plan }: Layout, region: PlannedRegion | undefined): 
 export function drawSecrets({ folder }: Layout): void {
   const place = join(folder, 'secrets')
   if (existsSync(place)) return
-  mkdirSync(place, { mode: 0o700 })
+  // Either all of them are there, or none is.
+  const begun = `${place}.new`
+  rmSync(begun, { recursive: true, force: true })
+  mkdirSync(begun, { mode: 0o700 })
   const draw = () => randomBytes(24).toString('base64url')
   const nats = draw()
-  const put = (name: string, text: string) => writeFileSync(join(place, name), text, { mode: 0o600 })
+  const put = (name: string, text: string) => writeFileSync(join(begun, name), text, { mode: 0o600 })
   for (const name of ['admin-token', 'cluster-secret', 'cassandra-password', 'cassandra-admin-password'])
     put(name, draw())
   put('nats-password', nats)
   put(natsPasswords, `HOLDFAST_PASSWORD: "${nats}"\nSYSTEM_PASSWORD: "${draw()}"\n`)
+  renameSync(begun, place)
 }
 
 /** A script for `sh` on the host. It may be run again. */

@@ -96,7 +96,10 @@ export async function makeLogins(options: LoginsOptions): Promise<string[]> {
       // Nodes remember the earlier one for some seconds.
       const latestMs = performance.now() + options.patienceMs
       const operatorLogin = { user: operator, password: options.operatorPassword }
-      while (!(await canLogIn(options, operatorLogin)) && performance.now() < latestMs) await delay(retryMs)
+      while (!(await canLogIn(options, operatorLogin))) {
+        if (performance.now() > latestMs) throw new Error(`the new password of ${operator} is not accepted`)
+        await delay(retryMs)
+      }
     }
     return changed
   } finally {
