@@ -45,6 +45,8 @@ export interface StandaloneOptions {
   log: Logger
   /** The settings as shown to the operator. */
   settings?: readonly SettingDescription[]
+  /** If it only reads: how long, before it looks for room. Default 0. */
+  restMs?: number
 }
 
 export interface Standalone {
@@ -81,7 +83,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
 }
 
 async function startWith(
-  { config, secrets, log, settings = [] }: StandaloneOptions,
+  { config, secrets, log, settings = [], restMs = 0 }: StandaloneOptions,
   { onlyReads }: { onlyReads: boolean },
 ): Promise<Standalone> {
   await using opened = new AsyncDisposableStack()
@@ -262,7 +264,7 @@ async function startWith(
   return {
     addresses: urls,
     metrics,
-    room: onlyReads ? untilRoom(config.dataDir, closing.signal) : undefined,
+    room: onlyReads ? untilRoom(config.dataDir, { restMs, signal: closing.signal }) : undefined,
     close() {
       closing.abort()
       readiness.phase = 'draining'

@@ -68,7 +68,7 @@ export async function openMetadata(
     const { bsize, blocks } = await statfs(dirname(dir.metadata))
     return LevelMetadataStore.open({
       path: dir.metadata,
-      copyForReading: (rows) => copies.ofRows(rows),
+      copyForReading: (rows) => copies.ofRowsWhereItCan(rows),
       ballastBytes: bsize * blocks < smallDiskBytes ? ballastBytes.smallDisk : ballastBytes.most,
       onFailure: (fault) => log.error({ err: fault }, 'the metadata store takes no more writes'),
       onReopened: () => log.info('the metadata store takes writes again'),
@@ -100,10 +100,18 @@ export async function openMetadataForReading(
   try {
     return await LevelMetadataStore.openReadOnly({
       path: dir.metadata,
-      copyForReading: (rows) => copies.ofRows(rows),
+      copyForReading: async (rows) => {
+        const copy = await copies.ofRows(rows)
+        if (copy !== undefined) return copy
+        throw new StartFault(
+          'DATA_UNUSABLE',
+          `${dir.metadata}: the disk is full, and no other has room for a copy`,
+        )
+      },
       onFailure: () => log.error('the disk is full: the service only reads'),
     })
   } catch (error) {
+    if (error instanceof StartFault) throw error
     const { message, code } = error as Error & { code?: string }
     throw new StartFault(code === 'UNAVAILABLE' ? 'DATA_LOCKED' : 'DATA_UNUSABLE', message, { cause: error })
   }

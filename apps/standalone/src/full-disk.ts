@@ -13,6 +13,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { writableBytes } from '@holdfast/kernel'
+import type { Logger } from 'pino'
 
 const MiB = 1024 * 1024
 /** What the copies and the tables written at the start may take. */
@@ -29,10 +30,14 @@ const isLog = (name: string) => name.startsWith('LOG')
 /** The copies of one process. */
 export class ReadingCopies {
   readonly #dir: { metadata: string; blobs: string }
+  readonly #log: Logger
   #root: string | undefined
+  /** Of the last copy that failed: told once, tried every second. */
+  #failure = ''
 
-  constructor(dir: { metadata: string; blobs: string }) {
+  constructor(dir: { metadata: string; blobs: string }, log: Logger) {
     this.#dir = dir
+    this.#log = log
   }
 
   /** A copy of LevelDB's directory, in place of an earlier one. Undefined: no disk has room. */
@@ -43,6 +48,20 @@ export class ReadingCopies {
     await rm(path, { recursive: true, force: true })
     await thinCopy(rows, join(path, 'rows'))
     return join(path, 'rows')
+  }
+
+  /** The same for a running service, whose own fault counts. Never rejects. */
+  async ofRowsWhereItCan(rows: string): Promise<string | undefined> {
+    try {
+      const path = await this.ofRows(rows)
+      this.#failure = ''
+      return path
+    } catch (err) {
+      const { message } = err as Error
+      if (message !== this.#failure) this.#log.warn({ err }, 'the metadata cannot be copied for reading')
+      this.#failure = message
+      return undefined
+    }
   }
 
   /** A folder with copies of all catalogues. Undefined: no disk has room. */
@@ -60,7 +79,9 @@ export class ReadingCopies {
     for (const folder of folders)
       for (const name of await readdir(folder).catch(() => []))
         if (name.startsWith(prefixOf(this.#dir)) && join(folder, name) !== this.#root)
-          await rm(join(folder, name), { recursive: true, force: true }).catch(() => {})
+          await rm(join(folder, name), { recursive: true, force: true }).catch((err) =>
+            this.#log.warn({ err }, 'an old copy for reading cannot be removed'),
+          )
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -84,8 +105,16 @@ export class ReadingCopies {
   }
 }
 
-/** Resolves when an ordinary start has room. False: it was ended before. */
-export async function untilRoom(path: string, signal: AbortSignal): Promise<boolean> {
+/**
+ * Resolves when an ordinary start has room. False: it was ended before.
+ *
+ * @param options.restMs before the first look: the file system may count room that a quota denies
+ */
+export async function untilRoom(
+  path: string,
+  { restMs, signal }: { restMs: number; signal: AbortSignal },
+): Promise<boolean> {
+  await delay(restMs, undefined, { signal, ref: false }).catch(() => {})
   while (!signal.aborted) {
     if ((await writableBytes(path).catch(() => 0)) >= roomBytes) return true
     await delay(lookEveryMs, undefined, { signal, ref: false }).catch(() => {})

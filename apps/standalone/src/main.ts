@@ -7,19 +7,22 @@ import { startStandalone } from './app.ts'
 import { readyText } from './ready-text.ts'
 
 const env = process.env
+/** Between two starts on a disk that has room, by what it says, and takes nothing. */
+const restMsMax = 60_000
 
 ignoreStdioErrors()
 try {
   const { config, secrets } = readConfig(env, { readSecret: (path) => readFileSync(path, 'utf8') })
   const log = createLog({ level: config.logLevel, destination: standardError() })
-  const start = () => startStandalone({ config, secrets, log, settings: describeSettings(env) })
-  let service = await start()
+  const start = (restMs: number) =>
+    startStandalone({ config, secrets, log, settings: describeSettings(env), restMs })
+  let service = await start(0)
   stopAtSignals(() => service.close())
   console.log(readyText(service.addresses, { dataDir: config.dataDir }))
-  while (await service.room) {
+  for (let restMs = 1_000; await service.room; restMs = Math.min(restMsMax, 2 * restMs)) {
     log.info('the disk has room: the service starts again')
     await service.close()
-    service = await start()
+    service = await start(restMs)
   }
 } catch (error) {
   if (!(error instanceof SettingsFault || error instanceof StartFault)) throw error

@@ -31,7 +31,7 @@ export async function openStores({
   log,
 }: StoresOptions & { onlyReads: boolean }) {
   const dir = await prepareDataDir(config.dataDir, { requireStore: config.requireStore, log })
-  const copies = opened.use(new ReadingCopies(dir))
+  const copies = opened.use(new ReadingCopies(dir, log))
   const metadata = await (onlyReads ? openMetadataForReading : openMetadata)(dir, copies, log)
   opened.defer(() => metadata.close())
   await copies.removeOld()

@@ -46,7 +46,7 @@ export class Rows {
    * attempt, until the next one, unless there is a copy.
    *
    * @param copy makes one that is read, not written, after a failed attempt: the path of `rows` on
-   *   a disk that has room
+   *   a disk that has room; never rejects
    * @throws JournalFault as `open` does.
    */
   async reopen(copy?: (rows: string) => Promise<string | undefined>): Promise<void> {
@@ -57,7 +57,7 @@ export class Rows {
       try {
         this.#level = await openLevel(this.#path)
       } catch (error) {
-        const path = await copy?.(this.#path).catch(() => undefined)
+        const path = await copy?.(this.#path)
         if (path !== undefined) this.#level = await openLevel(path)
         throw error
       }

@@ -1,0 +1,30 @@
+/** Copies for reading, and the wait for room. */
+import { join } from 'node:path'
+import { pino } from 'pino'
+import t from 'tap'
+import { ReadingCopies, untilRoom } from '../src/full-disk.ts'
+
+// The waits do not keep a process.
+const keeping = setInterval(() => {}, 1_000)
+t.teardown(() => clearInterval(keeping))
+
+t.test('a start that failed on a disk with room is not repeated at once', async (t) => {
+  const folder = t.testdir()
+  t.equal(await untilRoom(folder, { restMs: 0, signal: new AbortController().signal }), true)
+  const ending = new AbortController()
+  const room = untilRoom(folder, { restMs: 3_600_000, signal: ending.signal })
+  ending.abort()
+  t.equal(await room, false)
+})
+
+t.test('why there is no copy is told once, and nobody waits for a rejection', async (t) => {
+  const folder = t.testdir()
+  const lines: string[] = []
+  const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
+  const dir = { metadata: join(folder, 'missing'), blobs: join(folder, 'missing') }
+  await using copies = new ReadingCopies(dir, log)
+  for (let attempt = 0; attempt < 3; attempt++)
+    t.equal(await copies.ofRowsWhereItCan(join(folder, 'missing/rows')), undefined)
+  t.equal(lines.length, 1)
+  t.match(lines[0], 'ENOENT')
+})
