@@ -867,6 +867,27 @@ t.test('the bin is emptied after 30 days, and timers fire in it', async (t) => {
   t.equal(world.state.nextDue(), Math.floor(startMs / 1000) + month + 100)
 })
 
+t.test('one tick takes what is over in the bin, and what expired inside it', async (t) => {
+  const world = new World()
+  const root = world.create()
+  world.ask(operator, { setAccount: { recycleBin: true } })
+  const outer = world.folder(root)
+  const inner = world.folder(outer.id)
+  world.ask(operator, {
+    updateContent: {
+      contentId: inner.id,
+      attribute: { $case: 'expiry', value: { expiry: world.now + 500, deleteAfterExpiry: false } },
+    },
+  })
+  world.ask(operator, { deleteContents: { contentIds: [outer.id] } })
+  world.nowMs += 31 * 86_400_000
+  world.ask(system, { tick: {} })
+  for (const { id } of [outer, inner])
+    t.equal(world.status(operator, { readContent: { contentId: id } }), 'error-notFound')
+  t.equal(world.account().folderCount, 0)
+  t.ok(holds(world))
+})
+
 /** Whether replay and the checkpoint both give the state that the changes made. */
 function holds(world: World): boolean {
   const pages = pagesOf(world.state)

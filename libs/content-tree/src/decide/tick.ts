@@ -38,10 +38,10 @@ export function dueEvents(deciding: Deciding): Events {
   }
   // Closed first: a closed folder may be inside a deleted one.
   const among = new Set(expired)
-  const tops = expired.filter((folder) => !isBelowAny(deciding, folder, among))
-  const over = overInBin(deciding, duePerTickMax - expired.length).filter(
-    (row) => !among.has(row) && !tops.some((top) => tree.isBelow(top, row)),
-  )
+  // What lies below another one that goes now goes with it.
+  const over = overInBin(deciding, duePerTickMax - expired.length).filter((row) => !among.has(row))
+  const going = among.union(new Set(over))
+  const tops = expired.filter((folder) => !isBelowAny(deciding, folder, going))
   return [
     ...events,
     ...swept(deciding, SweepReason.EXPIRED, tops, (folder) => folder),
