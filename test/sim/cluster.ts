@@ -358,8 +358,8 @@ export class Cluster {
   }
 
   #log(process: SimProcess) {
-    const note = (facts: object, message: string) => {
-      const { err } = facts as { err?: { code?: string; message: string; stack?: string } }
+    const note = (fields: object, message: string) => {
+      const { err } = fields as { err?: { code?: string; message: string; stack?: string } }
       const bug = err !== undefined && err.code === undefined ? err.stack : err?.message
       this.scheduler.note(`${process.name} log: ${message}${err === undefined ? '' : `: ${bug}`}`)
     }

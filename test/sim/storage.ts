@@ -146,8 +146,8 @@ export class Storage implements Uploads {
       random: () => process.dice.fraction(),
       log: {
         info: () => {},
-        warn: (facts, message) =>
-          void cluster.scheduler.note(`${process.name} log: ${message}: ${JSON.stringify(facts)}`),
+        warn: (fields, message) =>
+          void cluster.scheduler.note(`${process.name} log: ${message}: ${JSON.stringify(fields)}`),
       },
       idleMs: 500,
       backoffMaxMs: 4_000,
@@ -328,12 +328,12 @@ export class Storage implements Uploads {
   async upload(frontend: Frontend, content: number): Promise<Blob | undefined> {
     const { scheduler } = this.#cluster
     try {
-      const facts = await Promise.race([
+      const info = await Promise.race([
         this.#upload(this.#replicatedOf(frontend.process), content),
         frontend.died,
       ])
-      scheduler.note(`uploaded ${content} as ${Buffer.from(facts.incarnation).toString('hex').slice(0, 6)}`)
-      const { id, incarnation, size, crc32, placementGroup = 0 } = facts
+      scheduler.note(`uploaded ${content} as ${Buffer.from(info.incarnation).toString('hex').slice(0, 6)}`)
+      const { id, incarnation, size, crc32, placementGroup = 0 } = info
       return { id: Buffer.from(id), incarnation: Buffer.from(incarnation), size, crc32, placementGroup }
     } catch (error) {
       if (!(error instanceof BlobFault) && frontend.process.alive) throw error
@@ -450,7 +450,7 @@ class RemoteNode implements StorageNode {
   async *inventory(options?: { groups?: readonly number[] }): AsyncIterable<BlobInfo> {
     yield* await this.#call('inventory', async (node) => {
       const all: BlobInfo[] = []
-      for await (const facts of node.inventory(options)) all.push(facts)
+      for await (const info of node.inventory(options)) all.push(info)
       return all
     })
   }

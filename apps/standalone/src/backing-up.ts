@@ -198,14 +198,14 @@ export class WholeReads {
   /** Never rejects. */
   async #finish(run: Run, work: (run: Run) => Promise<object>): Promise<void> {
     const { collector, clock, log } = this.#deps
-    const facts = () => ({ what: run.what, target: run.target, ms: clock.now() - run.startedMs })
+    const details = () => ({ what: run.what, target: run.target, ms: clock.now() - run.startedMs })
     const letGo = await collector.hold()
     try {
       run.outcome = await work(run)
-      log.info({ ...facts(), ...run.progress }, 'a run over all files is complete')
+      log.info({ ...details(), ...run.progress }, 'a run over all files is complete')
     } catch (error) {
       run.failure = (error as Error).message
-      log.warn({ ...facts(), err: error }, 'a run over all files failed')
+      log.warn({ ...details(), err: error }, 'a run over all files failed')
     } finally {
       letGo()
       run.running = false

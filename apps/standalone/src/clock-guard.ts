@@ -22,7 +22,7 @@ export interface ClockGuardOptions {
   /** How far the clock may be ahead of the noted time. */
   aheadMaxMs: number
   clock: Clock
-  log: { warn(facts: object, message: string): void }
+  log: { warn(fields: object, message: string): void }
 }
 
 export class ClockGuard {

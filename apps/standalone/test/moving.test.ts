@@ -25,13 +25,13 @@ function described(directory: string): Record<string, string> {
     .sort()
   return Object.fromEntries(
     entries.map((path) => {
-      const facts = lstatSync(join(directory, path))
-      const what = facts.isFile()
+      const stats = lstatSync(join(directory, path))
+      const what = stats.isFile()
         ? createHash('md5')
             .update(readFileSync(join(directory, path)))
             .digest('hex')
         : 'folder'
-      return [path, `${what} ${Math.floor(facts.mtimeMs / 1000)}`]
+      return [path, `${what} ${Math.floor(stats.mtimeMs / 1000)}`]
     }),
   )
 }

@@ -54,7 +54,7 @@ t.test('no password is requested where it cannot change the result', async (t) =
 })
 
 t.test('the owner reads everything, and no visitor sees more than the owner', async () => {
-  const facts = fc.record({
+  const details = fc.record({
     isPublic: fc.boolean(),
     recycled: fc.boolean(),
     ends: fc.option(fc.integer({ min: 0, max: 200 }), { nil: undefined }),
@@ -62,7 +62,7 @@ t.test('the owner reads everything, and no visitor sees more than the owner', as
   })
   const verdict = fc.constantFrom<PasswordVerdict>('right', 'wrong', 'missing')
   fc.assert(
-    fc.property(facts, verdict, (folder, said) => {
+    fc.property(details, verdict, (folder, said) => {
       const access = accessTo(folder, visitor(said))
       const may = folder.isPublic && !folder.recycled && (folder.ends === undefined || folder.ends > 100)
       const fits = folder.password === undefined || said === 'right'

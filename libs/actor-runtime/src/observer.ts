@@ -2,9 +2,9 @@
 
 /** A child logger: constant messages, facts as fields. `pino` fits. */
 export interface RuntimeLog {
-  info(facts: object, message: string): void
-  warn(facts: object, message: string): void
-  error(facts: object, message: string): void
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
 }
 
 export const silentLog: RuntimeLog = { info() {}, warn() {}, error() {} }
@@ -15,24 +15,24 @@ export type MailOutcome = (typeof mailOutcomes)[number]
 
 export interface HostMetrics {
   /** A request arrived; `depth` pending requests of its account, including it. */
-  requested(facts: { depth: number }): void
+  requested(figures: { depth: number }): void
   /** A request was refused because the mailbox or the host was full. */
   overloaded(): void
   /** A request got its turn, after this time since it arrived. */
-  waited(facts: { ms: number }): void
-  activated(facts: { ms: number; rows: number; bytes: number }): void
+  waited(figures: { ms: number }): void
+  activated(figures: { ms: number; rows: number; bytes: number }): void
   /** An activation failed or ended other than by passivation. */
-  lost(facts: { reason: 'fenced' | 'unavailable' | 'corrupt' | 'bug' }): void
-  passivated(facts: { pendingEffects: boolean }): void
+  lost(figures: { reason: 'fenced' | 'unavailable' | 'corrupt' | 'bug' }): void
+  passivated(figures: { pendingEffects: boolean }): void
   /** The first row of an account became durable. */
   made(): void
   /** One append became durable. */
-  flushed(facts: { ms: number; bytes: number; changes: number; replies: number }): void
+  flushed(figures: { ms: number; bytes: number; changes: number; replies: number }): void
   /** The outcome of an append was unknown, and then settled: it was written, or not. */
-  unknown(facts: { outcome: 'in' | 'out' | 'fenced' }): void
-  checkpointed(facts: { ms: number; bytes: number; pages: number }): void
+  unknown(figures: { outcome: 'in' | 'out' | 'fenced' }): void
+  checkpointed(figures: { ms: number; bytes: number; pages: number }): void
   /** A checkpoint could not be written and is retried. */
-  checkpointFailed(facts: { what: 'pages' | 'root' | 'too large' }): void
+  checkpointFailed(figures: { what: 'pages' | 'root' | 'too large' }): void
   /** The number of waiting effects changed by this. */
   effectsPending(change: number): void
   /** The number of mails that are not accepted yet changed by this. */
@@ -40,16 +40,16 @@ export interface HostMetrics {
   /**
    * An attempt at a mail ended: accepted; refused for good; failed, which is tried again.
    */
-  mailed(facts: { outcome: MailOutcome }): void
-  passwordChecked(facts: { ms: number }): void
+  mailed(figures: { outcome: MailOutcome }): void
+  passwordChecked(figures: { ms: number }): void
   /** A timer deleted contents of a folder. */
-  swept(facts: { why: 'expired' | 'bin' | 'idle'; contents: number }): void
+  swept(figures: { why: 'expired' | 'bin' | 'idle'; contents: number }): void
   /** Accounts in quarantine because of damage or a bug, now, each second. */
-  quarantined(facts: { accounts: number }): void
+  quarantined(figures: { accounts: number }): void
   /** Maximum lag of the second region, now, each second. */
-  backupLag(facts: { accounts: number; ms: number }): void
+  backupLag(figures: { accounts: number; ms: number }): void
   /** Now, each second. */
-  memory(facts: { accounts: number; bytes: number }): void
+  memory(figures: { accounts: number; bytes: number }): void
 }
 
 export const noMetrics: HostMetrics = {

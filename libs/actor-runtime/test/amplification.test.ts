@@ -67,8 +67,8 @@ t.test(`an account of ${contents} contents wrote at most 4 times what it takes`,
     mailer: { send: async () => {} },
     log: {
       info() {},
-      warn: (facts, message) => t.fail(message, facts),
-      error: (facts, message) => t.fail(message, facts),
+      warn: (fields, message) => t.fail(message, fields),
+      error: (fields, message) => t.fail(message, fields),
     },
   })
   host.start()

@@ -61,7 +61,11 @@ async function live(
     mailer: { send: async () => {} },
     sweepMs: 100,
     limits,
-    log: { info() {}, warn: (facts) => void faults.push(facts), error: (facts) => void faults.push(facts) },
+    log: {
+      info() {},
+      warn: (fields) => void faults.push(fields),
+      error: (fields) => void faults.push(fields),
+    },
   })
   host.start()
   const client = new RoutedAccountClient({

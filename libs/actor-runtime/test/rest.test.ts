@@ -672,8 +672,8 @@ t.test('pending releases of an account count as its memory', async (t) => {
   let bytes = 0
   const metrics = {
     ...noMetrics,
-    memory(facts: { bytes: number }) {
-      bytes = facts.bytes
+    memory(figures: { bytes: number }) {
+      bytes = figures.bytes
     },
   }
   world.host('one', { clock: time, timers: time, metrics })

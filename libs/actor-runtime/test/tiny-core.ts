@@ -59,9 +59,9 @@ export class TinyStates implements AccountStates {
     return Object.values(this.#latest.get(account)?.files ?? {}).map((hex) => hex.slice(0, 2))
   }
 
-  #state(account: string, facts: TinyRecord, savedBytes = 0): TinyState {
-    this.#latest.set(account, facts)
-    return new TinyState(account, this, facts, savedBytes)
+  #state(account: string, record: TinyRecord, savedBytes = 0): TinyState {
+    this.#latest.set(account, record)
+    return new TinyState(account, this, record, savedBytes)
   }
 
   empty(account: string): TinyState {
@@ -89,22 +89,22 @@ export class TinyStates implements AccountStates {
 export class TinyState implements AccountState {
   readonly #account: string
   readonly #states: TinyStates
-  readonly #facts: TinyRecord
+  readonly #record: TinyRecord
   #savedBytes: number
 
-  constructor(account: string, states: TinyStates, facts: TinyRecord, savedBytes: number) {
+  constructor(account: string, states: TinyStates, record: TinyRecord, savedBytes: number) {
     this.#account = account
     this.#states = states
-    this.#facts = facts
+    this.#record = record
     this.#savedBytes = savedBytes
   }
 
   get exists(): boolean {
-    return this.#facts.exists
+    return this.#record.exists
   }
 
   get bytes(): number {
-    return 1000 + 100 * Object.keys(this.#facts.folders).length
+    return 1000 + 100 * Object.keys(this.#record.folders).length
   }
 
   salvage(change: Change): { change: Change | undefined; left: string[] } {
@@ -116,24 +116,24 @@ export class TinyState implements AccountState {
   }
 
   nextDue(): number | undefined {
-    const due = Object.values(this.#facts.folders).flatMap(({ expiry }) => expiry ?? [])
+    const due = Object.values(this.#record.folders).flatMap(({ expiry }) => expiry ?? [])
     return due.length === 0 ? undefined : Math.min(...due)
   }
 
   get lastEffect(): number {
-    return this.#facts.nextEffect - 1
+    return this.#record.nextEffect - 1
   }
 
   get nextCode(): { next: number; term: number } {
-    return this.#facts.nextCode
+    return this.#record.nextCode
   }
 
   forgetCodes(): void {
-    this.#facts.nextCode = { next: 0, term: 0 }
+    this.#record.nextCode = { next: 0, term: 0 }
   }
 
   *effects(after = 0, through = this.lastEffect): Generator<Effect> {
-    for (const { number, blob, mail } of this.#facts.effects) {
+    for (const { number, blob, mail } of this.#record.effects) {
       if (number <= after || number > through) continue
       if (blob) yield { number, effect: { $case: 'blobReleased', value: { blob: blobOf(blob) } } }
       if (mail)
@@ -152,7 +152,7 @@ export class TinyState implements AccountState {
   *checkpoint(): Generator<void, CheckpointCut> {
     // A change between the slices would show.
     for (let slice = 0; slice < 3; slice++) yield
-    const bytes = Buffer.from(JSON.stringify(this.#facts))
+    const bytes = Buffer.from(JSON.stringify(this.#record))
     this.#savedBytes = bytes.length
     const pages: Uint8Array[] = []
     for (let at = 0; at < bytes.length; at += pageBytes) pages.push(bytes.subarray(at, at + pageBytes))
@@ -161,7 +161,7 @@ export class TinyState implements AccountState {
 
   decide(request: AccountRequest, context: DecideContext): Outcome {
     const operation = request.operation
-    const kept = this.#facts.outcomes[Buffer.from(request.requestId).toString('hex')]
+    const kept = this.#record.outcomes[Buffer.from(request.requestId).toString('hex')]
     if (kept !== undefined) return { kind: 'reply', reply: AccountReply.decode(Buffer.from(kept, 'hex')) }
     this.#states.decided.push(
       operation?.$case === 'createFolder' ? (operation.value.name ?? '') : String(operation?.$case),
@@ -170,19 +170,19 @@ export class TinyState implements AccountState {
     const created =
       operation?.$case === 'createAccount' ||
       (operation?.$case === 'addFile' && operation.value.createAccount)
-    if (!this.#facts.exists && !created) return refusal('error-notFound')
-    if (!this.#facts.exists && this.#states.refusesAccounts) return refusal('error-limits')
+    if (!this.#record.exists && !created) return refusal('error-notFound')
+    if (!this.#record.exists && this.#states.refusesAccounts) return refusal('error-limits')
     switch (operation?.$case) {
       case 'createAccount':
-        return this.#facts.exists
+        return this.#record.exists
           ? refusal('error-exists')
           : this.#change(request, context, [accountCreated(this.#account)])
       case 'createFolder':
         return this.#createFolder(request, context, operation.value.name ?? '')
       case 'addFile': {
         const { name, blob } = operation.value
-        const used = Object.values(this.#facts.files).includes(hexOf(blob as Blob))
-        const fresh = this.#facts.exists ? [] : [accountCreated(this.#account)]
+        const used = Object.values(this.#record.files).includes(hexOf(blob as Blob))
+        const fresh = this.#record.exists ? [] : [accountCreated(this.#account)]
         return this.#change(
           request,
           context,
@@ -207,7 +207,7 @@ export class TinyState implements AccountState {
       case 'sendSignIn':
         return this.#change(request, context, [{ event: { $case: 'signInRequested', value: { time: 0 } } }])
       case 'tick': {
-        const due = Object.entries(this.#facts.folders).filter(
+        const due = Object.entries(this.#record.folders).filter(
           ([, { expiry }]) => expiry !== undefined && expiry * 1000 <= context.nowMs,
         )
         if (due.length === 0) return { kind: 'reply', reply: done() }
@@ -221,7 +221,7 @@ export class TinyState implements AccountState {
   #createFolder(request: AccountRequest, context: DecideContext, name: string): Outcome {
     const [kind = '', detail = ''] = name.split(':')
     if (kind === 'bug' && detail === 'decide') throw new Error('planted in decide')
-    if (Object.keys(this.#facts.folders).length >= this.#states.foldersMax) return refusal('error-limits')
+    if (Object.keys(this.#record.folders).length >= this.#states.foldersMax) return refusal('error-limits')
     const count = kind === 'many' ? Number(detail) : 1
     if (context.codes.end - context.codes.next < count) {
       this.#states.decided.pop()
@@ -247,7 +247,7 @@ export class TinyState implements AccountState {
   }
 
   #read(password: string | undefined, context: DecideContext): Outcome {
-    const { verifier: kept } = this.#facts
+    const { verifier: kept } = this.#record
     if (kept === undefined) return { kind: 'reply', reply: this.#view() }
     if (password === undefined) return refusal('error-passwordRequired')
     const verifier = PasswordVerifier.decode(Buffer.from(kept, 'hex'))
@@ -258,7 +258,7 @@ export class TinyState implements AccountState {
 
   #report(request: AccountRequest, context: DecideContext, report: ReportDownloads): Outcome {
     const source = report.source.toString('hex')
-    if (report.sequence <= (this.#facts.reports[source] ?? 0)) return { kind: 'reply', reply: done() }
+    if (report.sequence <= (this.#record.reports[source] ?? 0)) return { kind: 'reply', reply: done() }
     const event: Event = { event: { $case: 'downloadsReported', value: { report } } }
     return { ...this.#change(request, context, [event]), mayWait: true }
   }
@@ -291,10 +291,10 @@ export class TinyState implements AccountState {
   }
 
   #uses({ uses, suspects }: Reconcile): Outcome {
-    const files = [...new Set(Object.values(this.#facts.files))].sort()
+    const files = [...new Set(Object.values(this.#record.files))].sort()
     const used = uses === undefined ? [] : files.slice(uses.row, uses.row + usesPerLook)
     const more = uses !== undefined && uses.row + usesPerLook < files.length
-    const known = new Set([...files, ...this.#facts.effects.map(({ blob }) => blob)])
+    const known = new Set([...files, ...this.#record.effects.map(({ blob }) => blob)])
     const value = {
       used: used.map((hex) => Buffer.from(hex, 'hex')),
       strangers: suspects.filter((name) => !known.has(Buffer.from(name).toString('hex'))),
@@ -309,7 +309,7 @@ export class TinyState implements AccountState {
   }
 
   #view(): AccountReply {
-    const { folders, files } = this.#facts
+    const { folders, files } = this.#record
     const items: Item[] = Object.entries(folders).map(([name, { id, code }]) => ({
       ...blank(Item),
       id,
@@ -318,7 +318,7 @@ export class TinyState implements AccountState {
       isFolder: true,
     }))
     for (const name of Object.keys(files))
-      items.push({ ...blank(Item), id: name, name, downloads: this.#facts.downloads[name] ?? 0 })
+      items.push({ ...blank(Item), id: name, name, downloads: this.#record.downloads[name] ?? 0 })
     return { result: { $case: 'items', value: { items } } }
   }
 
@@ -329,7 +329,7 @@ export class TinyState implements AccountState {
     for (const { event } of change.events) this.#applyEvent(event)
     const { codeStart, codesUsed } = change
     if (codesUsed !== undefined)
-      this.#facts.nextCode = { next: codeStart + codesUsed.count, term: codesUsed.term }
+      this.#record.nextCode = { next: codeStart + codesUsed.count, term: codesUsed.term }
     for (let slice = 0; slice < 3; slice++) yield
     this.#keepOutcome(change)
   }
@@ -343,26 +343,26 @@ export class TinyState implements AccountState {
     const isReport = change.events[0]?.event?.$case === 'downloadsReported'
     if (change.requestId.length === 0 || isReport) return
     const id = change.requestId.toString('hex')
-    if (this.#facts.outcomes[id] !== undefined) throw new Error(`request ${id} was executed twice`)
-    this.#facts.outcomes[id] = change.outcome.toString('hex')
+    if (this.#record.outcomes[id] !== undefined) throw new Error(`request ${id} was executed twice`)
+    this.#record.outcomes[id] = change.outcome.toString('hex')
   }
 
   #applyEvent(event: Event['event']): void {
-    const facts = this.#facts
+    const record = this.#record
     switch (event?.$case) {
       case 'accountCreated':
-        facts.exists = true
+        record.exists = true
         break
       case 'folderAdded': {
         const { id, name, code } = event.value
         if (name === 'bug:apply') throw new Error('planted in apply')
-        facts.folders[name] = { id, code }
+        record.folders[name] = { id, code }
         break
       }
       case 'fileAdded': {
         const blob = hexOf(event.value.blob as Blob)
-        facts.files[event.value.name] = blob
-        facts.effects = facts.effects.filter((effect) => effect.blob !== blob)
+        record.files[event.value.name] = blob
+        record.effects = record.effects.filter((effect) => effect.blob !== blob)
         break
       }
       case 'contentsDeleted':
@@ -370,27 +370,27 @@ export class TinyState implements AccountState {
         break
       case 'attributeSet': {
         const { id, attribute } = event.value
-        const folder = facts.folders[id]
+        const folder = record.folders[id]
         if (attribute?.$case === 'expiry' && folder) folder.expiry = attribute.value.expiry
         if (attribute?.$case === 'password')
-          facts.verifier =
+          record.verifier =
             attribute.value.verifier &&
             Buffer.from(PasswordVerifier.encode(attribute.value.verifier).finish()).toString('hex')
         break
       }
       case 'downloadsReported': {
         const { source, sequence, counts } = event.value.report as ReportDownloads
-        facts.reports[source.toString('hex')] = sequence
+        record.reports[source.toString('hex')] = sequence
         for (const { contentId: name, count } of counts)
-          facts.downloads[name] = (facts.downloads[name] ?? 0) + count
+          record.downloads[name] = (record.downloads[name] ?? 0) + count
         break
       }
       case 'signInRequested':
-        facts.effects.push({ number: facts.nextEffect++, mail: true })
+        record.effects.push({ number: record.nextEffect++, mail: true })
         break
       case 'effectsDone': {
         const numbers = new Set(event.value.numbers)
-        facts.effects = facts.effects.filter(({ number }) => !numbers.has(number))
+        record.effects = record.effects.filter(({ number }) => !numbers.has(number))
         break
       }
       default:
@@ -399,12 +399,12 @@ export class TinyState implements AccountState {
   }
 
   #delete(name: string): void {
-    const { folders, files } = this.#facts
+    const { folders, files } = this.#record
     const blob = files[name]
     delete folders[name]
     delete files[name]
     if (blob !== undefined && !Object.values(files).includes(blob))
-      this.#facts.effects.push({ number: this.#facts.nextEffect++, blob })
+      this.#record.effects.push({ number: this.#record.nextEffect++, blob })
   }
 }
 

@@ -287,8 +287,8 @@ t.test('an answer that is not encoded weighs what it lists', (t) => {
 
 t.test('what timers delete is one line a folder, and counted', async (t) => {
   const told: unknown[] = []
-  const log = { ...silentLog, info: (facts: object, message: string) => told.push([message, facts]) }
-  const swept = (facts: object) => told.push(facts)
+  const log = { ...silentLog, info: (fields: object, message: string) => told.push([message, fields]) }
+  const swept = (fields: object) => told.push(fields)
   const folders = [
     { id: 'a', contents: 2, bytes: 10 },
     { id: 'b', contents: 1, bytes: 5 },

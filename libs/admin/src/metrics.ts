@@ -34,7 +34,7 @@ const ownFiles = '/proc/self/fd'
  * A registry of one process (never the global one): Node's own figures, and the process' name and
  * version.
  */
-export function processMetrics(facts: {
+export function processMetrics(details: {
   version: string
   commit: string
   role: string
@@ -49,7 +49,7 @@ export function processMetrics(facts: {
     help: 'Constant 1, labelled with what runs here.',
     labelNames: ['version', 'commit', 'role', 'region'],
     registers: [registry],
-  }).set(facts, 1)
+  }).set(details, 1)
   return registry
 }
 

@@ -93,12 +93,12 @@ export function rowOfCopy({ id, incarnation, size, crc32: crc, createdMs }: Blob
 }
 
 export function copyOfRow([key, value]: Row): BlobInfo {
-  const facts = Buffer.from(value)
+  const details = Buffer.from(value)
   return {
     id: key.subarray(0, 48),
     incarnation: key.subarray(48),
-    size: Number(facts.readBigUInt64BE(0)),
-    crc32: facts.readUInt32BE(8),
-    createdMs: Number(facts.readBigUInt64BE(12)),
+    size: Number(details.readBigUInt64BE(0)),
+    crc32: details.readUInt32BE(8),
+    createdMs: Number(details.readBigUInt64BE(12)),
   }
 }

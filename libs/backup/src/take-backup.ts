@@ -73,27 +73,27 @@ export async function takeBackup({
   const unreadable: string[] = []
   let bytes = 0
   const underWay = new Map<string, Promise<boolean>>()
-  const copied = async (facts: BlobInfo): Promise<boolean> => {
-    const object = hex(facts.id)
+  const copied = async (info: BlobInfo): Promise<boolean> => {
+    const object = hex(info.id)
     // two copies of one content have one object
     const other = underWay.get(object)
     if (other !== undefined) return other
-    const copying = copyObject(directory, { blobs, facts, wrote, signal })
+    const copying = copyObject(directory, { blobs, info, wrote, signal })
     underWay.set(object, copying)
     return copying.finally(() => underWay.delete(object))
   }
   for await (const batch of inBatches(blobs.inventory(), copiesAtOnce * 32)) {
     const readable = new Set<BlobInfo>()
-    await forEachOf(asynchronous(batch), copiesAtOnce, async (facts) => {
+    await forEachOf(asynchronous(batch), copiesAtOnce, async (info) => {
       signal.throwIfAborted()
-      if (await copied(facts)) readable.add(facts)
-      else if (unreadable.length < unreadableMax) unreadable.push(nameOfCopy(facts))
+      if (await copied(info)) readable.add(info)
+      else if (unreadable.length < unreadableMax) unreadable.push(nameOfCopy(info))
     })
-    for (const facts of batch) {
-      if (!readable.has(facts)) continue
-      await wrote(await copySegments.add(rowOfCopy(facts)))
+    for (const info of batch) {
+      if (!readable.has(info)) continue
+      await wrote(await copySegments.add(rowOfCopy(info)))
       progress.copies++
-      bytes += facts.size
+      bytes += info.size
     }
   }
 
@@ -112,26 +112,26 @@ async function copyObject(
   directory: BackupDirectory,
   {
     blobs,
-    facts,
+    info,
     wrote,
     signal,
   }: {
     blobs: Pick<BlobStore, 'read'>
-    facts: BlobInfo
+    info: BlobInfo
     wrote: (bytes: number) => Promise<void>
     signal: AbortSignal
   },
 ): Promise<boolean> {
-  const object = hex(facts.id)
+  const object = hex(info.id)
   if (await directory.has(object)) return true
   const paced = async function* () {
-    for await (const piece of blobs.read(facts, { start: 0, end: facts.size }, { signal })) {
+    for await (const piece of blobs.read(info, { start: 0, end: info.size }, { signal })) {
       yield piece
       await wrote(piece.length)
     }
   }
   try {
-    await directory.put(object, paced(), (written) => checkBytes(facts.id, written))
+    await directory.put(object, paced(), (written) => checkBytes(info.id, written))
     return true
   } catch (error) {
     if (error instanceof BlobFault && isUnreadable.has(error.code)) return false

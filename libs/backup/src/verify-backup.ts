@@ -68,10 +68,10 @@ export async function verifyLive(
       const name = { id: Buffer.from(id, 'hex'), incarnation: Buffer.from(incarnation, 'hex') }
       return (await blobs.stat(name)) !== undefined
     },
-    check: async (facts) => {
+    check: async (info) => {
       signal.throwIfAborted()
-      await checkBytes(facts.id, blobs.read(facts, { start: 0, end: facts.size }, { signal }))
-      onCopy(facts.size)
+      await checkBytes(info.id, blobs.read(info, { start: 0, end: info.size }, { signal }))
+      onCopy(info.size)
     },
   })
 }
@@ -84,7 +84,7 @@ async function verify({
 }: {
   copies: AsyncIterable<BlobInfo>
   references: AsyncIterable<Reference>
-  check: (facts: BlobInfo) => Promise<void>
+  check: (info: BlobInfo) => Promise<void>
   /** Whether a copy that the inventory did not have is there. */
   cameLater?: (copy: string) => Promise<boolean>
 }): Promise<Verified> {
@@ -97,12 +97,12 @@ async function verify({
     broken.set(copy, one)
     return one
   }
-  await forEachOf(copies, copiesAtOnce, async (facts) => {
-    const copy = nameOfCopy(facts)
+  await forEachOf(copies, copiesAtOnce, async (info) => {
+    const copy = nameOfCopy(info)
     verified.copies++
-    verified.bytes += facts.size
+    verified.bytes += info.size
     try {
-      await check(facts)
+      await check(info)
       whole.add(keyOf(copy))
     } catch (error) {
       if (!(error instanceof BackupFault || error instanceof BlobFault)) throw error

@@ -15,8 +15,8 @@ async function stored(blobs: MemoryBlobStore, bytes: Uint8Array): Promise<BlobIn
   return stage.commit({ pinMs: 0 })
 }
 
-const rowFor = (facts: BlobInfo, account: string): Row => [
-  Buffer.from(`ref/${hex(facts.id)}/${hex(facts.incarnation)}/${account}`),
+const rowFor = (info: BlobInfo, account: string): Row => [
+  Buffer.from(`ref/${hex(info.id)}/${hex(info.incarnation)}/${account}`),
   Buffer.alloc(1_000),
 ]
 
@@ -50,10 +50,10 @@ function world(path: string, keyFile?: string) {
       signal,
     })
   const add = async (bytes: Uint8Array) => {
-    const facts = await stored(blobs, bytes)
-    rows.push(rowFor(facts, 'ann'))
+    const info = await stored(blobs, bytes)
+    rows.push(rowFor(info, 'ann'))
     rows.sort(([one], [other]) => Buffer.compare(one, other))
-    return facts
+    return info
   }
   return { blobs, rows, open, take, add }
 }
@@ -64,8 +64,8 @@ for (const encrypted of [false, true])
     const { rows, open, take, add } = world(join(dir, 'target'), encrypted ? join(dir, 'key') : undefined)
     const large = randomBytes(2_500_000)
     const contents = [large, Buffer.alloc(0), Buffer.from('small and secret'), Buffer.from('a second text')]
-    const facts: BlobInfo[] = []
-    for (const bytes of contents) facts.push(await add(bytes))
+    const infos: BlobInfo[] = []
+    for (const bytes of contents) infos.push(await add(bytes))
     const taken = await take()
     t.match(taken, { copies: 4, rows: 4, unreadable: [] })
 
@@ -82,7 +82,7 @@ for (const encrypted of [false, true])
       back.map(([key]) => String(key)),
       rows.map(([key]) => String(key)),
     )
-    for (const [at, one] of facts.entries()) {
+    for (const [at, one] of infos.entries()) {
       // a piece is valid until the next one is asked for
       const bytes: Buffer[] = []
       for await (const piece of restored.read(one, { start: 0, end: one.size }))
@@ -169,7 +169,7 @@ t.test('damage in a backup is found, and its owner is named', async (t) => {
   for (const keyFile of [undefined, join(dir, 'key')]) {
     const target = join(dir, `target-${keyFile === undefined}`)
     const { open, take, add } = world(target, keyFile)
-    const facts = await add(randomBytes(300_000))
+    const info = await add(randomBytes(300_000))
     await add(Buffer.from('whole'))
     await take()
     const directory = await open()
@@ -178,7 +178,7 @@ t.test('damage in a backup is found, and its owner is named', async (t) => {
     const bytes = readFileSync(file)
     bytes[200_000] = (bytes[200_000] as number) ^ 1
     writeFileSync(file, bytes)
-    const copy = `${hex(facts.id)}/${hex(facts.incarnation)}`
+    const copy = `${hex(info.id)}/${hex(info.incarnation)}`
     t.match(await verifyBackup(directory, await directory.snapshot(), referenceOf), {
       damaged: 1,
       missing: 0,

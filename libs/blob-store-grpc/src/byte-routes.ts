@@ -173,11 +173,11 @@ export class ByteRoutes {
 
   async #send(blob: BlobName, request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (await this.#sendWhole(blob, request, response)) return
-    const facts = await this.#store.stat(blob)
-    if (facts === undefined) throw new BlobFault('NOT_FOUND', 'no such copy is here')
-    const range = rangeOf(request.headers.range, facts.size)
+    const info = await this.#store.stat(blob)
+    if (info === undefined) throw new BlobFault('NOT_FOUND', 'no such copy is here')
+    const range = rangeOf(request.headers.range, info.size)
     if (range === undefined) {
-      response.writeHead(416, { 'content-range': `bytes */${facts.size}` }).end()
+      response.writeHead(416, { 'content-range': `bytes */${info.size}` }).end()
       return
     }
     const letGo = this.#load.holdBytes(Math.min(range.end - range.start, heldBytes.sent))

@@ -57,9 +57,9 @@ export function controlService({ store, stages }: ServiceDeps): StorageServiceSe
         asNew: noDedup,
         ...(createdMs === undefined ? {} : { createdMs }),
       }
-      const facts = (await stages.commit(uploadIdOf(uploadId), options)) ?? (await store.committed(uploadId))
-      if (facts === undefined) throw new BlobFault('NOT_FOUND', 'no such upload is open or committed here')
-      return { copy: messageOf(facts) }
+      const info = (await stages.commit(uploadIdOf(uploadId), options)) ?? (await store.committed(uploadId))
+      if (info === undefined) throw new BlobFault('NOT_FOUND', 'no such upload is open or committed here')
+      return { copy: messageOf(info) }
     }),
 
     abort: unary(async ({ uploadId }) => {
@@ -68,8 +68,8 @@ export function controlService({ store, stages }: ServiceDeps): StorageServiceSe
     }),
 
     committed: unary(async ({ uploadId }) => {
-      const facts = await store.committed(uploadIdOf(uploadId))
-      return { copy: facts && messageOf(facts) }
+      const info = await store.committed(uploadIdOf(uploadId))
+      return { copy: info && messageOf(info) }
     }),
 
     pin: unary(async (request) => {
@@ -83,8 +83,8 @@ export function controlService({ store, stages }: ServiceDeps): StorageServiceSe
     }),
 
     stat: unary(async (request) => {
-      const facts = await store.stat(nameOf(request))
-      return { copy: facts && messageOf(facts) }
+      const info = await store.stat(nameOf(request))
+      return { copy: info && messageOf(info) }
     }),
 
     delete: unary(async (request) => ({ deleted: (await store.delete(nameOf(request))) === 'deleted' })),
@@ -96,12 +96,12 @@ export function controlService({ store, stages }: ServiceDeps): StorageServiceSe
         throw new BlobFault('INVALID', 'this node does not copy from others')
       const stop = new AbortController()
       call.once('cancelled', () => stop.abort())
-      const facts = await store.copyFrom(request.source, infoOf(request.copy), {
+      const info = await store.copyFrom(request.source, infoOf(request.copy), {
         pinMs: request.pinMs,
         placement: placementOf(request),
         signal: stop.signal,
       })
-      return { copy: messageOf(facts) }
+      return { copy: messageOf(info) }
     }),
 
     pull: unary(async (request) => pullResponse(await store.pull(pullOf(request)))),
@@ -127,9 +127,9 @@ async function sendInventory(
       if (!call.write(batch)) await drained(call)
       batch = { copies: [] }
     }
-    for await (const facts of store.inventory(groups.length === 0 ? {} : { groups })) {
+    for await (const info of store.inventory(groups.length === 0 ? {} : { groups })) {
       if (call.cancelled) return
-      if (batch.copies.push(messageOf(facts)) >= inventoryBatch) await send()
+      if (batch.copies.push(messageOf(info)) >= inventoryBatch) await send()
     }
     if (batch.copies.length > 0) await send()
     call.end()

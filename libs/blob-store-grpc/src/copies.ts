@@ -2,15 +2,15 @@
 import { BlobFault, type BlobInfo, type BlobName, blobIdBytes, incarnationBytes } from '@holdfast/blob-store'
 import type { Copy } from '@holdfast/wire/storage'
 
-export function messageOf(facts: BlobInfo): Copy {
+export function messageOf(info: BlobInfo): Copy {
   return {
-    id: Buffer.from(facts.id),
-    incarnation: Buffer.from(facts.incarnation),
-    size: facts.size,
-    crc32: facts.crc32,
-    createdMs: facts.createdMs,
-    placementGroup: facts.placementGroup ?? 0,
-    damaged: facts.damaged ?? false,
+    id: Buffer.from(info.id),
+    incarnation: Buffer.from(info.incarnation),
+    size: info.size,
+    crc32: info.crc32,
+    createdMs: info.createdMs,
+    placementGroup: info.placementGroup ?? 0,
+    damaged: info.damaged ?? false,
   }
 }
 

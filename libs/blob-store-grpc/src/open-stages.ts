@@ -65,9 +65,9 @@ export class OpenStages {
     if (open === undefined) return undefined
     open.busy++
     try {
-      const facts = await open.stage.commit(options)
+      const info = await open.stage.commit(options)
       this.#byId.delete(key)
-      return facts
+      return info
     } catch (error) {
       this.#byId.delete(key)
       open.stop.abort()

@@ -164,9 +164,9 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
     if (!(0 <= range.start && range.start <= range.end))
       throw new RangeError(`bytes ${range.start}..${range.end} of a blob`)
     if (range.start === range.end) {
-      const facts = await this.stat(blob)
-      if (facts === undefined) throw new BlobFault('NOT_FOUND', `${this.#options.node} has no such copy`)
-      if (range.end > facts.size) throw new RangeError(`byte ${range.end} of a blob of ${facts.size}`)
+      const info = await this.stat(blob)
+      if (info === undefined) throw new BlobFault('NOT_FOUND', `${this.#options.node} has no such copy`)
+      if (range.end > info.size) throw new RangeError(`byte ${range.end} of a blob of ${info.size}`)
       return
     }
     yield* readBytes(blob, range, {
@@ -432,12 +432,12 @@ function pulledOf(response: PullResponse): Pulled {
   const { nowMs, behind } = response
   if (response.unknownPosition) return { kind: 'unknown position', now: position, nowMs }
   const entries = response.entries.map(({ sequence, copy, deleted }): LogEntry => {
-    const facts = infoOf(required(copy))
-    if (!deleted) return { kind: 'committed', sequence, copy: facts }
+    const info = infoOf(required(copy))
+    if (!deleted) return { kind: 'committed', sequence, copy: info }
     return {
       kind: 'deleted',
       sequence,
-      copy: { ...nameOf(facts), placementGroup: facts.placementGroup ?? 0 },
+      copy: { ...nameOf(info), placementGroup: info.placementGroup ?? 0 },
     }
   })
   return { kind: 'entries', entries, through: position, behind, nowMs }

@@ -166,9 +166,9 @@ export class RemoteStage implements PlacedStage {
   async #commit(options: PlacedCommit): Promise<BlobInfo> {
     await this.seal()
     try {
-      const facts = await this.#parts.commit(options)
+      const info = await this.#parts.commit(options)
       this.#end()
-      return facts
+      return info
     } catch (error) {
       this.#lose(error as BlobFault)
       throw error

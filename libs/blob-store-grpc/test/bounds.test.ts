@@ -84,14 +84,14 @@ t.test('bytes in transit have a total bound, and their memory is released at the
   const store = new Held()
   const { server, remote } = await served(t, store, { bytesMax: 400 * KiB })
   const content = randomBytes(600 * KiB)
-  const facts = await put(store, content)
-  const first = get(remote, facts, 0, content.length)
+  const info = await put(store, content)
+  const first = get(remote, info, 0, content.length)
   await store.held(1)
   t.equal(server.figures().bytes, 256 * KiB, 'a read holds one piece, however long it is')
-  await t.rejects(get(remote, facts, 0, content.length), { code: 'UNAVAILABLE', message: /under way/ })
+  await t.rejects(get(remote, info, 0, content.length), { code: 'UNAVAILABLE', message: /under way/ })
   t.equal(server.figures().refused.bytes, 1)
   store.gate.resolve()
-  t.same(await get(remote, facts, 0, 100), content.subarray(0, 100), 'a short one has room')
+  t.same(await get(remote, info, 0, 100), content.subarray(0, 100), 'a short one has room')
   t.same(await first, content)
   t.equal(server.figures().bytes, 0)
   await put(remote, randomBytes(100 * KiB))
@@ -101,7 +101,7 @@ t.test('bytes in transit have a total bound, and their memory is released at the
 t.test('connections are bounded; unproven ones give way to peers', async (t) => {
   const store = new Held()
   const { server, remote } = await served(t, store, { connections: { control: 4, bytes: 8 } })
-  const facts = await put(store, randomBytes(10))
+  const info = await put(store, randomBytes(10))
   const port = Number(new URL(server.bytes).port)
   const strangers: Socket[] = []
   t.teardown(() => strangers.map((socket) => socket.destroy()))
@@ -114,11 +114,11 @@ t.test('connections are bounded; unproven ones give way to peers', async (t) => 
   t.match(server.figures(), { connections: { bytes: 4 }, refused: { strangers: 1, connections: 0 } })
   const reads: Promise<Uint8Array>[] = []
   for (let n = 1; n <= 8; n++) {
-    reads.push(get(remote, facts, 0, 10))
+    reads.push(get(remote, info, 0, 10))
     await store.held(n)
   }
   t.match(server.figures(), { connections: { bytes: 8 }, refused: { strangers: 5 } })
-  await t.rejects(get(remote, facts, 0, 10), { code: 'UNAVAILABLE' })
+  await t.rejects(get(remote, info, 0, 10), { code: 'UNAVAILABLE' })
   t.equal(server.figures().refused.connections, 1)
   store.gate.resolve()
   await Promise.all(reads)
@@ -127,9 +127,9 @@ t.test('connections are bounded; unproven ones give way to peers', async (t) => 
 t.test('a second request ahead of an answer ends the connection', async (t) => {
   const store = new Held()
   const { server } = await served(t, store, {})
-  const facts = await put(store, randomBytes(10))
+  const info = await put(store, randomBytes(10))
   const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
-  const path = `/blobs/${hex(facts.id)}/${hex(facts.incarnation)}`
+  const path = `/blobs/${hex(info.id)}/${hex(info.incarnation)}`
   const proof = new ClusterSecret(secret, systemClock).prove({ method: 'GET', path })
   const socket = connect(Number(new URL(server.bytes).port), '127.0.0.1').on('error', () => undefined)
   socket.resume().write(`GET ${path} HTTP/1.1\r\nhost: a\r\nauthorization: ${proof}\r\n\r\n`.repeat(2))

@@ -53,15 +53,15 @@ async function served(
 
 t.test('a caller without the secret gets nothing, in neither way', async (t) => {
   const store = new MemoryBlobStore()
-  const facts = await put(store, Buffer.from('private'))
+  const info = await put(store, Buffer.from('private'))
   const { server } = await served(t, store)
   const { control, bytes } = server
   const stranger = new RemoteBlobStore({ node: 'a', control, bytes, secret: 'some other secret' })
   t.teardown(() => stranger.close())
-  await t.rejects(stranger.stat(facts), { code: 'INVALID' })
+  await t.rejects(stranger.stat(info), { code: 'INVALID' })
   await t.rejects(stranger.stage(), { code: 'INVALID' })
   await t.rejects(stranger.put(smallBlob(), terms()), { code: 'INVALID' })
-  await t.rejects(get(stranger, facts, 0, 7), { code: 'INVALID' })
+  await t.rejects(get(stranger, info, 0, 7), { code: 'INVALID' })
   await t.rejects(
     async () => {
       for await (const _ of stranger.inventory()) t.fail('an inventory for a stranger')
@@ -220,7 +220,7 @@ class Broken extends MemoryBlobStore {
 t.test('a fault of the store keeps its code, before and in the middle of the bytes', async (t) => {
   const store = new Broken()
   const bytes = randomBytes(3 * MiB)
-  const facts = await put(store, bytes)
+  const info = await put(store, bytes)
   const { remote } = await served(t, store)
   for (const code of ['CORRUPT', 'IO', 'UNAVAILABLE', 'STALE_PLACEMENT'] as const)
     for (const afterBytes of [0, MiB]) {
@@ -228,14 +228,14 @@ t.test('a fault of the store keeps its code, before and in the middle of the byt
       store.afterBytes = afterBytes
       const got: Buffer[] = []
       const reading = (async () => {
-        for await (const piece of remote.read(facts, { start: 0, end: facts.size }))
+        for await (const piece of remote.read(info, { start: 0, end: info.size }))
           got.push(Buffer.from(piece))
       })()
       await t.rejects(reading, { name: 'BlobFault', code, category: store.fault.category })
       t.ok(bytes.subarray(0, afterBytes).indexOf(Buffer.concat(got)) === 0, 'the bytes before it are correct')
     }
   store.fault = undefined
-  t.ok(bytes.equals(await get(remote, facts)), 'and the next reader gets all of it')
+  t.ok(bytes.equals(await get(remote, info)), 'and the next reader gets all of it')
 })
 
 t.test('a disk that fills up in the middle of an upload refuses it as FULL and keeps nothing', async (t) => {
@@ -256,12 +256,12 @@ t.test(
   'a dead node is UNAVAILABLE; a call without an answer is UNKNOWN where it may have changed something',
   async (t) => {
     const store = new MemoryBlobStore()
-    const facts = await put(store, Buffer.from('x'))
+    const info = await put(store, Buffer.from('x'))
     const { server, remote } = await served(t, store)
     await server.close({ drainMs: 0 })
-    await t.rejects(remote.stat(facts), { code: 'UNAVAILABLE' })
-    await t.rejects(get(remote, facts, 0, 1), { code: 'UNAVAILABLE' })
-    await t.rejects(remote.delete(facts), { code: 'UNAVAILABLE' })
+    await t.rejects(remote.stat(info), { code: 'UNAVAILABLE' })
+    await t.rejects(get(remote, info, 0, 1), { code: 'UNAVAILABLE' })
+    await t.rejects(remote.delete(info), { code: 'UNAVAILABLE' })
 
     const sockets: Socket[] = []
     const mute = createServer((socket) => sockets.push(socket.resume()))
@@ -282,10 +282,10 @@ t.test(
       for (const socket of sockets) socket.destroy()
       mute.close()
     })
-    await t.rejects(lost.delete(facts), { code: 'UNKNOWN', category: 'unknown' })
+    await t.rejects(lost.delete(info), { code: 'UNKNOWN', category: 'unknown' })
     await t.rejects(lost.put(smallBlob(), terms()), { code: 'UNKNOWN' })
     await t.rejects(remote.put(smallBlob(), terms()), { code: 'UNAVAILABLE' })
-    await t.rejects(get(lost, facts, 0, 1), { code: 'UNAVAILABLE' })
+    await t.rejects(get(lost, info, 0, 1), { code: 'UNAVAILABLE' })
   },
 )
 
@@ -308,9 +308,9 @@ t.test('a commit whose answer was lost is sent again and has one effect', async 
   const uploadId = randomBytes(16)
   const stage = await remote.stage({ uploadId })
   await stage.write(bytes)
-  const facts = await stage.commit({ ...pinned, createdMs: 123, asNew: true })
-  t.equal(facts.createdMs, 123)
-  t.same(await remote.committed(uploadId), facts, 'the upload is known by its id')
+  const info = await stage.commit({ ...pinned, createdMs: 123, asNew: true })
+  t.equal(info.createdMs, 123)
+  t.same(await remote.committed(uploadId), info, 'the upload is known by its id')
   t.equal(await remote.committed(randomBytes(16)), undefined)
   t.equal((await store.usage()).blobs, 1)
 
@@ -327,9 +327,9 @@ t.test('a small blob whose answer was lost is sent again, and has one effect', a
   let puts = 0
   const store = new (class extends MemoryBlobStore {
     override async put(...args: Parameters<MemoryBlobStore['put']>) {
-      const facts = await super.put(...args)
+      const info = await super.put(...args)
       if (puts++ === 0) for (const line of lines) line.destroy()
-      return facts
+      return info
     }
   })()
   const server = await serveBlobStore(store, { secret })
@@ -349,8 +349,8 @@ t.test('a small blob whose answer was lost is sent again, and has one effect', a
   const remote = new RemoteBlobStore({ node: 'a', control: server.control, bytes, secret })
   t.teardown(() => remote.close())
   const options = terms()
-  const facts = await remote.put(smallBlob(), options)
-  t.same(facts.incarnation, options.uploadId)
+  const info = await remote.put(smallBlob(), options)
+  t.same(info.incarnation, options.uploadId)
   t.same([puts, (await store.usage()).blobs], [2, 1])
 })
 
@@ -436,19 +436,19 @@ t.test('a small range comes in one piece, correct or not at all', async (t) => {
   opened.defer(() => chunks.close()) // before its directory is removed
   const { remote } = await served(t, chunks)
   const bytes = randomBytes(5_000)
-  const facts = await put(chunks, bytes)
+  const info = await put(chunks, bytes)
   for (const [start, end] of [
     [0, 5_000],
     [1, 4_999],
     [4_999, 5_000],
   ] as const) {
-    const whole = await remote.readWhole(facts, { start, end })
+    const whole = await remote.readWhole(info, { start, end })
     t.ok(bytes.subarray(start, end).equals(whole?.bytes as Buffer), `${start}..${end}`)
-    t.ok(bytes.subarray(start, end).equals(await get(remote, facts, start, end)))
+    t.ok(bytes.subarray(start, end).equals(await get(remote, info, start, end)))
   }
-  t.equal(await remote.readWhole(facts, { start: 0, end: 0 }), undefined)
-  t.equal(await remote.readWhole(facts, { start: 0, end: MiB }), undefined)
-  await t.rejects(remote.readWhole(facts, { start: 0, end: 5_001 }), RangeError)
+  t.equal(await remote.readWhole(info, { start: 0, end: 0 }), undefined)
+  t.equal(await remote.readWhole(info, { start: 0, end: MiB }), undefined)
+  await t.rejects(remote.readWhole(info, { start: 0, end: 5_001 }), RangeError)
   const stranger = { id: randomBytes(48), incarnation: randomBytes(16) }
   await t.rejects(remote.readWhole(stranger, { start: 0, end: 1 }), { code: 'NOT_FOUND' })
   // A store without this method is read piece by piece.
@@ -473,8 +473,8 @@ t.test('a small range comes in one piece, correct or not at all', async (t) => {
     await liar.close()
     line.close()
   })
-  await t.rejects(liar.readWhole(facts, { start: 0, end: 5_000 }), { code: 'UNAVAILABLE' })
-  await t.rejects(get(liar, facts, 0, 5_000), { code: 'UNAVAILABLE' })
+  await t.rejects(liar.readWhole(info, { start: 0, end: 5_000 }), { code: 'UNAVAILABLE' })
+  await t.rejects(get(liar, info, 0, 5_000), { code: 'UNAVAILABLE' })
 })
 
 t.test('a slow node holds the writer back instead of filling memory', async (t) => {
@@ -538,7 +538,7 @@ t.test('the replication log travels whole', async (t) => {
   t.type(await remote.deletedMs(copy), 'number')
   t.equal(await remote.deletedMs({ ...copy, incarnation: randomBytes(16) }), undefined)
   const listed: BlobInfo[] = []
-  for await (const facts of remote.inventory({ groups: [7] })) listed.push(facts)
+  for await (const info of remote.inventory({ groups: [7] })) listed.push(info)
   t.same(listed, [])
   store.crash()
   t.equal((await remote.pull({ after: first.now, limit: 10 })).kind, 'unknown position', 'a new life')

@@ -58,8 +58,8 @@ function terms() {
 
 t.test('a client without a valid certificate of the authority gets nothing, in neither way', async (t) => {
   const { store, server, open, remote } = await pair(t)
-  const facts = await put(store, Buffer.from('private'))
-  t.equal(String(await get(remote, facts, 0, 7)), 'private')
+  const info = await put(store, Buffer.from('private'))
+  t.equal(String(await get(remote, info, 0, 7)), 'private')
   const clients = {
     'no certificate': filesOf('client', { shown: false }),
     'no encryption': undefined,
@@ -68,8 +68,8 @@ t.test('a client without a valid certificate of the authority gets nothing, in n
   }
   for (const [name, tls] of Object.entries(clients)) {
     const one = open(tls)
-    await t.rejects(one.stat(facts), { code: 'UNAVAILABLE' }, name)
-    await t.rejects(get(one, facts, 0, 7), { code: 'UNAVAILABLE' }, name)
+    await t.rejects(one.stat(info), { code: 'UNAVAILABLE' }, name)
+    await t.rejects(get(one, info, 0, 7), { code: 'UNAVAILABLE' }, name)
     await t.rejects(one.put(smallBlob(), terms()), { name: 'BlobFault' }, name)
     await t.rejects(one.stage(), { name: 'BlobFault' }, name)
   }
@@ -85,9 +85,9 @@ t.test('a node without a valid certificate for its address is not believed', asy
   }
   for (const [name, node] of Object.entries(nodes)) {
     const { store, remote } = await pair(t, { node })
-    const facts = await put(store, Buffer.from('private'))
-    await t.rejects(remote.stat(facts), { code: 'UNAVAILABLE' }, name)
-    await t.rejects(get(remote, facts, 0, 7), { code: 'UNAVAILABLE' }, name)
+    const info = await put(store, Buffer.from('private'))
+    await t.rejects(remote.stat(info), { code: 'UNAVAILABLE' }, name)
+    await t.rejects(get(remote, info, 0, 7), { code: 'UNAVAILABLE' }, name)
     await t.rejects(remote.put(smallBlob(), terms()), { name: 'BlobFault' }, name)
     t.equal((await store.usage()).blobs, 1, `${name}: nothing was sent`)
   }
@@ -108,7 +108,7 @@ t.test('certificates, authority and secret are replaced under load without a fai
     t.teardown(() => remote.close())
     return remote
   }
-  const facts = await put(store, Buffer.from('private'))
+  const info = await put(store, Buffer.from('private'))
   const failures: unknown[] = []
   let calls = 0
   const steady = open()
@@ -118,9 +118,9 @@ t.test('certificates, authority and secret are replaced under load without a fai
       try {
         // Lanes of new connections shake hands for each call.
         const remote = lane % 2 === 0 ? steady : open()
-        await remote.stat(facts)
+        await remote.stat(info)
         await remote.put(smallBlob(), terms())
-        if (String(await get(remote, facts, 0, 7)) !== 'private') throw new Error('other bytes')
+        if (String(await get(remote, info, 0, 7)) !== 'private') throw new Error('other bytes')
         if (remote !== steady) await remote.close()
         calls += 3
       } catch (error) {
@@ -165,8 +165,8 @@ t.test('certificates, authority and secret are replaced under load without a fai
   await Promise.all(load)
   t.same(failures, [], `${calls} calls`)
   const late = open()
-  t.ok(await late.stat(facts), 'the new authority alone')
+  t.ok(await late.stat(info), 'the new authority alone')
   const before = new RemoteBlobStore({ node: 'a', control, bytes, secret, tls: client })
   t.teardown(() => before.close())
-  await t.rejects(before.stat(facts), { code: 'INVALID' }, 'the old secret')
+  await t.rejects(before.stat(info), { code: 'INVALID' }, 'the old secret')
 })

@@ -59,7 +59,7 @@ export interface CollectorOptions {
    */
   everything?: boolean
   clock: Clock
-  log: { info(facts: object, message: string): void; warn(facts: object, message: string): void }
+  log: { info(fields: object, message: string): void; warn(fields: object, message: string): void }
 }
 
 /** Result of a pass. */
@@ -243,10 +243,10 @@ export class Collector {
         collected,
       }
       const looked: BlobInfo[] = []
-      for await (const facts of blobs.inventory()) {
+      for await (const info of blobs.inventory()) {
         if (this.#closed) return collected
-        if (known(facts)) continue
-        looked.push(facts)
+        if (known(info)) continue
+        looked.push(info)
         if (looked.length === atOnce) await this.#examine(looked.splice(0), pass)
       }
       await this.#examine(looked, pass)
@@ -270,13 +270,13 @@ export class Collector {
    * Yields what must be checked: all but copies that were seen with a reference and not released
    * since.
    */
-  #knownCopies(): (facts: BlobInfo) => boolean {
+  #knownCopies(): (info: BlobInfo) => boolean {
     const seenUntilMs = this.#seenUntilMs
     if (seenUntilMs === undefined || this.#forgot) return () => false
     const released = new Set(this.#released)
-    return (facts) => {
-      if (facts.createdMs >= seenUntilMs) return false
-      const name = nameOf(facts)
+    return (info) => {
+      if (info.createdMs >= seenUntilMs) return false
+      const name = nameOf(info)
       return !released.has(name) && !this.#pendingDeletion.has(name)
     }
   }
@@ -290,13 +290,13 @@ export class Collector {
     pass.collected.examined += copies.length
     const askedMs = clock.monotonic()
     const loose = await this.#unreferenced(copies)
-    const due = loose.filter((facts) => this.#isDue(facts, pass))
-    for (const facts of await this.#unreferenced(due)) {
+    const due = loose.filter((info) => this.#isDue(info, pass))
+    for (const info of await this.#unreferenced(due)) {
       if (this.#closed) return
       if (clock.monotonic() - askedMs > answerAgeMaxMs) {
         pass.collected.waiting++ // the answers are too old to use: the next pass reads them again
-        this.#markForDeletion(nameOf(facts))
-      } else await this.#delete(facts, pass)
+        this.#markForDeletion(nameOf(info))
+      } else await this.#delete(info, pass)
     }
   }
 
@@ -304,17 +304,17 @@ export class Collector {
   async #unreferenced(copies: readonly BlobInfo[]): Promise<BlobInfo[]> {
     if (copies.length === 0) return []
     const referenced = await this.#options.referenced(copies)
-    return copies.filter((facts, at) => {
+    return copies.filter((info, at) => {
       if (referenced[at] === false) return true
-      this.#pendingDeletion.delete(nameOf(facts))
+      this.#pendingDeletion.delete(nameOf(info))
       return false
     })
   }
 
   /** Whether its grace is over and the accounts were asked since. Otherwise it stays marked. */
-  #isDue(facts: BlobInfo, { graceMs, confirmedMs, collected }: Pass): boolean {
+  #isDue(info: BlobInfo, { graceMs, confirmedMs, collected }: Pass): boolean {
     const { clock } = this.#options
-    const name = nameOf(facts)
+    const name = nameOf(info)
     const { sinceMs, atMs } = this.#pendingDeletion.get(name) ?? {
       sinceMs: clock.monotonic(),
       atMs: clock.now(),
@@ -326,9 +326,9 @@ export class Collector {
     return false
   }
 
-  async #delete(facts: BlobInfo, { collected }: Pass): Promise<void> {
-    const name = nameOf(facts)
-    const result = await this.#options.blobs.delete(facts)
+  async #delete(info: BlobInfo, { collected }: Pass): Promise<void> {
+    const name = nameOf(info)
+    const result = await this.#options.blobs.delete(info)
     // A pinned copy may have been referred to and released again since: its grace restarts.
     this.#pendingDeletion.delete(name)
     if (result === 'pinned') {
@@ -337,9 +337,9 @@ export class Collector {
       return
     }
     this.#deleted++
-    this.#freedBytes += facts.size
+    this.#freedBytes += info.size
     collected.deleted++
-    collected.freedBytes += facts.size
+    collected.freedBytes += info.size
   }
 
   #markForDeletion(name: string): void {

@@ -49,20 +49,20 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
     name: 'blobs of every size around the limits come back exactly, with their digests',
     async run(store) {
       const sizes = [0, 1, 4095, 4096, 4097, 65_535, 65_536, 65_537, MiB - 1, MiB, MiB + 1, 3 * MiB + 777]
-      const kept: { facts: BlobInfo; bytes: Buffer }[] = []
+      const kept: { info: BlobInfo; bytes: Buffer }[] = []
       for (const size of sizes) {
         const bytes = randomBytes(size)
-        const facts = await put(store, bytes, { pieces: 40_000 })
+        const info = await put(store, bytes, { pieces: 40_000 })
         const digest = digestOf(bytes)
-        assert.equal(Buffer.compare(facts.id, digest.id), 0, `id of ${size} bytes`)
-        assert.equal(facts.size, size)
-        assert.equal(facts.crc32, digest.crc32, `crc32 of ${size} bytes`)
-        assert.ok(Math.abs(facts.createdMs - Date.now()) < 3_600_000 * 24 * 365 * 100)
-        kept.push({ facts, bytes })
+        assert.equal(Buffer.compare(info.id, digest.id), 0, `id of ${size} bytes`)
+        assert.equal(info.size, size)
+        assert.equal(info.crc32, digest.crc32, `crc32 of ${size} bytes`)
+        assert.ok(Math.abs(info.createdMs - Date.now()) < 3_600_000 * 24 * 365 * 100)
+        kept.push({ info, bytes })
       }
-      for (const { facts, bytes } of kept) {
-        assert.ok(bytes.equals(await get(store, facts)), `${facts.size} bytes`)
-        assert.deepEqual(plain(await store.stat(facts)), plain(facts))
+      for (const { info, bytes } of kept) {
+        assert.ok(bytes.equals(await get(store, info)), `${info.size} bytes`)
+        assert.deepEqual(plain(await store.stat(info)), plain(info))
       }
       const usage = await store.usage()
       assert.equal(usage.blobs, sizes.length)
@@ -86,16 +86,16 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
         scratch.fill(0)
         await room
       }
-      const facts = await stage.commit(pinned)
-      assert.ok(Buffer.concat(expected).equals(await get(store, facts)))
+      const info = await stage.commit(pinned)
+      assert.ok(Buffer.concat(expected).equals(await get(store, info)))
     },
   },
   {
     name: 'one write may be larger than any buffer of the store',
     async run(store) {
       const bytes = randomBytes(9 * MiB + 123)
-      const facts = await put(store, bytes, { pieces: bytes.length })
-      assert.ok(bytes.equals(await get(store, facts)))
+      const info = await put(store, bytes, { pieces: bytes.length })
+      assert.ok(bytes.equals(await get(store, info)))
     },
   },
   {
@@ -141,28 +141,28 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
     name: 'a reader that ends early, and one that is aborted, leave the store as it was',
     async run(store) {
       const bytes = randomBytes(4 * MiB)
-      const facts = await put(store, bytes, unpinned)
+      const info = await put(store, bytes, unpinned)
       for (let round = 0; round < 30; round++) {
-        for await (const _ of store.read(facts, { start: 0, end: facts.size })) break
+        for await (const _ of store.read(info, { start: 0, end: info.size })) break
         const abort = new AbortController()
         const reading = (async () => {
-          for await (const _ of store.read(facts, { start: 0, end: facts.size }, { signal: abort.signal }))
+          for await (const _ of store.read(info, { start: 0, end: info.size }, { signal: abort.signal }))
             abort.abort()
         })()
         await assert.rejects(reading, { code: 'CANCELLED' })
       }
-      const early = get(store, facts, 0, facts.size, AbortSignal.abort())
+      const early = get(store, info, 0, info.size, AbortSignal.abort())
       await assert.rejects(early, { code: 'CANCELLED' })
-      assert.ok(bytes.equals(await get(store, facts)))
+      assert.ok(bytes.equals(await get(store, info)))
     },
   },
   {
     name: 'what is not here is NOT_FOUND for readers, undefined for stat, false for pin, and deleted for delete',
     async run(store) {
-      const facts = await put(store, Buffer.from('here'))
+      const info = await put(store, Buffer.from('here'))
       const strangers: BlobName[] = [
-        { id: randomBytes(48), incarnation: facts.incarnation },
-        { id: facts.id, incarnation: randomBytes(16) },
+        { id: randomBytes(48), incarnation: info.incarnation },
+        { id: info.id, incarnation: randomBytes(16) },
       ]
       for (const stranger of strangers) {
         assert.equal(await store.stat(stranger), undefined)
@@ -171,7 +171,7 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
         await assert.rejects(get(store, stranger, 0, 1), { code: 'NOT_FOUND' })
         await assert.rejects(get(store, stranger, 0, 0), { code: 'NOT_FOUND' })
       }
-      assert.equal((await get(store, facts)).toString(), 'here')
+      assert.equal((await get(store, info)).toString(), 'here')
     },
   },
   {
@@ -198,8 +198,8 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
         randomBytes(n % 2 === 0 ? 900 + n : MiB + n * 77_777),
       )
       const uploads = Array.from({ length: 30 }, (_, n) => contents[n % contents.length] as Buffer)
-      const facts = await Promise.all(uploads.map((bytes) => put(store, bytes)))
-      for (const [n, fact] of facts.entries()) assert.ok(uploads[n]?.equals(await get(store, fact)))
+      const infos = await Promise.all(uploads.map((bytes) => put(store, bytes)))
+      for (const [n, fact] of infos.entries()) assert.ok(uploads[n]?.equals(await get(store, fact)))
       const usage = await store.usage()
       assert.equal(usage.blobs, contents.length)
       assert.equal(
@@ -248,9 +248,9 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
 
       const stage = await store.stage()
       await stage.write(Buffer.from('kept'))
-      const facts = await stage.commit(pinned)
+      const info = await stage.commit(pinned)
       await stage.abort()
-      assert.equal((await get(store, facts)).toString(), 'kept')
+      assert.equal((await get(store, info)).toString(), 'kept')
     },
   },
   {
@@ -286,11 +286,11 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
     async run(store) {
       for (const size of [500, MiB + 5]) {
         const bytes = randomBytes(size)
-        const facts = await put(store, bytes, unpinned)
-        assert.equal(await store.pin(facts, { ttlMs: 60_000 }), true)
-        assert.equal(await store.pin(facts, { ttlMs: 0 }), true)
-        assert.equal(await store.delete(facts), 'pinned')
-        assert.ok(bytes.equals(await get(store, facts)))
+        const info = await put(store, bytes, unpinned)
+        assert.equal(await store.pin(info, { ttlMs: 60_000 }), true)
+        assert.equal(await store.pin(info, { ttlMs: 0 }), true)
+        assert.equal(await store.delete(info), 'pinned')
+        assert.ok(bytes.equals(await get(store, info)))
 
         const loose = await put(store, randomBytes(size), unpinned)
         assert.equal(await store.delete(loose), 'deleted')
@@ -328,11 +328,11 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
         const stage = await store.stage()
         await write(stage, bytes, 64 * 1024)
         const order = [() => stage.commit(pinned), () => store.delete(old)] as const
-        const [facts] = await (round % 4 < 2
+        const [info] = await (round % 4 < 2
           ? Promise.all([order[0](), order[1]()])
-          : Promise.all([order[1](), order[0]()]).then(([gone, facts]) => [facts, gone] as const))
-        assert.ok(bytes.equals(await get(store, facts)))
-        assert.equal(await store.delete(facts), 'pinned')
+          : Promise.all([order[1](), order[0]()]).then(([gone, info]) => [info, gone] as const))
+        assert.ok(bytes.equals(await get(store, info)))
+        assert.equal(await store.delete(info), 'pinned')
       }
     },
   },
@@ -340,13 +340,13 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
     name: 'a reader that has begun gets the whole blob although it is deleted meanwhile, or a clear fault',
     async run(store) {
       const bytes = randomBytes(3 * MiB)
-      const facts = await put(store, bytes, unpinned)
+      const info = await put(store, bytes, unpinned)
       const parts: Buffer[] = []
       let gone = false
       try {
-        for await (const chunk of store.read(facts, { start: 0, end: facts.size })) {
+        for await (const chunk of store.read(info, { start: 0, end: info.size })) {
           parts.push(Buffer.from(chunk))
-          if (!gone) assert.equal(await store.delete(facts), 'deleted')
+          if (!gone) assert.equal(await store.delete(info), 'deleted')
           gone = true
         }
         assert.ok(bytes.equals(Buffer.concat(parts)))
@@ -367,14 +367,14 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
   {
     name: 'after close everything is refused as CLOSED and open stages are gone',
     async run(store) {
-      const facts = await put(store, Buffer.from('x'))
+      const info = await put(store, Buffer.from('x'))
       const stage = await store.stage()
       await stage.write(Buffer.from('y'))
       await store.close()
-      await assert.rejects(async () => store.stat(facts), { code: 'CLOSED' })
+      await assert.rejects(async () => store.stat(info), { code: 'CLOSED' })
       await assert.rejects(async () => store.stage(), { code: 'CLOSED' })
-      await assert.rejects(async () => store.delete(facts), { code: 'CLOSED' })
-      await assert.rejects(get(store, facts, 0, 1), { code: 'CLOSED' })
+      await assert.rejects(async () => store.delete(info), { code: 'CLOSED' })
+      await assert.rejects(get(store, info, 0, 1), { code: 'CLOSED' })
       await assert.rejects(async () => stage.commit(pinned), { name: 'BlobFault' })
     },
   },
@@ -385,20 +385,20 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
       assert.ok(reopen)
       const small = randomBytes(5000)
       const big = randomBytes(2 * MiB + 1)
-      const facts = [await put(store, small), await put(store, big)] as const
+      const info = [await put(store, small), await put(store, big)] as const
       const gone = [await put(store, randomBytes(80), unpinned), await put(store, randomBytes(MiB), unpinned)]
       for (const copy of gone) assert.equal(await store.delete(copy), 'deleted')
       const staged = await store.stage()
       await write(staged, randomBytes(500_000), 64 * 1024)
       const again = await reopen()
-      assert.ok(small.equals(await get(again, facts[0])))
-      assert.ok(big.equals(await get(again, facts[1])))
+      assert.ok(small.equals(await get(again, info[0])))
+      assert.ok(big.equals(await get(again, info[1])))
       for (const copy of gone) assert.equal(await again.stat(copy), undefined)
       const usage = await again.usage()
       assert.equal(usage.blobs, 2)
       assert.equal(usage.liveBytes, small.length + big.length)
       assert.equal(usage.stagedBytes, 0)
-      assert.equal((await put(again, small)).createdMs, facts[0].createdMs)
+      assert.equal((await put(again, small)).createdMs, info[0].createdMs)
     },
   },
   {
@@ -533,12 +533,12 @@ async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   return list
 }
 
-function plain(facts: BlobInfo | undefined) {
+function plain(info: BlobInfo | undefined) {
   return (
-    facts && {
-      ...facts,
-      id: Buffer.from(facts.id).toString('hex'),
-      incarnation: Buffer.from(facts.incarnation).toString('hex'),
+    info && {
+      ...info,
+      id: Buffer.from(info.id).toString('hex'),
+      incarnation: Buffer.from(info.incarnation).toString('hex'),
     }
   )
 }

@@ -33,7 +33,7 @@ export interface MemoryBlobStoreOptions extends MemoryLogOptions {
 }
 
 interface Copy {
-  facts: BlobInfo
+  info: BlobInfo
   bytes: Buffer
   /** Some bytes are wrong, and the store has not noticed. */
   rotten?: true
@@ -105,13 +105,13 @@ export class MemoryBlobStore implements NodeStore {
   async find(id: Uint8Array): Promise<BlobInfo[]> {
     this.#assertOpen()
     const copies = [...(this.#copies.get(hex(id))?.values() ?? [])]
-    return copies.filter(({ facts }) => facts.damaged === undefined).map(({ facts }) => ({ ...facts }))
+    return copies.filter(({ info }) => info.damaged === undefined).map(({ info }) => ({ ...info }))
   }
 
   async stat(blob: BlobName): Promise<BlobInfo | undefined> {
     this.#assertOpen()
     const copy = this.#find(blob)
-    return copy && { ...copy.facts }
+    return copy && { ...copy.info }
   }
 
   async *read(
@@ -123,8 +123,8 @@ export class MemoryBlobStore implements NodeStore {
     const copy = this.#find(blob)
     if (copy === undefined)
       throw new BlobFault('NOT_FOUND', `no copy of ${hex(blob.id)}/${hex(blob.incarnation)}`)
-    if (!(0 <= start && start <= end && end <= copy.facts.size))
-      throw new RangeError(`bytes ${start}..${end} of a blob of ${copy.facts.size}`)
+    if (!(0 <= start && start <= end && end <= copy.info.size))
+      throw new RangeError(`bytes ${start}..${end} of a blob of ${copy.info.size}`)
     const scratch = Buffer.alloc(chunkBytes)
     if (!isWhole(copy)) throw new BlobFault('CORRUPT', `${hex(blob.id)} has rotted`)
     for (let at = start; at < end; at += chunkBytes) {
@@ -164,17 +164,17 @@ export class MemoryBlobStore implements NodeStore {
     const copies = this.#copies.get(hex(blob.id))
     copies?.delete(hex(blob.incarnation))
     if (copies?.size === 0) this.#copies.delete(hex(blob.id))
-    this.#liveBytes -= copy.facts.size
+    this.#liveBytes -= copy.info.size
     this.#blobs--
-    this.#log.deleted(copy.facts)
+    this.#log.deleted(copy.info)
     return 'deleted'
   }
 
   async *inventory(options: { groups?: readonly number[] } = {}): AsyncIterable<BlobInfo> {
     this.#assertOpen()
     for (const id of [...this.#copies.keys()].sort())
-      for (const { facts } of [...(this.#copies.get(id)?.values() ?? [])])
-        if (options.groups?.includes(facts.placementGroup ?? 0) !== false) yield { ...facts }
+      for (const { info } of [...(this.#copies.get(id)?.values() ?? [])])
+        if (options.groups?.includes(info.placementGroup ?? 0) !== false) yield { ...info }
   }
 
   async pull(request: {
@@ -253,29 +253,29 @@ export class MemoryBlobStore implements NodeStore {
     const copies = this.#copies.get(hex(content.id)) ?? new Map<string, Copy>()
     let copy = copies.get(hex(uploadId))
     if (!asNew) copy ??= knownOf(copies, group)
-    if (copy?.facts.damaged) {
+    if (copy?.info.damaged) {
       copy.bytes = bytes
       delete copy.rotten
-      delete copy.facts.damaged
+      delete copy.info.damaged
     }
     if (copy === undefined) {
-      const facts: BlobInfo = {
+      const info: BlobInfo = {
         ...content,
         incarnation: Buffer.from(uploadId),
         createdMs: createdMs ?? this.#clock.now(),
         ...(group === undefined ? {} : { placementGroup: group }),
       }
-      copy = { facts, bytes }
+      copy = { info, bytes }
       copies.set(hex(uploadId), copy)
       this.#copies.set(hex(content.id), copies)
       this.#liveBytes += bytes.length
       this.#blobs++
-      this.#log.committed(facts)
+      this.#log.committed(info)
     }
-    this.#extendPin(copy.facts, pinMs)
-    this.#outcomes.set(hex(uploadId), copy.facts)
+    this.#extendPin(copy.info, pinMs)
+    this.#outcomes.set(hex(uploadId), copy.info)
     if (this.#outcomes.size > outcomesMax + this.#blobs) this.#dropOutcome()
-    return { ...copy.facts }
+    return { ...copy.info }
   }
 
   #dropOutcome(): void {
@@ -318,14 +318,14 @@ export class MemoryBlobStore implements NodeStore {
 
 /** Notices damaged bytes. */
 function isWhole(copy: Copy): boolean {
-  if (copy.rotten) copy.facts.damaged = true
-  return copy.facts.damaged === undefined
+  if (copy.rotten) copy.info.damaged = true
+  return copy.info.damaged === undefined
 }
 
 /** The copy of the group for which an upload is dropped, or which it replaces. */
 function knownOf(copies: Map<string, Copy>, group = 0): Copy | undefined {
   const known = [...copies]
-    .filter(([, { facts }]) => (facts.placementGroup ?? 0) === group)
+    .filter(([, { info }]) => (info.placementGroup ?? 0) === group)
     .sort(([one], [other]) => (one < other ? -1 : 1))
     .map(([, copy]) => copy)
   return known.find(isWhole) ?? known[0]

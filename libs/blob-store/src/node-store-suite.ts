@@ -45,16 +45,16 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
       for (const size of sizes) {
         const uploadId = randomBytes(16)
         const bytes = randomBytes(size)
-        const facts = await place(store, bytes, { uploadId, group: 5, createdMs: 12_345 })
-        assert.deepEqual(plain(facts), {
+        const info = await place(store, bytes, { uploadId, group: 5, createdMs: 12_345 })
+        assert.deepEqual(plain(info), {
           ...plainContent(bytes),
           incarnation: uploadId.toString('hex'),
           createdMs: 12_345,
           placementGroup: 5,
         })
-        assert.deepEqual(plain(await store.stat(facts)), plain(facts))
-        assert.deepEqual(plain(await store.committed(uploadId)), plain(facts))
-        assert.deepEqual((await store.find(facts.id)).map(plain), [plain(facts)])
+        assert.deepEqual(plain(await store.stat(info)), plain(info))
+        assert.deepEqual(plain(await store.committed(uploadId)), plain(info))
+        assert.deepEqual((await store.find(info.id)).map(plain), [plain(info)])
       }
       assert.equal(await store.committed(randomBytes(16)), undefined)
       assert.deepEqual(await store.find(randomBytes(48)), [])
@@ -127,8 +127,8 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
         const copies: BlobInfo[] = []
         for (let n = 0; n < 5; n++) copies.push(await place(store, bytes, { group: 5 }))
         const [lowest] = copies.map(({ incarnation }) => hex(incarnation)).sort()
-        const facts = await place(store, bytes, { group: 5, asNew: false })
-        assert.equal(hex(facts.incarnation), lowest)
+        const info = await place(store, bytes, { group: 5, asNew: false })
+        assert.equal(hex(info.incarnation), lowest)
       }
     },
   },
@@ -138,18 +138,18 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
       for (const size of smallSizes) {
         const bytes = randomBytes(size)
         const uploadId = randomBytes(16)
-        const facts = await putOne(store, bytes, { uploadId, createdMs: 12_345 })
+        const info = await putOne(store, bytes, { uploadId, createdMs: 12_345 })
         const expected = {
           ...plainContent(bytes),
           incarnation: hex(uploadId),
           createdMs: 12_345,
           placementGroup: 5,
         }
-        assert.deepEqual(plain(facts), expected)
-        assert.deepEqual(plain(await store.stat(facts)), expected)
+        assert.deepEqual(plain(info), expected)
+        assert.deepEqual(plain(await store.stat(info)), expected)
         assert.deepEqual(plain(await store.committed(uploadId)), expected)
-        assert.ok(bytes.equals(await get(store, facts)))
-        assert.equal(await store.delete(facts), 'pinned')
+        assert.ok(bytes.equals(await get(store, info)))
+        assert.equal(await store.delete(info), 'pinned')
       }
       assert.equal((await store.usage()).openStages, 0)
     },
@@ -193,11 +193,11 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
       let now = store
       for (const size of smallSizes.filter((size) => size > 0)) {
         const bytes = randomBytes(size)
-        const facts = await place(now, bytes, { group: 5, pinMs: 0 })
-        now = await rot(facts)
-        await assert.rejects(all(now.verify(facts)), { code: 'CORRUPT' })
-        assert.deepEqual(plain(await putOne(now, bytes, {})), plain(facts))
-        for await (const _ of now.verify(facts));
+        const info = await place(now, bytes, { group: 5, pinMs: 0 })
+        now = await rot(info)
+        await assert.rejects(all(now.verify(info)), { code: 'CORRUPT' })
+        assert.deepEqual(plain(await putOne(now, bytes, {})), plain(info))
+        for await (const _ of now.verify(info));
       }
     },
   },
@@ -238,12 +238,12 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     name: 'a whole copy is verified to its last byte and can be pinned as whole',
     async run(store) {
       for (const size of [0, ...sizes]) {
-        const facts = await place(store, randomBytes(size), { pinMs: 0 })
+        const info = await place(store, randomBytes(size), { pinMs: 0 })
         let bytes = 0
-        for await (const step of store.verify(facts)) bytes += step
+        for await (const step of store.verify(info)) bytes += step
         assert.ok(bytes >= size, `${bytes} of ${size} bytes`)
-        assert.equal(await store.pin(facts, { ttlMs: 60_000, whole: true }), true)
-        assert.equal(await store.delete(facts), 'pinned')
+        assert.equal(await store.pin(info, { ttlMs: 60_000, whole: true }), true)
+        assert.equal(await store.delete(info), 'pinned')
       }
       const stranger = { id: randomBytes(48), incarnation: randomBytes(16) }
       assert.equal(await store.pin(stranger, { ttlMs: 60_000, whole: true }), false)
@@ -257,12 +257,12 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
       assert.ok(rot)
       let now = store
       for (const size of sizes) {
-        const facts = await place(now, randomBytes(size), { pinMs: 0 })
-        now = await rot(facts)
-        assert.equal((await now.stat(facts))?.damaged, undefined, 'not yet noticed')
-        await assert.rejects(all(now.verify(facts)), { code: 'CORRUPT' })
-        assert.equal((await now.stat(facts))?.damaged, true)
-        assert.deepEqual(await now.find(facts.id), [])
+        const info = await place(now, randomBytes(size), { pinMs: 0 })
+        now = await rot(info)
+        assert.equal((await now.stat(info))?.damaged, undefined, 'not yet noticed')
+        await assert.rejects(all(now.verify(info)), { code: 'CORRUPT' })
+        assert.equal((await now.stat(info))?.damaged, true)
+        assert.deepEqual(await now.find(info.id), [])
         const other = await place(now, randomBytes(size), { pinMs: 0 })
         now = await rot(other)
         assert.equal(await now.pin(other, { ttlMs: 60_000, whole: true }), false)
@@ -279,13 +279,13 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
       let now = store
       for (const size of sizes) {
         const bytes = randomBytes(size)
-        const facts = await place(now, bytes, { group: 5, createdMs: 7 })
-        now = await rot(facts)
-        await assert.rejects(all(now.verify(facts)), { code: 'CORRUPT' })
+        const info = await place(now, bytes, { group: 5, createdMs: 7 })
+        now = await rot(info)
+        await assert.rejects(all(now.verify(info)), { code: 'CORRUPT' })
         const start = await begin(now)
-        await place(now, bytes, { uploadId: facts.incarnation, group: 5, createdMs: 7 })
-        assert.deepEqual(plain(await now.stat(facts)), plain(facts))
-        for await (const _ of now.verify(facts));
+        await place(now, bytes, { uploadId: info.incarnation, group: 5, createdMs: 7 })
+        assert.deepEqual(plain(await now.stat(info)), plain(info))
+        for await (const _ of now.verify(info));
         assert.deepEqual((await follow(now, start)).entries, [])
       }
     },
@@ -363,13 +363,13 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     name: 'dedup, pins, aborts and repeated copies leave no trace in the log',
     async run(store) {
       const bytes = randomBytes(700)
-      const facts = await place(store, bytes, { group: 5 })
+      const info = await place(store, bytes, { group: 5 })
       const start = await begin(store)
       await place(store, bytes, { group: 5, asNew: false })
       await putOne(store, bytes, {})
-      await place(store, bytes, { uploadId: facts.incarnation })
-      await store.pin(facts, { ttlMs: 60_000 })
-      assert.equal(await store.delete(facts), 'pinned')
+      await place(store, bytes, { uploadId: info.incarnation })
+      await store.pin(info, { ttlMs: 60_000 })
+      assert.equal(await store.delete(info), 'pinned')
       const aborted = await store.stage()
       await aborted.write(bytes)
       await aborted.abort()
@@ -397,9 +397,9 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     async run(store) {
       const start = await begin(store)
       const uploads = Array.from({ length: 40 }, (_, n) => randomBytes(n % 4 === 0 ? 70_000 : 300 + n))
-      const seen = async (facts: BlobInfo) => {
+      const seen = async (info: BlobInfo) => {
         const { entries } = await follow(store, start)
-        assert.ok(entries.some(({ copy }) => Buffer.compare(copy.incarnation, facts.incarnation) === 0))
+        assert.ok(entries.some(({ copy }) => Buffer.compare(copy.incarnation, info.incarnation) === 0))
       }
       await Promise.all(uploads.map(async (bytes) => seen(await place(store, bytes, {}))))
       assert.equal((await follow(store, start)).entries.length, uploads.length)
@@ -469,9 +469,9 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
       await store.setNote('mark', Buffer.from('kept'))
       const again = await reopen('killed')
       assert.equal((await again.pull({ after: start, limit: 10 })).kind, 'unknown position')
-      for (const facts of kept) {
-        assert.deepEqual(plain(await again.stat(facts)), plain(facts))
-        assert.deepEqual(plain(await again.committed(facts.incarnation)), plain(facts))
+      for (const info of kept) {
+        assert.deepEqual(plain(await again.stat(info)), plain(info))
+        assert.deepEqual(plain(await again.committed(info.incarnation)), plain(info))
       }
       assert.equal(Buffer.from((await again.note('mark')) ?? []).toString(), 'kept')
       const now = await begin(again)
@@ -586,9 +586,9 @@ function plainContent(bytes: Uint8Array) {
 }
 
 /** Bytes as hex; a store without groups may leave group 0 out. */
-function plain(facts: object | undefined): Record<string, unknown> | undefined {
-  if (facts === undefined) return undefined
-  const entries = Object.entries(facts).filter(([key, value]) => !(key === 'placementGroup' && value === 0))
+function plain(fields: object | undefined): Record<string, unknown> | undefined {
+  if (fields === undefined) return undefined
+  const entries = Object.entries(fields).filter(([key, value]) => !(key === 'placementGroup' && value === 0))
   return Object.fromEntries(
     entries.map(([key, value]) => [key, value instanceof Uint8Array ? hex(value) : value]),
   )

@@ -41,7 +41,7 @@ export interface ScrubberOptions {
   restMs?: number
   /** Damaged copies in an hour that stop the scrubbing. Default 50. */
   damagedPerHourMax?: number
-  log: { warn(facts: object, message: string): void; error(facts: object, message: string): void }
+  log: { warn(fields: object, message: string): void; error(fields: object, message: string): void }
 }
 
 export interface Scrubbed {
@@ -164,20 +164,20 @@ export class Scrubber {
    * Replaces a damaged copy.
    * @returns whether a verified replacement is synced.
    */
-  async repair(facts: BlobInfo): Promise<boolean> {
+  async repair(info: BlobInfo): Promise<boolean> {
     const { log } = this.#options
-    const { damaged: _, ...whole } = facts
+    const { damaged: _, ...whole } = info
     try {
       await (this.#options.repair ?? this.#repairHere)(whole)
-      this.#told.delete(hex(facts.id))
+      this.#told.delete(hex(info.id))
       return true
     } catch (error) {
       if (!(error instanceof BlobFault)) throw error
-      const blob = hex(facts.id)
+      const blob = hex(info.id)
       if (this.#told.has(blob) || this.#told.size >= toldMax) return false
       this.#told.add(blob)
       log.error(
-        { blob, size: facts.size, code: error.code, error: error.message },
+        { blob, size: info.size, code: error.code, error: error.message },
         'a damaged copy is kept: no whole copy exists',
       )
       return false
@@ -201,12 +201,12 @@ export class Scrubber {
     this.#pass = done
     let notedAt = clock.monotonic()
     try {
-      for await (const facts of store.inventory()) {
+      for await (const info of store.inventory()) {
         if (this.#stop.signal.aborted || this.#suspect !== undefined) return false
-        const id = hex(facts.id)
+        const id = hex(info.id)
         if (id <= after) continue
         this.#at ??= id
-        await this.#examine(facts, done)
+        await this.#examine(info, done)
         if (this.#stop.signal.aborted) return false // perhaps not to its end
         this.#at = id
         if (this.#loop === undefined || clock.monotonic() - notedAt < noteEveryMs) continue
@@ -219,33 +219,33 @@ export class Scrubber {
     }
   }
 
-  async #examine(facts: BlobInfo, done: Scrubbed): Promise<void> {
+  async #examine(info: BlobInfo, done: Scrubbed): Promise<void> {
     const { store, log } = this.#options
     this.#count(done, 'copies', 1)
-    const outcome = facts.damaged ? 'damaged' : await this.#verify(facts, done)
+    const outcome = info.damaged ? 'damaged' : await this.#verify(info, done)
     if (outcome === 'whole') return
     if (outcome instanceof BlobFault) {
       this.#count(done, 'unreadable', 1)
       log.warn(
-        { blob: hex(facts.id), code: outcome.code, error: outcome.message },
+        { blob: hex(info.id), code: outcome.code, error: outcome.message },
         'a copy cannot be read; the next pass tries again',
       )
       return
     }
     done.damaged++
-    if (!facts.damaged) {
+    if (!info.damaged) {
       this.#totals.damaged++
       this.#noteDamage()
     }
     if (this.#suspect !== undefined) return
-    if (await this.repair((await store.stat(facts)) ?? facts)) this.#count(done, 'repaired', 1)
+    if (await this.repair((await store.stat(info)) ?? info)) this.#count(done, 'repaired', 1)
   }
 
-  async #verify(facts: BlobInfo, done: Scrubbed): Promise<'whole' | 'damaged' | BlobFault> {
+  async #verify(info: BlobInfo, done: Scrubbed): Promise<'whole' | 'damaged' | BlobFault> {
     const { store } = this.#options
     let owed = copyBytesMin
     try {
-      for await (const bytes of store.verify(facts, { signal: this.#stop.signal })) {
+      for await (const bytes of store.verify(info, { signal: this.#stop.signal })) {
         this.#count(done, 'bytes', bytes)
         owed -= bytes
         await this.#pay(bytes)

@@ -118,9 +118,9 @@ const broken: Record<string, () => BlobStore> = {
           write: (bytes) => stage.write(bytes),
           abort: () => stage.abort(),
           async commit(options) {
-            const facts = await stage.commit(options)
-            const md5 = Buffer.from(facts.id.subarray(0, 16)).toString('hex')
-            const first = known.get(md5) ?? facts
+            const info = await stage.commit(options)
+            const md5 = Buffer.from(info.id.subarray(0, 16)).toString('hex')
+            const first = known.get(md5) ?? info
             known.set(md5, first)
             return first
           },
@@ -136,7 +136,7 @@ const broken: Record<string, () => BlobStore> = {
   'ignores the incarnation': () =>
     new (class extends Broken {
       override async stat(blob: BlobName) {
-        for await (const facts of this.inventory()) if (Buffer.compare(facts.id, blob.id) === 0) return facts
+        for await (const info of this.inventory()) if (Buffer.compare(info.id, blob.id) === 0) return info
         return undefined
       }
     })(),
@@ -150,9 +150,9 @@ const broken: Record<string, () => BlobStore> = {
           write: (bytes) => stage.write(bytes),
           abort: () => stage.abort(),
           commit: async (options) => {
-            const facts = await stage.commit(options)
-            if (Buffer.compare(facts.incarnation, stage.uploadId) !== 0) this.#extra++
-            return facts
+            const info = await stage.commit(options)
+            if (Buffer.compare(info.incarnation, stage.uploadId) !== 0) this.#extra++
+            return info
           },
         }
       }
@@ -192,7 +192,7 @@ const broken: Record<string, () => BlobStore> = {
         const parts: Buffer[] = []
         const known = async () => {
           const { id } = digestOf(Buffer.concat(parts))
-          for await (const facts of this.inventory()) if (Buffer.compare(facts.id, id) === 0) return facts
+          for await (const info of this.inventory()) if (Buffer.compare(info.id, id) === 0) return info
           return undefined
         }
         return {
@@ -203,11 +203,11 @@ const broken: Record<string, () => BlobStore> = {
           },
           abort: () => stage.abort(),
           commit: async (options) => {
-            const facts = await known()
-            if (facts === undefined || !(await this.pin(facts, { ttlMs: options.pinMs })))
+            const info = await known()
+            if (info === undefined || !(await this.pin(info, { ttlMs: options.pinMs })))
               return stage.commit(options)
             await stage.abort()
-            return facts
+            return info
           },
         }
       }

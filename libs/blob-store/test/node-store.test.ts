@@ -62,8 +62,8 @@ const broken: [string, () => NodeStore][] = [
     () =>
       new (class extends MemoryBlobStore {
         override async stat(blob: BlobName): Promise<BlobInfo | undefined> {
-          const facts = await super.stat(blob)
-          return facts && { ...facts, placementGroup: 0 }
+          const info = await super.stat(blob)
+          return info && { ...info, placementGroup: 0 }
         }
       })(),
   ],

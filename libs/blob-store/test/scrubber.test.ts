@@ -28,7 +28,10 @@ function scrubberOf(
   more: Partial<ScrubberOptions> = {},
 ): { scrubber: Scrubber; errors: Record<string, unknown>[] } {
   const errors: Record<string, unknown>[] = []
-  const log = { warn: () => {}, error: (facts: object) => void errors.push(facts as Record<string, unknown>) }
+  const log = {
+    warn: () => {},
+    error: (fields: object) => void errors.push(fields as Record<string, unknown>),
+  }
   const scrubber = new Scrubber({ store, clock: time, pause: time.pause, bytesPerSecond: 1e12, log, ...more })
   return { scrubber, errors }
 }
@@ -63,18 +66,18 @@ t.test(
     const store = new MemoryBlobStore()
     const time = new Time()
     const bytes = bytesOf(1)
-    const facts = await put(store, bytes)
+    const info = await put(store, bytes)
     await put(store, bytesOf(2))
-    store.rot(facts)
+    store.rot(info)
     const { scrubber, errors } = scrubberOf(store, time)
     t.match(await scrubber.pass(), { copies: 2, damaged: 1, repaired: 0 })
     t.match(await scrubber.pass(), { copies: 2, damaged: 1, repaired: 0 })
     t.equal(errors.length, 1)
-    t.match(errors, [{ blob: Buffer.from(facts.id).toString('hex'), code: 'NOT_FOUND' }])
+    t.match(errors, [{ blob: Buffer.from(info.id).toString('hex'), code: 'NOT_FOUND' }])
     t.match(scrubber.figures, { damaged: 1, repaired: 0 }, 'it was found once')
-    t.match(await store.stat(facts), { damaged: true }, 'kept')
+    t.match(await store.stat(info), { damaged: true }, 'kept')
     await put(store, bytes)
-    t.ok(bytes.equals(await get(store, facts)))
+    t.ok(bytes.equals(await get(store, info)))
     t.match(await scrubber.pass(), { copies: 2, damaged: 0 })
   },
 )
@@ -91,7 +94,7 @@ t.test('another copy of the content in the store repairs it', async (t) => {
   const [one, other] = copies as [BlobInfo, BlobInfo]
   store.rot(one)
   t.match(await scrubberOf(store, new Time()).scrubber.pass(), { damaged: 1, repaired: 1 })
-  for (const facts of [one, other]) t.ok(bytes.equals(await get(store, facts)))
+  for (const info of [one, other]) t.ok(bytes.equals(await get(store, info)))
 })
 
 t.test('passes repeat with a rest between them, and the store remembers the last one', async (t) => {

@@ -21,10 +21,10 @@ const leftMax = 10
 
 async function visit(path: string, left: string[]): Promise<void> {
   try {
-    const facts = await lstat(path)
-    if (facts.isSymbolicLink()) return
-    if ((facts.mode & forOthers) !== 0) await chmod(path, facts.mode & 0o700)
-    if (!facts.isDirectory()) return
+    const stats = await lstat(path)
+    if (stats.isSymbolicLink()) return
+    if ((stats.mode & forOthers) !== 0) await chmod(path, stats.mode & 0o700)
+    if (!stats.isDirectory()) return
     for (const name of await readdir(path)) await visit(join(path, name), left)
   } catch (error) {
     // Deleted meanwhile.

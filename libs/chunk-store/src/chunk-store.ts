@@ -193,7 +193,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     },
   ) {
     const { disk, catalogue, files, end, surveyed, space, machine, log } = parts
-    const { facts } = surveyed
+    const { info } = surveyed
     const bounds = boundsOf(options, space.totalBytes)
     this.#bounds = bounds
     this.#clock = options.clock ?? systemClock
@@ -208,11 +208,11 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       capacityBytes: this.#bounds.extentBytes,
       stepBytes: this.#bounds.extentStepBytes,
       spareBytes: () => this.#space.spareBytes,
-      storeId: facts.storeId,
-      secret: facts.secret,
+      storeId: info.storeId,
+      secret: info.secret,
       now: () => this.#clock.now(),
-      nextGeneration: () => facts.nextGeneration++,
-      sequence: () => facts.nextSequence,
+      nextGeneration: () => info.nextGeneration++,
+      sequence: () => info.nextSequence,
       publish: (extent) => this.#publish(extent),
     })
     this.#space = new Space({
@@ -237,7 +237,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     this.#rows = new RowCache(catalogue)
     const extentOf = (run: { extent: number; generation: number }) => this.#extents.get(run)
     this.#ledger = new Ledger({
-      facts,
+      info,
       catalogue,
       rows: this.#rows,
       log,
@@ -255,7 +255,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       retentionMs: options.tombstoneRetentionMs ?? tombstoneRetentionMsDefault,
     })
     this.#pins = new Pins(this.#clock, { allForMs: options.pinnedAtFirstMs ?? 0 })
-    const seal = new HeaderSeal(facts.secret)
+    const seal = new HeaderSeal(info.secret)
     this.#writerDeps = {
       extents: this.#extents,
       ledger: this.#ledger,
@@ -514,7 +514,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     await this.#space.measure()
     let diskBytes = (await this.#catalogue.diskBytes()) + (await this.#space.ballast.allocatedBytes())
     for (const extent of this.#extents.all.values()) diskBytes += await extent.allocatedBytes()
-    const { liveBytes, blobs } = this.#ledger.facts
+    const { liveBytes, blobs } = this.#ledger.info
     const { freeBytes } = this.#space
     return {
       liveBytes,
@@ -706,9 +706,9 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
         },
       })
       this.#writer.submit(intent)
-      const facts = await intent.done
-      this.#outcomes.set(latin1(stage.uploadId), latin1(facts.id) + latin1(facts.incarnation))
-      return facts
+      const info = await intent.done
+      this.#outcomes.set(latin1(stage.uploadId), latin1(info.id) + latin1(info.incarnation))
+      return info
     } finally {
       this.#rows.release(entry)
     }
@@ -751,9 +751,9 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     const isNews = extent.quarantine === undefined
     extent.setAside('unreadable', { gap: unknown > 0 })
     this.#ledger.touchExtent(extent)
-    const facts = { extent: extent.number, blocks, unknown }
+    const details = { extent: extent.number, blocks, unknown }
     if (isNews)
-      this.#log.error(facts, 'blocks of an extent cannot be read: it is set aside and never used again')
+      this.#log.error(details, 'blocks of an extent cannot be read: it is set aside and never used again')
   }
 
   #compactLater(): void {

@@ -517,7 +517,7 @@ function getEntry(from: Buffer, at: number): GroupEntry {
       commitExtent: from.readUInt32LE(at + 88),
       placementGroup,
     }
-  const facts = {
+  const details = {
     id,
     incarnation,
     size: getU64(from, at + 72),
@@ -527,8 +527,8 @@ function getEntry(from: Buffer, at: number): GroupEntry {
   }
   const last = from.readUInt32LE(at + 92)
   return kind === entryKinds.inline
-    ? { kind: 'inline', ...facts, payloadOffset: last }
-    : { kind: 'staged', ...facts, runs: getRuns(from, at + fixedEntryBytes, last) }
+    ? { kind: 'inline', ...details, payloadOffset: last }
+    : { kind: 'staged', ...details, runs: getRuns(from, at + fixedEntryBytes, last) }
 }
 
 function getRuns(from: Buffer, start: number, count: number): Run[] {

@@ -107,13 +107,13 @@ if (await canReserve(real)) {
     const { blocks } = answering(ENOSYS)
     const before = await ChunkStore.open({ path, ...realOptions }, { disk: new NodeDisk({ blocks }) })
     const bytes = randomBytes(100)
-    const facts = await put(before, bytes)
+    const info = await put(before, bytes)
     await before.close()
     t.ok(occupied(extent) < MiB, 'sparse where it cannot be done otherwise')
     t.equal(statSync(extent).size, 4 * MiB)
     const after = await ChunkStore.open({ path, ...realOptions })
     t.ok(occupied(extent) >= 4 * MiB)
-    t.ok(bytes.equals(await get(after, facts)))
+    t.ok(bytes.equals(await get(after, info)))
     await after.close()
   })
 } else {
@@ -200,7 +200,7 @@ t.test('of a step that does not fit only the needed part is reserved', async (t)
   }
   t.ok(refused > 0)
   t.ok(machine.file(first).length < MiB, `${machine.file(first).length} bytes`)
-  for (const [facts, bytes] of kept) t.ok(bytes.equals(await get(store, facts)))
+  for (const [info, bytes] of kept) t.ok(bytes.equals(await get(store, info)))
   t.equal(store.counters().failedGroups, 0)
   await store.close()
 })
@@ -241,8 +241,8 @@ t.test('a disk without any more room damages no extent, and existing blocks are 
   machine.freeBytes = 1e12
   await store.usage()
   await stage.write(bytes.subarray(150_000))
-  const facts = await stage.commit({ pinMs: 0 })
-  t.ok(bytes.equals(await get(store, facts)), 'a running upload continues in the existing blocks')
+  const info = await stage.commit({ pinMs: 0 })
+  t.ok(bytes.equals(await get(store, info)), 'a running upload continues in the existing blocks')
   t.equal(await store.delete(kept), 'deleted')
   machine.fault = () => {}
   await store.usage()
@@ -258,7 +258,7 @@ t.test('when nothing more is available an emptied extent is used instead', async
   old.push(await put(store, randomBytes(1.8 * MiB), { pinMs: 0 }))
   const kept = await put(store, randomBytes(1.5 * MiB), { pinMs: 0 })
   t.equal(store.counters().extents, 2)
-  for (const facts of old) await store.delete(facts)
+  for (const info of old) await store.delete(info)
   await store.compact()
   const [emptied] = machine.paths().filter((path) => machine.file(path).length > 3 * MiB)
   t.equal(emptied, first, 'kept for reuse')
@@ -266,8 +266,8 @@ t.test('when nothing more is available an emptied extent is used instead', async
     if (operation === 'reserve' && (path !== first || bytes > machine.file(first).length)) throw enospc
   }
   const bytes = randomBytes(1.8 * MiB)
-  const facts = await put(store, bytes)
-  t.ok(bytes.equals(await get(store, facts)))
+  const info = await put(store, bytes)
+  t.ok(bytes.equals(await get(store, info)))
   t.equal((await get(store, kept)).length, 1.5 * MiB)
   t.match(store.counters(), { suspectExtents: 0, extents: 2 })
   await store.close()
@@ -292,11 +292,11 @@ t.test('holes of an emptied extent are filled only where the disk can spare it',
       if (operation === 'reserve' && path === first) asked.push(bytes)
     }
     const bytes = randomBytes(2 * MiB)
-    const facts = await put(store, bytes)
+    const info = await put(store, bytes)
     t.equal(asked.length, 1, 'it is used again')
     if (filled === 'all') t.ok((asked[0] as number) >= 3 * MiB, `${asked[0]} bytes`)
     else t.ok((asked[0] as number) < 1.1 * MiB, `${asked[0]} bytes`)
-    t.ok(bytes.equals(await get(store, facts)))
+    t.ok(bytes.equals(await get(store, info)))
     await store.close()
   }
 })
@@ -348,7 +348,7 @@ t.test(
     const machine = machineOn()
     const store = await openWith(machine)
     const bytes = randomBytes(100_000)
-    const facts = await put(store, bytes, { pinMs: 0 })
+    const info = await put(store, bytes, { pinMs: 0 })
     const killed = machine.now()
     killed.files.get(first)?.fill(9, 512 * 1024) // leftovers
     const after = machineOn(killed)
@@ -363,7 +363,7 @@ t.test(
         .subarray(512 * 1024, MiB)
         .every((byte) => byte === 0),
     )
-    t.ok(bytes.equals(await get(again, facts)))
+    t.ok(bytes.equals(await get(again, info)))
     await again.close()
     await store.close()
   },

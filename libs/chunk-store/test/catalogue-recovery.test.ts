@@ -132,7 +132,7 @@ t.test('a store without descriptors refuses uploads, and accepts them again by i
   const path = t.testdir()
   const store = await ChunkStore.open({ path, ...realOptions, hashThreadsMax: 1 })
   const bytes = randomBytes(3 * MiB)
-  const facts = await put(store, bytes)
+  const info = await put(store, bytes)
   t.ok(openFiles > 0)
   await wanting.descriptors(limits)
   const fill = async () => {
@@ -140,7 +140,7 @@ t.test('a store without descriptors refuses uploads, and accepts them again by i
   }
   await t.rejects(fill(), { name: 'BlobFault' }, 'the next extent cannot be made')
   t.equal(store.failure, undefined)
-  t.match(await store.stat(facts), { size: bytes.length })
+  t.match(await store.stat(info), { size: bytes.length })
   await relieve(limits)
   await eventually(fill)
   t.match(store.health, { failure: undefined, recovering: false, quarantined: [], gap: undefined })

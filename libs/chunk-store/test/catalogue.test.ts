@@ -92,7 +92,7 @@ t.test('a store moves from one library to the other and back', async (t) => {
   for (const engine of ['rocksdb', 'level', 'rocksdb', 'level'] as const) {
     const store = await open(engine)
     t.equal(store.health.catalogue, engine)
-    for (const [facts, bytes] of kept) t.ok(bytes.equals(await get(store, facts)))
+    for (const [info, bytes] of kept) t.ok(bytes.equals(await get(store, info)))
     for (const size of [100, 200_000]) {
       const bytes = randomBytes(size)
       kept.push([await put(store, bytes, { pinMs: 0 }), bytes])

@@ -71,7 +71,7 @@ t.test('a damaged copy is replaced under its name, counted and logged, and leave
     rot(machine, bytes)
     machine.events += verifiedForMs
     const uploads = await Promise.all([put(store, bytes), put(store, bytes)])
-    for (const facts of uploads) t.same(named(facts), named(first))
+    for (const info of uploads) t.same(named(info), named(first))
     t.ok(bytes.equals(await get(store, first)))
     t.match(store.counters(), { damagedBlobs: 0, replacedBlobs: 1 })
     t.match(await store.usage(), { blobs: 1, liveBytes: size, openStages: 0, stagedBytes: 0 })
@@ -80,15 +80,15 @@ t.test('a damaged copy is replaced under its name, counted and logged, and leave
 })
 
 const sectorErrors = [{ code: 'EIO' }, { code: 'ENODATA', errno: -61 }, { errno: -117 }]
-for (const facts of sectorErrors)
-  t.test(`a copy on a sector that cannot be read is replaced: ${JSON.stringify(facts)}`, async (t) => {
+for (const details of sectorErrors)
+  t.test(`a copy on a sector that cannot be read is replaced: ${JSON.stringify(details)}`, async (t) => {
     const { machine, store } = await opened(t)
     const bytes = bytesOf(large)
     const first = await put(store, bytes)
     machine.events += verifiedForMs
     let left = 1
     machine.fault = (operation) => {
-      if (operation === 'read' && left-- > 0) throw Object.assign(new Error('no sector'), facts)
+      if (operation === 'read' && left-- > 0) throw Object.assign(new Error('no sector'), details)
     }
     t.same(named(await put(store, bytes)), named(first))
     t.ok(bytes.equals(await get(store, first)))
@@ -104,7 +104,7 @@ t.test('when a copy cannot be checked for another reason, the upload is a separa
   const second = await put(store, bytes)
   t.notSame(second.incarnation, first.incarnation)
   reads.error = undefined
-  for (const facts of [first, second]) t.ok(bytes.equals(await get(store, facts)))
+  for (const info of [first, second]) t.ok(bytes.equals(await get(store, info)))
   t.match(store.counters(), { damagedBlobs: 0, replacedBlobs: 0 })
 })
 
@@ -116,9 +116,9 @@ for (const shortage of shortages)
   t.test(`a temporary read error is no damage: ${shortage.message}`, async (t) => {
     const { store, reads } = await opened(t)
     const bytes = bytesOf(10_000)
-    const facts = await put(store, bytes)
+    const info = await put(store, bytes)
     const verify = async () => {
-      for await (const _ of store.verify(facts));
+      for await (const _ of store.verify(info));
     }
     reads.error = shortage
     await t.rejects(verify(), { code: 'UNAVAILABLE' })
@@ -166,12 +166,12 @@ t.test('verifying reads the disk: correct bytes in the page cache hide nothing',
   t.teardown(() => store.close())
   for (const size of [10_000, large]) {
     const bytes = bytesOf(size)
-    const facts = await put(store, bytes)
+    const info = await put(store, bytes)
     for (const path of machine.paths()) cached.set(path, Buffer.from(machine.file(path)))
     rot(machine, bytes)
-    t.ok(bytes.equals(await get(store, facts)), 'readers do not notice')
+    t.ok(bytes.equals(await get(store, info)), 'readers do not notice')
     const verified = async () => {
-      for await (const _ of store.verify(facts));
+      for await (const _ of store.verify(info));
     }
     await t.rejects(verified(), { code: 'CORRUPT' }, `${size} bytes`)
     cached.clear()
@@ -185,10 +185,10 @@ t.test('damaged copies are counted until they are replaced or deleted, also afte
   const copies: BlobInfo[] = []
   for (const bytes of contents) copies.push(await put(store, bytes, { pinMs: 0 }))
   for (const bytes of contents) rot(machine, bytes)
-  for (const facts of copies)
+  for (const info of copies)
     await t.rejects(
       async () => {
-        for await (const _ of store.verify(facts));
+        for await (const _ of store.verify(info));
       },
       { code: 'CORRUPT' },
     )
@@ -209,15 +209,15 @@ t.test('verifying follows a copy that is moved meanwhile, and does not block com
   const dead: BlobInfo[] = []
   for (let n = 0; n < 5; n++) dead.push(await put(store, bytesOf(MiB - n), { pinMs: 0 }))
   const bytes = bytesOf(large)
-  const facts = await put(store, bytes)
+  const info = await put(store, bytes)
   for (let n = 5; n < 9; n++) dead.push(await put(store, bytesOf(MiB - n), { pinMs: 0 }))
   let read = 0
-  for await (const count of store.verify(facts)) {
+  for await (const count of store.verify(info)) {
     read += count
     for (const gone of dead.splice(0)) await store.delete(gone)
     await store.compact()
   }
   t.ok(read >= large)
   t.ok(store.counters().compactedBytes > 0, 'it was moved')
-  t.ok(bytes.equals(await get(store, facts)))
+  t.ok(bytes.equals(await get(store, info)))
 })

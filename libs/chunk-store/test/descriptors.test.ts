@@ -62,9 +62,9 @@ function openExtents(path: string): number {
   return open.filter((name) => name.startsWith(join(path, 'extents')) && name.endsWith('.extent')).length
 }
 
-async function md5Of(store: ChunkStore, facts: BlobInfo): Promise<string> {
+async function md5Of(store: ChunkStore, info: BlobInfo): Promise<string> {
   const hash = createHash('md5')
-  for await (const bytes of store.read(facts, { start: 0, end: facts.size })) hash.update(bytes)
+  for await (const bytes of store.read(info, { start: 0, end: info.size })) hash.update(bytes)
   return hash.digest('hex')
 }
 
@@ -92,7 +92,7 @@ t.test(
 
     for (const most of [undefined, openExtentsMaxLeast]) {
       store = await open(most)
-      const reading = [...blobs].map(async ([facts, md5]) => t.equal(await md5Of(store, facts), md5))
+      const reading = [...blobs].map(async ([info, md5]) => t.equal(await md5Of(store, info), md5))
       while (openExtents(path) < 2 * openExtentsMaxLeast) await new Promise(setImmediate)
       t.ok(openExtents(path) <= 2 * (most ?? 96))
       await Promise.all(reading)

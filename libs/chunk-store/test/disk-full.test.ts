@@ -45,11 +45,11 @@ if (disk !== undefined) {
       await fill(store, kept)
       t.ok((await store.usage()).freeBytes < 2 * MiB)
       t.equal(store.counters().failedGroups, 0, 'refused before the disk did it')
-      for (const [facts, bytes] of kept) t.ok(bytes.equals(await get(store, facts)))
+      for (const [info, bytes] of kept) t.ok(bytes.equals(await get(store, info)))
       const gone = [...kept.keys()].filter((_, n) => n % 3 !== 0)
-      for (const facts of gone) {
-        t.equal(await store.delete(facts), 'deleted')
-        kept.delete(facts)
+      for (const info of gone) {
+        t.equal(await store.delete(info), 'deleted')
+        kept.delete(info)
       }
       const wanted = kept.size + gone.length / 2
       await eventually(async () => {
@@ -66,7 +66,7 @@ if (disk !== undefined) {
     const { path, store, kept } = await world(t, large)
     await fill(store, kept)
     let bytes = 0
-    for (const facts of kept.keys()) bytes += facts.size
+    for (const info of kept.keys()) bytes += info.size
     const { bavail, bsize } = await statfs(disk)
     t.ok(bavail * bsize > 20 * MiB, `${bavail * bsize} bytes are free, the mark is at ${large.lowWaterBytes}`)
     t.ok(bytes > 170 * MiB, `${bytes} bytes are kept`)
@@ -97,18 +97,18 @@ if (disk !== undefined) {
       const sizes = [2_000, 40_000, 900_000, 5_000_000]
       await fill(store, kept, (n) => size || (sizes[n % sizes.length] as number))
       let deletedBytes = 0
-      for (const [n, facts] of [...kept.keys()].entries()) {
+      for (const [n, info] of [...kept.keys()].entries()) {
         if (!gone(n)) continue
-        if ((await store.delete(facts)) !== 'deleted') t.fail('it was not deleted')
-        kept.delete(facts)
-        deletedBytes += facts.size
+        if ((await store.delete(info)) !== 'deleted') t.fail('it was not deleted')
+        kept.delete(info)
+        deletedBytes += info.size
       }
       const now = restarts ? await reopened(t, store, path, tight) : store
       let bytes = 0
       await eventually(async () => {
         const more = new Map<BlobInfo, Buffer>()
         await fill(now, more, () => 200_000)
-        for (const [facts, content] of more) kept.set(facts, content)
+        for (const [info, content] of more) kept.set(info, content)
         bytes += 200_000 * more.size
         if (bytes < 0.5 * deletedBytes)
           throw new BlobFault('FULL', `${bytes} of ${deletedBytes} bytes were returned`)
@@ -129,9 +129,9 @@ if (disk !== undefined) {
       const reader = store.read(read, { start: 0, end: read.size })
       const pieces = [(await reader.next()).value as Uint8Array].map((piece) => Buffer.from(piece))
       const before = (await store.usage()).diskBytes
-      for (const [facts] of all.slice(0, 12)) {
-        await store.delete(facts)
-        kept.delete(facts)
+      for (const [info] of all.slice(0, 12)) {
+        await store.delete(info)
+        kept.delete(info)
       }
       await store.compact()
       t.ok((await store.usage()).diskBytes < before - 10 * 2_900_000, 'the others were deleted')
@@ -157,11 +157,11 @@ if (disk !== undefined) {
         await filler.fill()
         await Promise.all(uploads)
         await t.rejects(put(store, randomBytes(1000)), { code: 'FULL' })
-        for (const [facts, bytes] of kept) if (!bytes.equals(await get(store, facts))) t.fail('another byte')
+        for (const [info, bytes] of kept) if (!bytes.equals(await get(store, info))) t.fail('another byte')
         const gone = [...kept.keys()].slice(0, 10)
-        for (const facts of gone) {
-          t.equal(await store.delete(facts), 'deleted', 'also with no byte left')
-          kept.delete(facts)
+        for (const info of gone) {
+          t.equal(await store.delete(info), 'deleted', 'also with no byte left')
+          kept.delete(info)
         }
         t.equal(await store.stat(gone[0] as BlobInfo), undefined)
         await filler.empty()
@@ -226,7 +226,7 @@ if (disk !== undefined) {
     await filler.fill()
     const again = await ChunkStore.open({ path, ...options })
     t.teardown(() => again.close())
-    for (const [facts, bytes] of kept) t.ok(bytes.equals(await get(again, facts)))
+    for (const [info, bytes] of kept) t.ok(bytes.equals(await get(again, info)))
     await t.rejects(put(again, randomBytes(1000)), { code: 'FULL' })
     const [first] = kept.keys()
     t.equal(await again.delete(first as BlobInfo), 'deleted')
@@ -283,7 +283,7 @@ async function uploadInSteps(store: ChunkStore, kept: Map<BlobInfo, Buffer>): Pr
 async function isAllThere(t: Test, path: string, kept: ReadonlyMap<BlobInfo, Buffer>): Promise<void> {
   const store = await ChunkStore.open({ path, ...options })
   try {
-    for (const [facts, bytes] of kept) if (!bytes.equals(await get(store, facts))) t.fail('something is lost')
+    for (const [info, bytes] of kept) if (!bytes.equals(await get(store, info))) t.fail('something is lost')
     t.ok((await store.usage()).blobs >= kept.size, `${kept.size} blobs, all of them whole`)
   } finally {
     await store.close()

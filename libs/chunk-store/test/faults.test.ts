@@ -39,7 +39,7 @@ async function fill(store: ChunkStore, blobs: number): Promise<BlobInfo[]> {
 }
 
 async function drop(store: ChunkStore, blobs: readonly BlobInfo[]): Promise<void> {
-  for (const facts of blobs) await store.delete(facts)
+  for (const info of blobs) await store.delete(info)
 }
 
 /** Flips one bit of the first place with these bytes on the disk. */
@@ -85,11 +85,11 @@ t.test('a flipped bit in a record header is damage too', async (t) => {
   const machine = machineOn()
   const store = await openWith(machine)
   const bytes = randomBytes(2 * MiB)
-  const facts = await put(store, bytes)
+  const info = await put(store, bytes)
   const file = machine.file('/store/extents/00000000.extent')
   const header = file.indexOf(bytes.subarray(0, 64)) - 4096
   file[header + 100] = (file[header + 100] ?? 0) ^ 1
-  await t.rejects(get(store, facts), { code: 'CORRUPT' })
+  await t.rejects(get(store, info), { code: 'CORRUPT' })
   await store.close()
 })
 
@@ -105,13 +105,13 @@ t.test('blobs of an extent whose file is gone are damaged, and can be replaced',
   const state = machine.now()
   t.ok(state.files.delete('/store/extents/00000000.extent'))
   const again = await openWith(machineOn(state))
-  for (const [facts, bytes] of blobs) {
-    await t.rejects(get(again, facts), { code: 'CORRUPT' })
-    t.match(await again.stat(facts), { damaged: true })
-    const stage = await again.stage({ uploadId: facts.incarnation })
+  for (const [info, bytes] of blobs) {
+    await t.rejects(get(again, info), { code: 'CORRUPT' })
+    t.match(await again.stat(info), { damaged: true })
+    const stage = await again.stage({ uploadId: info.incarnation })
     for (let at = 0; at < bytes.length; at += MiB) await stage.write(bytes.subarray(at, at + MiB))
     await stage.commit({ pinMs: 0, asNew: true })
-    t.ok(bytes.equals(await get(again, facts)))
+    t.ok(bytes.equals(await get(again, info)))
   }
   t.match(await again.usage(), { blobs: 2, liveBytes: 2 * MiB + 5000 })
   await again.close()
@@ -125,7 +125,7 @@ t.test(
     const clock = { now: () => Date.now(), monotonic: () => nowMs }
     const store = await openWith(machine, { lowWaterBytes: 10 * MiB, clock })
     const bytes = randomBytes(200_000)
-    const facts = await put(store, bytes, { pinMs: 0 })
+    const info = await put(store, bytes, { pinMs: 0 })
     const other = await put(store, randomBytes(300), { pinMs: 0 })
     const open = await store.stage()
     await open.write(randomBytes(100_000))
@@ -143,7 +143,7 @@ t.test(
       'below half of the mark an upload under way ends',
     )
     t.match(await store.usage(), { openStages: 0, stagedBytes: 0 })
-    t.ok(bytes.equals(await get(store, facts)))
+    t.ok(bytes.equals(await get(store, info)))
     t.equal(await store.delete(other), 'deleted')
 
     machine.freeBytes = 1000 * MiB
@@ -229,18 +229,18 @@ t.test('a refused deletion cannot take effect later, whatever reached the disk',
     const machine = machineOn()
     const store = await openWith(machine)
     const bytes = randomBytes(1000)
-    const facts = await put(store, bytes, { pinMs: 0 })
+    const info = await put(store, bytes, { pinMs: 0 })
     machine.fault = (operation) => {
       if (operation === 'sync') throw eio // the record is written, only its sync fails
     }
-    await t.rejects(store.delete(facts), { code: 'IO' })
+    await t.rejects(store.delete(info), { code: 'IO' })
     machine.fault = () => {}
     const again = await put(store, bytes, { pinMs: 60_000 })
-    t.ok(Buffer.from(again.incarnation).equals(facts.incarnation), 'another upload was promised the copy')
+    t.ok(Buffer.from(again.incarnation).equals(info.incarnation), 'another upload was promised the copy')
     const state = machine.now()
     if (catalogueLost) state.rows.clear()
     const revived = await openWith(machineOn(state))
-    t.ok(bytes.equals(await get(revived, facts)))
+    t.ok(bytes.equals(await get(revived, info)))
     await revived.close()
     await store.close()
   }
@@ -256,11 +256,11 @@ t.test('the catalogue refuses batches for a while: commits hold, and it catches 
     refused.resolve()
     throw enospc
   }
-  const facts: BlobInfo[] = []
-  for (let n = 0; n < 20; n++) facts.push(await put(store, randomBytes(100 + n)))
+  const infos: BlobInfo[] = []
+  for (let n = 0; n < 20; n++) infos.push(await put(store, randomBytes(100 + n)))
   await refused.promise
   t.equal((await store.usage()).writable, false)
-  for (const fact of facts) t.equal((await get(store, fact)).length, fact.size)
+  for (const fact of infos) t.equal((await get(store, fact)).length, fact.size)
   const crashed = await openWith(machineOn(machine.now()))
   t.equal((await crashed.usage()).blobs, 21, 'a crash now loses nothing')
   await crashed.close()
@@ -325,7 +325,7 @@ t.test('records made for the right place, but without the secret, are not accept
       forged.subarray(at),
     )
   }
-  const facts = await put(store, forged)
+  const info = await put(store, forged)
   const state = machine.now()
   const file = state.files.get('/store/extents/00000000.extent') as Buffer
   t.ok(file.subarray(start + 4096, start + 8192).equals(forged.subarray(0, 4096)), 'they are where they say')
@@ -333,7 +333,7 @@ t.test('records made for the right place, but without the secret, are not accept
   state.rows.clear()
   const revived = await openWith(machineOn(state))
   t.match(await revived.usage(), { blobs: 1 })
-  t.equal(await revived.stat(facts), undefined)
+  t.equal(await revived.stat(info), undefined)
   await revived.close()
   await store.close()
 })
@@ -353,7 +353,7 @@ t.test(
     const state = machine.now()
     state.rows.clear()
     const revived = await openWith(machineOn(state))
-    for (const facts of early) t.equal(await revived.stat(facts), undefined)
+    for (const info of early) t.equal(await revived.stat(info), undefined)
     t.equal((await revived.usage()).blobs, (await store.usage()).blobs)
     await revived.close()
     await store.close()
@@ -382,7 +382,7 @@ t.test(
     const lost = crashed.now()
     lost.rows.clear()
     const revived = await openWith(machineOn(lost))
-    for (const facts of early) t.equal(await revived.stat(facts), undefined)
+    for (const info of early) t.equal(await revived.stat(info), undefined)
     t.equal((await revived.usage()).blobs, (await again.usage()).blobs)
     await revived.close()
     await again.close()
@@ -504,8 +504,8 @@ t.test('compaction frees dead data, moves live data, and waits for slow readers'
   const movedParts = [Buffer.from((await moved.next()).value ?? [])]
   const deadBefore = Buffer.from((await dead.next()).value ?? [])
   for (let n = 0; n < 4; n++) await put(store, randomBytes(1.2 * MiB), { pinMs: 0 }) // fills extent 0
-  for await (const facts of store.inventory())
-    if (facts.size === Math.floor(1.2 * MiB)) await store.delete(facts)
+  for await (const info of store.inventory())
+    if (info.size === Math.floor(1.2 * MiB)) await store.delete(info)
   await store.delete(goneInfo)
   const { movedBytes } = await store.compact()
   t.ok(movedBytes >= slow.length + small.length)
@@ -568,8 +568,8 @@ t.test('more slow uploads than there is memory for all complete', async (t) => {
   // All in small steps, side by side: each holds a partly filled block most of the time.
   for (let at = 0; at < 600_000; at += 30_000)
     await Promise.all(uploads.map(async ({ stage, bytes }) => stage.write(bytes.subarray(at, at + 30_000))))
-  const facts = await Promise.all(uploads.map(({ stage }) => stage.commit({ pinMs: 0 })))
-  for (const [n, fact] of facts.entries()) t.ok(uploads[n]?.bytes.equals(await get(store, fact)))
+  const infos = await Promise.all(uploads.map(({ stage }) => stage.commit({ pinMs: 0 })))
+  for (const [n, fact] of infos.entries()) t.ok(uploads[n]?.bytes.equals(await get(store, fact)))
   t.match(await store.usage(), { stagedBytes: 0, openStages: 0 })
   await store.close()
 })

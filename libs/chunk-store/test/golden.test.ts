@@ -139,11 +139,11 @@ t.test('a store is rebuilt from an extent of version 1', async (t) => {
   const pattern = (bytes: number) =>
     Buffer.from(Array.from({ length: bytes }, (_, n) => (n * 7 + (n >> 8)) & 255))
   const sizes: number[] = []
-  for await (const facts of store.inventory()) {
-    sizes.push(facts.size)
-    const bytes = await get(store, facts)
-    t.ok(bytes.equals(pattern(facts.size)), `${facts.size} bytes`)
-    t.ok(digestOf(bytes).id.equals(facts.id))
+  for await (const info of store.inventory()) {
+    sizes.push(info.size)
+    const bytes = await get(store, info)
+    t.ok(bytes.equals(pattern(info.size)), `${info.size} bytes`)
+    t.ok(digestOf(bytes).id.equals(info.id))
   }
   t.same(
     sizes.sort((a, b) => a - b),

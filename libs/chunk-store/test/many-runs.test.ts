@@ -87,7 +87,7 @@ function rowOf(copies: Copy[]): RowEntry {
 
 function writerOver(made: MadeExtent, assertKeepsUp = () => {}): Writer {
   const ledger = {
-    facts: { nextSequence: 1 },
+    info: { nextSequence: 1 },
     assertKeepsUp,
     addCopy(entry: RowEntry, copy: Copy) {
       entry.copies = [...entry.copies, copy]

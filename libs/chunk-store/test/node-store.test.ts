@@ -88,14 +88,14 @@ t.test('a store whose catalogue is lost keeps groups, begins a new life, and for
   const store = await rows.open(path)
   const stage = await store.stage({ placement: { group: 9, version: 1 } })
   await stage.write(randomBytes(2 * MiB))
-  const facts = await stage.commit({ pinMs: 0, asNew: true, createdMs: 99 })
+  const info = await stage.commit({ pinMs: 0, asNew: true, createdMs: 99 })
   const small = await put(store, randomBytes(100))
   await store.setNote('mark', Buffer.from('x'))
   const before = await startOf(store)
   await store.close()
   rows.synced = new Map()
   const again = await rows.open(path)
-  t.same(await again.stat(facts), facts)
+  t.same(await again.stat(info), info)
   t.same(await again.committed(small.incarnation), small)
   t.equal(await again.note('mark'), undefined)
   t.notSame((await startOf(again)).store, before.store)
@@ -119,17 +119,17 @@ t.test('a damaged copy is replaced under its name, and its space is returned', a
   const store = await ChunkStore.open({ path, ...small })
   for (const size of [50_000, 3 * MiB + 5]) {
     const bytes = randomBytes(size)
-    const facts = await put(store, bytes, { pinMs: 0 })
+    const info = await put(store, bytes, { pinMs: 0 })
     await rot(bytes.subarray(40_000, 40_032))
-    await t.rejects(readFresh(store, facts), { code: 'CORRUPT' }, `${size}`)
-    t.match(await store.stat(facts), { damaged: true })
-    t.same(await store.find(facts.id), [])
-    const stage = await store.stage({ uploadId: facts.incarnation })
+    await t.rejects(readFresh(store, info), { code: 'CORRUPT' }, `${size}`)
+    t.match(await store.stat(info), { damaged: true })
+    t.same(await store.find(info.id), [])
+    const stage = await store.stage({ uploadId: info.incarnation })
     for (let at = 0; at < size; at += MiB) await stage.write(bytes.subarray(at, at + MiB))
     const replaced = await stage.commit({ pinMs: 0, asNew: true, createdMs: 1 })
-    t.same(replaced, await store.stat(facts))
+    t.same(replaced, await store.stat(info))
     t.notOk(replaced.damaged)
-    t.ok(bytes.equals(await readFresh(store, facts)))
+    t.ok(bytes.equals(await readFresh(store, info)))
   }
   const usage = await store.usage()
   t.same([usage.blobs, usage.liveBytes], [2, 50_000 + 3 * MiB + 5])
@@ -174,6 +174,6 @@ async function startOf(store: ChunkStore): Promise<LogPosition> {
   return pulled.now
 }
 
-function readFresh(store: ChunkStore, facts: BlobInfo): Promise<Buffer> {
-  return get(store, facts, 0, facts.size)
+function readFresh(store: ChunkStore, info: BlobInfo): Promise<Buffer> {
+  return get(store, info, 0, info.size)
 }

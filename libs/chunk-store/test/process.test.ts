@@ -42,12 +42,12 @@ t.test('kill -9 at any moment loses nothing that was acknowledged, and leaves no
     let bytes = 0
     let back = 0
     let wrong = 0
-    for await (const facts of store.inventory()) {
+    for await (const info of store.inventory()) {
       blobs++
-      bytes += facts.size
-      const id = Buffer.from(facts.id)
-      if (deleted.has(`${id.toString('hex')} ${Buffer.from(facts.incarnation).toString('hex')}`)) back++
-      if (!digestOf(await get(store, facts)).id.equals(id)) wrong++
+      bytes += info.size
+      const id = Buffer.from(info.id)
+      if (deleted.has(`${id.toString('hex')} ${Buffer.from(info.incarnation).toString('hex')}`)) back++
+      if (!digestOf(await get(store, info)).id.equals(id)) wrong++
     }
     t.same(
       { back, wrong },
@@ -107,7 +107,7 @@ t.test(
 t.test('a second store in the same directory is refused before it touches anything', async (t) => {
   const path = t.testdir()
   const store = await ChunkStore.open({ path, ...realOptions })
-  const facts = await put(store, Buffer.from('mine'))
+  const info = await put(store, Buffer.from('mine'))
   const before = readdirSync(join(path, 'extents')).map(
     (name) => statSync(join(path, 'extents', name)).mtimeMs,
   )
@@ -116,10 +116,10 @@ t.test('a second store in the same directory is refused before it touches anythi
     readdirSync(join(path, 'extents')).map((name) => statSync(join(path, 'extents', name)).mtimeMs),
     before,
   )
-  t.equal((await get(store, facts)).toString(), 'mine')
+  t.equal((await get(store, info)).toString(), 'mine')
   await store.close()
   const again = await ChunkStore.open({ path, ...realOptions })
-  t.equal((await get(again, facts)).toString(), 'mine')
+  t.equal((await get(again, info)).toString(), 'mine')
   await again.close()
 })
 
@@ -127,7 +127,7 @@ t.test('a lost or damaged catalogue is rebuilt from the extents', async (t) => {
   const path = t.testdir()
   const kept = [100, 70_000, 3_000_000].map((size) => Buffer.alloc(size, size % 251))
   let store = await ChunkStore.open({ path, ...realOptions })
-  const facts = await Promise.all(kept.map((bytes) => put(store, bytes)))
+  const infos = await Promise.all(kept.map((bytes) => put(store, bytes)))
   const gone = await put(store, Buffer.from('gone'), { pinMs: 0 })
   await store.delete(gone)
   await store.close()
@@ -142,7 +142,7 @@ t.test('a lost or damaged catalogue is rebuilt from the extents', async (t) => {
   for (const breakIt of breakages) {
     breakIt()
     store = await ChunkStore.open({ path, ...realOptions })
-    for (const [n, fact] of facts.entries()) t.ok(kept[n]?.equals(await get(store, fact)))
+    for (const [n, fact] of infos.entries()) t.ok(kept[n]?.equals(await get(store, fact)))
     t.equal(await store.stat(gone), undefined)
     t.match(await store.usage(), { blobs: 3, liveBytes: 3_070_100 })
     await store.close()
@@ -169,12 +169,12 @@ t.test('through the page cache it is the same', async (t) => {
   const path = t.testdir()
   const bytes = content(59)
   const store = await ChunkStore.open({ path, ...realOptions, direct: false })
-  const facts = await put(store, bytes)
+  const info = await put(store, bytes)
   const large = await put(store, Buffer.alloc(2_500_000, 3))
-  t.ok(bytes.equals(await get(store, facts)))
+  t.ok(bytes.equals(await get(store, info)))
   await store.close()
   const again = await ChunkStore.open({ path, ...realOptions, direct: true })
-  t.ok(bytes.equals(await get(again, facts)))
+  t.ok(bytes.equals(await get(again, info)))
   t.equal((await get(again, large)).length, 2_500_000)
   await again.close()
 })

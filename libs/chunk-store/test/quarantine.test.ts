@@ -23,12 +23,12 @@ const small = (n: number) => {
 }
 
 interface Line {
-  facts: { file?: string }
+  details: { file?: string }
   message: string
 }
 
 function openOn(machine: CrashMachine, lines: Line[] = [], disk: Disk = machine.disk): Promise<ChunkStore> {
-  const note = (facts: object, message: string) => void lines.push({ facts: { ...facts }, message })
+  const note = (fields: object, message: string) => void lines.push({ details: { ...fields }, message })
   return ChunkStore.open(
     { ...crashOptions, clock: machine.clock, log: { info: note, warn: note, error: note } },
     {
@@ -67,9 +67,9 @@ async function world(seed: number, blobs = 20): Promise<World> {
 
 async function readable(store: ChunkStore, blobs: ReadonlyMap<BlobInfo, Buffer>): Promise<number> {
   let right = 0
-  for (const [facts, bytes] of blobs)
+  for (const [info, bytes] of blobs)
     try {
-      if (!bytes.equals(await get(store, facts))) throw new Error(`other bytes of a blob of ${facts.size}`)
+      if (!bytes.equals(await get(store, info))) throw new Error(`other bytes of a blob of ${info.size}`)
       right++
     } catch (error) {
       const { code } = error as BlobFault
@@ -83,7 +83,7 @@ async function use(store: ChunkStore): Promise<void> {
   for (let round = 0; round < 2; round++) {
     const made: BlobInfo[] = []
     for (let n = 100; n < 107; n++) made.push(await put(store, large(n), { pinMs: 0 }))
-    for (const facts of made) await store.delete(facts)
+    for (const info of made) await store.delete(info)
     await store.compact()
   }
 }
@@ -108,11 +108,11 @@ t.test('a rebuild finds the blobs of an extent without header, and never writes 
   const [name] = path.split('/').slice(-1)
   t.match(store.health, { gap: undefined, failure: undefined, recovering: false })
   t.match(store.health.quarantined, [{ file: name, reason: 'damaged', bytes: before.length }])
-  t.equal(lines.filter(({ facts }) => facts.file === name).length, 1, 'one line')
+  t.equal(lines.filter(({ details }) => details.file === name).length, 1, 'one line')
   await use(store)
   t.ok(machine.file(path).equals(before), 'not a byte of it is another')
   t.equal(await readable(store, blobs), blobs.size, 'its live data has been moved, or is still there')
-  for (const facts of blobs.keys()) t.equal(await store.delete(facts), 'deleted')
+  for (const info of blobs.keys()) t.equal(await store.delete(info), 'deleted')
   await use(store)
   await store.close()
   store = await openOn(new CrashMachine(seeded(9), machine.now()))
@@ -185,8 +185,8 @@ t.test('a file that appears where the next extent is made is left alone', async 
   const file = await machine.disk.open('/store/extents/00000000.extent', { create: true })
   const bytes = Buffer.from(new WebAssembly.Memory({ initial: 1 }).buffer).fill(7)
   await file.write(bytes, 0)
-  const facts = await put(store, large(1))
-  t.ok(large(1).equals(await get(store, facts)))
+  const info = await put(store, large(1))
+  t.ok(large(1).equals(await get(store, info)))
   t.ok(machine.file('/store/extents/00000000.extent').equals(bytes))
   t.match(store.health.quarantined, [{ file: '00000000.extent', reason: 'foreign' }])
   await store.close()
@@ -233,11 +233,11 @@ t.test('unreadable sectors cost only their content', async (t) => {
     badBlocks(machine, (name, at) => name === path && at === payloadAt + 8 * 4096)
     const store = await openOn(machine)
     t.equal(await readable(store, blobs), blobs.size - 1)
-    for (const [facts, bytes] of blobs) {
+    for (const [info, bytes] of blobs) {
       if (!bytes.equals(victim)) continue
-      await t.rejects(get(store, facts), { code: 'IO' })
+      await t.rejects(get(store, info), { code: 'IO' })
       if (lostCatalogue) {
-        t.match(await store.stat(facts), { damaged: true }, 'it is listed')
+        t.match(await store.stat(info), { damaged: true }, 'it is listed')
         t.match(store.recovered, { unreadable: 1 })
       }
     }
@@ -388,7 +388,7 @@ t.test('an extent that cannot be opened costs its blobs, and no more', async (t)
       t.ok(right < blobs.size, `${code}, ${ended}: ${right} of ${blobs.size}`)
       const [name] = path.split('/').slice(-1)
       t.match(store.health.quarantined, [{ file: name, reason: 'unreadable' }])
-      t.equal(lines.filter(({ facts }) => facts.file === name).length, 1, 'one line')
+      t.equal(lines.filter(({ details }) => details.file === name).length, 1, 'one line')
       await use(store)
       t.ok(machine.file(path).equals(before))
       await store.close()
@@ -402,8 +402,8 @@ t.test('directories and dangling links in the place of extents do not prevent th
   await symlink('/nowhere/at-all', join(extents, '00000000.extent'))
   await symlink('00000001.extent', join(extents, '00000001.extent'))
   const store = await ChunkStore.open({ ...crashOptions, path, hashThreadsMax: 1 })
-  const facts = await put(store, large(1))
-  t.ok(large(1).equals(await get(store, facts)))
+  const info = await put(store, large(1))
+  t.ok(large(1).equals(await get(store, info)))
   t.match(await store.usage(), { blobs: 1 })
   t.same(store.health.quarantined.map(({ file, reason }) => `${file} ${reason}`).sort(), [
     '00000000.extent unreadable',
@@ -452,7 +452,7 @@ t.test('a missing or shortened extent with live blobs is named', async (t) => {
       const how = `${ended}, ${bytes} bytes`
       t.match(store.health, { gap: undefined, quarantined: [{ file: name, reason, bytes: bytes ?? 0 }] }, how)
       t.ok((store.health.quarantined[0]?.liveBytes ?? 0) > 0)
-      t.equal(lines.filter(({ facts }) => facts.file === name).length, 1, 'one line')
+      t.equal(lines.filter(({ details }) => details.file === name).length, 1, 'one line')
       const right = await readable(store, blobs)
       t.ok(right > 0 && right < blobs.size, `${right} of ${blobs.size}`)
       await use(store)
@@ -460,7 +460,7 @@ t.test('a missing or shortened extent with live blobs is named', async (t) => {
       if (bytes === undefined) t.notOk(machine.paths().includes(path), 'its number is not used')
       else t.ok(machine.file(path).equals(whole.subarray(0, bytes)))
       if (bytes === undefined) {
-        for (const facts of blobs.keys()) await store.delete(facts)
+        for (const info of blobs.keys()) await store.delete(info)
         t.same(store.health.quarantined, [], 'until nothing of it is missing')
       }
       await store.close()

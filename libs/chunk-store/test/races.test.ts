@@ -164,7 +164,7 @@ t.test('a copy that is deleted while compaction moves it is deleted at its new p
   const small = await put(store, randomBytes(20_000), { pinMs: 0 })
   const dead = []
   for (let n = 0; n < 4; n++) dead.push(await put(store, randomBytes(1.2 * MiB), { pinMs: 0 })) // fills the first extent
-  for (const facts of dead) await store.delete(facts)
+  for (const info of dead) await store.delete(info)
   let deleting: Promise<unknown> | undefined
   // The move is written and not yet synced: the deletion must wait for the place that it names.
   machine.hold = (operation, path) => {
@@ -186,7 +186,7 @@ t.test('a copy that is deleted while compaction moves it is deleted at its new p
 t.test('an emptied extent is not written before the batch that says so is synced', async (t) => {
   const { machine, store } = await world(t)
   const kept = randomBytes(20_000)
-  const facts = await put(store, kept, { pinMs: 0 })
+  const info = await put(store, kept, { pinMs: 0 })
   const dead = []
   for (let n = 0; n < 4; n++) dead.push(await put(store, randomBytes(1.2 * MiB), { pinMs: 0 }))
   for (const copy of dead) await store.delete(copy)
@@ -207,5 +207,5 @@ t.test('an emptied extent is not written before the batch that says so is synced
   t.ok(before.equals(machine.file(firstExtent)), 'nor while the batch is on its way')
   held.letGo()
   await compacting
-  t.ok(kept.equals(await get(store, facts)))
+  t.ok(kept.equals(await get(store, info)))
 })

@@ -59,10 +59,10 @@ t.test('a range reads the chunks it touches, and the header of a record once', a
   const { store, reads } = await openWatched()
   t.teardown(() => store.close())
   const bytes = randomBytes(3 * MiB + 1000)
-  const facts = await put(store, bytes, { pinMs: 0 })
+  const info = await put(store, bytes, { pinMs: 0 })
   const cost = async (start: number, end: number) => {
     reads.length = 0
-    t.ok(bytes.subarray(start, end).equals(await get(store, facts, start, end)))
+    t.ok(bytes.subarray(start, end).equals(await get(store, info, start, end)))
     return reads.reduce((sum, count) => sum + count, 0)
   }
   t.equal(await cost(10 * chunk, 10 * chunk + 1), header + chunk)
@@ -76,17 +76,17 @@ t.test('a small blob comes in one piece, the second time from memory', async (t)
   const { store, reads } = await openWatched()
   t.teardown(() => store.close())
   const small = randomBytes(4 * KiB)
-  const facts = await put(store, small, { pinMs: 0 })
+  const info = await put(store, small, { pinMs: 0 })
   reads.length = 0
-  t.same((await store.readWhole(facts, { start: 0, end: small.length }))?.bytes, small)
+  t.same((await store.readWhole(info, { start: 0, end: small.length }))?.bytes, small)
   t.same(reads, [4 * KiB])
-  t.same((await store.readWhole(facts, { start: 100, end: 200 }))?.bytes, small.subarray(100, 200))
+  t.same((await store.readWhole(info, { start: 100, end: 200 }))?.bytes, small.subarray(100, 200))
   t.equal(reads.length, 1)
-  await t.rejects(store.readWhole(facts, { start: 0, end: 4 * KiB + 1 }), RangeError)
-  const gone = { ...facts, incarnation: randomBytes(16) }
+  await t.rejects(store.readWhole(info, { start: 0, end: 4 * KiB + 1 }), RangeError)
+  const gone = { ...info, incarnation: randomBytes(16) }
   await t.rejects(store.readWhole(gone, { start: 0, end: 1 }), { code: 'NOT_FOUND' })
-  t.equal(await store.delete(facts), 'deleted')
-  await t.rejects(store.readWhole(facts, { start: 0, end: 1 }), { code: 'NOT_FOUND' })
+  t.equal(await store.delete(info), 'deleted')
+  await t.rejects(store.readWhole(info, { start: 0, end: 1 }), { code: 'NOT_FOUND' })
 
   const large = await put(store, randomBytes(MiB), { pinMs: 0 })
   t.equal(await store.readWhole(large, { start: 0, end: 10 }), undefined)
@@ -96,9 +96,9 @@ t.test('readers that end free their claim at once and their buffers for the next
   const { store } = await openWatched()
   t.teardown(() => store.close())
   const bytes = randomBytes(4 * MiB)
-  const facts = await put(store, bytes, { pinMs: 0 })
+  const info = await put(store, bytes, { pinMs: 0 })
   const begin = async () => {
-    const reader = store.read(facts, { start: 0, end: bytes.length })
+    const reader = store.read(info, { start: 0, end: bytes.length })
     return { reader, first: await reader.next() }
   }
   const memory = async (rounds: number) => {
@@ -113,7 +113,7 @@ t.test('readers that end free their claim at once and their buffers for the next
   const before = await memory(1)
   const after = await memory(8)
   t.ok(after - before < 4 * MiB, `${after - before} bytes more`)
-  t.ok(bytes.equals(await get(store, facts)))
+  t.ok(bytes.equals(await get(store, info)))
 })
 
 /** A disk of which `view` shows what is in memory: undefined where the device would be needed. */
@@ -143,13 +143,13 @@ t.test('bytes in memory are read at once and checked, the rest from the device',
   const { store, reads } = await openCached((bytes, position) => view(bytes, position))
   t.teardown(() => store.close())
   const bytes = randomBytes(3 * MiB + 1000)
-  const facts = await put(store, bytes, { pinMs: 0 })
+  const info = await put(store, bytes, { pinMs: 0 })
   const whole = async (start: number, end: number) => {
-    const found = await store.readWhole(facts, { start, end })
+    const found = await store.readWhole(info, { start, end })
     return found && bytes.subarray(start, end).equals(found.bytes)
   }
   reads.length = 0
-  t.ok(bytes.equals(await get(store, facts)))
+  t.ok(bytes.equals(await get(store, info)))
   t.ok(await whole(10 * chunk + 5, 11 * chunk + 5))
   t.ok(await whole(3 * MiB + 1, 3 * MiB + 1000))
   t.same(reads, [], 'the device was not used')
@@ -158,20 +158,20 @@ t.test('bytes in memory are read at once and checked, the rest from the device',
 
   view = () => undefined
   t.equal(await whole(0, 10), undefined)
-  t.ok(bytes.equals(await get(store, facts)))
+  t.ok(bytes.equals(await get(store, info)))
   t.ok(reads.length > 0)
   view = (there, position) => (position > 2 * MiB ? undefined : there)
-  t.ok(bytes.equals(await get(store, facts)), 'some of it')
+  t.ok(bytes.equals(await get(store, info)), 'some of it')
   view = (there) => there.subarray(0, there.length - 1)
   t.equal(await whole(0, 10), undefined, 'less than was requested')
-  t.ok(bytes.equals(await get(store, facts)))
+  t.ok(bytes.equals(await get(store, info)))
   view = (there) => {
     const damaged = Buffer.from(there)
     damaged[100] = (damaged[100] ?? 0) ^ 1
     return damaged
   }
   t.equal(await whole(0, 10), undefined, 'damaged in memory')
-  t.ok(bytes.equals(await get(store, facts)), 'and right on the device')
+  t.ok(bytes.equals(await get(store, info)), 'and right on the device')
   t.equal(store.counters().damagedReads, 0)
 })
 
@@ -179,9 +179,9 @@ t.test('released memory is used again, once', async (t) => {
   const { store } = await openCached((bytes) => bytes)
   t.teardown(() => store.close())
   const bytes = randomBytes(MiB)
-  const facts = await put(store, bytes, { pinMs: 0 })
+  const info = await put(store, bytes, { pinMs: 0 })
   const read = async (start: number) => {
-    const found = await store.readWhole(facts, { start, end: start + chunk })
+    const found = await store.readWhole(info, { start, end: start + chunk })
     if (found === undefined) throw new Error('not at hand')
     return { ...found, isRight: () => bytes.subarray(start, start + chunk).equals(found.bytes) }
   }
@@ -200,14 +200,14 @@ t.test('a reader that never waits lets others have their turn', async (t) => {
   const { store } = await openCached((bytes) => bytes)
   t.teardown(() => store.close())
   const bytes = randomBytes(6 * MiB)
-  const facts = await put(store, bytes, { pinMs: 0 })
+  const info = await put(store, bytes, { pinMs: 0 })
   let turns = 0
   const turn = () => {
     turns++
     next = setImmediate(turn)
   }
   let next = setImmediate(turn)
-  t.ok(bytes.equals(await get(store, facts)))
+  t.ok(bytes.equals(await get(store, info)))
   clearImmediate(next)
   t.ok(turns >= 4, `${turns} turns`)
 })

@@ -95,17 +95,16 @@ async function lookAt({ path, kept, gone, position }: Image): Promise<Looked> {
   const looked: Looked = { wrong: [], missing: 0, refused: 0 }
   const store = await openStore(path)
   try {
-    for (const [facts, bytes] of kept)
+    for (const [info, bytes] of kept)
       try {
-        if (!bytes.equals(await get(store, facts)))
-          looked.wrong.push(`other bytes of a blob of ${facts.size}`)
+        if (!bytes.equals(await get(store, info))) looked.wrong.push(`other bytes of a blob of ${info.size}`)
       } catch (error) {
         const { code } = error as BlobFault
         if (code === 'NOT_FOUND') looked.missing++
         else if (code === 'CORRUPT') looked.refused++
         else looked.wrong.push(`reading: ${(error as Error).stack}`)
       }
-    for (const facts of gone) if ((await store.stat(facts)) !== undefined) looked.missing++
+    for (const info of gone) if ((await store.stat(info)) !== undefined) looked.missing++
     const news = await put(store, randomBytes(99))
     const pulled = await store.pull({ after: position, limit: 10 })
     const told = pulled.kind === 'unknown position' || pulled.entries.some(({ copy }) => isCopy(copy, news))

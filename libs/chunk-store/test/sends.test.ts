@@ -60,11 +60,11 @@ async function stored(t: Test, bytes: Buffer) {
   const path = t.testdir()
   const bounds = { extentBytes: 64 * MiB, extentStepBytes: 32 * MiB, lowWaterBytes: MiB, ballastBytes: MiB }
   const store = await ChunkStore.open({ path, hashThreadsMax: 1, ...bounds })
-  const facts = await put(store, bytes, { pinMs: 0 })
-  t.ok(bytes.equals(await get(store, facts))) // and it is in memory
-  const sender = (await store.openSender(facts)) as BlobSender
+  const info = await put(store, bytes, { pinMs: 0 })
+  t.ok(bytes.equals(await get(store, info))) // and it is in memory
+  const sender = (await store.openSender(info)) as BlobSender
   t.teardown(() => sender.release())
-  return { path, store, facts, sender }
+  return { path, store, info, sender }
 }
 
 /** The system may evict the pages at any time: then they are read once more, a few times. */
@@ -127,16 +127,16 @@ t.test(
     }
     const store = await ChunkStore.open({ path, hashThreadsMax: 1, ...bounds }, { disk, background: false })
     const bytes = randomBytes(8 * MiB)
-    const facts = await put(store, bytes, { pinMs: 0 })
+    const info = await put(store, bytes, { pinMs: 0 })
     const stays = await put(store, randomBytes(MiB), { pinMs: 0 })
-    t.ok(bytes.equals(await get(store, facts)))
+    t.ok(bytes.equals(await get(store, info)))
     const far: Socket[] = []
     const wanted: Buffer[] = []
     // From many places, so that the last page of each is a different large page of the kernel.
     for (let start = 0; start < bytes.length; start += 300_000) {
       const pair = await sockets(t)
       pair.far.pause()
-      const sender = (await store.openSender(facts)) as BlobSender
+      const sender = (await store.openSender(info)) as BlobSender
       const sent = await send(sender, { start, end: bytes.length }, pair.descriptor)
       sent.rest?.release()
       sender.release()
@@ -144,7 +144,7 @@ t.test(
       far.push(pair.far)
       wanted.push(bytes.subarray(start, start + sent.count))
     }
-    await store.delete(facts)
+    await store.delete(info)
     freeBytes = MiB
     const before = (await store.usage()).diskBytes
     await store.compact()
@@ -160,7 +160,7 @@ t.test(
 
 t.test('of a chunk with a flipped bit nothing is sent', { skip }, async (t) => {
   const bytes = randomBytes(3 * MiB)
-  const { path, store, facts, sender } = await stored(t, bytes)
+  const { path, store, info, sender } = await stored(t, bytes)
   const { near, descriptor, far } = await sockets(t)
   const received: Buffer[] = []
   far.on('data', (data) => received.push(data))
@@ -174,7 +174,7 @@ t.test('of a chunk with a flipped bit nothing is sent', { skip }, async (t) => {
     { count: 10 },
     'the way is clear',
   )
-  await t.rejects(get(store, facts), { code: 'CORRUPT' })
+  await t.rejects(get(store, info), { code: 'CORRUPT' })
   near.end()
   await once(far, 'end')
   const sent = [bytes.subarray(MiB, MiB + 1000), bytes.subarray(2 * MiB, 2 * MiB + 10)]
@@ -183,15 +183,15 @@ t.test('of a chunk with a flipped bit nothing is sent', { skip }, async (t) => {
 
 t.test('a reader keeps its blob, and releases it once', { skip }, async (t) => {
   const bytes = randomBytes(MiB)
-  const { store, facts, sender } = await stored(t, bytes)
+  const { store, info, sender } = await stored(t, bytes)
   const { descriptor } = await sockets(t)
-  t.equal(await store.delete(facts), 'deleted')
+  t.equal(await store.delete(info), 'deleted')
   t.match(await send(sender, { start: 10, end: 20 }, descriptor), { count: 10 })
   t.equal(store.counters().activeReaders, 1)
   sender.release()
   sender.release()
   t.equal(store.counters().activeReaders, 0)
-  await t.rejects(store.openSender(facts), { code: 'NOT_FOUND' })
+  await t.rejects(store.openSender(info), { code: 'NOT_FOUND' })
   const small = await put(store, Buffer.from('small'))
   t.equal(await store.openSender(small), undefined)
 })

@@ -48,7 +48,7 @@ async function fill(store: ChunkStore, blobs: number, size = 1.2 * MiB): Promise
 }
 
 async function drop(store: ChunkStore, blobs: readonly BlobInfo[]): Promise<void> {
-  for (const facts of blobs) await store.delete(facts)
+  for (const info of blobs) await store.delete(info)
 }
 
 t.test('an emptied extent that uploads reused while another one was removed stays', async (t) => {
@@ -77,7 +77,7 @@ t.test('an emptied extent that uploads reused while another one was removed stay
   }
   await store.compact()
   t.equal(more.size, 12)
-  for (const [facts, bytes] of more) t.ok(bytes.equals(await get(store, facts)), 'what was acknowledged')
+  for (const [info, bytes] of more) t.ok(bytes.equals(await get(store, info)), 'what was acknowledged')
   await store.close()
 })
 
@@ -187,7 +187,7 @@ t.test('less live data than expected: nothing is freed, and it is not read again
   onRead()
   await store.compact()
   t.equal(reads(), 0)
-  for (const facts of [kept, other]) t.equal((await get(store, facts)).length, facts.size)
+  for (const info of [kept, other]) t.equal((await get(store, info)).length, info.size)
   await store.close()
 })
 
@@ -291,7 +291,7 @@ t.test(
       await drop(store, kept.splice(0, 7))
       await store.compact()
       t.ok(removed > 0)
-      for (const facts of kept) t.equal((await get(store, facts)).length, 4 * MiB)
+      for (const blobInfo of kept) t.equal((await get(store, blobInfo)).length, 4 * MiB)
     } finally {
       await store.close()
     }
@@ -308,11 +308,11 @@ t.test('extents that are longer than new ones are read, emptied and not kept', a
   const more = await fill(store, 7, MiB)
   await drop(store, blobs.slice(0, -1))
   await store.compact()
-  for (const facts of [...blobs.slice(-1), ...more]) t.equal((await get(store, facts)).length, MiB)
+  for (const info of [...blobs.slice(-1), ...more]) t.equal((await get(store, info)).length, MiB)
   t.ok((await store.usage()).diskBytes < 20 * MiB, 'the long ones are gone')
   await store.close()
   const last = await openWith(machineOn(again.now()))
-  for (const facts of [...blobs.slice(-1), ...more]) t.equal((await get(last, facts)).length, MiB)
+  for (const info of [...blobs.slice(-1), ...more]) t.equal((await get(last, info)).length, MiB)
   await last.close()
 })
 
@@ -329,7 +329,7 @@ t.test('on a small disk dead records become holes while there is room for some e
     const before = (await store.usage()).diskBytes
     await store.compact()
     t.ok((await store.usage()).diskBytes < before - 12 * MiB, 'large concurrent uploads need it')
-    for (const facts of blobs.filter((_, n) => n % 5 >= 2)) t.equal((await get(store, facts)).length, MiB)
+    for (const info of blobs.filter((_, n) => n % 5 >= 2)) t.equal((await get(store, info)).length, MiB)
   } finally {
     await store.close()
   }

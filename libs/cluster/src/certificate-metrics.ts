@@ -7,10 +7,11 @@ export function certificateMetrics(registry: Registry, trust: ClusterTrust): voi
   const labelNames = ['use', 'certificate'] as const
   const each = (gauge: Gauge<(typeof labelNames)[number]>, time: 'issuedMs' | 'expiresMs') => {
     for (const use of trustUses) {
-      const facts = trust[use]?.facts
-      if (facts === undefined) continue
-      gauge.set({ use, certificate: 'authority' }, facts.ca[time] / 1000)
-      if (facts.own !== undefined) gauge.set({ use, certificate: 'own' }, facts.own[time] / 1000)
+      const certificates = trust[use]?.certificates
+      if (certificates === undefined) continue
+      gauge.set({ use, certificate: 'authority' }, certificates.ca[time] / 1000)
+      if (certificates.own !== undefined)
+        gauge.set({ use, certificate: 'own' }, certificates.own[time] / 1000)
     }
   }
   new Gauge({

@@ -223,7 +223,7 @@ function joinMembers(
   })
   const membership = new NatsMembership({
     bus,
-    facts: { id: config.nodeName, role, region: config.region, addresses },
+    info: { id: config.nodeName, role, region: config.region, addresses },
     moreRoles: joining.moreRoles ?? [],
     load: joining.load ?? (() => 0),
     report: () => ({ ready: readiness.phase === 'ready', ...joining.report?.() }),

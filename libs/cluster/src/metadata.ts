@@ -42,7 +42,7 @@ export interface KeptHome {
 
 export interface MetadataOptions {
   /** Called with each request that ended. */
-  onRequest: (facts: { region: RegionCode; ms: number; failed: boolean }) => void
+  onRequest: (figures: { region: RegionCode; ms: number; failed: boolean }) => void
   /** Whether journals are needed. */
   journals: boolean
   /** The home term of an account. */
@@ -79,7 +79,7 @@ export async function openMetadata(
       keyspace,
       credentials,
       tls,
-      onRequest: (facts) => onRequest({ region, ...facts }),
+      onRequest: (figures) => onRequest({ region, ...figures }),
       replication: Object.fromEntries(kept.map((code) => [code, config.cassandra.replicas])),
       ...more,
     })

@@ -50,7 +50,7 @@ export function busMetrics(registry: Registry, bus: Pick<ClusterBus, 'up' | 'fig
 /** @returns what observes each request. */
 export function cassandraMetrics(
   registry: Registry,
-): (facts: { region: RegionCode; ms: number; failed: boolean }) => void {
+): (figures: { region: RegionCode; ms: number; failed: boolean }) => void {
   const seconds = new Histogram({
     name: 'holdfast_cassandra_request_seconds',
     help: 'Time of a request to Cassandra, by the region of the data centre. Outcomes: ok, failed.',

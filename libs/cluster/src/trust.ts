@@ -28,7 +28,7 @@ export function openTrust(
       opened.get(name) ??
       TlsFiles.open(paths, {
         read: (path) => readFileSync(path, 'utf8'),
-        onReload: (facts) => log.info({ certificates: facts }, 'certificates were replaced'),
+        onReload: (certificates) => log.info({ certificates: certificates }, 'certificates were replaced'),
         onFault: (error) => log.error({ err: error }, 'new certificates cannot be used; the last ones count'),
       })
     opened.set(name, files)

@@ -4,7 +4,7 @@ import { clocksStatus } from '../src/index.ts'
 
 function members(...aheadMs: number[]): readonly Member[] {
   const nowMs = Date.UTC(2030, 0, 1)
-  const facts = (at: number) => ({
+  const details = (at: number) => ({
     id: `h${at}`,
     role: 'actor-host' as const,
     region: 'eu-par',
@@ -12,8 +12,8 @@ function members(...aheadMs: number[]): readonly Member[] {
   })
   const clockOf = (ms: number) => ({ now: () => nowMs + ms, monotonic: () => 0 })
   const [first = 0, ...others] = aheadMs
-  const one = new MemoryMembership(facts(1), { clock: clockOf(first) })
-  for (const [at, ms] of others.entries()) one.join(facts(at + 2), { clock: clockOf(ms) })
+  const one = new MemoryMembership(details(1), { clock: clockOf(first) })
+  for (const [at, ms] of others.entries()) one.join(details(at + 2), { clock: clockOf(ms) })
   return one.members()
 }
 

@@ -114,8 +114,8 @@ class Meter {
 function atMost(t: Test, name: string, cost: Cost, bounds: Partial<Cost>, queries: Record<string, number>) {
   const kinds = Object.keys(cost) as (keyof Cost)[]
   const over = kinds.filter((kind) => cost[kind] > (bounds[kind] ?? 0))
-  const facts = over.length > 0 ? { cost, bounds, queries } : {}
-  t.strictSame(over, [], `${name}: ${JSON.stringify(cost)}`, facts)
+  const details = over.length > 0 ? { cost, bounds, queries } : {}
+  t.strictSame(over, [], `${name}: ${JSON.stringify(cost)}`, details)
 }
 
 const none = { storage: undefined, contents: undefined, traffic: undefined }

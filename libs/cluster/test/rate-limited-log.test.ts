@@ -6,8 +6,8 @@ t.test('of many events the first is logged at once, the others per interval with
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
   const told: [string, number][] = []
-  const facts = new RateLimitedLog<string>((last, count) => told.push([last, count]))
-  for (let n = 0; n < 20_000; n++) facts.add(`fact ${n}`)
+  const log = new RateLimitedLog<string>((last, count) => told.push([last, count]))
+  for (let n = 0; n < 20_000; n++) log.add(`fact ${n}`)
   t.same(told, [['fact 0', 1]])
   mock.timers.tick(10_000)
   t.same(told.splice(0), [
@@ -16,9 +16,9 @@ t.test('of many events the first is logged at once, the others per interval with
   ])
   mock.timers.tick(60_000)
   t.same(told, [], 'nothing happened, nothing is logged')
-  facts.add('later')
-  facts.add('last')
-  facts.close()
+  log.add('later')
+  log.add('last')
+  log.close()
   t.same(told, [
     ['later', 1],
     ['last', 1],

@@ -102,7 +102,7 @@ function applyEvent(
       tokenReset(account, event.value)
       break
     case 'accountSet':
-      if (event.value.set !== undefined) account.facts = withSet(account.known, event.value.set)
+      if (event.value.set !== undefined) account.record = withSet(account.known, event.value.set)
       break
     case 'downloadsReported':
       downloadsReported(account, event.value, Math.floor(timeMs / 1000))
@@ -114,7 +114,7 @@ function applyEvent(
       signInRequested(account)
       break
     case 'emailConfirmed':
-      account.facts = { ...account.known, emailConfirmed: true }
+      account.record = { ...account.known, emailConfirmed: true }
       break
     case 'effectsDone':
       for (const number of event.value.numbers) account.effects.done(number)
@@ -122,7 +122,7 @@ function applyEvent(
   }
 }
 
-export function factsOfNew(event: AccountCreated): AccountRecord {
+export function recordOfNew(event: AccountCreated): AccountRecord {
   return {
     id: event.id,
     email: event.email,
@@ -143,8 +143,8 @@ export function factsOfNew(event: AccountCreated): AccountRecord {
 }
 
 function created(account: Account, event: AccountCreated): void {
-  if (account.facts !== undefined) throw new Error(`account ${account.id} was created twice`)
-  account.facts = factsOfNew(event)
+  if (account.record !== undefined) throw new Error(`account ${account.id} was created twice`)
+  account.record = recordOfNew(event)
   const top = { code: '', createTime: event.createTime, modTime: event.createTime, isPublic: false }
   const { tree } = account
   tree.root = tree.addFolder(none, {
@@ -378,10 +378,10 @@ function linkDeleted(account: Account, { contentId, linkId }: DirectLinkDeleted)
 }
 
 function tokenReset(account: Account, event: TokenReset): void {
-  const facts = account.known
-  account.facts = {
-    ...facts,
-    previousTokenKeyId: facts.tokenKeyId,
+  const record = account.known
+  account.record = {
+    ...record,
+    previousTokenKeyId: record.tokenKeyId,
     tokenKeyId: event.tokenKeyId,
     tokenCounter: event.tokenCounter,
   }
@@ -396,16 +396,16 @@ function downloadsReported(account: Account, { report }: DownloadsReported, time
   if (report === undefined) throw new Error('a report without its counts')
   const { tree } = account
   account.heard(report.source.toString('hex'), report.sequence)
-  const facts = account.known
+  const record = account.known
   for (const { contentId, count } of report.counts) {
     const row = tree.find(contentId)
     if (row < 0) continue
     if (!tree.isFolder(row)) tree.addDownloads(row, count)
-    if (facts.idleFrom !== undefined) tree.setUsed(row, time)
+    if (record.idleFrom !== undefined) tree.setUsed(row, time)
   }
-  account.facts = {
-    ...facts,
-    trafficDirect: facts.trafficDirect + report.trafficDirect,
-    trafficWeb: facts.trafficWeb + report.trafficWeb,
+  account.record = {
+    ...record,
+    trafficDirect: record.trafficDirect + report.trafficDirect,
+    trafficWeb: record.trafficWeb + report.trafficWeb,
   }
 }

@@ -168,16 +168,16 @@ function make(
   planned: Planned,
   { id, code, time }: { id: string; code: string; time: number },
 ): number {
-  const facts = { id, code, name: planned.name, createTime: time, modTime: planned.modTime }
+  const details = { id, code, name: planned.name, createTime: time, modTime: planned.modTime }
   const row =
     planned.blob === undefined
       ? tree.addFolder(parent, {
-          ...facts,
+          ...details,
           isPublic: planned.isPublic,
           password: planned.password,
           expiry: planned.expiry,
         })
-      : tree.addFile(parent, { ...facts, mimetype: planned.mimetype }, tree.blobs.use(planned.blob))
+      : tree.addFile(parent, { ...details, mimetype: planned.mimetype }, tree.blobs.use(planned.blob))
   for (const name of noteNames) {
     const text = planned.notes[name]
     if (text) tree.setNote(name, row, text)

@@ -46,7 +46,7 @@ class State implements AccountState {
   }
 
   get exists(): boolean {
-    return this.#account.facts !== undefined
+    return this.#account.record !== undefined
   }
 
   decide(request: AccountRequest, context: DecideContext): Outcome {

@@ -9,7 +9,7 @@ interface Row {
   parent: number
   previous: number
   isFolder: boolean
-  facts: unknown[]
+  details: unknown[]
 }
 
 export function canonical(pages: readonly Uint8Array[]): unknown {
@@ -62,7 +62,7 @@ function rowsOf(pages: readonly CheckpointPage[]): Map<number, Row> {
         parent: parents[place] as number,
         previous: previous[place] as number,
         isFolder,
-        facts: [
+        details: [
           flag,
           names.toString('utf8', nameAt, nameEnd),
           mimetypes[contents.mimetypeIndexes.readUInt16LE(place * 2)],
@@ -78,8 +78,8 @@ function rowsOf(pages: readonly CheckpointPage[]): Map<number, Row> {
       nameAt = nameEnd
     }
   }
-  for (const { row, ...note } of pages.flatMap((page) => page.notes)) rows.get(row)?.facts.push(note)
-  for (const { row, link } of pages.flatMap((page) => page.links)) rows.get(row)?.facts.push(link)
+  for (const { row, ...note } of pages.flatMap((page) => page.notes)) rows.get(row)?.details.push(note)
+  for (const { row, link } of pages.flatMap((page) => page.links)) rows.get(row)?.details.push(link)
   return rows
 }
 
@@ -89,8 +89,8 @@ function treeOf(rows: Map<number, Row>, behind: Map<string, number>, top: number
   const open: [row: number, depth: number][] = [[top, 0]]
   for (let at = open.pop(); at !== undefined; at = open.pop()) {
     const [row, depth] = at
-    const { id, isFolder, facts } = rows.get(row) as Row
-    found.push([depth, id, ...facts])
+    const { id, isFolder, details } = rows.get(row) as Row
+    found.push([depth, id, ...details])
     if (!isFolder) continue
     const below = [true, false].flatMap((ofFolders) => childrenOf(behind, row, ofFolders).reverse())
     for (const child of below) open.push([child, depth + 1])

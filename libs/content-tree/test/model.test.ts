@@ -288,18 +288,18 @@ class Run {
   #file({ folder, blob }: Extract<Command, { kind: 'file' }>): void {
     const { model } = this
     const name = `n${this.#names++}`
-    const facts = { size: blob * 20, blob: String(blob) }
-    const file = model.node({ id: '', isFolder: false, name, ...facts })
+    const details = { size: blob * 20, blob: String(blob) }
+    const file = model.node({ id: '', isFolder: false, name, ...details })
     const found = folder === undefined ? model.root : model.destination(this.id(folder), 'folderId')
     const more = folder === undefined ? [file, model.node({ id: '', isFolder: true, name: '' })] : [file]
     const expected = typeof found === 'string' ? found : model.fits(more) ? 'ok' : 'error-limits'
-    const content = { name, mimetype: 'text/plain', blob: blobOf(facts.blob, facts.size) }
+    const content = { name, mimetype: 'text/plain', blob: blobOf(details.blob, details.size) }
     const asked = this.#expect(expected, {
       addFile: { ...content, ...(folder === undefined ? {} : { folderId: this.id(folder) }) },
     })
     if (asked === undefined || typeof found === 'string') return
     const item = itemOf(asked)
-    same((asked.outcome as { uses: unknown[] }).uses.length, this.#used.has(facts.blob) ? 0 : 1, 'uses')
+    same((asked.outcome as { uses: unknown[] }).uses.length, this.#used.has(details.blob) ? 0 : 1, 'uses')
     let parent = found
     if (folder === undefined) {
       const id = item.parentFolder ?? ''

@@ -43,7 +43,7 @@ export class Model {
     this.bin = this.node({ id: ids.bin, isFolder: true, name: 'recyclebin' })
   }
 
-  node(facts: Partial<Node> & { id: string; isFolder: boolean; name: string }): Node {
+  node(details: Partial<Node> & { id: string; isFolder: boolean; name: string }): Node {
     return {
       parent: undefined,
       children: new Set(),
@@ -61,7 +61,7 @@ export class Model {
       consent: false,
       closed: false,
       recycled: undefined,
-      ...facts,
+      ...details,
     }
   }
 
@@ -292,7 +292,7 @@ export class Model {
 
 /** Equal for trees that differ only in ids. */
 export function shapeOf(node: Node): string {
-  const facts = [
+  const details = [
     node.isFolder,
     node.name,
     node.size,
@@ -304,6 +304,6 @@ export function shapeOf(node: Node): string {
   const access = [node.isPublic, node.password !== undefined, node.expiry, node.consent, node.downloads]
   const children = [...node.children].map((child) => shapeOf(child)).sort()
   return createHash('sha256')
-    .update(JSON.stringify([facts, access, children]))
+    .update(JSON.stringify([details, access, children]))
     .digest('hex')
 }

@@ -102,8 +102,8 @@ function fromColumns({ item, files, places }: ContentView) {
     }
   })
   const merged: ReturnType<typeof infoOf> = rows
-  for (const [index, facts] of infoOf(item?.children ?? []).entries())
-    merged.splice(places[index] ?? 0, 0, facts)
+  for (const [index, details] of infoOf(item?.children ?? []).entries())
+    merged.splice(places[index] ?? 0, 0, details)
   return merged
 }
 

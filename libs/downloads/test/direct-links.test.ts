@@ -47,11 +47,11 @@ async function addFile(
 ): Promise<Item> {
   const stage = await process.blobs.stage()
   await stage.write(bytes)
-  const facts = await stage.commit({ pinMs: 60_000 })
+  const info = await stage.commit({ pinMs: 60_000 })
   const blob = {
-    ...facts,
-    id: Buffer.from(facts.id),
-    incarnation: Buffer.from(facts.incarnation),
+    ...info,
+    id: Buffer.from(info.id),
+    incarnation: Buffer.from(info.incarnation),
     placementGroup: 0,
   }
   const value = {

@@ -51,11 +51,11 @@ async function addFile(
 ): Promise<Item> {
   const stage = await process.blobs.stage()
   await stage.write(bytes)
-  const facts = await stage.commit({ pinMs: 60_000 })
+  const info = await stage.commit({ pinMs: 60_000 })
   const blob = {
-    ...facts,
-    id: Buffer.from(facts.id),
-    incarnation: Buffer.from(facts.incarnation),
+    ...info,
+    id: Buffer.from(info.id),
+    incarnation: Buffer.from(info.incarnation),
     placementGroup: 0,
   }
   const value = { createAccount: undefined, folderId, name, mimetype: type, blob, modTime }
@@ -217,8 +217,8 @@ t.test('a caller with read access may download, at the time of the download', as
   const path = `/download/${item.id}/a`
   const bad = `${token.slice(0, -4)}AAAA`
   const ask = (query = '', headers: OutgoingHttpHeaders = {}) => get(process, `${path}${query}`, { headers })
-  const capability = (facts: Partial<Parameters<typeof signCapability>[1]> = {}) =>
-    `?c=${signCapability(process.keyring.derive('capability'), { folderId, ends: Date.now() / 1000 + 100, passwordVersion: new Uint8Array(0), ...facts })}`
+  const capability = (details: Partial<Parameters<typeof signCapability>[1]> = {}) =>
+    `?c=${signCapability(process.keyring.derive('capability'), { folderId, ends: Date.now() / 1000 + 100, passwordVersion: new Uint8Array(0), ...details })}`
 
   t.same(statusOf(await ask()), [401, 'error-notOwner'])
   t.same(statusOf(await ask('', { authorization: `Bearer ${stranger.token}` })), [401, 'error-notOwner'])

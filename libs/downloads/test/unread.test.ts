@@ -17,11 +17,11 @@ t.test('readers that do not read hold no more than the budget, and others are se
   const bytes = randomBytes(16 * MiB)
   const stage = await process.blobs.stage()
   for (let at = 0; at < bytes.length; at += MiB) await stage.write(bytes.subarray(at, at + MiB))
-  const facts = await stage.commit({ pinMs: 60_000 })
+  const info = await stage.commit({ pinMs: 60_000 })
   const blob = {
-    ...facts,
-    id: Buffer.from(facts.id),
-    incarnation: Buffer.from(facts.incarnation),
+    ...info,
+    id: Buffer.from(info.id),
+    incarnation: Buffer.from(info.incarnation),
     placementGroup: 0,
   }
   const { item } = await process.ask(token, 'content', {

@@ -40,7 +40,7 @@ const nameMember = Buffer.from('","type":"file","name":')
 export class FileRows {
   readonly #count: number
   readonly #files: FileColumns
-  readonly #facts: RowInfo
+  readonly #info: RowInfo
   readonly #parent: Buffer
   readonly #viewer: Buffer
   readonly #mimetypes: Buffer[]
@@ -59,14 +59,14 @@ export class FileRows {
   #row = 0
   #nameAt = 0
 
-  constructor(files: FileColumns, facts: RowInfo) {
+  constructor(files: FileColumns, info: RowInfo) {
     this.#count = files.ids.length / 16
     this.#files = files
-    this.#facts = facts
-    this.#parent = Buffer.from(`,"parentFolder":"${facts.folderId}"`)
-    this.#viewer = Buffer.from(`,"isOwner":${facts.isOwner},"canAccess":true,"createTime":`)
+    this.#info = info
+    this.#parent = Buffer.from(`,"parentFolder":"${info.folderId}"`)
+    this.#viewer = Buffer.from(`,"isOwner":${info.isOwner},"canAccess":true,"createTime":`)
     this.#mimetypes = files.mimetypes.map((type) => Buffer.from(`","mimetype":${JSON.stringify(type)}`))
-    this.#end = Buffer.from(`${facts.capability}"}`)
+    this.#end = Buffer.from(`${info.capability}"}`)
     this.#fixedBytes = this.#parent.length + this.#viewer.length + this.#end.length + plainBytes
     this.#nameLengths = viewOf(files.nameLengths)
     this.#groups = viewOf(files.placementGroups)
@@ -134,7 +134,7 @@ export class FileRows {
   }
 
   #serversAt(group: number, created: number): Buffer {
-    const { nowSeconds, serversOf, downloadUrl } = this.#facts
+    const { nowSeconds, serversOf, downloadUrl } = this.#info
     const moment = Math.max(created, nowSeconds - settledSeconds)
     const known = this.#servers.get(group)?.get(moment)
     if (known !== undefined) return known

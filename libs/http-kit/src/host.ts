@@ -252,12 +252,12 @@ export function ok(data: unknown, metadata?: unknown) {
 export function logFailure(error: unknown, request: FastifyRequest, { status }: RefusalError): void {
   request.refusedAs = status
   if (httpCodeOf(status) < 500) return
-  const facts = { requestId: request.id, path: pathOf(request.url) }
+  const details = { requestId: request.id, path: pathOf(request.url) }
   if (status === 'error-storageFull')
-    request.log.warn({ reason: (error as Error).message, ...facts }, 'refused: the storage is full')
+    request.log.warn({ reason: (error as Error).message, ...details }, 'refused: the storage is full')
   else if (status === 'error-unavailable')
-    request.log.warn({ reason: (error as Error).message, ...facts }, 'refused for now')
-  else request.log.error({ err: error, ...facts }, 'request failed')
+    request.log.warn({ reason: (error as Error).message, ...details }, 'refused for now')
+  else request.log.error({ err: error, ...details }, 'request failed')
 }
 
 function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply) {

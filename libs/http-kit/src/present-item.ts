@@ -164,8 +164,15 @@ export class ItemPresenter {
     const { downloadUrl, serversOf } = this.#settings
     const capability = this.#capability(item.id, item, view)
     const { nowSeconds } = view
-    const facts = { folderId: item.id, isOwner: item.isOwner, downloadUrl, capability, serversOf, nowSeconds }
-    return new FileRows(files, facts)
+    const details = {
+      folderId: item.id,
+      isOwner: item.isOwner,
+      downloadUrl,
+      capability,
+      serversOf,
+      nowSeconds,
+    }
+    return new FileRows(files, details)
   }
 
   /** For files directly in this folder, as seen by the viewer of `seen`. */

@@ -194,7 +194,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   }
 
   /**
-   * @param facts.before the state before the raise. @param facts.row the current row; undefined:
+   * @param state.before the state before the raise. @param state.row the current row; undefined:
    *   the account is new.
    */
   #holdOf(
@@ -534,10 +534,10 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       throw new JournalFault('UNAVAILABLE', `${account} is not open in term ${partition.term}`)
     const head = numberOf(found?.head)
     const chain = bytesOf(found?.chain) ?? firstChain
-    if (isThere) yield { kind: 'facts', stored: storedForm(found), facts: { head, chain }, lastRow: head }
+    if (isThere) yield { kind: 'statics', stored: storedForm(found), statics: { head, chain }, lastRow: head }
     else if (await this.#hasRemains(partition)) {
       const damage = `journal of ${account}: the static facts are missing`
-      yield { kind: 'facts', stored: new Uint8Array(), damage, facts: undefined, lastRow: 0 }
+      yield { kind: 'statics', stored: new Uint8Array(), damage, statics: undefined, lastRow: 0 }
     }
     const root = bytesOf(found?.root)
     if (root !== undefined) yield { kind: 'root', stored: root, bytes: root }
@@ -619,14 +619,14 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       }
       if (epoch + 1 >= lastEpochOf(term))
         throw new JournalFault('UNAVAILABLE', `${account} has no epoch left in term ${term}`)
-      const facts = [BigInt(epoch + 1), owner, BigInt(head), Buffer.from(chain)]
+      const details = [BigInt(epoch + 1), owner, BigInt(head), Buffer.from(chain)]
       const through = BigInt(numberOf(found?.root_through))
       const cut = BigInt(numberOf(found?.cut))
       const refused = await this.#connection.conditional([
         {
           query:
             'UPDATE journal SET epoch = ?, owner = ?, head = ?, chain = ?, root_through = ?, cut = ? WHERE account = ? AND term = ? IF epoch = ?',
-          params: [...facts, through, cut, account, term, isBegun(found) ? found.epoch : null],
+          params: [...details, through, cut, account, term, isBegun(found) ? found.epoch : null],
         },
       ])
       if (refused) continue

@@ -162,9 +162,9 @@ export async function takeOver(
       )
   }
   const root = before?.row.root ?? null
-  const facts = [BigInt(head), Buffer.from(chain ?? firstChain), root, BigInt(through), BigInt(head)]
+  const details = [BigInt(head), Buffer.from(chain ?? firstChain), root, BigInt(through), BigInt(head)]
   const refused = await connection.conditional([
-    fenced('head = ?, chain = ?, root = ?, root_through = ?, cut = ?', facts),
+    fenced('head = ?, chain = ?, root = ?, root_through = ?, cut = ?', details),
   ])
   return refused === undefined
 }

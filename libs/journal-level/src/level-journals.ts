@@ -90,7 +90,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     }
   }
 
-  /** The last row exists and is the one that the static facts name. */
+  /** The last row exists and is the one that the static columns name. */
   async #assertLastRow(account: string, { head, chain, trimmed }: Fixed): Promise<void> {
     if (head === trimmed) return
     const stored = await this.#rows.get(keys.row(account, head))
@@ -151,8 +151,8 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
       const next = rowBehind({ ...hold, chain }, row)
       const result = { epoch: next.epoch, head: next.seq, chain: next.checksum }
       const put: RowChange = { type: 'put', key: keys.row(account, next.seq), value: encodeRow(next) }
-      const facts = { ...result, owner: isUnwritten(hold) ? hold.owner : owner }
-      return { result, written: this.#change(place, account, cell, facts, [put]) }
+      const statics = { ...result, owner: isUnwritten(hold) ? hold.owner : owner }
+      return { result, written: this.#change(place, account, cell, statics, [put]) }
     })
     Object.assign(hold, moved)
   }
@@ -265,11 +265,11 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     if (this.#writer.failure === undefined) await this.#writer.flushed()
     const fixed = await this.#rows.get(keys.fixed(account))
     const root = await this.#rows.get(keys.root(account))
-    const facts = this.#factsRemain(account, fixed)
-    let isThere = fixed !== undefined || facts.lastRow > 0
+    const statics = this.#staticsRemain(account, fixed)
+    let isThere = fixed !== undefined || statics.lastRow > 0
     for await (const _ of this.#rows.scan(keys.everythingOf(account), { limit: 1 })) isThere = true
     if (!isThere) return
-    yield facts
+    yield statics
     if (root !== undefined) {
       const { value, damage } = read(() => decodeNamed(account, '', root))
       yield { kind: 'root', stored: root, damage, bytes: value }
@@ -287,7 +287,10 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     }
   }
 
-  #factsRemain(account: string, fixed: Uint8Array | undefined): Extract<JournalRemain, { kind: 'facts' }> {
+  #staticsRemain(
+    account: string,
+    fixed: Uint8Array | undefined,
+  ): Extract<JournalRemain, { kind: 'statics' }> {
     const stored = fixed ?? new Uint8Array()
     const { value, damage } = read(() => {
       if (fixed === undefined) throw corrupt(account, 'the static row is missing')
@@ -300,7 +303,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
       ? `journal of ${account}: row ${seen.number} of epoch ${seen.epoch} was written, row ${head} is the last`
       : undefined
     const lastRow = Math.max(head, seen?.number ?? 0)
-    return { kind: 'facts', stored, damage: damage ?? lost, facts: value, lastRow }
+    return { kind: 'statics', stored, damage: damage ?? lost, statics: value, lastRow }
   }
 
   async *copiesOfPage(account: string, name: string): AsyncIterable<Uint8Array> {
@@ -330,7 +333,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     return { account, owner, epoch, head, chain, root: undefined, previousOwner: found.owner }
   }
 
-  /** The static facts, judged by the rows, the commit audit and the facts themselves. */
+  /** The static columns, judged by the rows, the commit audit and themselves. */
   async #whatIsLeft(account: string): Promise<Fixed> {
     let fixed: Fixed | undefined
     let first: number | undefined
@@ -338,7 +341,8 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     const seen = this.#suspicions.newest(`j${account}`)
     let epoch = seen?.epoch ?? 0
     for await (const remain of this.remains(account)) {
-      if (remain.kind === 'facts' && remain.facts !== undefined) fixed = decodeFixed(account, remain.stored)
+      if (remain.kind === 'statics' && remain.statics !== undefined)
+        fixed = decodeFixed(account, remain.stored)
       if (remain.kind !== 'row') continue
       first ??= remain.seq
       last = { seq: remain.seq, checksum: remain.row?.checksum }

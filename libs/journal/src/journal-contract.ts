@@ -451,7 +451,7 @@ export function journalRepairContract<T>({
     assert.deepEqual(await collect(journals.remains(account())), [])
   })
 
-  test('everything stored is shown: facts, root, rows and pages, in order', async (t) => {
+  test('everything stored is shown: statics, root, rows and pages, in order', async (t) => {
     const journals = await open(t)
     const { id, hold } = await written(journals, ['one', 'two', 'three'])
     for (const name of ['b', 'a']) await journals.putPage(id, name, bytes(`page ${name}`))
@@ -459,11 +459,11 @@ export function journalRepairContract<T>({
     await journals.trim(hold, 1)
     const shown = (await collect(journals.remains(id))).map((remain) => {
       assert.equal(remain.damage, undefined)
-      if (remain.kind === 'facts') return `facts ${remain.facts?.head} ${remain.lastRow}`
+      if (remain.kind === 'statics') return `statics ${remain.statics?.head} ${remain.lastRow}`
       if (remain.kind === 'row') return `row ${remain.seq} ${text(remain.row?.bytes)}`
       return `${remain.kind === 'page' ? remain.name : 'root'} ${text(remain.bytes)}`
     })
-    assert.deepEqual(shown, ['facts 3 3', 'root root', 'row 2 two', 'row 3 three', 'a page a', 'b page b'])
+    assert.deepEqual(shown, ['statics 3 3', 'root root', 'row 2 two', 'row 3 three', 'a page a', 'b page b'])
     const copies = await collect(journals.copiesOfPage(id, 'a'))
     assert.deepEqual([...new Set(copies.map(text))], ['page a'])
     assert.deepEqual(await collect(journals.copiesOfPage(id, 'absent')), [])

@@ -16,9 +16,9 @@ export type JournalRemain = {
 } & (
   | {
       /** Present for every account with stored data. */
-      kind: 'facts'
+      kind: 'statics'
       /** Their content; undefined when they are missing or damaged. */
-      facts: { head: number; chain: Uint8Array } | undefined
+      statics: { head: number; chain: Uint8Array } | undefined
       /** The last row named by them, or by whatever noticed a loss. */
       lastRow: number
     }
@@ -34,8 +34,8 @@ export type JournalRemain = {
 
 export interface JournalRepair {
   /**
-   * Everything stored of an account: facts, root, rows in order, pages in order, as far as it
-   * exists. Nothing is changed. Where another copy is kept, a damaged or missing row comes from
+   * Everything stored of an account: static columns, root, rows in order, pages in order, as far as
+   * it exists. Nothing is changed. Where another copy is kept, a damaged or missing row comes from
    * there if it is whole.
    *
    * @throws JournalFault `UNAVAILABLE`.

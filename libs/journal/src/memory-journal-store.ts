@@ -211,7 +211,7 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
     const { head, chain, root, rows, pages } = this.#partition(account)
     if (rows.size === 0 && pages.size === 0 && head === 0) return
     const stored = Buffer.from(JSON.stringify({ head, chain: Buffer.from(chain).toString('hex') }))
-    yield { kind: 'facts', stored, facts: { head, chain }, lastRow: head }
+    yield { kind: 'statics', stored, statics: { head, chain }, lastRow: head }
     if (root !== undefined) yield { kind: 'root', stored: root.bytes, bytes: copyOf(root.bytes) }
     for (const [seq, row] of [...rows].sort(([one], [other]) => one - other)) {
       const whole = equal(rowChecksum({ account, seq, ...row }), row.checksum)

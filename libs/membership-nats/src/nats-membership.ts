@@ -51,7 +51,7 @@ export interface Report {
 export interface NatsMembershipOptions {
   /** Accepts NATS patterns. Not closed here. */
   bus: Bus
-  facts: MemberInfo
+  info: MemberInfo
   /** Its duties besides the role in its facts. */
   moreRoles?: readonly MemberRole[]
   load?: () => number
@@ -91,7 +91,7 @@ const clockWords = 4
 
 export class NatsMembership implements Membership {
   readonly #bus: Bus
-  readonly #facts: MemberInfo
+  readonly #info: MemberInfo
   readonly #moreRoles: readonly MemberRole[]
   readonly #load: () => number
   readonly #report: () => Report
@@ -115,9 +115,9 @@ export class NatsMembership implements Membership {
 
   /** Joins: sends its first heartbeat at once. @throws RangeError on bad facts. */
   constructor(options: NatsMembershipOptions) {
-    assertMemberInfo(options.facts)
+    assertMemberInfo(options.info)
     this.#bus = options.bus
-    this.#facts = structuredClone(options.facts)
+    this.#info = structuredClone(options.info)
     this.#moreRoles = options.moreRoles ?? []
     this.#load = options.load ?? (() => 0)
     this.#report = options.report ?? (() => ({ ready: true }))
@@ -128,7 +128,7 @@ export class NatsMembership implements Membership {
     this.#incarnation = incarnationAt(this.#clock.now())
     this.#ownHeardMs = this.#clock.monotonic()
     this.#subscription = this.#bus.subscribe('members.>', (message) => this.#hear(message))
-    this.#alive = this.#bus.serve(aliveSubject(this.#facts.id), async () => new Uint8Array())
+    this.#alive = this.#bus.serve(aliveSubject(this.#info.id), async () => new Uint8Array())
     this.#suspicions = this.#bus.subscribe(
       suspicionsSubject,
       (message) => void this.suspect(Buffer.from(message).toString()),
@@ -145,7 +145,7 @@ export class NatsMembership implements Membership {
   self(): Member {
     const [clockOffsetMs = 0] = this.#clockOffsets()
     return {
-      ...structuredClone(this.#facts),
+      ...structuredClone(this.#info),
       load: assertLoad(this.#load()),
       seenMs: this.#clock.now(),
       clockOffsetMs,
@@ -172,7 +172,7 @@ export class NatsMembership implements Membership {
 
   /** The last heartbeat of one member: calls use it several times per request. */
   beatOf(id: string): Heartbeat | undefined {
-    return id === this.#facts.id ? this.#heartbeat({ leaving: false }) : this.#heard.get(id)?.beat
+    return id === this.#info.id ? this.#heartbeat({ leaving: false }) : this.#heard.get(id)?.beat
   }
 
   /** Also called when a member becomes ready or stops being ready. */
@@ -232,7 +232,7 @@ export class NatsMembership implements Membership {
   }
 
   #publish({ leaving }: { leaving: boolean }): void {
-    const { region, id } = this.#facts
+    const { region, id } = this.#info
     this.#sequence++
     this.#bus.publish(
       `members.${region}.${subjectToken(id)}`,
@@ -241,7 +241,7 @@ export class NatsMembership implements Membership {
   }
 
   #heartbeat({ leaving }: { leaving: boolean }): Heartbeat {
-    const { id, role, region, addresses } = this.#facts
+    const { id, role, region, addresses } = this.#info
     const { ready, freeBytes = 0, accounts = 0, lagMs = 0, ...others } = this.#report()
     return {
       id,
@@ -268,7 +268,7 @@ export class NatsMembership implements Membership {
     const beat = parse(message)
     if (beat === undefined) return
     const heardMs = this.#clock.monotonic()
-    if (beat.id === this.#facts.id) {
+    if (beat.id === this.#info.id) {
       if (this.#incarnation.equals(beat.incarnation)) this.#ownHeardMs = heardMs
       return
     }

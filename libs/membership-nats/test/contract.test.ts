@@ -38,8 +38,8 @@ t.test('membership by heartbeats', async (t) => {
     open: async (t) => {
       const bus = gathered(await connect(t, 'gathering'), crypto.randomUUID())
       return {
-        join: async (facts, options) => {
-          const membership = new NatsMembership({ bus, facts, ...options, ...quick })
+        join: async (info, options) => {
+          const membership = new NatsMembership({ bus, info, ...options, ...quick })
           t.teardown(() => membership.close())
           return membership
         },
@@ -49,7 +49,7 @@ t.test('membership by heartbeats', async (t) => {
   })
 })
 
-const facts = (id: string): MemberInfo => ({ id, role: 'actor-host', region: 'eu-par', addresses: {} })
+const info = (id: string): MemberInfo => ({ id, role: 'actor-host', region: 'eu-par', addresses: {} })
 
 async function until(what: string, holds: () => boolean): Promise<void> {
   const end = performance.now() + 10_000
@@ -74,8 +74,8 @@ t.test(
       subscribe: (subject: string, handler: (message: Uint8Array) => void) =>
         inner.subscribe(subject, (message) => void (cut || handler(message))),
     } as NatsMembershipOptions['bus']
-    const one = new NatsMembership({ bus, facts: facts('one'), ...quick, clock })
-    const two = new NatsMembership({ bus: inner, facts: facts('two'), ...quick })
+    const one = new NatsMembership({ bus, info: info('one'), ...quick, clock })
+    const two = new NatsMembership({ bus: inner, info: info('two'), ...quick })
     t.teardown(() => one.close())
     await until('both', () => one.members().length === 2)
     cut = true
@@ -96,7 +96,7 @@ t.test(
     const patient = { intervalMs: 40, deadMs: 60_000 }
     const join = async (id: string) => {
       const real = await NatsBus.connect({ servers: [`127.0.0.1:${port}`], name: id })
-      const membership = new NatsMembership({ bus: gathered(real, gathering), facts: facts(id), ...patient })
+      const membership = new NatsMembership({ bus: gathered(real, gathering), info: info(id), ...patient })
       return { real, membership }
     }
     const [one, two, gone] = await Promise.all(['one', 'two', 'gone'].map(join))
@@ -130,10 +130,10 @@ t.test(
     const said: Uint8Array[] = []
     const spy = bus.subscribe('members.>', (message) => said.push(message))
     t.teardown(() => spy.close())
-    const one = new NatsMembership({ bus, facts: facts('one'), ...quick })
+    const one = new NatsMembership({ bus, info: info('one'), ...quick })
     const early = new NatsMembership({
       bus,
-      facts: facts('two'),
+      info: info('two'),
       ...quick,
       clock: { now: () => 5, monotonic: () => 0 },
     })
@@ -141,7 +141,7 @@ t.test(
     early.die()
     const later = new NatsMembership({
       bus,
-      facts: facts('two'),
+      info: info('two'),
       ...quick,
       report: () => ({ ready, accounts: 7 }),
     })
@@ -184,8 +184,8 @@ t.test('a late heartbeat does not make its sender look behind', async (t) => {
       ),
   } as NatsMembershipOptions['bus']
   const slow = { intervalMs: 60_000, deadMs: 240_000, clock }
-  const one = new NatsMembership({ bus, facts: facts('one'), ...slow })
-  const two = new NatsMembership({ bus: inner, facts: facts('two'), ...slow })
+  const one = new NatsMembership({ bus, info: info('one'), ...slow })
+  const two = new NatsMembership({ bus: inner, info: info('two'), ...slow })
   t.teardown(async () => {
     await one.close()
     await two.close()

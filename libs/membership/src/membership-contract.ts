@@ -8,7 +8,7 @@ export interface Joining {
   /**
    * Adds a member to the gathering of this test; the others may not know it yet when this resolves.
    */
-  join(facts: MemberInfo, options: { load: () => number; clock?: Clock }): Promise<Membership>
+  join(info: MemberInfo, options: { load: () => number; clock?: Clock }): Promise<Membership>
   /** Ends a member as a crash would, without a message; omit it where that cannot be done. */
   kill?(member: Membership): Promise<void>
 }
@@ -25,7 +25,7 @@ export interface MembershipContract<T> {
 const lookMs = 5
 
 export function membershipContract<T>({ test, open, patientMs = 10_000 }: MembershipContract<T>): void {
-  const facts = (id: string, more: Partial<MemberInfo> = {}): MemberInfo => ({
+  const info = (id: string, more: Partial<MemberInfo> = {}): MemberInfo => ({
     id,
     role: 'actor-host',
     region: 'eu-par',
@@ -46,7 +46,7 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
   test('a lone member sees itself with its own facts', async (t) => {
     const { join } = await open(t)
     const before = Date.now() - 1
-    const said = facts('alone', {
+    const said = info('alone', {
       role: 'storage-node',
       region: 'na-nyc',
       addresses: { download: 'http://a', x: 'y' },
@@ -64,7 +64,7 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
   test('all see all, with their facts, in the order of ids', async (t) => {
     const { join } = await open(t)
     const names = ['c', 'a', 'b-10', 'b-9']
-    const all = await Promise.all(names.map((id) => join(facts(id), idle)))
+    const all = await Promise.all(names.map((id) => join(info(id), idle)))
     for (const membership of all) {
       await eventually('all', () => ids(membership).join() === 'a,b-10,b-9,c')
       assert.deepEqual(
@@ -77,7 +77,7 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
   test('load is included', async (t) => {
     const { join } = await open(t)
     let load = 0
-    const [one] = [await join(facts('one'), idle), await join(facts('two'), { load: () => load })]
+    const [one] = [await join(info('one'), idle), await join(info('two'), { load: () => load })]
     const seen = () => one.members().find(({ id }) => id === 'two')?.load
     await eventually('the first load', () => seen() === 0)
     load = 0.75
@@ -87,7 +87,7 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
 
   test('a member that closes is gone for the others, and alone for itself', async (t) => {
     const { join } = await open(t)
-    const [one, two] = [await join(facts('one'), idle), await join(facts('two'), idle)]
+    const [one, two] = [await join(info('one'), idle), await join(info('two'), idle)]
     await eventually('both', () => ids(one).length === 2 && ids(two).length === 2)
     await two.close()
     await two.close()
@@ -99,7 +99,7 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
   test('a member that died is gone for the others after a while', async (t) => {
     const { join, kill } = await open(t)
     if (kill === undefined) return
-    const [one, two] = [await join(facts('one'), idle), await join(facts('two'), idle)]
+    const [one, two] = [await join(info('one'), idle), await join(info('two'), idle)]
     await eventually('both', () => ids(one).length === 2)
     await kill(two)
     await eventually('one', () => ids(one).join() === 'one')
@@ -107,17 +107,17 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
 
   test('a member that returns under its id is there again, with its new facts', async (t) => {
     const { join } = await open(t)
-    const [one, two] = [await join(facts('one'), idle), await join(facts('two'), idle)]
+    const [one, two] = [await join(info('one'), idle), await join(info('two'), idle)]
     await eventually('both', () => ids(one).length === 2)
     await two.close()
-    await join(facts('two', { addresses: { bus: 'elsewhere' } }), idle)
+    await join(info('two', { addresses: { bus: 'elsewhere' } }), idle)
     await eventually('the new facts', () => one.members().at(-1)?.addresses.bus === 'elsewhere')
     assert.deepEqual(ids(one), ['one', 'two'])
   })
 
   test('listeners are told of joins and leaves, and of the view at that time', async (t) => {
     const { join } = await open(t)
-    const one = await join(facts('one'), idle)
+    const one = await join(info('one'), idle)
     await eventually('itself', () => ids(one).length === 1)
     const told: string[] = []
     one.onChange(() => {
@@ -128,7 +128,7 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
       assert.equal(said, ids(one).join())
       told.push(said)
     })
-    const two = await join(facts('two'), idle)
+    const two = await join(info('two'), idle)
     await eventually('two came', () => told.at(-1) === 'one,two')
     await two.close()
     await eventually('two went', () => told.at(-1) === 'one')
@@ -136,7 +136,7 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
 
   test('a closed subscription receives nothing more', async (t) => {
     const { join } = await open(t)
-    const one = await join(facts('one'), idle)
+    const one = await join(info('one'), idle)
     await eventually('itself', () => ids(one).length === 1)
     const told: string[] = []
     const listener = (name: string) => () => void told.push(name)
@@ -144,7 +144,7 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
     one.onChange(listener('open'))
     closed.close()
     closed.close()
-    await join(facts('two'), idle)
+    await join(info('two'), idle)
     await eventually('told', () => told.length > 0)
     assert.ok(!told.includes('closed'))
   })
@@ -164,8 +164,8 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
   test('a wall clock that is far off is off in every view, its own included, until it is right', async (t) => {
     const { join } = await open(t)
     const clock = shifted()
-    const all = [await join(facts('one'), idle), await join(facts('two'), idle)]
-    const three = await join(facts('three'), { ...idle, clock })
+    const all = [await join(info('one'), idle), await join(info('two'), idle)]
+    const three = await join(info('three'), { ...idle, clock })
     all.push(three)
     const allSee = (wanted: string) => () => all.every((view) => off(view).join() === wanted)
     await eventually('all', () => all.every((view) => ids(view).length === 3))
@@ -186,7 +186,7 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
   test('of two different clocks neither can be proved right', async (t) => {
     const { join } = await open(t)
     const clock = shifted()
-    const [one, two] = [await join(facts('one'), idle), await join(facts('two'), { ...idle, clock })]
+    const [one, two] = [await join(info('one'), idle), await join(info('two'), { ...idle, clock })]
     await eventually('both', () => ids(one).length === 2 && ids(two).length === 2)
     clock.aheadMs = 10_000
     await eventually('both off', () => [one, two].every((view) => off(view).length === 2))
@@ -199,13 +199,13 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
 
   test('listeners are not called within the call that changes the view', async (t) => {
     const { join } = await open(t)
-    const one = await join(facts('one'), idle)
+    const one = await join(info('one'), idle)
     await eventually('itself', () => ids(one).length === 1)
     let told = false
     one.onChange(() => {
       told = true
     })
-    const joining = join(facts('two'), idle)
+    const joining = join(info('two'), idle)
     assert.equal(told, false)
     await joining
     await eventually('told', () => told)
@@ -213,7 +213,7 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
 
   test('a caller can change a returned view without an effect', async (t) => {
     const { join } = await open(t)
-    const said = facts('one')
+    const said = info('one')
     const one = await join(said, idle)
     ;(said.addresses as Record<string, string>).bus = 'changed'
     await eventually('itself', () => ids(one).length === 1)
@@ -229,9 +229,9 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
   test('invalid facts are refused', async (t) => {
     const { join } = await open(t)
     for (const id of ['', 'a b', 'ü', 'x'.repeat(129)]) {
-      await assert.rejects(async () => join(facts(id), idle), RangeError)
+      await assert.rejects(async () => join(info(id), idle), RangeError)
     }
     const addresses = { long: 'x'.repeat(5_000) }
-    await assert.rejects(async () => join(facts('one', { addresses }), idle), RangeError)
+    await assert.rejects(async () => join(info('one', { addresses }), idle), RangeError)
   })
 }

@@ -28,7 +28,7 @@ export interface MemoryMembershipOptions {
 type Listener = (members: readonly Member[]) => void
 
 export class MemoryMembership implements Membership {
-  readonly #facts: MemberInfo
+  readonly #info: MemberInfo
   readonly #load: () => number
   readonly #clock: Clock
   readonly #onListenerError: (error: unknown) => void
@@ -39,22 +39,22 @@ export class MemoryMembership implements Membership {
 
   /** @throws RangeError on invalid facts, an id that is already alive, or too many members. */
   constructor(
-    facts: MemberInfo,
+    info: MemberInfo,
     options: MemoryMembershipOptions = {},
     gathering: Gathering = new Gathering(),
   ) {
-    assertMemberInfo(facts)
-    this.#facts = structuredClone(facts)
+    assertMemberInfo(info)
+    this.#info = structuredClone(info)
     this.#load = options.load ?? (() => 0)
     this.#clock = options.clock ?? systemClock
     this.#onListenerError = options.onListenerError ?? (() => {})
     this.#gathering = gathering
-    gathering.join(facts.id, this)
+    gathering.join(info.id, this)
   }
 
   /** Another member of the same gathering. */
-  join(facts: MemberInfo, options: MemoryMembershipOptions = {}): MemoryMembership {
-    return new MemoryMembership(facts, { clock: this.#clock, ...options }, this.#gathering)
+  join(info: MemberInfo, options: MemoryMembershipOptions = {}): MemoryMembership {
+    return new MemoryMembership(info, { clock: this.#clock, ...options }, this.#gathering)
   }
 
   self(): Member {
@@ -71,8 +71,8 @@ export class MemoryMembership implements Membership {
   }
 
   #seen(): MemoryMembership[] {
-    const all = this.#gathering.has(this.#facts.id, this) ? this.#gathering.all() : [this]
-    return all.filter((member) => member === this || !this.#hidden.has(member.#facts.id))
+    const all = this.#gathering.has(this.#info.id, this) ? this.#gathering.all() : [this]
+    return all.filter((member) => member === this || !this.#hidden.has(member.#info.id))
   }
 
   #offsets(seen: readonly MemoryMembership[]): number[] {
@@ -81,7 +81,7 @@ export class MemoryMembership implements Membership {
 
   #member(clockOffsetMs: number): Member {
     const load = assertLoad(this.#load())
-    return { ...structuredClone(this.#facts), load, seenMs: this.#clock.now(), clockOffsetMs }
+    return { ...structuredClone(this.#info), load, seenMs: this.#clock.now(), clockOffsetMs }
   }
 
   onChange(listener: Listener): Subscription {
@@ -92,7 +92,7 @@ export class MemoryMembership implements Membership {
 
   async close(): Promise<void> {
     this.#listeners.clear()
-    this.#gathering.leave(this.#facts.id, this)
+    this.#gathering.leave(this.#info.id, this)
   }
 
   /** Test seam: this member no longer sees that one; that one still sees this one. */

@@ -11,13 +11,13 @@ import {
 } from '../src/index.ts'
 import { type Joining, membershipContract } from '../src/testing.ts'
 
-const facts = (id: string): MemberInfo => ({ id, role: 'standalone', region: 'eu-par', addresses: {} })
+const info = (id: string): MemberInfo => ({ id, role: 'standalone', region: 'eu-par', addresses: {} })
 
 function gathering(broken: (sound: MemoryMembership) => Partial<Membership> = () => ({})): Joining {
   let first: MemoryMembership | undefined
   return {
-    join: async (facts, options) => {
-      const joined = first?.join(facts, options) ?? new MemoryMembership(facts, options)
+    join: async (info, options) => {
+      const joined = first?.join(info, options) ?? new MemoryMembership(info, options)
       first ??= joined
       return overlaid(joined, broken(joined))
     },
@@ -29,8 +29,8 @@ t.test('membership within a process', async (t) => {
 })
 
 t.test('a member can lose sight of another one, and finds it again', async (t) => {
-  const one = new MemoryMembership(facts('one'))
-  const two = one.join(facts('two'))
+  const one = new MemoryMembership(info('one'))
+  const two = one.join(info('two'))
   const told: string[] = []
   one.onChange((members) => told.push(members.map(({ id }) => id).join()))
   await Promise.resolve()
@@ -63,9 +63,9 @@ t.test('a clock that is off is corrected by those of the others, unless half are
     monotonic: () => monotonicMs,
   })
   const [own, other] = [{ ms: 0 }, { ms: 0 }]
-  const one = new MemoryMembership(facts('one'), { clock: wall(own) })
-  one.join(facts('two'), { clock: wall({ ms: 0 }) })
-  one.join(facts('three'), { clock: wall(other) })
+  const one = new MemoryMembership(info('one'), { clock: wall(own) })
+  one.join(info('two'), { clock: wall({ ms: 0 }) })
+  one.join(info('three'), { clock: wall(other) })
   const agreed = new AgreedClock(wall(own), one)
   t.equal(agreed.now(), 1_000_000)
   own.ms = 86_400_000
@@ -85,11 +85,11 @@ t.test('a clock that is off is corrected by those of the others, unless half are
 
 t.test('an id lives once, a load is a share, members are bounded', async (t) => {
   let load = 0
-  const one = new MemoryMembership(facts('one'), { load: () => load })
-  t.throws(() => one.join(facts('one')), RangeError)
+  const one = new MemoryMembership(info('one'), { load: () => load })
+  t.throws(() => one.join(info('one')), RangeError)
   for (load of [-0.1, 1.1, Number.NaN]) t.throws(() => one.self(), RangeError)
-  for (let count = 1; count < maxMembers; count++) one.join(facts(`other-${count}`))
-  t.throws(() => one.join(facts('too many')), RangeError)
+  for (let count = 1; count < maxMembers; count++) one.join(info(`other-${count}`))
+  t.throws(() => one.join(info('too many')), RangeError)
 })
 
 const broken: { [fault: string]: (sound: MemoryMembership) => Partial<Membership> } = {

@@ -78,13 +78,13 @@ async function handOver(
   const needed = Math.min(quorumOf({ ...group, members: home }), others.length)
   let copies = 0
   let handedOver = 0
-  for await (const facts of node.store.inventory({ groups: [group.number] })) {
-    if (facts.damaged) continue // others have it whole, or no node has
+  for await (const info of node.store.inventory({ groups: [group.number] })) {
+    if (info.damaged) continue // others have it whole, or no node has
     copies++
     let holders = 0
     const lacking: string[] = []
     for (const id of others) {
-      const there = await answerOf(peers.node(id)?.stat(facts) ?? Promise.resolve(undefined))
+      const there = await answerOf(peers.node(id)?.stat(info) ?? Promise.resolve(undefined))
       if (there instanceof BlobFault) continue
       if (there !== undefined && there.damaged === undefined) holders++
       else lacking.push(id)
@@ -92,14 +92,14 @@ async function handOver(
     for (const id of lacking) {
       if (holders >= needed) break
       const given = await answerOf(
-        peers.node(id)?.copyFrom(node.id, facts, { pinMs, placement }) ?? Promise.resolve(undefined),
+        peers.node(id)?.copyFrom(node.id, info, { pinMs, placement }) ?? Promise.resolve(undefined),
       )
       if (given === undefined || given instanceof BlobFault) continue
       holders++
       handedOver++
     }
     if (holders < needed || holders === 0)
-      throw new BlobFault('UNAVAILABLE', `${copyKey(facts)} is at ${holders} of ${needed} other nodes only`)
+      throw new BlobFault('UNAVAILABLE', `${copyKey(info)} is at ${holders} of ${needed} other nodes only`)
   }
   return { copies, handedOver }
 }

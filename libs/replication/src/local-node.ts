@@ -124,9 +124,9 @@ export class LocalNode implements StorageNode, WholeReads {
     options: { pinMs: number; placement: Placement; signal?: AbortSignal },
   ): Promise<BlobInfo> {
     await this.groups.admit(options.placement)
-    const facts = await this.fetch(blob, [from], options)
+    const info = await this.fetch(blob, [from], options)
     // A caller that shares another's fetch gets its own pin.
-    if (await this.#store.pin(facts, { ttlMs: options.pinMs })) return facts
+    if (await this.#store.pin(info, { ttlMs: options.pinMs })) return info
     throw new BlobFault('UNAVAILABLE', `${copyKey(blob)} was deleted again while it was copied`)
   }
 

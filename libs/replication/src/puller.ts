@@ -180,9 +180,9 @@ export class Puller {
       owed.push(...done.owed)
       this.#assertFew(owed)
     }
-    for await (const facts of source.inventory({ groups })) {
+    for await (const info of source.inventory({ groups })) {
       // The source's copy is damaged; another node should have it whole.
-      const { damaged: _, ...copy } = facts
+      const { damaged: _, ...copy } = info
       if ((await this.#isMissing(copy)) && missing.push(copy) >= this.#options.batch) await fetch()
     }
     await fetch()
@@ -251,10 +251,10 @@ export class Puller {
     const group = node.groups.get(copy.placementGroup ?? 0)
     const others = group === undefined ? [] : nodesOf(group)
     const from = [...new Set([this.source, ...others])].filter((id) => id !== node.id)
-    const facts = await answerOf(node.fetch(copy, from, { pinMs, bytes }))
-    if (!(facts instanceof BlobFault)) return 'fetched'
-    if (facts.code === 'CORRUPT' && bytes !== undefined) return this.#fetch(copy)
-    switch (facts.code) {
+    const info = await answerOf(node.fetch(copy, from, { pinMs, bytes }))
+    if (!(info instanceof BlobFault)) return 'fetched'
+    if (info.code === 'CORRUPT' && bytes !== undefined) return this.#fetch(copy)
+    switch (info.code) {
       case 'NOT_FOUND':
         return 'gone' // all nodes agree; its deletion follows in the log
       case 'CORRUPT':
@@ -263,7 +263,7 @@ export class Puller {
       case 'IO':
         return 'owed'
       default:
-        throw facts // this store is full or closed
+        throw info // this store is full or closed
     }
   }
 

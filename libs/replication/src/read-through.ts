@@ -32,7 +32,7 @@ export interface ReadThroughOptions {
   referenced: (blob: BlobName) => Promise<boolean>
   /** Readers wait for copies up to this size. Default 8 MiB: a second of a slow WAN line. */
   waitBytesMax?: number
-  log?: { warn(facts: object, message: string): void }
+  log?: { warn(fields: object, message: string): void }
 }
 
 /**
@@ -113,9 +113,8 @@ export class ReadThroughStore implements BlobStore, WholeReads {
     const own = { id: node.id, node }
     yield own
     const elsewhere = this.#elsewhere(blob)
-    const facts = await answerOf(this.#statElsewhere(blob))
-    if (facts !== undefined && !(facts instanceof BlobFault) && (await this.#keep(facts, elsewhere)))
-      yield own
+    const info = await answerOf(this.#statElsewhere(blob))
+    if (info !== undefined && !(info instanceof BlobFault) && (await this.#keep(info, elsewhere))) yield own
     if (this.#passedOn >= passedOnMax)
       throw new BlobFault('UNAVAILABLE', `${this.#passedOn} readers are served from elsewhere`)
     this.#passedOn++
@@ -127,13 +126,13 @@ export class ReadThroughStore implements BlobStore, WholeReads {
   }
 
   /** @returns true when a whole copy is here now. */
-  async #keep(facts: BlobInfo, elsewhere: readonly Holder[]): Promise<boolean> {
+  async #keep(info: BlobInfo, elsewhere: readonly Holder[]): Promise<boolean> {
     const { node, waitBytesMax, log } = this.#options
-    const belongs = node.groups.own().some(({ number }) => number === facts.placementGroup)
-    if (!belongs || !(await this.#isKept(facts))) return false
+    const belongs = node.groups.own().some(({ number }) => number === info.placementGroup)
+    if (!belongs || !(await this.#isKept(info))) return false
     const fetched = node
       .fetch(
-        facts,
+        info,
         elsewhere.map(({ id }) => id),
         { pinMs },
       )
@@ -142,7 +141,7 @@ export class ReadThroughStore implements BlobStore, WholeReads {
         log.warn({ code: error.code, error: error.message }, 'a missing copy could not be fetched')
         return false
       })
-    return facts.size <= waitBytesMax ? fetched : false
+    return info.size <= waitBytesMax ? fetched : false
   }
 
   #isKept(blob: BlobName): Promise<boolean> {
@@ -161,9 +160,9 @@ export class ReadThroughStore implements BlobStore, WholeReads {
   async #statElsewhere(blob: BlobName): Promise<BlobInfo | undefined> {
     let fault: BlobFault | undefined
     for (const { id } of this.#elsewhere(blob)) {
-      const facts = await answerOf(this.#options.peers.node(id)?.stat(blob) ?? Promise.resolve(undefined))
-      if (facts instanceof BlobFault) fault = facts
-      else if (facts !== undefined && facts.damaged === undefined) return facts
+      const info = await answerOf(this.#options.peers.node(id)?.stat(blob) ?? Promise.resolve(undefined))
+      if (info instanceof BlobFault) fault = info
+      else if (info !== undefined && info.damaged === undefined) return info
     }
     if (fault !== undefined) throw new BlobFault('UNAVAILABLE', fault.message, { cause: fault })
     return undefined

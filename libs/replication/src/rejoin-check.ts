@@ -56,10 +56,10 @@ export class RejoinCheck {
     const { node, referenced, clock } = this.#options
     let checked = 0
     let removed = 0
-    for await (const facts of node.store.inventory()) {
+    for await (const info of node.store.inventory()) {
       checked++
-      if (clock.now() - facts.createdMs < recentMs || (await referenced(facts))) continue
-      const outcome = await node.store.delete(facts)
+      if (clock.now() - info.createdMs < recentMs || (await referenced(info))) continue
+      const outcome = await node.store.delete(info)
       if (outcome === 'deleted') removed++
       else throw new BlobFault('UNAVAILABLE', 'a copy without reference is pinned; check again later')
     }

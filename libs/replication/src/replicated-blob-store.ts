@@ -60,7 +60,7 @@ export interface ReplicatedBlobStoreOptions {
   timers?: Timers
   /** Generates upload ids, and decides between equal groups. */
   random?: (bytes: number) => Uint8Array
-  log?: { warn(facts: object, message: string): void }
+  log?: { warn(fields: object, message: string): void }
 }
 
 /**
@@ -191,8 +191,8 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
           timers: this.#options.timers,
           broken: (node, fault) => this.#warnBroken(node, fault),
         })
-        const facts = await put.run(this.#livingFirst(group))
-        if (facts !== undefined) return facts
+        const info = await put.run(this.#livingFirst(group))
+        if (info !== undefined) return info
         faults.push(...put.faults)
         if (put.faults.some(({ code }) => code === 'STALE_PLACEMENT')) {
           await this.#options.refreshGroups()
@@ -220,11 +220,11 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
       const faults: BlobFault[] = []
       const nodes = this.#nearest(nodesOf(group))
       for (const { node } of nodes) {
-        const facts = await answerOf(node.stat(blob))
-        if (facts instanceof BlobFault) faults.push(facts)
-        else if (facts === undefined) absent++
-        else if (facts.damaged) damaged = facts
-        else return facts
+        const info = await answerOf(node.stat(blob))
+        if (info instanceof BlobFault) faults.push(info)
+        else if (info === undefined) absent++
+        else if (info.damaged) damaged = info
+        else return info
         if (absent >= absenceQuorumOf(group)) break
       }
       if (damaged !== undefined) return damaged
@@ -255,8 +255,8 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
       }
     } catch (error) {
       if (error instanceof BlobFault && error.code === 'UNAVAILABLE' && !this.#closed) {
-        const facts = await answerOf(this.stat(blob))
-        if (facts === undefined)
+        const info = await answerOf(this.stat(blob))
+        if (info === undefined)
           throw new BlobFault('NOT_FOUND', `no node holds ${hex(blob.id)}/${hex(blob.incarnation)}`)
       }
       throw error
@@ -310,8 +310,8 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
     const asked: Holder[] = []
     for (const { id, node } of this.#nearest(groups.flatMap(nodesOf))) {
       try {
-        for await (const facts of node.inventory({ groups: numbers }))
-          if (!(await this.#isAtAny(asked, facts))) yield facts
+        for await (const info of node.inventory({ groups: numbers }))
+          if (!(await this.#isAtAny(asked, info))) yield info
       } catch (error) {
         if (!(error instanceof BlobFault) || error.code === 'CLOSED') throw error
         this.#options.log.warn({ node: id, code: error.code }, 'a node does not list its copies')
@@ -526,8 +526,8 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
       if (!(answer instanceof BlobFault)) return
       fault = answer
     }
-    const facts = { node: id, blob: hex(copy.id), code: fault?.code, error: fault?.message }
-    this.#options.log.warn(facts, 'a damaged copy could not be replaced after an upload')
+    const details = { node: id, blob: hex(copy.id), code: fault?.code, error: fault?.message }
+    this.#options.log.warn(details, 'a damaged copy could not be replaced after an upload')
   }
 
   async #pinAt(
@@ -591,8 +591,8 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
 
   async #isAtAny(holders: readonly Holder[], blob: BlobInfo): Promise<boolean> {
     for (const { id } of holders) {
-      const facts = await answerOf(this.#options.peers.node(id)?.stat(blob) ?? Promise.resolve(undefined))
-      if (facts !== undefined && !(facts instanceof BlobFault)) return true
+      const info = await answerOf(this.#options.peers.node(id)?.stat(blob) ?? Promise.resolve(undefined))
+      if (info !== undefined && !(info instanceof BlobFault)) return true
     }
     return false
   }

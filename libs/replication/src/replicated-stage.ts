@@ -105,7 +105,7 @@ export class ReplicatedStage implements BlobStage {
     this.#state = 'committing'
     try {
       const content = await this.#seal()
-      const facts = await this.#parts.inTurn(content.id, async () => {
+      const info = await this.#parts.inTurn(content.id, async () => {
         this.#parts.assertOpen()
         const { copy, refused } = await this.#parts.known(content.id, pinMs)
         if (copy === undefined) return this.#commitNew(content, pinMs, refused)
@@ -113,7 +113,7 @@ export class ReplicatedStage implements BlobStage {
         return copy
       })
       this.#end('ended')
-      return facts
+      return info
     } catch (error) {
       this.#end('lost')
       await this.#abortLegs()
@@ -150,7 +150,7 @@ export class ReplicatedStage implements BlobStage {
     refused: readonly RefusedCopy[],
   ): Promise<BlobInfo> {
     const { group, clock } = this.#parts
-    const facts: BlobInfo = {
+    const info: BlobInfo = {
       id,
       incarnation: this.uploadId,
       size,
@@ -158,7 +158,7 @@ export class ReplicatedStage implements BlobStage {
       createdMs: clock.now(),
       placementGroup: group.number,
     }
-    const options = { pinMs, createdMs: facts.createdMs, asNew: true }
+    const options = { pinMs, createdMs: info.createdMs, asNew: true }
     const holders: Leg[] = []
     await Promise.all(
       this.#legs.map(async (leg) => {
@@ -167,23 +167,23 @@ export class ReplicatedStage implements BlobStage {
           holders.push(leg)
         } catch (error) {
           this.#drop(leg, error)
-          if (await this.#hasIt(leg, facts)) holders.push(leg)
+          if (await this.#hasIt(leg, info)) holders.push(leg)
         }
       }),
     )
     if (holders.length === 0) throw this.#lose()
-    await this.#copyOn(facts, holders, pinMs)
+    await this.#copyOn(info, holders, pinMs)
     this.#parts.repair(
       refused,
       holders.map(({ id }) => id),
     )
-    return facts
+    return info
   }
 
   /** A commit without an answer may have taken effect. */
-  async #hasIt({ node }: Leg, facts: BlobInfo): Promise<boolean> {
+  async #hasIt({ node }: Leg, info: BlobInfo): Promise<boolean> {
     try {
-      return (await node.committed(this.uploadId))?.size === facts.size
+      return (await node.committed(this.uploadId))?.size === info.size
     } catch {
       return false // it does not count, and is harmless if it exists
     }
@@ -193,7 +193,7 @@ export class ReplicatedStage implements BlobStage {
    * Copies the finished blob to other members until there are W.
    * @throws BlobFault `UNAVAILABLE` when there are fewer.
    */
-  async #copyOn(facts: BlobInfo, holders: { id: string; node: StorageNode }[], pinMs: number): Promise<void> {
+  async #copyOn(info: BlobInfo, holders: { id: string; node: StorageNode }[], pinMs: number): Promise<void> {
     const { group, others } = this.#parts
     const placement = { group: group.number, version: group.version }
     const used = new Set([...holders.map(({ id }) => id), ...this.#broken.keys()])
@@ -203,7 +203,7 @@ export class ReplicatedStage implements BlobStage {
       if (holders.some((holder) => holder.id === id)) continue
       for (const source of [...holders]) {
         try {
-          await node.copyFrom(source.id, facts, { pinMs, placement })
+          await node.copyFrom(source.id, info, { pinMs, placement })
           holders.push({ id, node })
           break
         } catch (error) {

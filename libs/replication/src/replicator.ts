@@ -24,7 +24,7 @@ export interface ReplicatorOptions {
   clock: Clock
   timers: Timers
   random: () => number
-  log: { info(facts: object, message: string): void; warn(facts: object, message: string): void }
+  log: { info(fields: object, message: string): void; warn(fields: object, message: string): void }
   /** As of `Puller`. Default 24 h. */
   compareEveryMs?: number
   /**

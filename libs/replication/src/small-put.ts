@@ -84,10 +84,10 @@ export class SmallPut {
   /** The copy that W members name. */
   #agreed(): BlobInfo | undefined {
     const counts = new Map<string, number>()
-    for (const facts of this.#answers.values()) {
-      const name = hex(facts.incarnation)
+    for (const info of this.#answers.values()) {
+      const name = hex(info.incarnation)
       const count = (counts.get(name) ?? 0) + 1
-      if (count >= this.#parts.needed) return facts
+      if (count >= this.#parts.needed) return info
       counts.set(name, count)
     }
     return undefined
@@ -95,7 +95,7 @@ export class SmallPut {
 
   /** Members that named another copy than that of this upload. */
   #others(): Member[] {
-    return [...this.#answers].filter(([, facts]) => !this.#isOwn(facts)).map(([member]) => member)
+    return [...this.#answers].filter(([, info]) => !this.#isOwn(info)).map(([member]) => member)
   }
 
   #isOwn({ incarnation }: BlobInfo): boolean {
@@ -105,13 +105,13 @@ export class SmallPut {
   /** One of the named copies, once W members have pinned it. */
   async #pinKnown(members: readonly Member[]): Promise<BlobInfo | undefined> {
     const { placement, pinMs: ttlMs } = this.#options
-    const known = new Map([...this.#answers.values()].map((facts) => [hex(facts.incarnation), facts]))
+    const known = new Map([...this.#answers.values()].map((info) => [hex(info.incarnation), info]))
     const asked = members.filter((member) => !this.#deaf.has(member))
-    for (const facts of [...known.values()].filter((facts) => !this.#isOwn(facts))) {
-      const pins = asked.map(({ node }) => node.pin(facts, { ttlMs, placement, whole: true }))
+    for (const info of [...known.values()].filter((info) => !this.#isOwn(info))) {
+      const pins = asked.map(({ node }) => node.pin(info, { ttlMs, placement, whole: true }))
       const outcomes = await Promise.allSettled(pins)
       const pinned = outcomes.filter((outcome) => outcome.status === 'fulfilled' && outcome.value)
-      if (pinned.length >= this.#parts.needed) return facts
+      if (pinned.length >= this.#parts.needed) return info
     }
     return undefined
   }
@@ -168,8 +168,8 @@ export class SmallPut {
   /** The outcome of a put without an answer. */
   async #committedAt(node: StorageNode): Promise<BlobInfo | undefined> {
     try {
-      const facts = await node.committed(this.#options.uploadId)
-      return facts?.size === this.#blob.bytes.length ? facts : undefined
+      const info = await node.committed(this.#options.uploadId)
+      return info?.size === this.#blob.bytes.length ? info : undefined
     } catch {
       return undefined // it does not count, and is harmless if it exists
     }

@@ -40,18 +40,18 @@ function scrubberOf(region: Region, id: string, more: { damagedPerHourMax?: numb
 t.test('a damaged copy is found, and replaced by a verified one under its name', async (t) => {
   const region = await Region.open(three, [group(['a', 'b'])])
   const bytes = upload(70_000)
-  const facts = await put(region.frontend(), bytes)
-  region.stores.get('a')?.rot(facts)
+  const info = await put(region.frontend(), bytes)
+  region.stores.get('a')?.rot(info)
   t.match(await scrubberOf(region, 'a').pass(), { copies: 1, damaged: 1, repaired: 1 })
-  t.ok(bytes.equals(await get(region.stores.get('a')!, facts)))
-  t.same(await region.stores.get('a')?.stat(facts), await region.stores.get('b')?.stat(facts))
+  t.ok(bytes.equals(await get(region.stores.get('a')!, info)))
+  t.same(await region.stores.get('a')?.stat(info), await region.stores.get('b')?.stat(info))
   t.match(await scrubberOf(region, 'a').pass(), { copies: 1, damaged: 0 })
 })
 
 t.test('the last copy is kept although it is damaged; a lying holder replaces nothing', async (t) => {
   const region = await Region.open(three, [group(['a', 'b'])])
-  const facts = await put(region.frontend(), upload())
-  region.stores.get('a')?.rot(facts)
+  const info = await put(region.frontend(), upload())
+  region.stores.get('a')?.rot(info)
   for (const spoil of [
     () => region.cut('b'),
     () =>
@@ -60,13 +60,13 @@ t.test('the last copy is kept although it is damaged; a lying holder replaces no
           yield upload(1000)
         },
       })),
-    () => region.stores.get('b')?.rot(facts),
+    () => region.stores.get('b')?.rot(info),
   ]) {
     region.heal('b')
     spoil()
     t.match(await scrubberOf(region, 'a').pass(), { damaged: 1, repaired: 0 })
-    t.match(await region.stores.get('a')?.stat(facts), { damaged: true }, 'still here')
-    await t.rejects(get(region.stores.get('a')!, facts), { code: 'CORRUPT' }, 'and answered with an error')
+    t.match(await region.stores.get('a')?.stat(info), { damaged: true }, 'still here')
+    await t.rejects(get(region.stores.get('a')!, info), { code: 'CORRUPT' }, 'and answered with an error')
   }
 })
 
@@ -83,13 +83,13 @@ t.test('a controller that returns garbage stops the scrub instead of quarantinin
 
 t.test('a read error is not damage', async (t) => {
   const region = await Region.open(three, [group(['a', 'b'])])
-  const facts = await put(region.frontend(), upload())
+  const info = await put(region.frontend(), upload())
   const store = region.stores.get('a')!
   store.verify = () => {
     throw new BlobFault('IO', 'planted')
   }
   t.match(await scrubberOf(region, 'a').pass(), { damaged: 0, unreadable: 1 })
-  t.notOk((await store.stat(facts))?.damaged)
+  t.notOk((await store.stat(info))?.damaged)
 })
 
 t.test(
@@ -100,15 +100,15 @@ t.test(
       [group(['a', 'b']), group(['c', 'd'], { number: 2, writable: false })],
     )
     const bytes = upload(70_000)
-    const facts = await put(region.frontend(), bytes)
-    for (const id of ['a', 'b']) region.stores.get(id)?.rot(facts)
+    const info = await put(region.frontend(), bytes)
+    for (const id of ['a', 'b']) region.stores.get(id)?.rot(info)
     t.match(await scrubberOf(region, 'a').pass(), { damaged: 1, repaired: 0 })
     t.match(await scrubberOf(region, 'b').pass(), { damaged: 1, repaired: 0 })
     await region.publish(group(['a', 'b'], { version: 2, writable: false }))
     await region.publish(group(['c', 'd'], { number: 2, version: 2 }))
     await put(region.frontend(), bytes)
     t.match(await scrubberOf(region, 'a').pass(), { damaged: 1, repaired: 1 })
-    t.same(await region.holdersOf(facts), ['a'])
+    t.same(await region.holdersOf(info), ['a'])
   },
 )
 
@@ -127,20 +127,20 @@ function readThrough(region: Region, id: string, referenced: Set<string>) {
 t.test('a missing copy is read from another holder, and kept only when it is referenced', async (t) => {
   const region = await Region.open(three, [group(['a', 'b', 'c'])])
   const bytes = upload(100_000)
-  const facts = await put(region.frontend(), bytes)
+  const info = await put(region.frontend(), bytes)
   const referenced = new Set<string>()
   const store = readThrough(region, 'c', referenced)
-  t.ok(bytes.subarray(5, 50_000).equals(await get(store, facts, 5, 50_000)))
-  t.same(await region.holdersOf(facts), ['a', 'b'])
-  referenced.add(copyKey(facts))
-  t.ok(bytes.equals(await get(store, facts)))
-  t.same(await region.holdersOf(facts), ['a', 'b', 'c'])
+  t.ok(bytes.subarray(5, 50_000).equals(await get(store, info, 5, 50_000)))
+  t.same(await region.holdersOf(info), ['a', 'b'])
+  referenced.add(copyKey(info))
+  t.ok(bytes.equals(await get(store, info)))
+  t.same(await region.holdersOf(info), ['a', 'b', 'c'])
 })
 
 t.test('many viewers of one missing copy cost one transfer', async (t) => {
   const region = await Region.open(three, [group(['a', 'b', 'c'])])
   const bytes = upload(100_000)
-  const facts = await put(region.frontend(), bytes)
+  const info = await put(region.frontend(), bytes)
   let reads = 0
   region.plant('a', (node) => ({
     read: (blob, range, options) => {
@@ -148,15 +148,15 @@ t.test('many viewers of one missing copy cost one transfer', async (t) => {
       return node.read(blob, range, options)
     },
   }))
-  const store = readThrough(region, 'c', new Set([copyKey(facts)]))
-  const all = await Promise.all(Array.from({ length: 200 }, () => get(store, facts)))
+  const store = readThrough(region, 'c', new Set([copyKey(info)]))
+  const all = await Promise.all(Array.from({ length: 200 }, () => get(store, info)))
   t.ok(all.every((got) => got.equals(bytes)))
   t.equal(reads, 1)
 })
 
 t.test('two nodes that both lack a copy do not loop', async (t) => {
   const region = await Region.open(three, [group(['a', 'b', 'c'])])
-  const facts = await put(region.frontend(), upload())
+  const info = await put(region.frontend(), upload())
   let asked = 0
   for (const id of ['b', 'c'])
     region.plant(id, (node) => ({
@@ -165,7 +165,7 @@ t.test('two nodes that both lack a copy do not loop', async (t) => {
         return node.stat(blob)
       },
     }))
-  const gone = { ...facts, incarnation: upload(16) }
+  const gone = { ...info, incarnation: upload(16) }
   const store = readThrough(region, 'c', new Set([copyKey(gone)]))
   await t.rejects(get(store, gone, 0, 10), { code: 'NOT_FOUND' })
   t.ok(asked <= 2, `${asked} questions`)
@@ -174,11 +174,11 @@ t.test('two nodes that both lack a copy do not loop', async (t) => {
 t.test('a damaged copy is read from another holder at the same byte, and repaired', async (t) => {
   const region = await Region.open(three, [group(['a', 'b'])])
   const bytes = upload(300_000)
-  const facts = await put(region.frontend(), bytes)
-  region.stores.get('a')?.rot(facts)
-  const store = readThrough(region, 'a', new Set([copyKey(facts)]))
-  t.ok(bytes.equals(await get(store, facts)))
-  t.same(await region.holdersOf(facts), ['a', 'b'])
+  const info = await put(region.frontend(), bytes)
+  region.stores.get('a')?.rot(info)
+  const store = readThrough(region, 'a', new Set([copyKey(info)]))
+  t.ok(bytes.equals(await get(store, info)))
+  t.same(await region.holdersOf(info), ['a', 'b'])
 })
 
 // ---- draining and lost nodes
@@ -377,7 +377,7 @@ t.test(
       log: quiet,
     })
     const bytes = upload()
-    const facts = await put(region.frontend(), bytes, { pinMs: 0 })
+    const info = await put(region.frontend(), bytes, { pinMs: 0 })
     t.match(await collector.collect(), { waiting: 1, deleted: 0 })
     await time.pass(3_700_000)
 
@@ -385,7 +385,7 @@ t.test(
     onQuestion = async () => {
       onQuestion = undefined
       const again = await put(region.frontend(), bytes, { pinMs: 600_000 })
-      t.same(again.incarnation, facts.incarnation)
+      t.same(again.incarnation, info.incarnation)
     }
     t.match(await collector.collect(), { pinned: 1, deleted: 0 })
 
@@ -394,17 +394,17 @@ t.test(
     onQuestion = async () => {
       onQuestion = undefined
       await put(region.frontend(), bytes, { pinMs: 600_000 })
-      references.add(copyKey(facts))
+      references.add(copyKey(info))
       await time.pass(700_000)
     }
     await collector.collect()
-    t.same(await region.holdersOf(facts), ['a', 'b'], 'an old answer is not acted upon')
+    t.same(await region.holdersOf(info), ['a', 'b'], 'an old answer is not acted upon')
 
     references.clear()
     await collector.collect()
     await time.pass(3_700_000)
     t.match(await collector.collect(), { deleted: 1 })
-    t.same(await region.holdersOf(facts), ['b'])
+    t.same(await region.holdersOf(info), ['b'])
   },
 )
 

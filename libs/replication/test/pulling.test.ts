@@ -60,16 +60,16 @@ const three = [{ id: 'a' }, { id: 'b' }, { id: 'c' }]
 t.test('what two nodes stored reaches the third, with the same facts', async (t) => {
   const { region, replicator } = await world(t, three)
   const bytes = upload(100_000)
-  const facts = await put(region.frontend(), bytes)
-  t.same(await region.holdersOf(facts), ['a', 'b'])
+  const info = await put(region.frontend(), bytes)
+  t.same(await region.holdersOf(info), ['a', 'b'])
   t.match(await replicator('c').round('a'), { compared: true, fetched: 1 })
   t.match(
     await replicator('c').round('b'),
     { compared: true, fetched: 0 },
     'a copy that is here is not fetched again',
   )
-  t.same(await region.stores.get('c')?.stat(facts), await region.stores.get('a')?.stat(facts))
-  t.ok(bytes.equals(await get(region.stores.get('c')!, facts)))
+  t.same(await region.stores.get('c')?.stat(info), await region.stores.get('a')?.stat(info))
+  t.ok(bytes.equals(await get(region.stores.get('c')!, info)))
 
   const later = await put(region.frontend(), upload())
   t.match(await replicator('c').round('a'), { compared: false, fetched: 1, behind: 0 })
@@ -117,19 +117,19 @@ t.test(
   async (t) => {
     const { region, replicator, restart } = await world(t, three)
     await replicator('c').round('a')
-    const facts = await put(region.frontend(), upload())
+    const info = await put(region.frontend(), upload())
     const store = region.stores.get('c')!
     const setNote = store.setNote.bind(store)
     store.setNote = async (name, value) => {
-      t.ok(await store.stat(facts), 'the copy is there when its mark is written')
+      t.ok(await store.stat(info), 'the copy is there when its mark is written')
       throw new BlobFault('IO', `crash while ${name} with ${value?.length} bytes was written`)
     }
     await t.rejects(replicator('c').round('a'), { code: 'IO' })
     store.setNote = setNote
-    await store.delete(facts) // pinned: nothing happens
+    await store.delete(info) // pinned: nothing happens
     await restart('c')
     t.match(await replicator('c').round('a'), { compared: false, fetched: 0, behind: 0 })
-    t.ok((await region.holdersOf(facts)).includes('c'))
+    t.ok((await region.holdersOf(info)).includes('c'))
   },
 )
 
@@ -192,19 +192,19 @@ t.test('a follower behind the end of the log compares inventories', async (t) =>
 t.test('a late deletion does not delete a copy that got its reference meanwhile', async (t) => {
   const { region, replicator, time, deletedAtSource } = await world(t, three)
   const bytes = upload()
-  const facts = await put(region.frontend(), bytes, { pinMs: 0 })
+  const info = await put(region.frontend(), bytes, { pinMs: 0 })
   await replicator('c').round('a')
   // One member's collector deletes it; an upload of the same content finds it at the two others and
   // refers to it.
-  t.equal(await region.stores.get('a')?.delete(facts), 'deleted')
+  t.equal(await region.stores.get('a')?.delete(info), 'deleted')
   const again = await put(region.frontend(), bytes, { pinMs: 1_000 })
   await time.pass(3_600_000) // the pin ended long before
   await replicator('c').round('a')
   await replicator('b').round('a')
-  t.same(again.incarnation, facts.incarnation, 'c has it pinned as well as b')
+  t.same(again.incarnation, info.incarnation, 'c has it pinned as well as b')
   t.same(await region.holdersOf(again), ['b', 'c'])
   t.ok(
-    deletedAtSource.includes(`c ${copyKey(facts)}`),
+    deletedAtSource.includes(`c ${copyKey(info)}`),
     'the collector is told, and reads the references itself',
   )
 })
@@ -274,18 +274,18 @@ t.test(
   async (t) => {
     const { region, replicator, references, time } = await world(t, three)
     const bytes = upload()
-    const facts = await put(region.frontend(), bytes, { pinMs: 0 })
+    const info = await put(region.frontend(), bytes, { pinMs: 0 })
     await replicator('c').round('a')
     await replicator('a').round('b')
-    await region.stores.get('a')?.delete(facts)
-    t.same((await put(region.frontend(), bytes)).incarnation, facts.incarnation)
-    references.add(copyKey(facts))
+    await region.stores.get('a')?.delete(info)
+    t.same((await put(region.frontend(), bytes)).incarnation, info.incarnation)
+    references.add(copyKey(info))
     t.match(await replicator('a').round('b'), { compared: false })
-    t.same(await region.holdersOf(facts), ['b', 'c'])
+    t.same(await region.holdersOf(info), ['b', 'c'])
     await time.pass(24 * 3_600_000)
     t.match(await replicator('a').round('b'), { compared: true, fetched: 1 })
     t.match(await replicator('a').round('b'), { compared: false })
-    t.same(await region.holdersOf(facts), ['a', 'b', 'c'])
+    t.same(await region.holdersOf(info), ['a', 'b', 'c'])
   },
 )
 
@@ -305,10 +305,10 @@ t.test('one member per region follows across regions, and the others get the cop
   region.silent.add('x')
   t.same(of('y', 'r2'), ['a', 'b', 'x'], 'the next one takes over')
   region.silent.delete('x')
-  const facts = await put(region.frontend(), upload())
+  const info = await put(region.frontend(), upload())
   await replicator('x').round('a')
   await replicator('y').round('x')
-  t.same(await region.holdersOf(facts), ['a', 'b', 'x', 'y'])
+  t.same(await region.holdersOf(info), ['a', 'b', 'x', 'y'])
 })
 
 t.test('a newly shared group is compared, although the position is known', async (t) => {
@@ -316,15 +316,15 @@ t.test('a newly shared group is compared, although the position is known', async
   const two = group(['a', 'b'], { number: 2 })
   const { region, replicator } = await world(t, three, [one, two])
   await replicator('c').round('a')
-  const facts: BlobInfo[] = []
-  for (let n = 0; n < 24; n++) facts.push(await put(region.frontend(), upload()))
+  const infos: BlobInfo[] = []
+  for (let n = 0; n < 24; n++) infos.push(await put(region.frontend(), upload()))
   await replicator('c').round('a')
-  const inTwo = facts.filter(({ placementGroup }) => placementGroup === 2)
+  const inTwo = infos.filter(({ placementGroup }) => placementGroup === 2)
   t.ok(inTwo.length > 0)
   for (const copy of inTwo) t.notOk((await region.holdersOf(copy)).includes('c'), 'of no concern so far')
   await region.publish({ ...two, version: 2, members: ['a', 'b', 'c'] })
   t.match(await replicator('c').round('a'), { compared: true, fetched: inTwo.length })
-  for (const copy of facts) t.ok((await region.holdersOf(copy)).includes('c'))
+  for (const copy of infos) t.ok((await region.holdersOf(copy)).includes('c'))
   t.match(await replicator('c').round('a'), { compared: false, behind: 0 })
 })
 
@@ -333,7 +333,7 @@ t.test(
   async (t) => {
     const { region, replicator } = await world(t, three)
     await replicator('c').round('a')
-    const facts = await put(region.frontend(), upload())
+    const info = await put(region.frontend(), upload())
     const other = upload()
     const lie = (): Partial<StorageNode> => ({
       async *read() {
@@ -344,13 +344,13 @@ t.test(
     region.plant('a', lie)
     region.plant('b', lie)
     t.match(await replicator('c').round('a'), { fetched: 0, owed: 1 })
-    t.same(await region.holdersOf(facts), ['a', 'b'])
+    t.same(await region.holdersOf(info), ['a', 'b'])
     const next = await put(region.frontend(), upload())
     region.heal('b')
     t.match(await replicator('c').round('a'), { owed: 2 }, 'the log continues behind what is owed')
     region.heal('a')
     t.match(await replicator('c').round('a'), { fetched: 2, owed: 0 })
-    for (const copy of [facts, next]) t.same(await region.holdersOf(copy), ['a', 'b', 'c'])
+    for (const copy of [info, next]) t.same(await region.holdersOf(copy), ['a', 'b', 'c'])
   },
 )
 
@@ -389,7 +389,7 @@ t.test('a full node stops following, loses nothing, and continues when there is 
   const store = new MemoryBlobStore({ capacityBytes: 3_000 })
   const { region, replicator } = await world(t, [{ id: 'a' }, { id: 'b' }, { id: 'c', store }])
   await replicator('c').round('a')
-  const facts = await put(region.frontend(), upload(5_000))
+  const info = await put(region.frontend(), upload(5_000))
   const ballast = await put(store, upload(2_000), { pinMs: 0 })
   await t.rejects(replicator('c').round('a'), { code: 'FULL' })
   await store.delete(ballast)
@@ -399,14 +399,14 @@ t.test('a full node stops following, loses nothing, and continues when there is 
       .get('a')
       ?.pull({ ...all, after: (await replicator('c').watermarks.of('a'))!.position }),
     {
-      entries: [{ copy: { id: facts.id } }],
+      entries: [{ copy: { id: info.id } }],
     },
   )
 })
 
 t.test('a round without news moves a mark on, and writes nothing', async (t) => {
   const { region, replicator, time } = await world(t, three)
-  const facts = await put(region.frontend(), upload())
+  const info = await put(region.frontend(), upload())
   const store = region.stores.get('c')!
   let notes = 0
   const setNote = store.setNote.bind(store)
@@ -423,14 +423,14 @@ t.test('a round without news moves a mark on, and writes nothing', async (t) => 
   t.equal((await c.watermarks.of('a'))!.coveredMs, first!.coveredMs + 5_000)
   t.equal(notes, 1)
   await time.pass(3_600_000) // the pin ended long before
-  t.equal(await region.stores.get('a')!.delete(facts), 'deleted')
+  t.equal(await region.stores.get('a')!.delete(info), 'deleted')
   await c.round('a')
   t.equal(notes, 2, 'a deletion is news')
 })
 
 t.test('a thousand viewers and pullers of one missing copy share one fetch', async (t) => {
   const { region } = await world(t, three)
-  const facts = await put(region.frontend(), upload())
+  const info = await put(region.frontend(), upload())
   let reads = 0
   region.plant('a', (node) => ({
     read: (blob, range, options) => {
@@ -439,6 +439,6 @@ t.test('a thousand viewers and pullers of one missing copy share one fetch', asy
     },
   }))
   const c = region.nodes.get('c')!
-  await Promise.all(Array.from({ length: 1_000 }, () => c.fetch(facts, ['a', 'b'], { pinMs: 0 })))
+  await Promise.all(Array.from({ length: 1_000 }, () => c.fetch(info, ['a', 'b'], { pinMs: 0 })))
   t.equal(reads, 1)
 })

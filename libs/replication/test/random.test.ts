@@ -85,7 +85,7 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
       }),
     })
   const references = new Set<string>()
-  const acknowledged = new Map<string, { facts: BlobInfo; bytes: Buffer }>()
+  const acknowledged = new Map<string, { info: BlobInfo; bytes: Buffer }>()
   const contents = Array.from({ length: mixOf === 'positions are reused' ? 30 : 2 }, () => bytesOf(40))
   const referenced = async (blob: BlobName) => references.has(copyKey(blob))
   const frontend = region.frontend({ random: bytesOf })
@@ -151,9 +151,9 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
     // Content that announces more is staged at the nodes; the same content comes both ways.
     const stage = await frontend.stage(pick([{}, { expectedBytes: 1_000_000 }]))
     await stage.write(bytes)
-    const facts = await stage.commit({ pinMs: 600_000 })
-    references.add(copyKey(facts)) // durable before the reply
-    acknowledged.set(copyKey(facts), { facts, bytes })
+    const info = await stage.commit({ pinMs: 600_000 })
+    references.add(copyKey(info)) // durable before the reply
+    acknowledged.set(copyKey(info), { info, bytes })
   }
   const collect = (collector: Collector) => {
     passAt = time.monotonic()
@@ -217,17 +217,17 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
     rot: async () => {
       const one = pick([...acknowledged.values()])
       // Surviving more than one damaged copy of three was never promised.
-      if (one === undefined || rotten.has(copyKey(one.facts))) return
-      if ((await region.holdersOf(one.facts)).length < 3) return
-      rotten.add(copyKey(one.facts))
-      region.stores.get(pick(names))!.rot(one.facts)
+      if (one === undefined || rotten.has(copyKey(one.info))) return
+      if ((await region.holdersOf(one.info)).length < 3) return
+      rotten.add(copyKey(one.info))
+      region.stores.get(pick(names))!.rot(one.info)
     },
     scrub: () => scrub(pick(names)),
     read: async () => {
       const one = pick([...acknowledged.values()])
       if (one === undefined) return
-      const got = await get(frontend, one.facts, 0, one.bytes.length)
-      if (!got.equals(one.bytes)) throw new Error(`wrong bytes of ${copyKey(one.facts)}`)
+      const got = await get(frontend, one.info, 0, one.bytes.length)
+      if (!got.equals(one.bytes)) throw new Error(`wrong bytes of ${copyKey(one.info)}`)
     },
   }
   const view = { region: 'r1', groups: region.rows, peers: region }
@@ -260,11 +260,11 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
         await scrub(id)
         for (const source of names) if (id !== source) await replicators.get(id)!.round(source)
       }
-    for (const { facts, bytes } of acknowledged.values()) {
-      if (!(await get(frontend, facts, 0, bytes.length)).equals(bytes))
-        return `wrong bytes of ${copyKey(facts)}`
-      const holders = await region.holdersOf(facts)
-      if (holders.length < (before ?? 3)) return `${copyKey(facts)} is at ${holders.join(', ')} alone`
+    for (const { info, bytes } of acknowledged.values()) {
+      if (!(await get(frontend, info, 0, bytes.length)).equals(bytes))
+        return `wrong bytes of ${copyKey(info)}`
+      const holders = await region.holdersOf(info)
+      if (holders.length < (before ?? 3)) return `${copyKey(info)} is at ${holders.join(', ')} alone`
     }
     return undefined
   } catch (error) {

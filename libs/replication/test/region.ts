@@ -141,8 +141,8 @@ export class Region implements Peers {
   async holdersOf(blob: BlobInfo): Promise<string[]> {
     const holders: string[] = []
     for (const [id, store] of this.stores) {
-      const facts = await store.stat(blob)
-      if (facts !== undefined && facts.damaged === undefined) holders.push(id)
+      const info = await store.stat(blob)
+      if (info !== undefined && info.damaged === undefined) holders.push(id)
     }
     return holders.sort()
   }

@@ -45,9 +45,9 @@ for (const [name, arrange] of worlds)
         regions.set(t, region)
         return region.frontend()
       },
-      rot: async (t, store, facts) => {
+      rot: async (t, store, info) => {
         const nodes = regions.get(t)?.stores.values() ?? []
-        for (const node of nodes) if ((await node.stat(facts)) !== undefined) node.rot(facts)
+        for (const node of nodes) if ((await node.stat(info)) !== undefined) node.rot(info)
         return store
       },
     })

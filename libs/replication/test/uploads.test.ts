@@ -26,17 +26,17 @@ const four = [{ id: 'a' }, { id: 'b' }, { id: 'c' }, { id: 'far', region: 'r2' }
 t.test('what is acknowledged has two synced copies, in the region', async (t) => {
   for (const [way, size] of ways) {
     const region = await Region.open(four, [group(['a', 'b'], { remote: ['far'] })])
-    const facts = await put(region.frontend(), upload(size))
-    t.same(await region.holdersOf(facts), ['a', 'b'], way)
-    t.equal(facts.placementGroup, 1)
-    for (const id of ['a', 'b']) t.equal(await region.stores.get(id)?.delete(facts), 'pinned')
+    const info = await put(region.frontend(), upload(size))
+    t.same(await region.holdersOf(info), ['a', 'b'], way)
+    t.equal(info.placementGroup, 1)
+    for (const id of ['a', 'b']) t.equal(await region.stores.get(id)?.delete(info), 'pinned')
   }
 })
 
 t.test('the node of this process takes the bytes first', async (t) => {
   const region = await Region.open(four, [group(['a', 'b', 'c'])])
-  const facts = await put(region.frontend({ localNode: 'c' }), upload())
-  t.ok((await region.holdersOf(facts)).includes('c'))
+  const info = await put(region.frontend({ localNode: 'c' }), upload())
+  t.ok((await region.holdersOf(info)).includes('c'))
 })
 
 t.test(
@@ -45,9 +45,9 @@ t.test(
     const region = await Region.open(four, [group(['a', 'b', 'c'])])
     region.plant('b', breaksAfter(4 * MiB))
     const bytes = upload(5 * MiB)
-    const facts = await put(region.frontend(), bytes)
-    t.same(await region.holdersOf(facts), ['a', 'c'])
-    t.ok(bytes.equals(await get(region.frontend(), facts)))
+    const info = await put(region.frontend(), bytes)
+    t.same(await region.holdersOf(info), ['a', 'c'])
+    t.ok(bytes.equals(await get(region.frontend(), info)))
   },
 )
 
@@ -231,12 +231,12 @@ t.test('small uploads that find no memory are staged at the nodes', async (t) =>
 
 t.test('a known copy that only one node can pin is not relied on', async (t) => {
   for (const [name, spoil] of [
-    ['deleted at the other', (region: Region, facts: BlobInfo) => region.stores.get('b')?.delete(facts)],
+    ['deleted at the other', (region: Region, info: BlobInfo) => region.stores.get('b')?.delete(info)],
     [
       'damaged at the other',
-      async (region: Region, facts: BlobInfo) => {
-        region.stores.get('b')?.rot(facts)
-        await get(region.nodes.get('b') as StorageNode, facts).catch(() => {})
+      async (region: Region, info: BlobInfo) => {
+        region.stores.get('b')?.rot(info)
+        await get(region.nodes.get('b') as StorageNode, info).catch(() => {})
         region.plant('b', () => ({ pin: async () => false }))
       },
     ],
@@ -288,8 +288,8 @@ t.test(
       const old = new GroupMap()
       old.learn(group(['a', 'b']))
       await region.publish(group(['a', 'c'], { version: 2 }))
-      const facts = await put(region.frontend({ groups: old }), upload(size))
-      t.same(await region.holdersOf(facts), ['a', 'c'], way)
+      const info = await put(region.frontend({ groups: old }), upload(size))
+      t.same(await region.holdersOf(info), ['a', 'c'], way)
       t.equal(old.get(1)?.version, 2)
     }
   },
@@ -333,7 +333,7 @@ t.test("a node that does not know the caller's version reads it before it accept
 t.test('a reader continues at the same byte when its holder fails', async (t) => {
   const region = await Region.open(four, [group(['a', 'b'])])
   const bytes = upload(MiB + 77)
-  const facts = await put(region.frontend(), bytes)
+  const info = await put(region.frontend(), bytes)
   for (const code of ['IO', 'CORRUPT', 'UNAVAILABLE'] as const)
     for (const after of [0, 1, 100_000, MiB]) {
       region.plant('a', (node) => ({
@@ -347,8 +347,8 @@ t.test('a reader continues at the same byte when its holder fails', async (t) =>
           }
         },
       }))
-      t.ok(bytes.equals(await get(region.frontend(), facts)), `${code} after ${after}`)
-      t.ok(bytes.subarray(5, 300_000).equals(await get(region.frontend(), facts, 5, 300_000)))
+      t.ok(bytes.equals(await get(region.frontend(), info)), `${code} after ${after}`)
+      t.ok(bytes.subarray(5, 300_000).equals(await get(region.frontend(), info, 5, 300_000)))
       region.heal('a')
     }
 })
@@ -356,28 +356,28 @@ t.test('a reader continues at the same byte when its holder fails', async (t) =>
 t.test('a small read asks the nearest, and any other when that fails', async (t) => {
   const region = await Region.open(four, [group(['a', 'b'])])
   const bytes = upload()
-  const facts = await put(region.frontend(), bytes)
+  const info = await put(region.frontend(), bytes)
   const whole = (id: string, read: () => Promise<WholeBytes | undefined>) =>
     region.plant(id, () => ({ readWhole: read }) as Partial<StorageNode>)
   whole('a', async () => ({ bytes, release() {} }))
   const range = { start: 0, end: bytes.length }
-  t.equal((await region.frontend().readWhole(facts, range))?.bytes, bytes)
+  t.equal((await region.frontend().readWhole(info, range))?.bytes, bytes)
   for (const code of ['UNAVAILABLE', 'CORRUPT', 'NOT_FOUND'] as const) {
     whole('a', () => Promise.reject(new BlobFault(code, 'planted')))
-    t.equal(await region.frontend().readWhole(facts, range), undefined, code)
-    t.ok(bytes.equals(await get(region.frontend(), facts)))
+    t.equal(await region.frontend().readWhole(info, range), undefined, code)
+    t.ok(bytes.equals(await get(region.frontend(), info)))
   }
 })
 
 t.test('no node has it whole: the fault says what is known', async (t) => {
   const region = await Region.open(four, [group(['a', 'b'])])
-  const facts = await put(region.frontend(), upload())
-  region.stores.get('a')?.rot(facts)
+  const info = await put(region.frontend(), upload())
+  region.stores.get('a')?.rot(info)
   region.cut('b')
-  await t.rejects(get(region.frontend(), facts, 0, 5), { code: 'UNAVAILABLE' }, 'b may have it')
+  await t.rejects(get(region.frontend(), info, 0, 5), { code: 'UNAVAILABLE' }, 'b may have it')
   region.heal('b')
-  region.stores.get('b')?.rot(facts)
-  await t.rejects(get(region.frontend(), facts, 0, 5), { code: 'CORRUPT' })
+  region.stores.get('b')?.rot(info)
+  await t.rejects(get(region.frontend(), info, 0, 5), { code: 'CORRUPT' })
 })
 
 // ---- content whose copies are damaged

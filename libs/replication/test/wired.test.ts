@@ -66,16 +66,16 @@ t.test(
       if (at === 4 * 1024 * 1024) await servers.get('b')?.close({ drainMs: 0 })
       await stage.write(bytes.subarray(at, at + 65_536))
     }
-    const facts = await stage.commit({ pinMs: 1000 })
-    t.ok(await stores.get('a')?.stat(facts))
-    t.ok(await stores.get('c')?.stat(facts))
-    t.ok(bytes.equals(await get(frontend, facts)))
+    const info = await stage.commit({ pinMs: 1000 })
+    t.ok(await stores.get('a')?.stat(info))
+    t.ok(await stores.get('c')?.stat(info))
+    t.ok(bytes.equals(await get(frontend, info)))
   },
 )
 
 t.test('nodes follow each other over the network', async (t) => {
   const { frontend, nodes, stores, peers } = await cluster(t)
-  const facts = await put(frontend, upload(100_000))
+  const info = await put(frontend, upload(100_000))
   const replicator = new Replicator({
     node: nodes.get('c') as LocalNode,
     peers,
@@ -87,7 +87,7 @@ t.test('nodes follow each other over the network', async (t) => {
     log: quiet,
   })
   t.match(await replicator.round('a'), { compared: true, fetched: 1 })
-  t.same(await stores.get('c')?.stat(facts), await stores.get('a')?.stat(facts))
+  t.same(await stores.get('c')?.stat(info), await stores.get('a')?.stat(info))
   const next = await put(frontend, upload(1000))
   t.match(await replicator.round('a'), { compared: false, fetched: 1, behind: 0 })
   t.ok(await stores.get('c')?.stat(next))

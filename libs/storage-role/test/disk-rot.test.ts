@@ -158,8 +158,8 @@ t.test('damage on the disk of a node is found and repaired without help', async 
     blobs.set(await put(frontend, bytes, { pinMs: 0 }), bytes)
   }
   const isWhole = async (id: string) => {
-    for (const [facts, bytes] of blobs)
-      if (!bytes.equals(await get(nodes.running(id).store, facts, 0, facts.size))) return false
+    for (const [info, bytes] of blobs)
+      if (!bytes.equals(await get(nodes.running(id).store, info, 0, info.size))) return false
     return true
   }
   t.match(await nodes.scrub('a'), { copies: 3, damaged: 0 })
@@ -169,9 +169,9 @@ t.test('damage on the disk of a node is found and repaired without help', async 
       flip(directory, /\.extent$/, (extent) => extent.indexOf(bytes.subarray(0, 64)))
     nodes.silence('b', true)
     t.match(await nodes.scrub('a'), { copies: 3, damaged: 3, repaired: 0 }, 'no node has them')
-    for (const facts of blobs.keys()) {
-      t.match(await nodes.running('a').store.stat(facts), { damaged: true }, 'quarantined')
-      await t.rejects(get(nodes.running('a').remote, facts, 0, facts.size), { code: 'CORRUPT' })
+    for (const info of blobs.keys()) {
+      t.match(await nodes.running('a').store.stat(info), { damaged: true }, 'quarantined')
+      await t.rejects(get(nodes.running('a').remote, info, 0, info.size), { code: 'CORRUPT' })
     }
     t.ok(await isWhole('b'))
     nodes.silence('b', false)
@@ -213,8 +213,8 @@ t.test('damage on the disk of a node is found and repaired without help', async 
   })
 
   const bytes = randomBytes(100)
-  const facts = await put(frontend, bytes)
-  t.ok(await nodes.running('a').store.stat(facts), 'and it accepts uploads as before')
+  const info = await put(frontend, bytes)
+  t.ok(await nodes.running('a').store.stat(info), 'and it accepts uploads as before')
 })
 
 async function positionOf(node: StorageNode): Promise<LogPosition> {

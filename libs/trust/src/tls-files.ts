@@ -36,7 +36,7 @@ export interface TlsFilesOptions {
   read: (path: string) => string
   /** Default 5,000. */
   reloadMs?: number
-  onReload?: (facts: readonly CertificateInfo[]) => void
+  onReload?: (certificates: readonly CertificateInfo[]) => void
   /** New files cannot be used; called once for each reason. */
   onFault?: (error: Error) => void
 }
@@ -49,7 +49,7 @@ export const tlsVersion = 'TLSv1.3'
 interface Loaded {
   pem: TlsPem
   secureContext: SecureContext
-  facts: { ca: CertificateInfo; own: CertificateInfo | undefined }
+  certificates: { ca: CertificateInfo; own: CertificateInfo | undefined }
 }
 
 export class TlsFiles implements TlsContext {
@@ -81,8 +81,8 @@ export class TlsFiles implements TlsContext {
     return this.#loaded.pem
   }
 
-  get facts(): Loaded['facts'] {
-    return this.#loaded.facts
+  get certificates(): Loaded['certificates'] {
+    return this.#loaded.certificates
   }
 
   onChange(listener: () => void): () => void {
@@ -103,7 +103,7 @@ export class TlsFiles implements TlsContext {
       this.#told = message
       return false
     }
-    const { ca, own } = this.#loaded.facts
+    const { ca, own } = this.#loaded.certificates
     this.#options.onReload?.(own === undefined ? [ca] : [ca, own])
     for (const listener of [...this.#listeners]) listener()
     return true
@@ -136,7 +136,7 @@ function loadedFrom(paths: TlsPaths, read: (path: string) => string, last?: Load
   return {
     pem,
     secureContext: createSecureContext({ ca: pem.ca, ...own, minVersion: tlsVersion }),
-    facts: { ca: authority, own: shown },
+    certificates: { ca: authority, own: shown },
   }
 }
 

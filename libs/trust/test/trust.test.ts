@@ -94,11 +94,11 @@ t.test('files count together, and what does not fit changes nothing', async (t) 
   await cp(join(directory, 'two/node.key'), join(directory, 'one/node.key'))
   t.equal(files.reload(), true)
   t.not(files.secureContext, first)
-  t.equal(files.facts.own?.name, 'two')
+  t.equal(files.certificates.own?.name, 'two')
   t.same([reloads, heard], [1, 1])
   await writeFile(join(directory, 'one/ca.pem'), 'nothing')
   t.equal(files.reload(), false)
-  t.equal(files.facts.ca.name, 'test')
+  t.equal(files.certificates.ca.name, 'test')
   ended()
   await authority.issue({ host: 'one', names: [] }, { days: 1 })
   t.equal(files.reload(), true)
@@ -120,7 +120,7 @@ t.test('new files are noticed by themselves', async (t) => {
   await authority.issue({ host: 'one', names: ['127.0.0.1'] }, { days: 5 })
   await reloaded.promise
   clearInterval(alive)
-  t.ok((files.facts.own?.expiresMs ?? 0) < Date.now() + 6 * dayMs)
+  t.ok((files.certificates.own?.expiresMs ?? 0) < Date.now() + 6 * dayMs)
 })
 
 t.test('a handshake needs the authority, the name and a time that is not over', async (t) => {

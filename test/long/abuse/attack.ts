@@ -13,7 +13,7 @@ export interface Attack {
   /** Sends until `signal` aborts. Runs in a separate process, whose connections end with it. */
   run: (hostile: Hostile) => Promise<void>
   /** Further things that must hold, each fault a sentence. */
-  judge?: (facts: AttackRun) => string[] | Promise<string[]>
+  judge?: (details: AttackRun) => string[] | Promise<string[]>
   /** Part of the short form, which `npm test` runs. */
   short?: boolean
   /** Longer or shorter than the others, seconds. */

@@ -109,8 +109,8 @@ class Trial {
     await read
     await this.#verify()
     this.#faults.push(...this.#seen.strange.slice(0, 5))
-    const facts = { service: this.#service, seconds, tally: sent.tally }
-    this.#faults.push(...((await this.#attack.judge?.(facts)) ?? []))
+    const details = { service: this.#service, seconds, tally: sent.tally }
+    this.#faults.push(...((await this.#attack.judge?.(details)) ?? []))
     const { samples, acknowledged, lost } = this.#seen
     return {
       attack: this.#attack.name,

@@ -56,18 +56,18 @@ export interface ImportOptions {
 /** @throws MoveFault; the next import continues. */
 export async function importDirectory(options: ImportOptions): Promise<ImportReport> {
   const { tree, directory } = options
-  const facts = await stat(directory).catch((error: Error) => {
+  const stats = await stat(directory).catch((error: Error) => {
     throw new MoveFault(`${directory} cannot be read: ${error.message}`, { cause: error })
   })
-  if (!facts.isDirectory()) throw new MoveFault(`${directory} is no directory`)
+  if (!stats.isDirectory()) throw new MoveFault(`${directory} is no directory`)
   const report: ImportReport = {
     ...{ account: tree.account, folder: '', folders: 0, files: 0, bytes: 0, present: 0 },
     ...{ leftOutCount: 0, leftOut: [] },
   }
   const work = new Import(options, report)
-  report.folder = options.folder ?? (await work.folderFor(directory, facts))
+  report.folder = options.folder ?? (await work.folderFor(directory, stats))
   const isAdded = await work.takeAll(Buffer.from(directory), report.folder)
-  if (isAdded && options.folder === undefined) await tree.setTime(report.folder, secondsOf(facts))
+  if (isAdded && options.folder === undefined) await tree.setTime(report.folder, secondsOf(stats))
   return report
 }
 
@@ -89,12 +89,12 @@ class Import {
     this.#report = report
   }
 
-  async folderFor(directory: string, facts: Stats): Promise<string> {
+  async folderFor(directory: string, stats: Stats): Promise<string> {
     const { tree } = this.#options
     const root = await tree.root()
     const there = await this.#present(root)
     const name = cleanUploadName(basename(directory))
-    return there.takeFolder(name) ?? this.#make(root, { name, facts, path: directory })
+    return there.takeFolder(name) ?? this.#make(root, { name, stats, path: directory })
   }
 
   /**
@@ -116,12 +116,12 @@ class Import {
     for (const entry of entries.filter((each) => each.isDirectory())) {
       this.#options.signal.throwIfAborted()
       const below = pathOf(path, entry)
-      const facts = await stat(below).catch((error: Error) => this.#leaveOut(below, error.message))
-      if (facts === undefined) continue
+      const stats = await stat(below).catch((error: Error) => this.#leaveOut(below, error.message))
+      if (stats === undefined) continue
       const name = cleanUploadName(entry.name.toString())
       const known = there.takeFolder(name)
-      const id = known ?? (await this.#make(folder, { name, facts, path: below.toString() }))
-      if (await this.takeAll(below, id)) await this.#options.tree.setTime(id, secondsOf(facts))
+      const id = known ?? (await this.#make(folder, { name, stats, path: below.toString() }))
+      if (await this.takeAll(below, id)) await this.#options.tree.setTime(id, secondsOf(stats))
       isAdded ||= known === undefined
     }
     return isAdded
@@ -153,18 +153,18 @@ class Import {
     // another program may have put a link or a pipe there meanwhile
     const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
     await using file = await open(path, flags)
-    const facts = await file.stat()
-    if (!facts.isFile()) throw new LeftOut('no ordinary file')
-    const modTime = secondsOf(facts)
-    if (there.takeFile({ name, size: facts.size, modTime })) {
+    const stats = await file.stat()
+    if (!stats.isFile()) throw new LeftOut('no ordinary file')
+    const modTime = secondsOf(stats)
+    if (there.takeFile({ name, size: stats.size, modTime })) {
       this.#count({ present: 1 })
       return false
     }
     const blob = await this.#stored(file.createReadStream({ highWaterMark: readBytes, autoClose: false }), {
-      size: facts.size,
+      size: stats.size,
     })
     const after = await file.stat()
-    if (blob.size !== facts.size || after.mtimeMs !== facts.mtimeMs) throw new LeftOut('it changed meanwhile')
+    if (blob.size !== stats.size || after.mtimeMs !== stats.mtimeMs) throw new LeftOut('it changed meanwhile')
     if (isBlocked(blob.id)) throw new LeftOut('its content is blocked')
     const judgement = await scans.judge({ blob, blobs, network: '' })
     if (judgement === 'blocked') throw new LeftOut('the scanner found something in it')
@@ -188,9 +188,9 @@ class Import {
 
   async #make(
     parent: string,
-    { name, facts, path }: { name: string; facts: Stats; path: string },
+    { name, stats, path }: { name: string; stats: Stats; path: string },
   ): Promise<string> {
-    const made = this.#options.tree.makeFolder(parent, { name, modTime: secondsOf(facts) })
+    const made = this.#options.tree.makeFolder(parent, { name, modTime: secondsOf(stats) })
     const folder = await made.catch((error: unknown) => {
       throw this.#faultAt(path, error)
     })

@@ -895,9 +895,14 @@ export class Activation {
 
   #lost(error: unknown): void {
     const code = codeOf(error)
-    const facts = { account: this.#hold.account, epoch: this.#hold.epoch, head: this.#hold.head, err: error }
-    if (code === 'FENCED') this.#services.log.warn(facts, 'an activation was fenced')
-    else this.#services.log.error(facts, 'an activation was abandoned')
+    const details = {
+      account: this.#hold.account,
+      epoch: this.#hold.epoch,
+      head: this.#hold.head,
+      err: error,
+    }
+    if (code === 'FENCED') this.#services.log.warn(details, 'an activation was fenced')
+    else this.#services.log.error(details, 'an activation was abandoned')
     this.#lose(code === 'FENCED' ? 'fenced' : error instanceof JournalFault ? 'unavailable' : 'bug')
   }
 

@@ -59,7 +59,7 @@ type Row = Extract<JournalRemain, { kind: 'row' }>
 
 interface Remains {
   damage: string[]
-  facts: { head: number; chain: Uint8Array } | undefined
+  statics: { head: number; chain: Uint8Array } | undefined
   root: CheckpointRoot | undefined
   rows: Map<number, Row>
   /** Names of pages, without those kept aside. */
@@ -82,8 +82,8 @@ export async function repair(
   { account, dryRun }: { account: string; dryRun: boolean },
 ): Promise<RepairReport> {
   const found = await look(journal, account)
-  const report = (facts: Partial<RepairReport> & Pick<RepairReport, 'outcome'>): RepairReport => {
-    const { lost = [], ...others } = facts
+  const report = (details: Partial<RepairReport> & Pick<RepairReport, 'outcome'>): RepairReport => {
+    const { lost = [], ...others } = details
     return {
       account,
       dryRun,
@@ -141,7 +141,7 @@ export async function readableState(
 async function look(journal: JournalRepair, account: string): Promise<Remains> {
   const found: Remains = {
     damage: [],
-    facts: undefined,
+    statics: undefined,
     root: undefined,
     rows: new Map(),
     pages: new Set(),
@@ -153,8 +153,8 @@ async function look(journal: JournalRepair, account: string): Promise<Remains> {
     if (remain.kind === 'page' && remain.name.startsWith(asidePrefix)) continue
     if (remain.damage !== undefined) found.damage.push(remain.damage)
     switch (remain.kind) {
-      case 'facts':
-        found.facts = remain.facts
+      case 'statics':
+        found.statics = remain.statics
         found.lastRow = remain.lastRow
         found.aside.push({ name: 'facts', stored: remain.stored })
         break
@@ -174,8 +174,8 @@ async function look(journal: JournalRepair, account: string): Promise<Remains> {
     }
   }
   const last = Math.max(0, ...found.rows.keys())
-  if (found.facts !== undefined && last > found.facts.head)
-    found.damage.push(`rows lie behind row ${found.facts.head}, the last one by the static facts`)
+  if (found.statics !== undefined && last > found.statics.head)
+    found.damage.push(`rows lie behind row ${found.statics.head}, the last one by the static facts`)
   found.lastRow = Math.max(found.lastRow, found.root?.through ?? 0, last)
   return found
 }
@@ -265,7 +265,7 @@ async function changesBehind(
   account: string,
   { found, through }: { found: Remains; through: number },
 ): Promise<Entry[]> {
-  const { rows, facts, damage, lastRow } = found
+  const { rows, statics, damage, lastRow } = found
   const entries: Entry[] = []
   const lose = (seq: number, what: string, isTold = false) => {
     entries.push({ seq, lost: what })
@@ -282,7 +282,7 @@ async function changesBehind(
     seq = at
     const row = rows.get(seq)
     if (row === undefined) break
-    const why = rowDamage(seq, { rows, facts })
+    const why = rowDamage(seq, { rows, statics })
     if (row.row === undefined || why !== undefined) {
       lose(seq, `row ${seq}: ${why}`, row.damage !== undefined)
       continue
@@ -304,14 +304,14 @@ function byNumber(one: number, other: number): number {
 /** A row is the one that was written when its successor, or the facts, name it. */
 function rowDamage(
   seq: number,
-  { rows, facts }: { rows: Map<number, Row>; facts: Remains['facts'] },
+  { rows, statics }: { rows: Map<number, Row>; statics: Remains['statics'] },
 ): string | undefined {
   const row = rows.get(seq)
   if (row?.row === undefined) return row?.damage ?? 'missing'
   const { checksum, predecessor } = row.row
   const next = rows.get(seq + 1)?.row
   if (next !== undefined && !same(next.predecessor, checksum)) return 'the next row names another one'
-  if (facts?.head === seq && !same(facts.chain, checksum)) return 'the static facts name another one'
+  if (statics?.head === seq && !same(statics.chain, checksum)) return 'the static facts name another one'
   return seq === 1 && !same(predecessor, firstChain) ? 'it is not the first' : undefined
 }
 

@@ -742,8 +742,8 @@ export class ExtentTable {
     const { capacityBytes, storeId, secret, now, sequence } = this.#options
     const header = alignedBytes(firstRecordOffset)
     const { number, generation } = extent
-    const facts = { number, generation, capacityBytes, createdMs: now(), firstSequence: sequence() }
-    encodeExtentHeader({ ...facts, storeId, secret }, header)
+    const details = { number, generation, capacityBytes, createdMs: now(), firstSequence: sequence() }
+    encodeExtentHeader({ ...details, storeId, secret }, header)
     await extent.write(header, 0)
     await extent.sync()
   }

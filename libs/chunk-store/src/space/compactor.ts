@@ -522,7 +522,7 @@ export class Compactor {
     if (extent.holders.size > 0) return
     const { generation } = extent
     extent.state = 'free'
-    extent.generation = ledger.facts.nextGeneration++
+    extent.generation = ledger.info.nextGeneration++
     ledger.touchExtent(extent)
     try {
       await ledger.flush()

@@ -90,11 +90,11 @@ export class Recovery {
     this.#catalogue = parts.catalogue
     this.#extentOf = parts.extentOf
     this.#log = parts.log
-    this.#seal = new HeaderSeal(parts.ledger.facts.secret)
+    this.#seal = new HeaderSeal(parts.ledger.info.secret)
   }
 
   async run({ scans, extents, audit }: Surveyed): Promise<Recovered> {
-    const { facts } = this.#ledger
+    const { info } = this.#ledger
     if (audit) await this.#audit(extents)
     const found: Found[] = []
     const voided = new Set<string>()
@@ -103,7 +103,7 @@ export class Recovery {
     const dead = deathsOf(found, voided)
     let applied = 0
     for (const group of found) {
-      facts.nextSequence = Math.max(facts.nextSequence, group.sequence + 1)
+      info.nextSequence = Math.max(info.nextSequence, group.sequence + 1)
       if (voided.has(`${group.extent.number}/${group.generation}/${group.sequence}`)) continue
       for (const entry of group.entries) await this.#apply(group, entry, dead)
       if (++applied % flushEveryGroups === 0) await this.#ledger.flush()
@@ -201,9 +201,9 @@ export class Recovery {
 
   /** Counts all rows again; removes those that point to a lost generation. */
   async #audit(extents: readonly Extent[]): Promise<void> {
-    const { facts } = this.#ledger
-    facts.liveBytes = 0
-    facts.blobs = 0
+    const { info } = this.#ledger
+    info.liveBytes = 0
+    info.blobs = 0
     for (const extent of extents) extent.liveBytes = 0
     let after: Buffer | undefined
     for (;;) {

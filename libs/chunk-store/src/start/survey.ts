@@ -49,7 +49,7 @@ import { type CleanShutdownMarker, endMarkKey } from './clean-shutdown-marker.ts
 import { type IdentityFile, identityFileName } from './identity-file.ts'
 
 export interface Surveyed {
-  facts: StoreInfo
+  info: StoreInfo
   extents: Extent[]
   /** Free, with a header that does not say so yet. */
   halfFreed: Extent[]
@@ -122,9 +122,9 @@ async function surveyAll(parts: SurveyDeps): Promise<Surveyed> {
     if (number !== undefined) found.set(number, await lookAt(disk, join(directory, name)))
   }
   await findCut(rows, found, catalogue)
-  const facts = known ?? (await factsWithoutCatalogue(found, parts))
+  const info = known ?? (await infoWithoutCatalogue(found, parts))
   const result: Surveyed = {
-    facts,
+    info,
     extents: [],
     halfFreed: [],
     scans: [],
@@ -150,8 +150,8 @@ async function adopt(
   if (file === undefined) {
     if (row !== undefined && row.state !== 'free' && row.liveBytes > 0) {
       const { liveBytes } = row
-      const facts = { file: extentFileName(extent.number), reason: 'missing', liveBytes }
-      log.error(facts, 'the file of an extent is missing')
+      const details = { file: extentFileName(extent.number), reason: 'missing', liveBytes }
+      log.error(details, 'the file of an extent is missing')
       const rest = { untilMs: Number.POSITIVE_INFINITY, liveBytes }
       Object.assign(extent, row, { state: 'sealed', rest, quarantine: undefined, gap: false })
       // It was taken away after a clean shutdown, which ends its gap.
@@ -171,14 +171,14 @@ async function adopt(
     extent.setAside('unreadable', { gap: row === undefined || holdsNews(row, result) })
   } else if (header === undefined && (file.size > 0 || file.hasErrors))
     await adoptHeadless(extent, row, file, result)
-  else if (header !== undefined && !isOwn(header, extent, result.facts)) setAsideForeign(extent, row, result)
+  else if (header !== undefined && !isOwn(header, extent, result.info)) setAsideForeign(extent, row, result)
   else adoptWhole(extent, row, header, result)
   if (header !== undefined && file.hasErrors) extent.setAside('unreadable')
   if (file.isCut && row !== undefined) extent.setAside('damaged', { gap: holdsNews(row, result) })
   if (extent.quarantine === undefined) return
   if (extent.state === 'free') extent.state = 'sealed'
-  const facts = { file: extentFileName(extent.number), reason: extent.quarantine, bytes: file.size }
-  log.error(facts, 'an extent is in quarantine: its readable content is served, and it is never used again')
+  const details = { file: extentFileName(extent.number), reason: extent.quarantine, bytes: file.size }
+  log.error(details, 'an extent is in quarantine: its readable content is served, and it is never used again')
 }
 
 /** Its header is whole, or there is none because it is empty. */
@@ -189,8 +189,8 @@ function adoptWhole(
   result: Surveyed,
 ): void {
   if (header !== undefined) {
-    noteGeneration(header.generation, result.facts)
-    result.facts.nextSequence = Math.max(result.facts.nextSequence, header.firstSequence)
+    noteGeneration(header.generation, result.info)
+    result.info.nextSequence = Math.max(result.info.nextSequence, header.firstSequence)
   }
   if (header !== undefined && header.generation > extent.generation) {
     // Opened after the catalogue's moment.
@@ -214,14 +214,14 @@ async function adoptHeadless(
     extent.setAside(reason)
     return
   }
-  const { generation, isBlank, unread } = await generationOf(extent, result.facts)
-  if (generation !== undefined) noteGeneration(generation, result.facts)
-  const begun = blocks && !hasErrors ? generationBegun(blocks, extent, result.facts) : undefined
+  const { generation, isBlank, unread } = await generationOf(extent, result.info)
+  if (generation !== undefined) noteGeneration(generation, result.info)
+  const begun = blocks && !hasErrors ? generationBegun(blocks, extent, result.info) : undefined
   const isHeader = blocks !== undefined && !hasErrors && isBegun(blocks)
   if (begun !== undefined && begun > Math.max(generation ?? 0, extent.generation)) {
     // It was emptied and its next header was being written: no record is written before that is
     // synced.
-    noteGeneration(begun, result.facts)
+    noteGeneration(begun, result.info)
     extent.state = 'free'
     extent.generation = begun
     result.halfFreed.push(extent)
@@ -247,8 +247,8 @@ async function adoptHeadless(
  * The later generation named in the copies of a torn header. A single flipped bit cannot look like
  * that.
  */
-function generationBegun(blocks: Buffer, { number }: Extent, facts: StoreInfo): number | undefined {
-  const place = { number, storeId: facts.storeId, secret: facts.secret }
+function generationBegun(blocks: Buffer, { number }: Extent, info: StoreInfo): number | undefined {
+  const place = { number, storeId: info.storeId, secret: info.secret }
   const first = generationNamed(blocks, place)
   const second = generationNamed(blocks.subarray(blockBytes), place)
   return first === undefined || second === undefined ? undefined : Math.max(first, second)
@@ -330,12 +330,12 @@ function setAsideForeign(extent: Extent, row: ExtentRow | undefined, result: Sur
   extent.setAside('foreign', { gap: row !== undefined && holdsNews(row, result) })
 }
 
-function isOwn(header: ExtentHeader, extent: Extent, facts: StoreInfo): boolean {
-  return header.storeId.equals(facts.storeId) && header.number === extent.number
+function isOwn(header: ExtentHeader, extent: Extent, info: StoreInfo): boolean {
+  return header.storeId.equals(info.storeId) && header.number === extent.number
 }
 
-function noteGeneration(generation: number, facts: StoreInfo): void {
-  facts.nextGeneration = Math.max(facts.nextGeneration, generation + 1)
+function noteGeneration(generation: number, info: StoreInfo): void {
+  info.nextGeneration = Math.max(info.nextGeneration, generation + 1)
 }
 
 async function lookAt(disk: Disk, path: string): Promise<FoundFile> {
@@ -408,7 +408,7 @@ async function generationOf(
  * Without a catalogue the identity file says which store this is, else the majority of the headers:
  * directories of earlier releases have no such file.
  */
-async function factsWithoutCatalogue(
+async function infoWithoutCatalogue(
   found: ReadonlyMap<number, FoundFile>,
   { directory, identity, log, nowMs, randomFill }: SurveyDeps,
 ): Promise<StoreInfo> {

@@ -81,10 +81,10 @@ export class DamagedCopies {
     const running = this.#replacing.get(name)
     if (running !== undefined) return running
     const { store, log } = this.#deps
-    const facts = infoOf(entry.id, damaged)
+    const info = infoOf(entry.id, damaged)
     const { pinMs } = upload
     const bytes = this.#staged(entry, damaged, upload)
-    const replacing = restoreCopy(store, facts, bytes, { pinMs, source: 'an upload' })
+    const replacing = restoreCopy(store, info, bytes, { pinMs, source: 'an upload' })
       .then(
         () => {},
         (error: BlobFault) =>

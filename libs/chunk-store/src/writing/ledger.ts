@@ -55,7 +55,7 @@ export interface StoreInfo {
 }
 
 export class Ledger {
-  readonly facts: StoreInfo
+  readonly info: StoreInfo
   readonly #catalogue: Catalogue
   readonly #rows: RowCache
   readonly #log: Log
@@ -86,7 +86,7 @@ export class Ledger {
   brokenSinceMs: number | undefined
 
   constructor(options: {
-    facts: StoreInfo
+    info: StoreInfo
     catalogue: Catalogue
     rows: RowCache
     log: Log
@@ -99,8 +99,8 @@ export class Ledger {
     failed: (error: Error) => void
     after: After
   }) {
-    this.facts = options.facts
-    this.#logSynced = options.facts.logHead
+    this.info = options.info
+    this.#logSynced = options.info.logHead
     this.#now = options.now
     this.#monotonic = options.monotonic
     this.#catalogue = options.catalogue
@@ -122,8 +122,8 @@ export class Ledger {
   addCopy(entry: RowEntry, copy: Copy): void {
     entry.copies = [...entry.copies, copy]
     this.#count(copy, 1)
-    this.facts.blobs++
-    this.facts.liveBytes += copy.size
+    this.info.blobs++
+    this.info.liveBytes += copy.size
     this.#noteUpload(entry, copy)
     this.#tell(entry, copy, false)
     this.touchRow(entry)
@@ -132,8 +132,8 @@ export class Ledger {
   removeCopy(entry: RowEntry, copy: Copy, deletedMs: number): void {
     entry.copies = entry.copies.filter((other) => other !== copy)
     this.#count(copy, -1)
-    this.facts.blobs--
-    this.facts.liveBytes -= copy.size
+    this.info.blobs--
+    this.info.liveBytes -= copy.size
     this.note(uploadKey(copy.incarnation), undefined)
     const tombstone = Buffer.alloc(8)
     putU64(tombstone, deletedMs, 0)
@@ -179,16 +179,16 @@ export class Ledger {
 
   /** Makes the current log durable. @returns its last entry. */
   async syncLog(): Promise<number> {
-    const { logHead } = this.facts
+    const { logHead } = this.info
     if (this.#logSynced < logHead) await this.flush()
     return logHead
   }
 
   /** Sequences restart: positions issued before are unknown from now on. */
   beginLife(life: Buffer): void {
-    this.facts.life = life
-    this.facts.logHead = 0
-    this.facts.logDropped = 0
+    this.info.life = life
+    this.info.logHead = 0
+    this.info.logDropped = 0
     this.#logSynced = 0
   }
 
@@ -245,8 +245,8 @@ export class Ledger {
     this.#dirtyExtents.clear()
     this.#batchKeys = new Map(keys)
     this.#dirtyKeys.clear()
-    const { logHead, life } = this.facts
-    const changes: CatalogueChange[] = [{ key: storeKey, value: encodeStoreInfo(this.facts) }]
+    const { logHead, life } = this.info
+    const changes: CatalogueChange[] = [{ key: storeKey, value: encodeStoreInfo(this.info) }]
     for (const entry of rows)
       changes.push({
         key: blobKey(entry.id),
@@ -259,7 +259,7 @@ export class Ledger {
       await this.#catalogue.apply(changes, { sync })
       this.broken = undefined
       this.brokenSinceMs = undefined
-      if (sync && life.equals(this.facts.life)) this.#logSynced = Math.max(this.#logSynced, logHead)
+      if (sync && life.equals(this.info.life)) this.#logSynced = Math.max(this.#logSynced, logHead)
     } catch (error) {
       this.broken = error as Error
       this.brokenSinceMs ??= this.#monotonic()
@@ -306,7 +306,7 @@ export class Ledger {
       placementGroup,
       atMs: this.#now(),
     }
-    this.note(logKey(this.facts.life, ++this.facts.logHead), encodeLogRow(row))
+    this.note(logKey(this.info.life, ++this.info.logHead), encodeLogRow(row))
   }
 }
 
@@ -345,17 +345,17 @@ export async function readStoreInfo(catalogue: Catalogue): Promise<StoreInfo | u
   }
 }
 
-function encodeStoreInfo(facts: StoreInfo): Buffer {
+function encodeStoreInfo(info: StoreInfo): Buffer {
   const row = Buffer.alloc(120)
   row.writeUInt16LE(catalogueVersion, 0)
-  facts.storeId.copy(row, 8)
-  facts.secret.copy(row, 24)
-  putU64(row, facts.nextGeneration, 56)
-  putU64(row, facts.nextSequence, 64)
-  putU64(row, facts.liveBytes, 72)
-  putU64(row, facts.blobs, 80)
-  facts.life.copy(row, 88)
-  putU64(row, facts.logHead, 104)
-  putU64(row, facts.logDropped, 112)
+  info.storeId.copy(row, 8)
+  info.secret.copy(row, 24)
+  putU64(row, info.nextGeneration, 56)
+  putU64(row, info.nextSequence, 64)
+  putU64(row, info.liveBytes, 72)
+  putU64(row, info.blobs, 80)
+  info.life.copy(row, 88)
+  putU64(row, info.logHead, 104)
+  putU64(row, info.logDropped, 112)
   return row
 }

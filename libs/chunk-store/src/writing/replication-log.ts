@@ -59,13 +59,13 @@ export class ReplicationLog {
   async pull({ after, limit, groups }: PullRequest): Promise<Pulled> {
     if (!(limit >= 1 && limit <= limitMax)) throw new BlobFault('INVALID', `${limit} entries at once`)
     const nowMs = this.#clock.now()
-    const { facts } = this.#ledger
-    const { life } = facts
+    const { info } = this.#ledger
+    const { life } = info
     const head = await this.#ledger.syncLog()
     const known =
       after !== undefined &&
       Buffer.compare(after.store, life) === 0 &&
-      after.sequence >= facts.logDropped &&
+      after.sequence >= info.logDropped &&
       after.sequence <= head
     if (!known) return { kind: 'unknown position', now: { store: Buffer.from(life), sequence: head }, nowMs }
     const rows = await this.#catalogue.scan(logPrefixOf(life), { after: logKey(life, after.sequence), limit })
@@ -114,12 +114,12 @@ export class ReplicationLog {
 
   async #trim(): Promise<void> {
     const beforeMs = this.#clock.now() - this.#retentionMs
-    const { facts } = this.#ledger
-    const own = logPrefixOf(facts.life)
+    const { info } = this.#ledger
+    const own = logPrefixOf(info.life)
     await this.#drop(logPrefix, (key, value) => {
       if (!key.subarray(0, own.length).equals(own)) return true
       if (decodeLogRow(value).atMs >= beforeMs) return false
-      facts.logDropped = Math.max(facts.logDropped, logSequenceOf(key))
+      info.logDropped = Math.max(info.logDropped, logSequenceOf(key))
       return true
     })
     await this.#drop(tombstonePrefix, (_, value) => getU64(value, 0) < beforeMs)

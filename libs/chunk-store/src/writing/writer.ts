@@ -165,7 +165,7 @@ export class Writer {
    */
   async #voidRefused(): Promise<void> {
     if (this.#voids.length === 0) return
-    const group = new Group(this.parts.ledger.facts.nextSequence++)
+    const group = new Group(this.parts.ledger.info.nextSequence++)
     for (const entry of this.#voids) group.add(entry)
     group.outcomes.push({
       applied: () => {
@@ -179,7 +179,7 @@ export class Writer {
   }
 
   #gather(): Group {
-    const group = new Group(this.parts.ledger.facts.nextSequence++)
+    const group = new Group(this.parts.ledger.info.nextSequence++)
     let taken = 0
     for (const intent of this.#waiting) {
       try {
@@ -281,7 +281,7 @@ export class CommitIntent implements Intent {
   readonly #replaced: (old: Copy) => void
   readonly #followers: CommitIntent[] = []
   readonly done: Promise<BlobInfo>
-  #resolve!: (facts: BlobInfo) => void
+  #resolve!: (info: BlobInfo) => void
   #reject!: (error: Error) => void
 
   /** @param body the bytes of a small blob, or the runs of a large one. */
@@ -351,14 +351,14 @@ export class CommitIntent implements Intent {
   }
 
   #record(): GroupEntry & { kind: 'inline' | 'staged' } {
-    const facts = { id: this.#entry.id, ...this.#blob }
-    if (this.#bytes !== undefined) return { kind: 'inline', ...facts, payloadOffset: 0 }
+    const details = { id: this.#entry.id, ...this.#blob }
+    if (this.#bytes !== undefined) return { kind: 'inline', ...details, payloadOffset: 0 }
     if (this.#runs.length > runsMax)
       throw new BlobFault(
         'FULL',
         `the blob is in ${this.#runs.length} places, at most ${runsMax} are possible`,
       )
-    return { kind: 'staged', ...facts, runs: this.#runs }
+    return { kind: 'staged', ...details, runs: this.#runs }
   }
 
   /**
@@ -610,12 +610,12 @@ export class MoveIntent implements Intent {
       return true
     }
     const { size, crc32, createdMs, placementGroup, incarnation } = old
-    const facts = { id: entry.id, incarnation, size, crc32, createdMs, placementGroup }
+    const details = { id: entry.id, incarnation, size, crc32, createdMs, placementGroup }
     const bytes = 'bytes' in this.#body ? this.#body.bytes : undefined
     const record: GroupEntry & { kind: 'inline' | 'staged' } =
       'runs' in this.#body
-        ? { kind: 'staged', ...facts, runs: this.#body.runs }
-        : { kind: 'inline', ...facts, payloadOffset: 0 }
+        ? { kind: 'staged', ...details, runs: this.#body.runs }
+        : { kind: 'inline', ...details, payloadOffset: 0 }
     if (!group.fits(entryBytes(record), bytes?.length ?? 0)) return false
     group.add(record, bytes)
     group.moving.add(old)

@@ -20,7 +20,7 @@ import { CrashMachine, type DiskState, seeded } from './crash-machine.ts'
 const MiB = 1024 * 1024
 
 export interface Promised {
-  facts: BlobInfo
+  info: BlobInfo
   /** Event at which the commit was answered. */
   committed: number
   /** Events at which its deletion was asked for and answered. */
@@ -240,23 +240,23 @@ async function readSlowly(
 /** @param rest while the reader holds a piece */
 async function compare(
   store: ChunkStore,
-  { facts, number }: Promised,
+  { info, number }: Promised,
   misread: string[],
   rest: () => Promise<void>,
 ): Promise<void> {
   const bytes = content(number)
   let at = 0
   try {
-    for await (const piece of store.read(facts, { start: 0, end: facts.size })) {
+    for await (const piece of store.read(info, { start: 0, end: info.size })) {
       await rest()
       if (!bytes.subarray(at, at + piece.length).equals(piece))
-        misread.push(`a reader got wrong bytes at ${at} of ${facts.size}`)
+        misread.push(`a reader got wrong bytes at ${at} of ${info.size}`)
       at += piece.length
     }
-    if (at !== facts.size) misread.push(`a reader got ${at} of ${facts.size} bytes`)
+    if (at !== info.size) misread.push(`a reader got ${at} of ${info.size} bytes`)
   } catch (error) {
     if ((error as BlobFault).code !== 'NOT_FOUND' || at > 0)
-      misread.push(`a reader failed at ${at} of ${facts.size}: ${(error as Error).message}`)
+      misread.push(`a reader failed at ${at} of ${info.size}: ${(error as Error).message}`)
   }
 }
 
@@ -292,13 +292,13 @@ async function upload(
   const number = wanted ?? back?.number ?? Math.floor(random() * 60)
   const bytes = content(number)
   if (back !== undefined) back.reborn = ++machine.events
-  let facts: BlobInfo
+  let info: BlobInfo
   let stage: PlacedStage | undefined
   try {
-    const uploadId = back && { uploadId: back.facts.incarnation }
+    const uploadId = back && { uploadId: back.info.incarnation }
     stage = await store.stage({ expectedBytes: bytes.length, ...uploadId })
     for (let at = 0; at < bytes.length; at += 100_000) await stage.write(bytes.subarray(at, at + 100_000))
-    facts = await stage.commit({ pinMs: 0 })
+    info = await stage.commit({ pinMs: 0 })
   } catch (error) {
     if ((error as BlobFault).code !== 'FULL') throw error
     await stage?.abort()
@@ -306,9 +306,9 @@ async function upload(
     return
   }
   const committed = ++machine.events
-  const isBack = back !== undefined && same(back.facts, facts)
-  if (isBack || promises.every((promise) => !same(promise.facts, facts)))
-    promises.push({ ...alive, facts, number, committed })
+  const isBack = back !== undefined && same(back.info, info)
+  if (isBack || promises.every((promise) => !same(promise.info, info)))
+    promises.push({ ...alive, info, number, committed })
   // The commit pinned for no time, so a concurrent deletion may have come after it: then nothing is
   // promised.
 }
@@ -345,7 +345,7 @@ async function remove(
 async function removePromised(store: BlobStore, machine: CrashMachine, promise: Promised): Promise<void> {
   if (promise.deleteAsked !== never) return
   promise.deleteAsked = ++machine.events
-  if ((await store.delete(promise.facts)) === 'deleted') promise.deleteAnswered = ++machine.events
+  if ((await store.delete(promise.info)) === 'deleted') promise.deleteAnswered = ++machine.events
   else promise.deleteAsked = never
 }
 
@@ -398,12 +398,12 @@ export async function violations(
     const stage = await store.stage()
     const bytes = content(1000 + Math.floor(options.random() * 40))
     await stage.write(bytes)
-    const facts = await stage.commit({ pinMs: 0 })
+    const info = await stage.commit({ pinMs: 0 })
     await store.compact()
     await store.close()
     const again = await openOn(machine)
     await check(again, promises, event, options, broken)
-    if (!bytes.equals(await get(again, facts))) broken.push('data written after the crash is gone')
+    if (!bytes.equals(await get(again, info))) broken.push('data written after the crash is gone')
     await again.close()
   } catch (error) {
     broken.push(`fault: ${(error as Error).stack}`)
@@ -421,32 +421,32 @@ async function check(
 ): Promise<void> {
   let bytes = 0
   let blobs = 0
-  const isGhost = (facts: BlobInfo) =>
-    ghosts && promises.some((promise) => same(promise.facts, facts) && promise.deleteAsked <= event)
-  for await (const facts of store.inventory()) {
-    const whole = await get(store, facts).catch((error: Error) => Buffer.from(error.message))
-    if (isGhost(facts) && (await store.stat(facts))?.damaged) {
-      bytes += facts.size
+  const isGhost = (info: BlobInfo) =>
+    ghosts && promises.some((promise) => same(promise.info, info) && promise.deleteAsked <= event)
+  for await (const info of store.inventory()) {
+    const whole = await get(store, info).catch((error: Error) => Buffer.from(error.message))
+    if (isGhost(info) && (await store.stat(info))?.damaged) {
+      bytes += info.size
       blobs++
       continue
     }
     // Comparing costs a tenth of hashing, which is done only on differences.
-    if (!expected.get(latin1(facts.id))?.equals(whole)) {
+    if (!expected.get(latin1(info.id))?.equals(whole)) {
       const digest = digestOf(whole)
-      if (!digest.id.equals(facts.id))
+      if (!digest.id.equals(info.id))
         broken.push(
-          `a blob of ${facts.size} bytes is not what its id says: ${whole.length < 300 ? whole : ''}`,
+          `a blob of ${info.size} bytes is not what its id says: ${whole.length < 300 ? whole : ''}`,
         )
-      if (digest.crc32 !== facts.crc32) broken.push('a crc32 is wrong')
+      if (digest.crc32 !== info.crc32) broken.push('a crc32 is wrong')
     }
-    bytes += facts.size
+    bytes += info.size
     blobs++
   }
-  for (const { facts, committed, deleteAsked, deleteAnswered, reborn } of promises) {
-    const found = await store.stat(facts)
+  for (const { info, committed, deleteAsked, deleteAnswered, reborn } of promises) {
+    const found = await store.stat(info)
     if (committed <= event && deleteAsked > event && found === undefined)
-      broken.push(`acknowledged at ${committed}, gone at ${event}: ${facts.size} bytes`)
-    const ghost = ghosts && (found?.damaged || facts.size === 0)
+      broken.push(`acknowledged at ${committed}, gone at ${event}: ${info.size} bytes`)
+    const ghost = ghosts && (found?.damaged || info.size === 0)
     if (deletionsHold && deleteAnswered <= event && found !== undefined && reborn > event && !ghost)
       broken.push(`deleted at ${deleteAnswered}, back at ${event}`)
   }

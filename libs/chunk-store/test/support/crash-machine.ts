@@ -287,14 +287,14 @@ export class CrashMachine {
     }
   }
 
-  #begin(facts: Operation): Change {
-    const change = { ...facts, begun: ++this.events, ended: Number.POSITIVE_INFINITY, missed: false }
+  #begin(details: Operation): Change {
+    const change = { ...details, begun: ++this.events, ended: Number.POSITIVE_INFINITY, missed: false }
     this.#changes.push(change)
     return change
   }
 
-  async #change(facts: Operation): Promise<void> {
-    const change = this.#begin(facts)
+  async #change(details: Operation): Promise<void> {
+    const change = this.#begin(details)
     await this.#delay()
     change.ended = ++this.events
   }

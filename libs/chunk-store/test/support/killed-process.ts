@@ -20,11 +20,11 @@ async function client(): Promise<void> {
       await stage.abort()
       continue
     }
-    const facts = await stage.commit({ pinMs: 0 })
-    const name = `${Buffer.from(facts.id).toString('hex')} ${Buffer.from(facts.incarnation).toString('hex')}`
+    const info = await stage.commit({ pinMs: 0 })
+    const name = `${Buffer.from(info.id).toString('hex')} ${Buffer.from(info.incarnation).toString('hex')}`
     // One write per line, synchronous: the parent knows of it before this process continues.
     if (number % 3 > 0) writeSync(1, `kept ${name} ${number}\n`)
-    else if ((await store.delete(facts)) === 'deleted') writeSync(1, `deleted ${name} ${number}\n`)
+    else if ((await store.delete(info)) === 'deleted') writeSync(1, `deleted ${name} ${number}\n`)
   }
 }
 

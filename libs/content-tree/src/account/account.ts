@@ -14,7 +14,7 @@ export const noCode = { next: 0, term: 0 } as const
 export class Account {
   readonly id: string
   /** Undefined until it was created. */
-  facts: AccountRecord | undefined
+  record: AccountRecord | undefined
   readonly tree = new Tree()
   readonly effects = new Effects(this.tree.blobs)
   readonly outcomes = new Outcomes(this.tree.cuts)
@@ -51,8 +51,8 @@ export class Account {
 
   /** @throws Error when the account was not created yet. */
   get known(): AccountRecord {
-    if (this.facts === undefined) throw new Error(`account ${this.id} does not exist`)
-    return this.facts
+    if (this.record === undefined) throw new Error(`account ${this.id} does not exist`)
+    return this.record
   }
 
   /**

@@ -37,59 +37,59 @@ export function isTier(text: string): text is Tier {
 }
 
 /** Merges: absent fields stay as they are. */
-export function withSet(facts: AccountRecord, set: SetAccount): AccountRecord {
-  const tier = set.tier !== undefined && isTier(set.tier) ? set.tier : facts.tier
-  const premiumType = set.premiumType ?? facts.premiumType ?? defaultPremiumType
+export function withSet(record: AccountRecord, set: SetAccount): AccountRecord {
+  const tier = set.tier !== undefined && isTier(set.tier) ? set.tier : record.tier
+  const premiumType = set.premiumType ?? record.premiumType ?? defaultPremiumType
   return {
-    ...facts,
+    ...record,
     tier,
     premiumType: tier === 'premium' ? premiumType : undefined,
-    recycleBin: set.recycleBin ?? facts.recycleBin,
+    recycleBin: set.recycleBin ?? record.recycleBin,
     limitContents:
-      set.limitContents ?? (set.clearLimits || set.clearLimitContents ? undefined : facts.limitContents),
+      set.limitContents ?? (set.clearLimits || set.clearLimitContents ? undefined : record.limitContents),
     limitStorage:
-      set.limitStorage ?? (set.clearLimits || set.clearLimitStorage ? undefined : facts.limitStorage),
-    idleFrom: facts.idleFrom ?? set.idleFrom,
+      set.limitStorage ?? (set.clearLimits || set.clearLimitStorage ? undefined : record.limitStorage),
+    idleFrom: record.idleFrom ?? set.idleFrom,
   }
 }
 
 /** Limits in force; undefined: none. */
-export function limitsOf(facts: AccountRecord, settings: TreeSettings) {
-  const tier = settings.limits[facts.tier]
+export function limitsOf(record: AccountRecord, settings: TreeSettings) {
+  const tier = settings.limits[record.tier]
   return {
-    contents: facts.limitContents ?? tier.contents,
-    storage: facts.limitStorage ?? tier.storage,
+    contents: record.limitContents ?? tier.contents,
+    storage: record.limitStorage ?? tier.storage,
     traffic: tier.traffic,
   }
 }
 
 export function accountView(
-  facts: AccountRecord,
+  record: AccountRecord,
   settings: TreeSettings,
   tree: { rootId: string; binId: string; totals: Totals; directLinkCount: number },
 ): AccountView {
-  const limits = limitsOf(facts, settings)
+  const limits = limitsOf(record, settings)
   return {
-    id: facts.id,
-    email: facts.email ?? `${facts.id}@guest.invalid`,
-    tier: facts.tier,
-    premiumType: facts.premiumType,
+    id: record.id,
+    email: record.email ?? `${record.id}@guest.invalid`,
+    tier: record.tier,
+    premiumType: record.premiumType,
     rootFolder: tree.rootId,
-    createTime: facts.createTime,
+    createTime: record.createTime,
     storage: tree.totals.bytes,
     fileCount: tree.totals.files,
     folderCount: tree.totals.folders,
-    trafficDirect: facts.trafficDirect,
-    trafficWeb: facts.trafficWeb,
+    trafficDirect: record.trafficDirect,
+    trafficWeb: record.trafficWeb,
     limitStorage: limits.storage,
     limitContents: limits.contents,
     limitTraffic: limits.traffic,
-    recycleBinEnabled: facts.recycleBin,
+    recycleBinEnabled: record.recycleBin,
     recycleBinFolder: tree.binId,
-    tokenKeyId: facts.tokenKeyId,
-    tokenCounter: facts.tokenCounter,
-    rootCreated: facts.createTime,
+    tokenKeyId: record.tokenKeyId,
+    tokenCounter: record.tokenCounter,
+    rootCreated: record.createTime,
     directLinkCount: tree.directLinkCount,
-    emailConfirmed: facts.emailConfirmed,
+    emailConfirmed: record.emailConfirmed,
   }
 }

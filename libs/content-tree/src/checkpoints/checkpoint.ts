@@ -46,7 +46,7 @@ export function* checkpointOf(
 ): Generator<void, CheckpointCut> {
   const mark = account.tree.cuts.now++
   const pages = new Pages()
-  if (account.facts !== undefined) writeHead(account, pages)
+  if (account.record !== undefined) writeHead(account, pages)
   if (savedBytesOf(account) <= onePartBytesMax) {
     for (const { write, first, end } of rangedOf(account)) yield* write(pages, first, end)
     return { mark, parts: [{ part: 0, pages: pages.end() }] }

@@ -30,25 +30,25 @@ export function* loadAccount(accountId: string, pages: readonly Uint8Array[]): G
   if (decoded.some((page) => page.version !== version) || (version !== pageVersion && version !== 1))
     throw new Error(`checkpoint pages of version ${version}, not ${pageVersion}`)
   if (version === 1) upgraded(decoded)
-  const facts = first?.account
-  if (facts === undefined) {
+  const record = first?.account
+  if (record === undefined) {
     if (decoded.some((page) => page.contents !== undefined))
       throw new Error('a checkpoint without its first page')
     return account
   }
   const head = first?.head
   if (head === undefined) throw new Error('a checkpoint without its head')
-  if (facts.id !== accountId) throw new Error(`a checkpoint of account ${facts.id}, not ${accountId}`)
-  if (!isTier(facts.tier)) throw new Error(`a checkpoint with tier ${facts.tier}`)
-  const { nextEffect, outcomeFloorMs, nextCode, codeTerm, tier, ...rest } = facts
-  account.facts = {
+  if (record.id !== accountId) throw new Error(`a checkpoint of account ${record.id}, not ${accountId}`)
+  if (!isTier(record.tier)) throw new Error(`a checkpoint with tier ${record.tier}`)
+  const { nextEffect, outcomeFloorMs, nextCode, codeTerm, tier, ...rest } = record
+  account.record = {
     ...rest,
-    tier: facts.tier,
-    email: facts.email,
-    premiumType: facts.premiumType,
-    limitContents: facts.limitContents,
-    limitStorage: facts.limitStorage,
-    idleFrom: facts.idleFrom,
+    tier: record.tier,
+    email: record.email,
+    premiumType: record.premiumType,
+    limitContents: record.limitContents,
+    limitStorage: record.limitStorage,
+    idleFrom: record.idleFrom,
   }
   const rows = new Loader(account.tree, decoded)
   yield* rows.load(head)

@@ -57,11 +57,11 @@ function salvaged(
   const isThere = (id: string) => tree.find(id) >= 0 || made.has(id)
   const isFolder = (id: string) =>
     made.has(id) ? made.get(id) === 'folder' : isThere(id) && tree.isFolder(tree.find(id))
-  if (event.$case !== 'accountCreated' && account.facts === undefined && !made.has('account'))
+  if (event.$case !== 'accountCreated' && account.record === undefined && !made.has('account'))
     return `${event.$case}: the account itself was lost`
   switch (event.$case) {
     case 'accountCreated':
-      if (account.facts !== undefined) return 'a second creation of the account'
+      if (account.record !== undefined) return 'a second creation of the account'
       made.set('account', 'file').set(event.value.rootId, 'folder').set(event.value.binId, 'folder')
       return event
     case 'folderAdded':
@@ -120,7 +120,7 @@ function salvaged(
         ? event
         : `an end of a direct link of ${event.value.contentId}, which is lost`
     case 'tokenReset':
-      return account.facts === undefined || event.value.tokenCounter > account.facts.tokenCounter
+      return account.record === undefined || event.value.tokenCounter > account.record.tokenCounter
         ? event
         : 'an older reset of the token'
     case 'accountSet': {

@@ -1,7 +1,7 @@
 /** Operations on the account itself. */
 import type { ConfirmEmail, CreateAccount, ResetToken, SetAccount } from '@holdfast/wire'
 import { type AccountRecord, accountView, isTier, withSet } from '../account/record.ts'
-import { factsOfNew } from '../apply.ts'
+import { recordOfNew } from '../apply.ts'
 import type { Outcome } from '../contract.ts'
 import type { NewIds } from '../new-ids.ts'
 import { answer, type Deciding, done, type Result, refuse } from './deciding.ts'
@@ -20,7 +20,7 @@ export function getAccount(deciding: Deciding): Outcome {
 
 export function createAccount(deciding: Deciding, command: CreateAccount): Outcome {
   const created = newAccount(deciding, command, deciding.newIds())
-  const view = accountView(created.facts, deciding.settings, {
+  const view = accountView(created.record, deciding.settings, {
     rootId: created.rootId,
     binId: created.binId,
     totals: { files: 0, folders: 0, bytes: 0 },
@@ -42,14 +42,14 @@ export function newAccount(deciding: Deciding, command: CreateAccount, ids: NewI
     createTime: deciding.now,
   }
   const mail = { $case: 'signInRequested', value: { time: deciding.now } } as const
-  const facts = factsOfNew(value)
+  const record = recordOfNew(value)
   return {
     rootId,
     binId,
-    facts,
+    record,
     events: [
       { $case: 'accountCreated', value } as const,
-      ...(lifetimesOf(facts, deciding.settings).idleSeconds === undefined ? [] : [notesUses(deciding.now)]),
+      ...(lifetimesOf(record, deciding.settings).idleSeconds === undefined ? [] : [notesUses(deciding.now)]),
       ...(command.email === undefined ? [] : [mail]),
     ],
   }
@@ -76,13 +76,13 @@ export function confirmEmail(deciding: Deciding, command: ConfirmEmail): Outcome
   if (known.email === undefined) return refuse('error-email')
   if (known.emailConfirmed) return answer(ofAccount(deciding.accountView()))
   const confirmed = { $case: 'emailConfirmed', value: {} } as const
-  const facts = { ...known, emailConfirmed: true }
-  if (command.keepToken) return deciding.changed([confirmed], ofAccount(deciding.accountView(facts)))
+  const record = { ...known, emailConfirmed: true }
+  if (command.keepToken) return deciding.changed([confirmed], ofAccount(deciding.accountView(record)))
   const value = { tokenKeyId: command.tokenKeyId, tokenCounter: known.tokenCounter + 1 }
   const mail = { $case: 'signInRequested', value: { time: deciding.now } } as const
   return deciding.changed(
     [confirmed, { $case: 'tokenReset', value }, mail],
-    ofAccount(deciding.accountView({ ...facts, ...value })),
+    ofAccount(deciding.accountView({ ...record, ...value })),
   )
 }
 
@@ -96,12 +96,12 @@ export function setAccount(deciding: Deciding, command: SetAccount): Outcome {
     ['storage', command.limitStorage],
   ] as const)
     if (limit !== undefined && !(Number.isSafeInteger(limit) && limit >= 0)) return refuse(`error-${name}`)
-  const facts: AccountRecord = withSet(account.known, command)
+  const record: AccountRecord = withSet(account.known, command)
   // What is due is handled by the tier at its due time.
-  const due = facts.tier === account.known.tier ? [] : dueEvents(deciding)
+  const due = record.tier === account.known.tier ? [] : dueEvents(deciding)
   const set = { $case: 'accountSet', value: { set: command } } as const
   const result: Result | (() => Result) =
-    due.length === 0 ? ofAccount(deciding.accountView(facts)) : () => ofAccount(deciding.accountView())
+    due.length === 0 ? ofAccount(deciding.accountView(record)) : () => ofAccount(deciding.accountView())
   return deciding.changed([...due, set], result)
 }
 

@@ -61,13 +61,13 @@ function firstUpload(deciding: Deciding, command: AddFile): Outcome {
   const ids = deciding.newIds()
   const { createAccount, blob } = command
   if (createAccount === undefined || blob === undefined) return refuse('error-file')
-  const { rootId, events, facts } = newAccount(deciding, createAccount, ids)
+  const { rootId, events, record } = newAccount(deciding, createAccount, ids)
   if (!deciding.settings.guestUploads) return refuse('error-forbidden')
-  const limits = deciding.settings.limits[facts.tier]
+  const limits = deciding.settings.limits[record.tier]
   if (limits.contents !== undefined && limits.contents < 2) return refuse('error-limits')
   if (limits.storage !== undefined && limits.storage < blob.size) return refuse('error-limits')
-  const inherited = { isPublic: true, password: undefined, expiry: newExpiry(deciding, undefined, facts) }
-  return uploadIntoNewFolder(deciding, command, { ids, rootId, inherited, events, facts })
+  const inherited = { isPublic: true, password: undefined, expiry: newExpiry(deciding, undefined, record) }
+  return uploadIntoNewFolder(deciding, command, { ids, rootId, inherited, events, record })
 }
 
 function uploadIntoNewFolder(
@@ -78,12 +78,12 @@ function uploadIntoNewFolder(
     rootId: string
     inherited: ReturnType<Deciding['inherited']>
     events?: Events
-    facts?: AccountRecord
+    record?: AccountRecord
   },
 ): Outcome {
-  const { ids, rootId, inherited, events = [], facts } = parts
+  const { ids, rootId, inherited, events = [], record } = parts
   const metadata = metadataOf(command) + savedRowBytes.content
-  if (facts === undefined && !deciding.fits({ contents: 2, bytes: command.blob?.size ?? 0, metadata }))
+  if (record === undefined && !deciding.fits({ contents: 2, bytes: command.blob?.size ?? 0, metadata }))
     return refuse('error-limits')
   const missing = deciding.missingCodes(2)
   if (missing !== undefined) return missing
@@ -106,7 +106,7 @@ function uploadIntoNewFolder(
       ends: folder.expiry,
       folderCode: code,
       codesUsed: ids.codesUsed,
-      ...(facts === undefined ? {} : { facts }),
+      ...(record === undefined ? {} : { record }),
     },
   )
 }
@@ -141,14 +141,14 @@ function uploaded(
     ends,
     folderCode,
     codesUsed,
-    facts,
+    record,
   }: {
     file: FileAdded
     /** The earliest expiry of the folders above it. */
     ends: number | undefined
     folderCode: string | undefined
     codesUsed: number
-    facts?: AccountRecord
+    record?: AccountRecord
   },
 ): Outcome {
   const { blob } = file
@@ -159,10 +159,10 @@ function uploaded(
     mimetype: file.mimetype,
     blob,
     parentFolderCode: folderCode,
-    ...endsOfNew(deciding, ends, facts ?? deciding.account.known),
+    ...endsOfNew(deciding, ends, record ?? deciding.account.known),
   }
   const uses = blob === undefined || deciding.tree.blobs.isUsed(blob) ? [] : [blob]
-  return deciding.changed(events, deciding.contentView(item, {}, facts), { uses, codesUsed })
+  return deciding.changed(events, deciding.contentView(item, {}, record), { uses, codesUsed })
 }
 
 function commonOf(added: FileAdded | FolderAdded): Partial<Item> {

@@ -56,11 +56,11 @@ export function decide(
   if (operation.$case === 'reconcile')
     return viewer.kind === 'system' ? usesOf(account, operation.value) : refuse('error-notOwner')
   const deciding = new Deciding({ ...parts, account, request, operation: operation.$case, viewer })
-  if (account.facts === undefined && !createsAccount(operation)) return refuse('error-notFound')
+  if (account.record === undefined && !createsAccount(operation)) return refuse('error-notFound')
   if (before !== undefined) return repeated(deciding, before)
   const hindrance = hindranceOf(deciding)
   if (hindrance !== undefined) return refuse(hindrance)
-  if (createsAccount(operation) && account.facts !== undefined) return refuse('error-unavailable')
+  if (createsAccount(operation) && account.record !== undefined) return refuse('error-unavailable')
   if (lacksTier(deciding)) return refuse('error-notPremium')
   return decideOperation(deciding, operation, parts.prepared)
 }
@@ -99,10 +99,10 @@ function tokenHolds(
   token: Uint8Array,
   { settings, request, repeated }: { settings: TreeSettings; request: AccountRequest; repeated: boolean },
 ): boolean {
-  const { facts } = account
-  if (facts === undefined) return false
+  const { record } = account
+  if (record === undefined) return false
   const id = account.id as AccountId
-  const { tokenKeyId, tokenCounter, previousTokenKeyId } = facts
+  const { tokenKeyId, tokenCounter, previousTokenKeyId } = record
   if (settings.tokens.verify(token, id, { keyId: tokenKeyId, counter: tokenCounter })) return true
   const { $case } = request.operation ?? {}
   const resets = repeated && ($case === 'resetToken' || $case === 'confirmEmail') && tokenCounter > 0

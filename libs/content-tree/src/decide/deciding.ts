@@ -200,9 +200,9 @@ export class Deciding {
     return this.settings.metadataBytesMax - this.tree.savedBytes
   }
 
-  accountView(facts: AccountRecord = this.account.known): AccountView {
+  accountView(record: AccountRecord = this.account.known): AccountView {
     const { tree } = this
-    return accountView(facts, this.settings, {
+    return accountView(record, this.settings, {
       rootId: tree.idOf(tree.root),
       binId: tree.idOf(tree.bin),
       totals: tree.totals(),
@@ -213,9 +213,9 @@ export class Deciding {
   contentView(
     item: Item,
     listed: Partial<Pick<ContentView, 'page' | 'files' | 'places'>> = {},
-    facts = this.account.facts,
+    record = this.account.record,
   ): Result {
-    const own = item.isOwner && facts !== undefined
+    const own = item.isOwner && record !== undefined
     return {
       $case: 'content',
       value: {
@@ -223,8 +223,8 @@ export class Deciding {
         page: listed.page,
         files: listed.files,
         places: listed.places ?? [],
-        tokenCounter: own ? facts.tokenCounter : 0,
-        tokenKeyId: own ? facts.tokenKeyId : 0,
+        tokenCounter: own ? record.tokenCounter : 0,
+        tokenKeyId: own ? record.tokenKeyId : 0,
       },
     }
   }

@@ -17,19 +17,19 @@ interface Decided {
 }
 
 export function lifetimesOf(
-  facts: Pick<AccountRecord, 'tier'>,
+  record: Pick<AccountRecord, 'tier'>,
   { lifetimes }: Pick<TreeSettings, 'lifetimes'>,
 ): Lifetimes {
-  return facts.tier === 'premium' ? noLifetimes : lifetimes[facts.tier]
+  return record.tier === 'premium' ? noLifetimes : lifetimes[record.tier]
 }
 
 /** Of a new folder. @param inherited of its parent, or its own of a copied one. */
 export function newExpiry(
   deciding: Decided,
   inherited: number | undefined,
-  facts: Pick<AccountRecord, 'tier'> = deciding.account.known,
+  record: Pick<AccountRecord, 'tier'> = deciding.account.known,
 ): number | undefined {
-  const { latest, usual } = newExpiries(deciding, facts)
+  const { latest, usual } = newExpiries(deciding, record)
   const wanted = inherited ?? usual
   return latest === undefined || wanted === undefined ? wanted : Math.min(wanted, latest)
 }
@@ -37,10 +37,10 @@ export function newExpiry(
 /** Of folders made now: the expiry of those that have none, and the latest. */
 export function newExpiries(
   deciding: Decided,
-  facts: Pick<AccountRecord, 'tier'> = deciding.account.known,
+  record: Pick<AccountRecord, 'tier'> = deciding.account.known,
 ): { usual: number | undefined; latest: number | undefined } {
   if (deciding.viewer.kind === 'operator') return { usual: undefined, latest: undefined }
-  const { folderSeconds, folderSecondsMax } = lifetimesOf(facts, deciding.settings)
+  const { folderSeconds, folderSecondsMax } = lifetimesOf(record, deciding.settings)
   const at = (seconds: number | undefined) => (seconds === undefined ? undefined : deciding.now + seconds)
   return { usual: at(folderSeconds ?? folderSecondsMax), latest: at(folderSecondsMax) }
 }
@@ -62,9 +62,9 @@ export function latestExpiry({ account, settings, viewer, now }: Decided, folder
 export function endsOfNew(
   deciding: Decided,
   ends: number | undefined,
-  facts: Pick<AccountRecord, 'tier'>,
+  record: Pick<AccountRecord, 'tier'>,
 ): Partial<Pick<Item, 'expiry' | 'idleExpiry'>> {
-  const lifetimes = lifetimesOf(facts, deciding.settings)
+  const lifetimes = lifetimesOf(record, deciding.settings)
   if (Object.values(lifetimes).every((seconds) => seconds === undefined)) return {}
   const { idleSeconds } = lifetimes
   return { expiry: ends, idleExpiry: idleSeconds === undefined ? undefined : deciding.now + idleSeconds }

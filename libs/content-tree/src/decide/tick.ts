@@ -152,8 +152,8 @@ export function notesUses(now: number): Events[number] {
 
 /** Unix seconds; undefined: nothing will ever be due. */
 export function nextDue(account: Account, settings: TreeSettings): number | undefined {
-  const { tree, facts } = account
-  if (facts === undefined) return undefined
+  const { tree, record } = account
+  if (record === undefined) return undefined
   if (tree.garbage.length > 0) return 0
   const times = [tree.timers.next(), nextInBin(tree), nextHeld(tree), nextIdle(account, settings)]
   const least = Math.min(...times.map((time) => time ?? Number.POSITIVE_INFINITY))

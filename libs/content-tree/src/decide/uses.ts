@@ -8,7 +8,7 @@ const idBytes = 48
 const nameBytes = 64
 
 /** An account that was never made uses nothing. The epoch of the place belongs to the runtime. */
-export function usesOf({ facts, tree }: Account, { uses, suspects }: Reconcile): Outcome {
+export function usesOf({ record, tree }: Account, { uses, suspects }: Reconcile): Outcome {
   const { names, next } =
     uses === undefined
       ? { names: [], next: undefined }
@@ -22,7 +22,7 @@ export function usesOf({ facts, tree }: Account, { uses, suspects }: Reconcile):
     missing: 0,
     orphaned: 0,
     mended: 0,
-    tier: facts?.tier ?? '',
+    tier: record?.tier ?? '',
   }
   return { kind: 'reply', reply: { result: { $case: 'reconcile', value } } }
 }

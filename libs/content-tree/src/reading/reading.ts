@@ -241,7 +241,7 @@ export class Reading {
   /** Requests no slow check only to name a parent. */
   #mayReadAbove(folder: number): boolean {
     const { tree } = this
-    const facts = {
+    const details = {
       isPublic: tree.isPublic(folder),
       recycled: tree.inBin(folder),
       ends: tree.endsOf(folder),
@@ -251,7 +251,7 @@ export class Reading {
       ...this.#reader,
       tryPassword: (verifier: PasswordVerifier) => this.tries.recall(verifier),
     }
-    return accessTo(facts, reader) === 'open'
+    return accessTo(details, reader) === 'open'
   }
 }
 

@@ -374,26 +374,27 @@ export class Tree {
   }
 
   /** @param parent `none` makes a top. */
-  addFolder(parent: number, facts: NewFolder): number {
-    const row = this.#addRow(facts)
+  addFolder(parent: number, attributes: NewFolder): number {
+    const row = this.#addRow(attributes)
     const folder = this.folders.take()
     this.contents.isFolder[row] = 1
     this.contents.link[row] = folder
     this.contents.mimetypes[row] = ''
     this.#emptyLists(folder)
-    this.folders.isPublic[folder] = facts.isPublic ? 1 : 0
-    if (facts.password !== undefined) this.folders.password[folder] = 1 + this.passwords.use(facts.password)
-    if (facts.expiry !== undefined) this.#startTimer(row, facts.expiry)
+    this.folders.isPublic[folder] = attributes.isPublic ? 1 : 0
+    if (attributes.password !== undefined)
+      this.folders.password[folder] = 1 + this.passwords.use(attributes.password)
+    if (attributes.expiry !== undefined) this.#startTimer(row, attributes.expiry)
     if (parent !== none) this.#attach(row, parent)
     return row
   }
 
   /** @param blob its row, already counted. */
-  addFile(parent: number, facts: NewContent & { mimetype: string }, blob: number): number {
-    const row = this.#addRow(facts)
+  addFile(parent: number, attributes: NewContent & { mimetype: string }, blob: number): number {
+    const row = this.#addRow(attributes)
     this.contents.link[row] = blob
-    this.contents.mimetypes[row] = this.shared(facts.mimetype)
-    this.#savedTextBytes += savedTextBytes(facts.mimetype)
+    this.contents.mimetypes[row] = this.shared(attributes.mimetype)
+    this.#savedTextBytes += savedTextBytes(attributes.mimetype)
     this.#attach(row, parent)
     return row
   }
@@ -698,20 +699,21 @@ export class Tree {
     return this.contents.link[row] as number
   }
 
-  #addRow(facts: NewContent): number {
+  #addRow(attributes: NewContent): number {
     const row = this.contents.take()
-    if (!wordsOfUuid(facts.id, this.contents.ids, row * 4)) throw new RangeError(`no content id: ${facts.id}`)
+    if (!wordsOfUuid(attributes.id, this.contents.ids, row * 4))
+      throw new RangeError(`no content id: ${attributes.id}`)
     this.#index.add(row)
     const { contents } = this
     contents.parent[row] = none
     contents.next[row] = none
     contents.previous[row] = none
-    contents.created[row] = facts.createTime
-    contents.modified[row] = facts.modTime
-    contents.names[row] = facts.name
-    this.#textBytes += textBytes(facts.name)
-    this.#savedTextBytes += savedTextBytes(facts.name)
-    this.setCode(row, facts.code)
+    contents.created[row] = attributes.createTime
+    contents.modified[row] = attributes.modTime
+    contents.names[row] = attributes.name
+    this.#textBytes += textBytes(attributes.name)
+    this.#savedTextBytes += savedTextBytes(attributes.name)
+    this.setCode(row, attributes.code)
     return row
   }
 

@@ -140,14 +140,14 @@ function fill(columns: Columns, index: number, entry: TreeEntry, node: number): 
     throw new RangeError(`entry ${node} is a file without blob`)
   const size = entry.blob?.size ?? 0
   const modTime = Number.isSafeInteger(entry.modTime) ? entry.modTime : 0
-  const facts = { pathBytes: columns.pathBytes[node] as number, size, modTime }
+  const details = { pathBytes: columns.pathBytes[node] as number, size, modTime }
   const start = columns.starts[index] as number
   columns.sizes[index] = size
   columns.crcs[index] = (entry.blob?.crc32 ?? 0) >>> 0
   columns.modTimes[index] = modTime
   columns.folders[index] = entry.isFolder ? 1 : 0
-  columns.starts[index + 1] = start + localHeaderBytes(facts) + size
-  columns.centrals[index + 1] = (columns.centrals[index] as number) + centralHeaderBytes(facts, start)
+  columns.starts[index + 1] = start + localHeaderBytes(details) + size
+  columns.centrals[index + 1] = (columns.centrals[index] as number) + centralHeaderBytes(details, start)
   if ((columns.starts[index + 1] as number) > archiveBytesMax / 2)
     throw new RangeError('an archive beyond 2^52 bytes')
 }
@@ -219,7 +219,7 @@ export class ZipLayout {
       if (from >= end) return
       const size = sizes[index] as number
       const dataFrom = (starts[index + 1] as number) - size
-      if (start < dataFrom) yield* overlap(localHeader(this.#facts(index)), from, start, end)
+      if (start < dataFrom) yield* overlap(localHeader(this.#entryInfo(index)), from, start, end)
       const first = Math.max(start - dataFrom, 0)
       const last = Math.min(end - dataFrom, size)
       if (first < last) yield { file: nodes[index] as number, start: first, end: last }
@@ -232,7 +232,7 @@ export class ZipLayout {
     for (let index = this.#entryAt(centrals, start - this.#directoryStart); index < this.count; index++) {
       const from = this.#directoryStart + (centrals[index] as number)
       if (from >= end) return
-      yield* overlap(centralHeader(this.#facts(index), starts[index] as number), from, start, end)
+      yield* overlap(centralHeader(this.#entryInfo(index), starts[index] as number), from, start, end)
     }
   }
 
@@ -248,7 +248,7 @@ export class ZipLayout {
     return low
   }
 
-  #facts(index: number): EntryInfo {
+  #entryInfo(index: number): EntryInfo {
     const { nodes, folders, sizes, crcs, modTimes } = this.#columns
     return {
       path: this.#path(nodes[index] as number),
@@ -346,13 +346,13 @@ function* namesOf(tree: readonly TreeEntry[]): Generator<void, PackedNames> {
 
 /** Everything in an entry that affects the archive. */
 function identityOf(entry: TreeEntry, name: Buffer): Buffer {
-  const facts = Buffer.alloc(28)
-  facts.writeUInt32LE(entry.parent, 0)
-  facts.writeUInt32LE(name.length, 4)
-  facts.writeDoubleLE(Number.isSafeInteger(entry.modTime) ? entry.modTime : 0, 8)
-  facts.writeDoubleLE(entry.isFolder ? -1 : (entry.blob?.size ?? 0), 16)
-  facts.writeUInt32LE((entry.blob?.crc32 ?? 0) >>> 0, 24)
-  return Buffer.concat([facts, name, entry.isFolder ? facts.subarray(0, 0) : (entry.blob?.id ?? facts)])
+  const details = Buffer.alloc(28)
+  details.writeUInt32LE(entry.parent, 0)
+  details.writeUInt32LE(name.length, 4)
+  details.writeDoubleLE(Number.isSafeInteger(entry.modTime) ? entry.modTime : 0, 8)
+  details.writeDoubleLE(entry.isFolder ? -1 : (entry.blob?.size ?? 0), 16)
+  details.writeUInt32LE((entry.blob?.crc32 ?? 0) >>> 0, 24)
+  return Buffer.concat([details, name, entry.isFolder ? details.subarray(0, 0) : (entry.blob?.id ?? details)])
 }
 
 class Gather {

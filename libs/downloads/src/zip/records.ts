@@ -63,8 +63,8 @@ export function localHeader(entry: EntryInfo): Buffer {
 
 export function centralHeader(entry: EntryInfo, offset: number): Buffer {
   const wide = wideFields(entry.size, offset)
-  const facts = { pathBytes: entry.path.length, size: entry.size, modTime: entry.modTime }
-  const bytes = Buffer.alloc(centralHeaderBytes(facts, offset))
+  const details = { pathBytes: entry.path.length, size: entry.size, modTime: entry.modTime }
+  const bytes = Buffer.alloc(centralHeaderBytes(details, offset))
   bytes.writeUInt32LE(0x02014b50, 0)
   bytes.writeUInt16LE(madeBy, 4)
   bytes.writeUInt16LE(versionNeeded(entry, wide > 0), 6)
