@@ -8,7 +8,7 @@
  * affects it.
  */
 import { createHash } from 'node:crypto'
-import { JournalFault, type JournalHold, type JournalRow, type JournalStore } from '@holdfast/journal'
+import { JournalFault, type JournalOwnership, type JournalRow, type JournalStore } from '@holdfast/journal'
 import type { Dice } from './random.ts'
 import type { Scheduler } from './scheduler.ts'
 
@@ -57,7 +57,7 @@ export class Centre implements JournalStore {
     if (connected) for (const send of this.#hints.splice(0)) send()
   }
 
-  async acquire(account: string, { owner }: { owner: string }): Promise<JournalHold> {
+  async acquire(account: string, { owner }: { owner: string }): Promise<JournalOwnership> {
     const cells = this.#cells(account)
     const epoch = ((valueIn(cells, 'epoch') as number | undefined) ?? 0) + 1
     const previousOwner = valueIn(cells, 'owner') as string | undefined
@@ -66,29 +66,33 @@ export class Centre implements JournalStore {
     return { account, owner, epoch, head, chain, root: undefined, previousOwner }
   }
 
-  async *rows(hold: JournalHold, after: number): AsyncIterable<JournalRow> {
-    const cells = this.#cells(hold.account)
+  async *rows(ownership: JournalOwnership, after: number): AsyncIterable<JournalRow> {
+    const cells = this.#cells(ownership.account)
     let chain: Uint8Array =
       after === 0 ? none : ((valueIn(cells, `row ${after}`) as Row | undefined)?.chain ?? none)
-    for (let seq = after + 1; seq <= hold.head; seq++) {
+    for (let seq = after + 1; seq <= ownership.head; seq++) {
       const row = valueIn(cells, `row ${seq}`) as Row | undefined
       if (row === undefined || Buffer.compare(row.chain, chained(chain, row.bytes)) !== 0)
-        throw new JournalFault('CORRUPT', `row ${seq} of ${hold.account} is missing or another one`)
+        throw new JournalFault('CORRUPT', `row ${seq} of ${ownership.account} is missing or another one`)
       chain = row.chain
       yield { seq, bytes: Buffer.from(row.bytes) }
     }
-    if (Buffer.compare(chain, hold.chain) !== 0)
-      throw new JournalFault('CORRUPT', `the rows of ${hold.account} end elsewhere`)
+    if (Buffer.compare(chain, ownership.chain) !== 0)
+      throw new JournalFault('CORRUPT', `the rows of ${ownership.account} end elsewhere`)
   }
 
-  async append(hold: JournalHold, bytes: Uint8Array): Promise<void> {
-    const now = await this.head(hold.account)
-    if (now.epoch !== hold.epoch || now.head !== hold.head)
-      throw new JournalFault('FENCED', `${hold.account} is at epoch ${now.epoch}, row ${now.head}`)
-    const chain = chained(hold.chain, bytes)
-    this.#write(hold.account, { head: hold.head + 1, chain, [`row ${hold.head + 1}`]: { bytes, chain } })
-    hold.head++
-    hold.chain = chain
+  async append(ownership: JournalOwnership, bytes: Uint8Array): Promise<void> {
+    const now = await this.head(ownership.account)
+    if (now.epoch !== ownership.epoch || now.head !== ownership.head)
+      throw new JournalFault('FENCED', `${ownership.account} is at epoch ${now.epoch}, row ${now.head}`)
+    const chain = chained(ownership.chain, bytes)
+    this.#write(ownership.account, {
+      head: ownership.head + 1,
+      chain,
+      [`row ${ownership.head + 1}`]: { bytes, chain },
+    })
+    ownership.head++
+    ownership.chain = chain
   }
 
   async head(account: string): Promise<{ epoch: number; head: number; chain: Uint8Array }> {
@@ -100,10 +104,11 @@ export class Centre implements JournalStore {
     }
   }
 
-  async release(hold: JournalHold): Promise<void> {
-    const { epoch } = await this.head(hold.account)
-    if (epoch !== hold.epoch) throw new JournalFault('FENCED', `${hold.account} is at epoch ${epoch}`)
-    this.#write(hold.account, { owner: undefined })
+  async release(ownership: JournalOwnership): Promise<void> {
+    const { epoch } = await this.head(ownership.account)
+    if (epoch !== ownership.epoch)
+      throw new JournalFault('FENCED', `${ownership.account} is at epoch ${epoch}`)
+    this.#write(ownership.account, { owner: undefined })
   }
 
   // Accounts stay so small here that no checkpoint is made.

@@ -6,7 +6,7 @@ import type { AccountStates } from '@holdfast/content-tree'
 import {
   type AcquireOptions,
   isUnwritten,
-  type JournalHold,
+  type JournalOwnership,
   type JournalRow,
   type JournalStore,
   type LookupChange,
@@ -135,16 +135,16 @@ class SameJournal implements JournalStore {
     return this.journal.capabilities
   }
 
-  acquire(account: string, options: AcquireOptions): Promise<JournalHold> {
+  acquire(account: string, options: AcquireOptions): Promise<JournalOwnership> {
     return this.journal.acquire(account, options)
   }
 
-  rows(hold: JournalHold, after: number): AsyncIterable<JournalRow> {
-    return this.journal.rows(hold, after)
+  rows(ownership: JournalOwnership, after: number): AsyncIterable<JournalRow> {
+    return this.journal.rows(ownership, after)
   }
 
-  append(hold: JournalHold, row: Uint8Array): Promise<void> {
-    return this.journal.append(hold, row)
+  append(ownership: JournalOwnership, row: Uint8Array): Promise<void> {
+    return this.journal.append(ownership, row)
   }
 
   head(account: string): ReturnType<JournalStore['head']> {
@@ -159,35 +159,35 @@ class SameJournal implements JournalStore {
     return this.journal.page(account, name)
   }
 
-  deletePages(hold: JournalHold, names: readonly string[]): Promise<void> {
-    return this.journal.deletePages(hold, names)
+  deletePages(ownership: JournalOwnership, names: readonly string[]): Promise<void> {
+    return this.journal.deletePages(ownership, names)
   }
 
   pageNames(account: string): AsyncIterable<string> {
     return this.journal.pageNames(account)
   }
 
-  setRoot(hold: JournalHold, options: { root: Uint8Array; through: number }): Promise<void> {
-    return this.journal.setRoot(hold, options)
+  setRoot(ownership: JournalOwnership, options: { root: Uint8Array; through: number }): Promise<void> {
+    return this.journal.setRoot(ownership, options)
   }
 
-  trim(hold: JournalHold, through: number): Promise<void> {
-    return this.journal.trim(hold, through)
+  trim(ownership: JournalOwnership, through: number): Promise<void> {
+    return this.journal.trim(ownership, through)
   }
 
-  release(hold: JournalHold): Promise<void> {
-    return this.journal.release(hold)
+  release(ownership: JournalOwnership): Promise<void> {
+    return this.journal.release(ownership)
   }
 }
 
 class UnfencedAppends extends SameJournal {
-  override async append(hold: JournalHold, row: Uint8Array): Promise<void> {
-    const { epoch } = await this.journal.head(hold.account)
-    const forged = { ...hold, epoch }
+  override async append(ownership: JournalOwnership, row: Uint8Array): Promise<void> {
+    const { epoch } = await this.journal.head(ownership.account)
+    const forged = { ...ownership, epoch }
     await this.journal.append(forged, row)
-    if (isUnwritten(hold)) hold.epoch = forged.epoch
-    hold.head = forged.head
-    hold.chain = forged.chain
+    if (isUnwritten(ownership)) ownership.epoch = forged.epoch
+    ownership.head = forged.head
+    ownership.chain = forged.chain
   }
 }
 
@@ -197,7 +197,7 @@ class SharedPages extends SameJournal {
 
   override async putPage(account: string, name: string, bytes: Uint8Array): Promise<void> {
     const shared = sharedName(name)
-    await this.journal.deletePages({ account } as JournalHold, [shared])
+    await this.journal.deletePages({ account } as JournalOwnership, [shared])
     await this.journal.putPage(account, shared, bytes)
     this.#written.set(`${account}/${shared}`, name)
   }
@@ -206,11 +206,11 @@ class SharedPages extends SameJournal {
     return this.journal.page(account, sharedName(name))
   }
 
-  override async deletePages(hold: JournalHold, names: readonly string[]): Promise<void> {
-    const { account } = hold
+  override async deletePages(ownership: JournalOwnership, names: readonly string[]): Promise<void> {
+    const { account } = ownership
     // An overwritten name belongs to another page.
     const own = names.filter((name) => this.#written.get(`${account}/${sharedName(name)}`) === name)
-    await this.journal.deletePages(hold, own.map(sharedName))
+    await this.journal.deletePages(ownership, own.map(sharedName))
   }
 
   override async *pageNames(account: string): AsyncIterable<string> {
@@ -322,11 +322,11 @@ class NotingOwners extends SameJournal {
     this.#unclean = unclean
   }
 
-  override async acquire(account: string, options: AcquireOptions): Promise<JournalHold> {
-    const hold = await super.acquire(account, options)
-    if (hold.previousOwner === undefined) this.#unclean.delete(account)
+  override async acquire(account: string, options: AcquireOptions): Promise<JournalOwnership> {
+    const ownership = await super.acquire(account, options)
+    if (ownership.previousOwner === undefined) this.#unclean.delete(account)
     else this.#unclean.add(account)
-    return hold
+    return ownership
   }
 }
 

@@ -8,7 +8,7 @@
 import {
   type AcquireOptions,
   JournalFault,
-  type JournalHold,
+  type JournalOwnership,
   type JournalRow,
   type JournalStore,
   type LookupChange,
@@ -197,21 +197,21 @@ export class SimJournal implements JournalStore {
     return this.#line.shared.journal
   }
 
-  acquire(account: string, options: AcquireOptions): Promise<JournalHold> {
+  acquire(account: string, options: AcquireOptions): Promise<JournalOwnership> {
     return this.#write(`acquire ${short(account)}`, async () => {
-      const hold = await this.#store.acquire(account, options)
-      const { epoch, head } = hold
+      const ownership = await this.#store.acquire(account, options)
+      const { epoch, head } = ownership
       const step = this.#line.note(`acquired ${short(account)} epoch ${epoch} head ${head}`)
       this.#line.shared.held.push({ host: this.#line.host, account, epoch, step, released: false })
-      return hold
+      return ownership
     })
   }
 
-  async *rows(hold: JournalHold, after: number): AsyncIterable<JournalRow> {
-    const rows = this.#store.rows({ ...hold }, after)[Symbol.asyncIterator]()
+  async *rows(ownership: JournalOwnership, after: number): AsyncIterable<JournalRow> {
+    const rows = this.#store.rows({ ...ownership }, after)[Symbol.asyncIterator]()
     for (let over = false; !over; ) {
       const some: JournalRow[] = []
-      await this.#read(`rows ${short(hold.account)}`, async () => {
+      await this.#read(`rows ${short(ownership.account)}`, async () => {
         while (some.length < rowsPerRead && !over) {
           const { done, value } = await rows.next()
           if (done) over = true
@@ -222,9 +222,9 @@ export class SimJournal implements JournalStore {
     }
   }
 
-  async append(hold: JournalHold, row: Uint8Array): Promise<void> {
+  async append(ownership: JournalOwnership, row: Uint8Array): Promise<void> {
     // As it is now: a late append arrives with the condition that it was sent with.
-    const sent = { ...hold }
+    const sent = { ...ownership }
     const bytes = Buffer.from(row)
     const { account } = sent
     await this.#write(`append ${short(account)}`, async () => {
@@ -235,9 +235,9 @@ export class SimJournal implements JournalStore {
       this.#line.shared.appended.push(appended)
       this.#line.shared.onAppended(appended)
     })
-    hold.epoch = sent.epoch
-    hold.head = sent.head
-    hold.chain = sent.chain
+    ownership.epoch = sent.epoch
+    ownership.head = sent.head
+    ownership.chain = sent.chain
   }
 
   head(account: string): ReturnType<JournalStore['head']> {
@@ -253,9 +253,9 @@ export class SimJournal implements JournalStore {
     return this.#read(`read page ${short(account)} ${name}`, () => this.#store.page(account, name))
   }
 
-  deletePages(hold: JournalHold, names: readonly string[]): Promise<void> {
-    return this.#write(`delete pages ${short(hold.account)} ${names.join()}`, () =>
-      this.#store.deletePages(hold, names),
+  deletePages(ownership: JournalOwnership, names: readonly string[]): Promise<void> {
+    return this.#write(`delete pages ${short(ownership.account)} ${names.join()}`, () =>
+      this.#store.deletePages(ownership, names),
     )
   }
 
@@ -267,23 +267,23 @@ export class SimJournal implements JournalStore {
     })
   }
 
-  async setRoot(hold: JournalHold, options: { root: Uint8Array; through: number }): Promise<void> {
-    const sent = { ...hold }
-    await this.#write(`set root ${short(hold.account)} through ${options.through}`, async () => {
+  async setRoot(ownership: JournalOwnership, options: { root: Uint8Array; through: number }): Promise<void> {
+    const sent = { ...ownership }
+    await this.#write(`set root ${short(ownership.account)} through ${options.through}`, async () => {
       await this.#store.setRoot(sent, options)
-      this.#line.note(`root of ${short(hold.account)} is through ${options.through}`)
+      this.#line.note(`root of ${short(ownership.account)} is through ${options.through}`)
     })
-    hold.root = sent.root
+    ownership.root = sent.root
   }
 
-  trim(hold: JournalHold, through: number): Promise<void> {
-    const sent = { ...hold }
-    return this.#write(`trim ${short(hold.account)}`, () => this.#store.trim(sent, through))
+  trim(ownership: JournalOwnership, through: number): Promise<void> {
+    const sent = { ...ownership }
+    return this.#write(`trim ${short(ownership.account)}`, () => this.#store.trim(sent, through))
   }
 
-  release(hold: JournalHold): Promise<void> {
-    const sent = { ...hold }
-    return this.#write(`release ${short(hold.account)}`, async () => {
+  release(ownership: JournalOwnership): Promise<void> {
+    const sent = { ...ownership }
+    return this.#write(`release ${short(ownership.account)}`, async () => {
       await this.#store.release(sent)
       for (const held of this.#line.shared.held)
         if (held.account === sent.account && held.epoch === sent.epoch) held.released = true

@@ -311,7 +311,7 @@ export function repairCases(
   t.test('a change that cannot be applied is skipped', async (t) => {
     const place = await open(t)
     const { account, root } = await sixRows(place)
-    const hold = await place.journal.acquire(account, { owner: 'bug' })
+    const ownership = await place.journal.acquire(account, { owner: 'bug' })
     const change = (event: NonNullable<Change['events'][number]['event']>) => ({
       ...blank(Change),
       timeMs: Date.now(),
@@ -322,8 +322,8 @@ export function repairCases(
     const time = 1_700_000_000
     const rename = (id: string, value: string) =>
       change({ $case: 'attributeSet', value: { id, attribute: { $case: 'name', value }, time } })
-    await place.journal.append(hold, rowOf(rename(absent, 'x')))
-    await place.journal.append(hold, rowOf(rename(root, 'renamed')))
+    await place.journal.append(ownership, rowOf(rename(absent, 'x')))
+    await place.journal.append(ownership, rowOf(rename(root, 'renamed')))
     const life = new Life(place, account, rowsAlone)
     t.equal(await life.unreadable(), 'ACCOUNTS_UNAVAILABLE')
     const report = await life.repair()

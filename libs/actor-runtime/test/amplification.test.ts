@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/content-tree'
-import type { JournalHold } from '@holdfast/journal'
+import type { JournalOwnership } from '@holdfast/journal'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { Keyring, mintRequestId, systemClock } from '@holdfast/kernel'
 import { type AccountReply, AccountRequest, blank } from '@holdfast/wire'
@@ -17,9 +17,9 @@ class CountingJournal extends MemoryJournalStore {
   /** Bytes. */
   readonly written = { rows: 0, pages: 0, roots: 0 }
 
-  override append(hold: JournalHold, row: Uint8Array): Promise<void> {
+  override append(ownership: JournalOwnership, row: Uint8Array): Promise<void> {
     this.written.rows += row.length
-    return super.append(hold, row)
+    return super.append(ownership, row)
   }
 
   override putPage(account: string, name: string, bytes: Uint8Array): Promise<void> {
@@ -27,9 +27,12 @@ class CountingJournal extends MemoryJournalStore {
     return super.putPage(account, name, bytes)
   }
 
-  override setRoot(hold: JournalHold, options: { root: Uint8Array; through: number }): Promise<void> {
+  override setRoot(
+    ownership: JournalOwnership,
+    options: { root: Uint8Array; through: number },
+  ): Promise<void> {
     this.written.roots += options.root.length
-    return super.setRoot(hold, options)
+    return super.setRoot(ownership, options)
   }
 
   /** Bytes of what is stored now. */

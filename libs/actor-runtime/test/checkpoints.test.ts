@@ -1,5 +1,5 @@
 /** Which pages are removed when a checkpoint is set. */
-import type { JournalHold } from '@holdfast/journal'
+import type { JournalOwnership } from '@holdfast/journal'
 import t from 'tap'
 import { Checkpoints } from '../src/account/checkpoints.ts'
 import type { Services } from '../src/services.ts'
@@ -12,7 +12,7 @@ t.test('the root of one cut set twice at the same time keeps its pages', async (
       putPage: async () => {},
       setRoot: () => gate.promise,
       trim: async () => {},
-      deletePages: async (_: JournalHold, names: readonly string[]) => void deleted.push(...names),
+      deletePages: async (_: JournalOwnership, names: readonly string[]) => void deleted.push(...names),
     },
     clock: { now: () => 0, monotonic: () => 0 },
     timers: { turn: async () => {}, after: () => () => {} },
@@ -34,7 +34,7 @@ t.test('the root of one cut set twice at the same time keeps its pages', async (
   }
   const checkpoints = new Checkpoints(
     services,
-    { account: 'a', epoch: 2 } as unknown as JournalHold,
+    { account: 'a', epoch: 2 } as unknown as JournalOwnership,
     start as unknown as ConstructorParameters<typeof Checkpoints>[2],
   )
   await checkpoints.cut(14)

@@ -75,10 +75,10 @@ function file(name: string): Operation {
 }
 
 async function replicaOf(account: string): Promise<JournalReplica> {
-  const hold = await journal.acquire(account, { owner: 'replication' })
-  const through = hold.root === undefined ? 0 : CheckpointRoot.decode(hold.root).through
-  const rows = await Array.fromAsync(journal.rows(hold, through))
-  return { root: hold.root, through, rows, page: (name) => journal.page(account, name) }
+  const ownership = await journal.acquire(account, { owner: 'replication' })
+  const through = ownership.root === undefined ? 0 : CheckpointRoot.decode(ownership.root).through
+  const rows = await Array.fromAsync(journal.rows(ownership, through))
+  return { root: ownership.root, through, rows, page: (name) => journal.page(account, name) }
 }
 
 async function asked(account: string, operation: Operation): Promise<AccountReply> {

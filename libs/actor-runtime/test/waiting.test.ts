@@ -29,9 +29,9 @@ async function worldWithFile(
 
 /** The kinds of events in each row of the journal. */
 async function eventsOf(world: World): Promise<string[][]> {
-  const hold = await world.journal.acquire(world.account, { owner: 'reader' })
+  const ownership = await world.journal.acquire(world.account, { owner: 'reader' })
   const rows: string[][] = []
-  for await (const { bytes } of world.journal.rows(hold, 0))
+  for await (const { bytes } of world.journal.rows(ownership, 0))
     rows.push(
       Flush.decode(bytes).changes.flatMap(({ events }) => events.map(({ event }) => event?.$case ?? '')),
     )

@@ -137,7 +137,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
         const surveyed = await survey({
           ...{ catalogue, disk, directory, files, end, identity, log, nowMs, randomFill },
         })
-        await identity.keep(surveyed.facts)
+        await identity.keep(surveyed.info)
         const space = await disk.space(directory)
         store = new ChunkStore(options, { disk, catalogue, files, end, surveyed, space, machine, log })
         await store.#recover(surveyed)

@@ -13,7 +13,7 @@ const bytes = (n: number) => Buffer.alloc(900_000, n)
 
 interface World {
   state: DiskState
-  facts: BlobInfo
+  info: BlobInfo
   content: Buffer
 }
 
@@ -22,19 +22,19 @@ async function world(seed: number, { blobs = 1 } = {}): Promise<World> {
   const machine = new CrashMachine(seeded(seed))
   const store = await open(machine)
   const content = bytes(seed)
-  const facts = await put(store, content, { pinMs: 0 })
+  const info = await put(store, content, { pinMs: 0 })
   for (let n = 1; n < blobs; n++) await put(store, bytes(100 + n), { pinMs: 0 })
   const state = machine.now()
   await store.close()
-  return { state, facts, content }
+  return { state, info, content }
 }
 
 function opened(state: DiskState): Promise<ChunkStore> {
   return open(new CrashMachine(seeded(99), state))
 }
 
-async function isThere(store: ChunkStore, facts: BlobName & BlobInfo, content: Buffer): Promise<boolean> {
-  return (await store.stat(facts)) !== undefined && content.equals(await get(store, facts))
+async function isThere(store: ChunkStore, info: BlobName & BlobInfo, content: Buffer): Promise<boolean> {
+  return (await store.stat(info)) !== undefined && content.equals(await get(store, info))
 }
 
 const quarantineOf = (store: ChunkStore) =>
@@ -45,7 +45,7 @@ t.test('without a catalogue a store knows its only extent beside one of another 
   own.state.rows.clear()
   own.state.files.set(second, theirs.state.files.get(second) as Buffer)
   const store = await opened(own.state)
-  t.ok(await isThere(store, own.facts, own.content))
+  t.ok(await isThere(store, own.info, own.content))
   t.same(quarantineOf(store), ['00000001.extent foreign'])
   await store.close()
 })
@@ -53,26 +53,26 @@ t.test('without a catalogue a store knows its only extent beside one of another 
 t.test(
   'without a catalogue and any header its blobs are read, and a header that comes back is its own',
   async (t) => {
-    const { state, facts, content } = await world(1)
+    const { state, info, content } = await world(1)
     const whole = Buffer.from(state.files.get(first) as Buffer)
     state.rows.clear()
     state.files.get(first)?.fill(0xff, 0, 2 * 4096)
     const machine = new CrashMachine(seeded(99), state)
     const store = await open(machine)
-    t.ok(await isThere(store, facts, content))
+    t.ok(await isThere(store, info, content))
     t.same(quarantineOf(store), ['00000000.extent damaged'])
     await store.close()
     const later = machine.now()
     later.files.set(first, whole)
     const again = await opened(later)
-    t.ok(await isThere(again, facts, content))
+    t.ok(await isThere(again, info, content))
     t.same(quarantineOf(again), [])
     await again.close()
   },
 )
 
 t.test('a directory of an earlier release has no identity yet: its first start writes it', async (t) => {
-  const { state, facts, content } = await world(1)
+  const { state, info, content } = await world(1)
   const wanted = state.files.get(identity)
   for (const [name, change] of [
     ['with its catalogue', () => {}],
@@ -82,7 +82,7 @@ t.test('a directory of an earlier release has no identity yet: its first start w
     change()
     const machine = new CrashMachine(seeded(99), state)
     const store = await open(machine)
-    t.ok(await isThere(store, facts, content), name)
+    t.ok(await isThere(store, info, content), name)
     t.same(machine.file(identity), wanted, name)
     await store.close()
   }
@@ -99,7 +99,7 @@ t.test('where as many extents are of another store and nothing else tells, the s
   })
   own.state.files.delete(second)
   const store = await opened(own.state)
-  t.ok(await isThere(store, own.facts, own.content), 'without them it starts')
+  t.ok(await isThere(store, own.info, own.content), 'without them it starts')
   await store.close()
 })
 
@@ -109,21 +109,21 @@ t.test('one rotten copy is enough to be known, and both are written again', asyn
     [4096 + 100, 'lost'],
     [undefined, 'kept'],
   ] as const) {
-    const { state, facts, content } = await world(1)
+    const { state, info, content } = await world(1)
     const wanted = Buffer.from(state.files.get(identity) as Buffer)
     if (catalogue === 'lost') state.rows.clear()
     if (at === undefined) state.files.set(identity, Buffer.alloc(50, 'nonsense'))
     else state.files.get(identity)?.fill(7, at, at + 1)
     const machine = new CrashMachine(seeded(99), state)
     const store = await open(machine)
-    t.ok(await isThere(store, facts, content), `${at}`)
+    t.ok(await isThere(store, info, content), `${at}`)
     t.ok(machine.file(identity).equals(wanted), `${at}`)
     await store.close()
   }
 })
 
 t.test('an identity that cannot be read or written does not prevent the start', async (t) => {
-  const { state, facts, content } = await world(1)
+  const { state, info, content } = await world(1)
   state.files.delete(identity)
   for (const [operation, code] of [
     ['write', 'ENOSPC'],
@@ -135,7 +135,7 @@ t.test('an identity that cannot be read or written does not prevent the start', 
       if (done === operation && path === identity) throw Object.assign(new Error(code), { code })
     }
     const store = await open(machine)
-    t.ok(await isThere(store, facts, content), operation)
+    t.ok(await isThere(store, info, content), operation)
     await store.close()
   }
 })
@@ -143,9 +143,9 @@ t.test('an identity that cannot be read or written does not prevent the start', 
 t.test('extents that come back after a rebuild without them undo nothing of what came since', async (t) => {
   const machine = new CrashMachine(seeded(1))
   const store = await open(machine)
-  const facts = await put(store, bytes(1), { pinMs: 0 })
+  const info = await put(store, bytes(1), { pinMs: 0 })
   for (let n = 2; n < 20; n++) await put(store, bytes(n), { pinMs: 0 })
-  await store.delete(facts)
+  await store.delete(info)
   const state = machine.now()
   await store.close()
   const taken = [...state.files].filter(([path]) => path.endsWith('.extent') && path !== first)
@@ -155,10 +155,10 @@ t.test('extents that come back after a rebuild without them undo nothing of what
 
   const rebuilt = new CrashMachine(seeded(2), state)
   const since = await open(rebuilt)
-  const stage = await since.stage({ uploadId: facts.incarnation })
+  const stage = await since.stage({ uploadId: info.incarnation })
   await stage.write(bytes(1))
   const back = await stage.commit({ pinMs: 0 })
-  t.same([back.id, back.incarnation], [facts.id, facts.incarnation], 'restored under its name')
+  t.same([back.id, back.incarnation], [info.id, info.incarnation], 'restored under its name')
   const later = rebuilt.now()
   await since.close()
   later.rows.clear()

@@ -8,12 +8,12 @@ import {
   firstChain,
   type JournalBackup,
   JournalFault,
-  type JournalHold,
+  type JournalOwnership,
   type JournalRemain,
   type JournalRepair,
   type JournalRow,
   type JournalStore,
-  unwrittenHold,
+  unwrittenOwnership,
 } from '@holdfast/journal'
 import type { AccountId, IdCodec, RegionCode } from '@holdfast/kernel'
 
@@ -54,20 +54,21 @@ export class RegionalJournals implements KeptJournals {
     this.#fresh = fresh
   }
 
-  async acquire(account: string, options: AcquireOptions): Promise<JournalHold> {
-    if (options.unwritten === 'leave' && this.#isUnborn(account)) return unwrittenHold(account, options.owner)
+  async acquire(account: string, options: AcquireOptions): Promise<JournalOwnership> {
+    if (options.unwritten === 'leave' && this.#isUnborn(account))
+      return unwrittenOwnership(account, options.owner)
     await this.#fresh()
     return this.#of(account).acquire(account, options)
   }
 
-  rows(hold: JournalHold, after: number): AsyncIterable<JournalRow> {
-    return this.#of(hold.account).rows(hold, after)
+  rows(ownership: JournalOwnership, after: number): AsyncIterable<JournalRow> {
+    return this.#of(ownership.account).rows(ownership, after)
   }
 
-  async append(hold: JournalHold, row: Uint8Array): Promise<void> {
+  async append(ownership: JournalOwnership, row: Uint8Array): Promise<void> {
     const bytes = Buffer.from(row)
     await this.#fresh()
-    return this.#of(hold.account).append(hold, bytes)
+    return this.#of(ownership.account).append(ownership, bytes)
   }
 
   async head(account: string): ReturnType<JournalStore['head']> {
@@ -84,24 +85,24 @@ export class RegionalJournals implements KeptJournals {
     return this.#of(account).page(account, name)
   }
 
-  async deletePages(hold: JournalHold, names: readonly string[]): Promise<void> {
-    return this.#of(hold.account).deletePages(hold, names)
+  async deletePages(ownership: JournalOwnership, names: readonly string[]): Promise<void> {
+    return this.#of(ownership.account).deletePages(ownership, names)
   }
 
   pageNames(account: string): AsyncIterable<string> {
     return this.#of(account).pageNames(account)
   }
 
-  async setRoot(hold: JournalHold, options: { root: Uint8Array; through: number }): Promise<void> {
-    return this.#of(hold.account).setRoot(hold, options)
+  async setRoot(ownership: JournalOwnership, options: { root: Uint8Array; through: number }): Promise<void> {
+    return this.#of(ownership.account).setRoot(ownership, options)
   }
 
-  async trim(hold: JournalHold, through: number): Promise<void> {
-    return this.#of(hold.account).trim(hold, through)
+  async trim(ownership: JournalOwnership, through: number): Promise<void> {
+    return this.#of(ownership.account).trim(ownership, through)
   }
 
-  async release(hold: JournalHold): Promise<void> {
-    return this.#of(hold.account).release(hold)
+  async release(ownership: JournalOwnership): Promise<void> {
+    return this.#of(ownership.account).release(ownership)
   }
 
   async *remains(account: string): AsyncIterable<JournalRemain> {
@@ -113,7 +114,7 @@ export class RegionalJournals implements KeptJournals {
     return this.#of(account).copiesOfPage(account, name)
   }
 
-  async seize(account: string, options: { owner: string; aboveEpoch: number }): Promise<JournalHold> {
+  async seize(account: string, options: { owner: string; aboveEpoch: number }): Promise<JournalOwnership> {
     await this.#fresh()
     return this.#of(account).seize(account, options)
   }

@@ -264,8 +264,8 @@ t.test('journals are those of the birth region; elsewhere nothing was written', 
     { regions: ['eu-par', 'na-nyc', 'ap-tyo'], ids: keyring.ids },
   )
   const account = keyring.ids.account('na-nyc')
-  const hold = await journals.acquire(account, { owner: 'one' })
-  await journals.append(hold, Buffer.from('row'))
+  const ownership = await journals.acquire(account, { owner: 'one' })
+  await journals.append(ownership, Buffer.from('row'))
   t.equal((await york.head(account)).head, 1)
   t.equal((await paris.head(account)).head, 0)
   t.equal((await journals.head(keyring.ids.account('sa-sao'))).head, 0)
@@ -295,10 +295,10 @@ t.test('journals of accounts that are served elsewhere are fenced', async (t) =>
   let served = true
   const stores = new Map([['eu-par' as RegionCode, new MemoryJournalStore(new MemoryMedium())]])
   const journals = new RegionalJournals(stores, { regions, ids: keyring.ids, isServed: () => served })
-  const hold = await journals.acquire(keyring.ids.account('eu-par'), { owner: 'one' })
+  const ownership = await journals.acquire(keyring.ids.account('eu-par'), { owner: 'one' })
   served = false
-  await t.rejects(journals.append(hold, Buffer.from('row')), { code: 'FENCED' })
-  await t.rejects(journals.head(hold.account), { code: 'FENCED' })
+  await t.rejects(journals.append(ownership, Buffer.from('row')), { code: 'FENCED' })
+  await t.rejects(journals.head(ownership.account), { code: 'FENCED' })
 })
 
 t.test('each home has a backup, the next region', async (t) => {

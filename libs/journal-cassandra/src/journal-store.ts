@@ -24,7 +24,7 @@ import {
   type JournalAccounts,
   type JournalBackup,
   JournalFault,
-  type JournalHold,
+  type JournalOwnership,
   type JournalRemain,
   type JournalRepair,
   type JournalReplica,
@@ -32,7 +32,7 @@ import {
   type JournalStore,
   rowBehind,
   rowChecksum,
-  unwrittenHold,
+  unwrittenOwnership,
 } from '@holdfast/journal'
 import { bring } from './backing-up.ts'
 import type { Connection, Row } from './connection.ts'
@@ -104,8 +104,8 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   readonly #termOf: (account: string) => number
   readonly #backup: (() => Connection) | undefined
   readonly #handedOver: (account: string) => boolean
-  readonly #released = new WeakSet<JournalHold>()
-  readonly #terms = new WeakMap<JournalHold, number>()
+  readonly #released = new WeakSet<JournalOwnership>()
+  readonly #terms = new WeakMap<JournalOwnership, number>()
 
   /**
    * @param termOf the home term of an account: how often its home has moved, from 1.
@@ -131,7 +131,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     this.#handedOver = handedOver
   }
 
-  async acquire(account: string, options: AcquireOptions): Promise<JournalHold> {
+  async acquire(account: string, options: AcquireOptions): Promise<JournalOwnership> {
     assertAccount(account)
     for (let attempt = 1; ; attempt++) {
       try {
@@ -148,14 +148,14 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   async #acquire(
     account: string,
     { owner, unwritten = 'begin', askRelease }: AcquireOptions,
-  ): Promise<JournalHold> {
+  ): Promise<JournalOwnership> {
     const term = this.#termOf(account)
     const partition = [account, term]
     // In a later term what an earlier one has is looked for, and closed, before any write.
     if (unwritten === 'presume' && term === 1) {
-      const hold = unwrittenHold(account, owner)
-      this.#terms.set(hold, term)
-      return hold
+      const ownership = unwrittenOwnership(account, owner)
+      this.#terms.set(ownership, term)
+      return ownership
     }
     for (let attempt = 0, overtaken = 0; ; attempt++) {
       // What is acknowledged is seen without a serial read, and the raise is refused when there is
@@ -165,23 +165,23 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
           ? await this.#connection.run(statics, partition)
           : await this.#connection.serialRead(statics, partition)
       if (unwritten === 'leave' && !isBegun(before) && (await this.#before({ account, term })) === undefined)
-        return unwrittenHold(account, owner)
+        return unwrittenOwnership(account, owner)
       const holder = before?.owner as string | null | undefined
       if (attempt === 0 && typeof holder === 'string' && holder !== owner) await askRelease?.(holder)
       const epoch = isBegun(before) ? numberOf(before.epoch) : firstEpochOf(term)
       if (epoch === lastEpochOf(term))
         throw new JournalFault('FENCED', `${account} was handed over in term ${term}`)
-      const hold = (row: Row | undefined) =>
-        this.#holdOf({ account, term }, { owner, before, row, epoch: epoch + 1 })
+      const ownershipOf = (row: Row | undefined) =>
+        this.#ownershipOf({ account, term }, { owner, before, row, epoch: epoch + 1 })
       if (isOpen(before, term)) {
-        if (await this.#seizeOpen(partition, before, owner)) return hold(before)
+        if (await this.#seizeOpen(partition, before, owner)) return ownershipOf(before)
         continue
       }
       const refused = isBegun(before)
         ? await this.#raise(partition, epoch, owner)
         : await this.#begin(partition, epoch, owner)
       if (refused) continue
-      if (term === 1) return hold(undefined)
+      if (term === 1) return ownershipOf(undefined)
       if (!(await this.#takeOver({ account, term }, epoch + 1))) {
         // Concurrent openers that raise each other's epochs would never let one end.
         await delay(randomInt(overtakenWaitMs * 2 ** Math.min(overtaken++, overtakenDoublingsMax)))
@@ -189,7 +189,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       }
       // Only now no other host can append: what is read from here on is final.
       const [now] = await this.#connection.serialRead(statics, partition)
-      if (now !== undefined && numberOf(now.epoch) === epoch + 1) return hold(now)
+      if (now !== undefined && numberOf(now.epoch) === epoch + 1) return ownershipOf(now)
     }
   }
 
@@ -197,7 +197,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
    * @param state.before the state before the raise. @param state.row the current row; undefined:
    *   the account is new.
    */
-  #holdOf(
+  #ownershipOf(
     { account, term }: Partition,
     {
       owner,
@@ -205,8 +205,8 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       row,
       epoch,
     }: { owner: string; before: Row | undefined; row: Row | undefined; epoch: number },
-  ): JournalHold {
-    const hold = {
+  ): JournalOwnership {
+    const ownership = {
       account,
       owner,
       epoch,
@@ -215,8 +215,8 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       root: bytesOf(row?.root),
       previousOwner: (before?.owner as string | null | undefined) ?? undefined,
     }
-    this.#terms.set(hold, term)
-    return hold
+    this.#terms.set(ownership, term)
+    return ownership
   }
 
   /**
@@ -283,62 +283,62 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     ])
   }
 
-  rows(hold: JournalHold, after: number): AsyncIterable<JournalRow> {
-    return this.#rows(hold, { after, last: hold.head, chain: hold.chain })
+  rows(ownership: JournalOwnership, after: number): AsyncIterable<JournalRow> {
+    return this.#rows(ownership, { after, last: ownership.head, chain: ownership.chain })
   }
 
   async *#rows(
-    hold: JournalHold,
+    ownership: JournalOwnership,
     { after, last, chain }: { after: number; last: number; chain: Uint8Array },
   ): AsyncIterable<JournalRow> {
     let expected = after + 1
     let predecessor: Uint8Array | undefined = after === 0 ? firstChain : undefined
-    const partition = { account: hold.account, term: this.#termOfHold(hold) }
+    const partition = { account: ownership.account, term: this.#termOfOwnership(ownership) }
     for await (const row of storedRows(this.#connection, partition, { after, last })) {
       const { seq, checksum } = row
       if (seq !== expected) break
       if (predecessor !== undefined && !equal(row.predecessor, predecessor))
-        throw corrupt(hold.account, `row ${seq} names another predecessor`)
-      if (!equal(checksum, rowChecksum({ account: hold.account, ...row })))
-        throw corrupt(hold.account, `row ${seq} has a wrong checksum`)
+        throw corrupt(ownership.account, `row ${seq} names another predecessor`)
+      if (!equal(checksum, rowChecksum({ account: ownership.account, ...row })))
+        throw corrupt(ownership.account, `row ${seq} has a wrong checksum`)
       if (seq === last && !equal(checksum, chain))
-        throw corrupt(hold.account, `row ${seq} is not the last one that was written`)
+        throw corrupt(ownership.account, `row ${seq} is not the last one that was written`)
       predecessor = checksum
       expected++
       yield { seq, bytes: row.bytes }
     }
     if (expected <= last) {
-      await this.#assertNewest(hold)
-      throw corrupt(hold.account, `row ${expected} of ${last} is missing`)
+      await this.#assertNewest(ownership)
+      throw corrupt(ownership.account, `row ${expected} of ${last} is missing`)
     }
   }
 
-  async append(hold: JournalHold, row: Uint8Array): Promise<void> {
+  async append(ownership: JournalOwnership, row: Uint8Array): Promise<void> {
     assertRow(row)
-    this.#assertHeld(hold)
-    const next = rowBehind(hold, Buffer.from(row))
+    this.#assertHeld(ownership)
+    const next = rowBehind(ownership, Buffer.from(row))
     const { seq, epoch, checksum } = next
-    const partition = { account: hold.account, term: this.#termOfHold(hold) }
+    const partition = { account: ownership.account, term: this.#termOfOwnership(ownership) }
     const place = Object.values(partition)
     const moved = [BigInt(seq), Buffer.from(checksum)]
     const refused = await this.#connection.conditional([
-      isUnwritten(hold)
+      isUnwritten(ownership)
         ? {
             query:
               'UPDATE journal SET epoch = ?, owner = ?, root_through = 0, head = ?, chain = ? WHERE account = ? AND term = ? IF epoch = null',
-            params: [BigInt(epoch), hold.owner, ...moved, ...place],
+            params: [BigInt(epoch), ownership.owner, ...moved, ...place],
           }
         : {
             query:
               'UPDATE journal SET head = ?, chain = ? WHERE account = ? AND term = ? IF epoch = ? AND head = ?',
-            params: [...moved, ...place, BigInt(hold.epoch), BigInt(hold.head)],
+            params: [...moved, ...place, BigInt(ownership.epoch), BigInt(ownership.head)],
           },
       insertRow(partition, next),
     ])
-    if (refused) throw fenced(hold, refused)
-    hold.epoch = epoch
-    hold.head = seq
-    hold.chain = checksum
+    if (refused) throw fenced(ownership, refused)
+    ownership.epoch = epoch
+    ownership.head = seq
+    ownership.chain = checksum
   }
 
   /**
@@ -383,8 +383,8 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     return readPage(this.#connection, this.#pages(account), name)
   }
 
-  async deletePages(hold: JournalHold, names: readonly string[]): Promise<void> {
-    const partition = { account: hold.account, term: this.#termOfHold(hold) }
+  async deletePages(ownership: JournalOwnership, names: readonly string[]): Promise<void> {
+    const partition = { account: ownership.account, term: this.#termOfOwnership(ownership) }
     const pages = pagesOf(partition)
     await this.#untilBackedUp(partition, new Set(names))
     await this.#connection.runAll(
@@ -399,27 +399,36 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     return pageNames(this.#connection, this.#pages(account))
   }
 
-  async setRoot(hold: JournalHold, { root, through }: { root: Uint8Array; through: number }): Promise<void> {
+  async setRoot(
+    ownership: JournalOwnership,
+    { root, through }: { root: Uint8Array; through: number },
+  ): Promise<void> {
     assertRoot(root)
-    this.#assertHeld(hold)
-    if (through > hold.head) throw new RangeError(`a root through row ${through} of ${hold.head}`)
+    this.#assertHeld(ownership)
+    if (through > ownership.head) throw new RangeError(`a root through row ${through} of ${ownership.head}`)
     const copy = Buffer.from(root)
     const refused = await this.#connection.conditional([
       {
         query:
           'UPDATE journal SET root = ?, root_through = ? WHERE account = ? AND term = ? IF epoch = ? AND root_through <= ?',
-        params: [copy, BigInt(through), ...this.#partition(hold), BigInt(hold.epoch), BigInt(through)],
+        params: [
+          copy,
+          BigInt(through),
+          ...this.#partition(ownership),
+          BigInt(ownership.epoch),
+          BigInt(through),
+        ],
       },
     ])
     if (refused) {
-      if (numberOf(refused.epoch) !== hold.epoch) throw fenced(hold, refused)
+      if (numberOf(refused.epoch) !== ownership.epoch) throw fenced(ownership, refused)
       throw new RangeError(`a root through row ${through}, the last one ${numberOf(refused.root_through)}`)
     }
-    hold.root = copy
+    ownership.root = copy
   }
 
-  async trim(hold: JournalHold, through: number): Promise<void> {
-    const partition = { account: hold.account, term: this.#termOfHold(hold) }
+  async trim(ownership: JournalOwnership, through: number): Promise<void> {
+    const partition = { account: ownership.account, term: this.#termOfOwnership(ownership) }
     const [row] = await this.#connection.serialRead(fence, Object.values(partition))
     const behind = numberOf(row?.root_through)
     if (through > behind)
@@ -431,20 +440,20 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     ])
   }
 
-  async release(hold: JournalHold): Promise<void> {
-    this.#assertHeld(hold)
-    if (isUnwritten(hold)) {
-      this.#released.add(hold)
+  async release(ownership: JournalOwnership): Promise<void> {
+    this.#assertHeld(ownership)
+    if (isUnwritten(ownership)) {
+      this.#released.add(ownership)
       return
     }
     const refused = await this.#connection.conditional([
       {
         query: 'UPDATE journal SET owner = null WHERE account = ? AND term = ? IF epoch = ?',
-        params: [...this.#partition(hold), BigInt(hold.epoch)],
+        params: [...this.#partition(ownership), BigInt(ownership.epoch)],
       },
     ])
-    if (refused) throw fenced(hold, refused)
-    this.#released.add(hold)
+    if (refused) throw fenced(ownership, refused)
+    this.#released.add(ownership)
   }
 
   /**
@@ -602,7 +611,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   async seize(
     account: string,
     { owner, aboveEpoch }: { owner: string; aboveEpoch: number },
-  ): Promise<JournalHold> {
+  ): Promise<JournalOwnership> {
     const term = this.#termOf(account)
     const partition = { account, term }
     for (;;) {
@@ -631,9 +640,9 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       ])
       if (refused) continue
       const previousOwner = (found?.owner as string | null | undefined) ?? undefined
-      const hold = { account, owner, epoch: epoch + 1, head, chain, root: undefined, previousOwner }
-      this.#terms.set(hold, term)
-      return hold
+      const ownership = { account, owner, epoch: epoch + 1, head, chain, root: undefined, previousOwner }
+      this.#terms.set(ownership, term)
+      return ownership
     }
   }
 
@@ -717,21 +726,22 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     return bring({ here: this.#connection, backup: this.#backup() }, { account, term: this.#termOf(account) })
   }
 
-  #assertHeld(hold: JournalHold): void {
-    if (this.#released.has(hold)) throw new JournalFault('FENCED', `the hold of ${hold.account} was released`)
+  #assertHeld(ownership: JournalOwnership): void {
+    if (this.#released.has(ownership))
+      throw new JournalFault('FENCED', `the ownership of ${ownership.account} was released`)
   }
 
-  async #assertNewest(hold: JournalHold): Promise<void> {
-    const { epoch } = await this.head(hold.account)
-    if (epoch !== hold.epoch)
+  async #assertNewest(ownership: JournalOwnership): Promise<void> {
+    const { epoch } = await this.head(ownership.account)
+    if (epoch !== ownership.epoch)
       throw new JournalFault(
         'FENCED',
-        `${hold.account} is in epoch ${epoch}, not in the hold's ${hold.epoch}`,
+        `${ownership.account} is in epoch ${epoch}, not in the ownership's ${ownership.epoch}`,
       )
   }
 
-  #partition(hold: JournalHold): unknown[] {
-    return [hold.account, this.#termOfHold(hold)]
+  #partition(ownership: JournalOwnership): unknown[] {
+    return [ownership.account, this.#termOfOwnership(ownership)]
   }
 
   #pages(account: string): string {
@@ -739,21 +749,21 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   }
 
   /** @throws JournalFault `FENCED` when the home has moved since. */
-  #termOfHold(hold: JournalHold): number {
-    const term = this.#termOf(hold.account)
-    if (this.#terms.get(hold) !== term)
+  #termOfOwnership(ownership: JournalOwnership): number {
+    const term = this.#termOf(ownership.account)
+    if (this.#terms.get(ownership) !== term)
       throw new JournalFault(
         'FENCED',
-        `${hold.account} is in term ${term}, not in the hold's ${this.#terms.get(hold)}`,
+        `${ownership.account} is in term ${term}, not in the ownership's ${this.#terms.get(ownership)}`,
       )
     return term
   }
 }
 
-function fenced(hold: JournalHold, refused: Row): JournalFault {
+function fenced(ownership: JournalOwnership, refused: Row): JournalFault {
   return new JournalFault(
     'FENCED',
-    `${hold.account} is in epoch ${refused.epoch} at row ${refused.head ?? '?'}, not in ${hold.epoch} at ${hold.head}`,
+    `${ownership.account} is in epoch ${refused.epoch} at row ${refused.head ?? '?'}, not in ${ownership.epoch} at ${ownership.head}`,
   )
 }
 

@@ -108,7 +108,7 @@ t.test('what was acknowledged during a cut longer than the hint window is sent',
   backup = await openThere()
   const quiet = await journals.acquire('quiet', { owner: 'host' })
   const checkpointed = await journals.acquire('checkpointed', { owner: 'host' })
-  for (const hold of [quiet, checkpointed]) await journals.append(hold, row('before'))
+  for (const ownership of [quiet, checkpointed]) await journals.append(ownership, row('before'))
   t.strictSame(await journals.backUp('quiet'), { rows: 0, pages: 0 }, 'it arrives by itself')
   t.strictSame(await textsThere('quiet'), ['before'])
 

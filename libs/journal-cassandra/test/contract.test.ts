@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { JournalHold } from '@holdfast/journal'
+import type { JournalOwnership } from '@holdfast/journal'
 import {
   journalAccountsContract,
   journalRepairContract,
@@ -187,15 +187,19 @@ t.test('a home that moves', async (t) => {
     t.teardown(() => store.close())
     return store.journals
   }
-  const rowsOf = async (journals: CassandraMetadataStore['journals'], hold: JournalHold, after = 0) => {
+  const rowsOf = async (
+    journals: CassandraMetadataStore['journals'],
+    ownership: JournalOwnership,
+    after = 0,
+  ) => {
     const rows: string[] = []
-    for await (const { bytes } of journals.rows(hold, after)) rows.push(Buffer.from(bytes).toString())
+    for await (const { bytes } of journals.rows(ownership, after)) rows.push(Buffer.from(bytes).toString())
     return rows
   }
   const written = async (account: string, rows: string[]) => {
-    const hold = await before.journals.acquire(account, { owner: 'old' })
-    for (const row of rows) await before.journals.append(hold, Buffer.from(row))
-    return hold
+    const ownership = await before.journals.acquire(account, { owner: 'old' })
+    for (const row of rows) await before.journals.append(ownership, Buffer.from(row))
+    return ownership
   }
 
   await t.test(
@@ -207,8 +211,8 @@ t.test('a home that moves', async (t) => {
       await before.journals.setRoot(old, { root: Buffer.from('root'), through: 1 })
       const journals = await successor(t)
       t.equal((await journals.head(account)).head, 3, 'it is known before it is opened')
-      const hold = await journals.acquire(account, { owner: 'new' })
-      await journals.append(hold, Buffer.from('four'))
+      const ownership = await journals.acquire(account, { owner: 'new' })
+      await journals.append(ownership, Buffer.from('four'))
 
       // The old host in its own data centre cannot be stopped.
       await before.journals.append(old, Buffer.from('late'))
@@ -234,9 +238,9 @@ t.test('a home that moves', async (t) => {
     await written('gap', ['one', 'two', 'three'])
     await raw.execute("DELETE FROM journal WHERE account = 'gap' AND term = 1 AND seq = 2")
     const journals = await successor(t)
-    const hold = await journals.acquire('gap', { owner: 'new' })
-    t.equal(hold.head, 1)
-    await journals.append(hold, Buffer.from('another two'))
+    const ownership = await journals.acquire('gap', { owner: 'new' })
+    t.equal(ownership.head, 1)
+    await journals.append(ownership, Buffer.from('another two'))
     t.same(await rowsOf(journals, await journals.acquire('gap', { owner: 'new' })), ['one', 'another two'])
   })
 
@@ -248,8 +252,8 @@ t.test('a home that moves', async (t) => {
       "UPDATE journal SET epoch = 4294967297, owner = 'dead' WHERE account = 'raced' AND term = 2 IF epoch = null",
     )
     const journals = await successor(t)
-    const holds = await Promise.all(['a', 'b', 'c'].map((owner) => journals.acquire('raced', { owner })))
-    const newest = holds.sort((one, other) => other.epoch - one.epoch)[0] as JournalHold
+    const ownerships = await Promise.all(['a', 'b', 'c'].map((owner) => journals.acquire('raced', { owner })))
+    const newest = ownerships.sort((one, other) => other.epoch - one.epoch)[0] as JournalOwnership
     t.same(await rowsOf(journals, newest), rows)
   })
 
@@ -264,7 +268,7 @@ t.test('a home that moves', async (t) => {
       (await taking).filter((one) => 'fault' in one),
       [],
     )
-    for (const hold of await opening) t.equal(hold.head, 2)
+    for (const ownership of await opening) t.equal(ownership.head, 2)
   })
 
   await t.test('a later move takes over from the newest term that was opened', async (t) => {
@@ -304,13 +308,13 @@ t.test('a home that moves', async (t) => {
     let term = 1
     const store = await connect({ keyspace: 'moved', termOf: () => term })
     t.teardown(() => store.close())
-    const hold = await store.journals.acquire('learns', { owner: 'old' })
-    await store.journals.append(hold, Buffer.from('one'))
+    const ownership = await store.journals.acquire('learns', { owner: 'old' })
+    await store.journals.append(ownership, Buffer.from('one'))
     term = 2
-    await t.rejects(store.journals.append(hold, Buffer.from('two')), { code: 'FENCED' })
-    await t.rejects(store.journals.release(hold), { code: 'FENCED' })
+    await t.rejects(store.journals.append(ownership, Buffer.from('two')), { code: 'FENCED' })
+    await t.rejects(store.journals.release(ownership), { code: 'FENCED' })
     await store.journals.putPage('learns', 'of-the-next-term', Buffer.from('page'))
-    await t.rejects(store.journals.deletePages(hold, ['of-the-next-term']), { code: 'FENCED' })
+    await t.rejects(store.journals.deletePages(ownership, ['of-the-next-term']), { code: 'FENCED' })
     t.ok(await store.journals.page('learns', 'of-the-next-term'), 'pages are of a term, too')
     t.not((await store.journals.head('learns')).epoch, 0)
   })
@@ -322,19 +326,19 @@ t.test('a home that moves', async (t) => {
     t.teardown(() => Promise.all([store.close(), backup.close()]))
     const account = 'backed-up'
     const journals = store.journals
-    const hold = await journals.acquire(account, { owner: 'host' })
-    await journals.append(hold, Buffer.from('one'))
+    const ownership = await journals.acquire(account, { owner: 'host' })
+    await journals.append(ownership, Buffer.from('one'))
     await journals.putPage(account, 'old', Buffer.from('old'))
     await journals.putPage(account, 'new', Buffer.from('new'))
-    await journals.setRoot(hold, { root: Buffer.from('root'), through: 1 })
+    await journals.setRoot(ownership, { root: Buffer.from('root'), through: 1 })
     const refused = async (what: string) => {
       // Each asks for a second and a half.
       await Promise.all([
-        t.rejects(journals.deletePages(hold, ['old']), { code: 'UNAVAILABLE' }, what),
-        t.rejects(journals.trim(hold, 1), { code: 'UNAVAILABLE' }, what),
+        t.rejects(journals.deletePages(ownership, ['old']), { code: 'UNAVAILABLE' }, what),
+        t.rejects(journals.trim(ownership, 1), { code: 'UNAVAILABLE' }, what),
       ])
       t.ok(await journals.page(account, 'old'))
-      t.same(await rowsOf(journals, hold), ['one'])
+      t.same(await rowsOf(journals, ownership), ['one'])
     }
     await refused('out of reach')
     reachable = true
@@ -344,16 +348,16 @@ t.test('a home that moves', async (t) => {
     await backup.journals.setRoot(copy, { root: Buffer.from('root'), through: 1 })
     await refused('without the page that the root names')
     await backup.journals.putPage(account, 'new', Buffer.from('new'))
-    await journals.deletePages(hold, ['old'])
-    await journals.trim(hold, 1)
+    await journals.deletePages(ownership, ['old'])
+    await journals.trim(ownership, 1)
     t.notOk(await journals.page(account, 'old'))
   })
 })
 
 t.test('a home that is handed back by a living region', async (t) => {
-  const rowsOf = async (journals: CassandraMetadataStore['journals'], hold: JournalHold) => {
+  const rowsOf = async (journals: CassandraMetadataStore['journals'], ownership: JournalOwnership) => {
     const rows: string[] = []
-    for await (const { bytes } of journals.rows(hold, 0)) rows.push(Buffer.from(bytes).toString())
+    for await (const { bytes } of journals.rows(ownership, 0)) rows.push(Buffer.from(bytes).toString())
     return rows
   }
   // Two keyspaces without replication: data moves only on request.
@@ -374,9 +378,9 @@ t.test('a home that is handed back by a living region', async (t) => {
   const second = await at('there', 2)
   const back = await at('here', 3, second)
   const write = async ({ journals }: CassandraMetadataStore, account: string, rows: string[]) => {
-    const hold = await journals.acquire(account, { owner: 'host' })
-    for (const row of rows) await journals.append(hold, Buffer.from(row))
-    return hold
+    const ownership = await journals.acquire(account, { owner: 'host' })
+    for (const row of rows) await journals.append(ownership, Buffer.from(row))
+    return ownership
   }
 
   await t.test(
@@ -388,14 +392,14 @@ t.test('a home that is handed back by a living region', async (t) => {
       await second.journals.putPage('moved', 'page', Buffer.from('page'))
 
       t.equal((await back.journals.head('moved')).head, 3, 'it is known before it is opened')
-      const hold = await back.journals.acquire('moved', { owner: 'new' })
-      t.same(await rowsOf(back.journals, hold), ['one', 'two', 'three'])
+      const ownership = await back.journals.acquire('moved', { owner: 'new' })
+      t.same(await rowsOf(back.journals, ownership), ['one', 'two', 'three'])
       t.same(Buffer.from((await back.journals.page('moved', 'page')) ?? []).toString(), 'page')
       await t.rejects(second.journals.append(held, Buffer.from('late')), { code: 'FENCED' })
       await t.rejects(second.journals.acquire('moved', { owner: 'another' }), { code: 'FENCED' })
 
       reachable = false
-      await back.journals.append(hold, Buffer.from('four'))
+      await back.journals.append(ownership, Buffer.from('four'))
       const again = await back.journals.acquire('moved', { owner: 'newer' })
       t.same(
         await rowsOf(back.journals, again),
@@ -420,9 +424,9 @@ t.test('a home that is handed back by a living region', async (t) => {
     })()
     const ended = writing.catch((fault: unknown) => fault)
     await enough.promise
-    const hold = await back.journals.acquire('raced', { owner: 'new' })
+    const ownership = await back.journals.acquire('raced', { owner: 'new' })
     t.match(await ended, { code: 'FENCED' })
-    t.same(await rowsOf(back.journals, hold), acknowledged)
+    t.same(await rowsOf(back.journals, ownership), acknowledged)
   })
 
   await t.test('an account never served there is as it was here; new accounts begin', async (t) => {

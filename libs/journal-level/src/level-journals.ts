@@ -12,13 +12,13 @@ import {
   isUnwritten,
   type JournalAccounts,
   JournalFault,
-  type JournalHold,
+  type JournalOwnership,
   type JournalRemain,
   type JournalRepair,
   type JournalRow,
   type JournalStore,
   rowBehind,
-  unwrittenHold,
+  unwrittenOwnership,
 } from '@holdfast/journal'
 import type { Suspicions } from './commit-audit.ts'
 import {
@@ -54,7 +54,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
   readonly #writer: GroupWriter
   readonly #cells: UncommittedRows<Fixed>
   readonly #suspicions: Suspicions
-  readonly #released = new WeakSet<JournalHold>()
+  readonly #released = new WeakSet<JournalOwnership>()
 
   constructor(parts: { rows: Rows; writer: GroupWriter; suspicions: Suspicions; cachedAccounts: number }) {
     this.#rows = parts.rows
@@ -70,7 +70,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
   }
 
   /** No earlier host is asked to release an account: this process alone has the store. */
-  async acquire(account: string, { owner, unwritten = 'begin' }: AcquireOptions): Promise<JournalHold> {
+  async acquire(account: string, { owner, unwritten = 'begin' }: AcquireOptions): Promise<JournalOwnership> {
     assertAccount(account)
     if (Buffer.byteLength(owner) > maxOwnerBytes)
       throw new RangeError(`an owner is at most ${maxOwnerBytes} bytes`)
@@ -79,13 +79,13 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
       if (isUnwritten(value) && unwritten !== 'begin') return { result: value }
       return { result: value, written: this.#change(place, account, cell, { epoch: value.epoch + 1, owner }) }
     })
-    if (isUnwritten(before) && unwritten !== 'begin') return unwrittenHold(account, owner)
-    const hold = { account, owner, epoch: before.epoch + 1, head: before.head, chain: before.chain }
+    if (isUnwritten(before) && unwritten !== 'begin') return unwrittenOwnership(account, owner)
+    const ownership = { account, owner, epoch: before.epoch + 1, head: before.head, chain: before.chain }
     try {
       await this.#assertLastRow(account, before)
-      return { ...hold, root: await this.#root(account, before), previousOwner: before.owner }
+      return { ...ownership, root: await this.#root(account, before), previousOwner: before.owner }
     } catch (fault) {
-      await this.#assertNewest(hold)
+      await this.#assertNewest(ownership)
       throw fault
     }
   }
@@ -109,15 +109,15 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     return bytes
   }
 
-  rows(hold: JournalHold, after: number): AsyncIterable<JournalRow> {
-    return this.#rowsThrough(hold, { after, last: hold.head, chain: hold.chain })
+  rows(ownership: JournalOwnership, after: number): AsyncIterable<JournalRow> {
+    return this.#rowsThrough(ownership, { after, last: ownership.head, chain: ownership.chain })
   }
 
   async *#rowsThrough(
-    hold: JournalHold,
+    ownership: JournalOwnership,
     { after, last, chain }: { after: number; last: number; chain: Uint8Array },
   ): AsyncGenerator<JournalRow> {
-    const { account } = hold
+    const { account } = ownership
     let seq = after
     let predecessor: Uint8Array | undefined = after === 0 ? firstChain : undefined
     const range = { gt: keys.row(account, after), lte: keys.row(account, last) }
@@ -136,25 +136,28 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
       if (seq === last) return
     }
     if (after >= last) return
-    await this.#assertNewest(hold)
+    await this.#assertNewest(ownership)
     throw corrupt(account, `a gap behind row ${seq} of ${last}`)
   }
 
-  async append(hold: JournalHold, row: Uint8Array): Promise<void> {
+  async append(ownership: JournalOwnership, row: Uint8Array): Promise<void> {
     assertRow(row)
-    const { account } = hold
+    const { account } = ownership
     const moved = await this.#decide(account, (cell, place) => {
-      const { head, chain, owner } = this.#assertHeld(hold, cell.value)
-      if (head !== hold.head) {
-        throw new JournalFault('FENCED', `${account} is at row ${head}, not at the hold's ${hold.head}`)
+      const { head, chain, owner } = this.#assertHeld(ownership, cell.value)
+      if (head !== ownership.head) {
+        throw new JournalFault(
+          'FENCED',
+          `${account} is at row ${head}, not at the ownership's ${ownership.head}`,
+        )
       }
-      const next = rowBehind({ ...hold, chain }, row)
+      const next = rowBehind({ ...ownership, chain }, row)
       const result = { epoch: next.epoch, head: next.seq, chain: next.checksum }
       const put: RowChange = { type: 'put', key: keys.row(account, next.seq), value: encodeRow(next) }
-      const statics = { ...result, owner: isUnwritten(hold) ? hold.owner : owner }
+      const statics = { ...result, owner: isUnwritten(ownership) ? ownership.owner : owner }
       return { result, written: this.#change(place, account, cell, statics, [put]) }
     })
-    Object.assign(hold, moved)
+    Object.assign(ownership, moved)
   }
 
   async head(account: string): Promise<{ epoch: number; head: number; chain: Uint8Array }> {
@@ -176,7 +179,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     return stored && decodeNamed(account, name, stored)
   }
 
-  async deletePages({ account }: JournalHold, names: readonly string[]): Promise<void> {
+  async deletePages({ account }: JournalOwnership, names: readonly string[]): Promise<void> {
     if (names.length === 0) return
     await this.#writer.write(names.map((name) => ({ type: 'del', key: keys.page(account, name) })))
   }
@@ -186,14 +189,17 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     for await (const [key] of this.#rows.scan(keys.pages(account))) yield keys.pageOf(account, key)
   }
 
-  async setRoot(hold: JournalHold, { root, through }: { root: Uint8Array; through: number }): Promise<void> {
+  async setRoot(
+    ownership: JournalOwnership,
+    { root, through }: { root: Uint8Array; through: number },
+  ): Promise<void> {
     assertRoot(root)
-    const { account } = hold
+    const { account } = ownership
     const bytes = Buffer.from(root)
     const value = encodeNamed(account, '', bytes)
-    if (isUnwritten(hold)) throw new JournalFault('FENCED', `${account} was never written`)
+    if (isUnwritten(ownership)) throw new JournalFault('FENCED', `${account} was never written`)
     await this.#decide(account, (cell, place) => {
-      const fixed = this.#assertHeld(hold, cell.value)
+      const fixed = this.#assertHeld(ownership, cell.value)
       const least = fixed.root?.through ?? 0
       if (through < least || through > fixed.head) {
         throw new RangeError(`a root through row ${through} of ${fixed.head}, the last one ${least}`)
@@ -203,14 +209,14 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
       const written = this.#change(place, account, cell, { root: { through, digest } }, [put])
       return { result: undefined, written }
     })
-    hold.root = bytes
+    ownership.root = bytes
   }
 
-  async trim(hold: JournalHold, through: number): Promise<void> {
+  async trim(ownership: JournalOwnership, through: number): Promise<void> {
     let more = true
     while (more) {
-      more = await this.#decide(hold.account, (cell, place) =>
-        this.#trimSlice(hold.account, { cell, place, through }),
+      more = await this.#decide(ownership.account, (cell, place) =>
+        this.#trimSlice(ownership.account, { cell, place, through }),
       )
     }
   }
@@ -233,16 +239,16 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     return { result: last < through, written }
   }
 
-  async release(hold: JournalHold): Promise<void> {
-    const { account } = hold
-    if (isUnwritten(hold)) {
-      this.#released.add(hold)
+  async release(ownership: JournalOwnership): Promise<void> {
+    const { account } = ownership
+    if (isUnwritten(ownership)) {
+      this.#released.add(ownership)
       return
     }
     await this.#decide(account, (cell, place) => {
-      this.#assertHeld(hold, cell.value)
+      this.#assertHeld(ownership, cell.value)
       const written = this.#change(place, account, cell, { owner: undefined })
-      this.#released.add(hold)
+      this.#released.add(ownership)
       return { result: undefined, written }
     })
   }
@@ -315,12 +321,12 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
   async seize(
     account: string,
     { owner, aboveEpoch }: { owner: string; aboveEpoch: number },
-  ): Promise<JournalHold> {
+  ): Promise<JournalOwnership> {
     assertAccount(account)
     await this.#writer.flushed()
     const found = this.#cells.known(account) ?? (await this.#whatIsLeft(account))
     const fixed = { ...found, epoch: Math.max(found.epoch, aboveEpoch) }
-    const hold = await this.#writer.inOrder(async (place) => {
+    const ownership = await this.#writer.inOrder(async (place) => {
       const { before, written } = this.#cells.decideFrom(account, fixed, (cell) => {
         const { value } = cell
         const change = { ...fixed, epoch: Math.max(value.epoch, fixed.epoch) + 1, owner }
@@ -329,7 +335,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
       await written
       return before
     })
-    const { epoch, head, chain } = hold
+    const { epoch, head, chain } = ownership
     return { account, owner, epoch, head, chain, root: undefined, previousOwner: found.owner }
   }
 
@@ -402,20 +408,23 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     return fixed
   }
 
-  #assertNewest(hold: Pick<JournalHold, 'account' | 'epoch'>): Promise<void> {
-    return this.#cells.decide(hold.account, ({ value }) => assertNewest(hold, value))
+  #assertNewest(ownership: Pick<JournalOwnership, 'account' | 'epoch'>): Promise<void> {
+    return this.#cells.decide(ownership.account, ({ value }) => assertNewest(ownership, value))
   }
 
-  #assertHeld(hold: JournalHold, fixed: Fixed): Fixed {
-    assertNewest(hold, fixed)
-    if (!this.#released.has(hold)) return fixed
-    throw new JournalFault('FENCED', `the hold of ${hold.account} was released`)
+  #assertHeld(ownership: JournalOwnership, fixed: Fixed): Fixed {
+    assertNewest(ownership, fixed)
+    if (!this.#released.has(ownership)) return fixed
+    throw new JournalFault('FENCED', `the ownership of ${ownership.account} was released`)
   }
 }
 
-function assertNewest(hold: Pick<JournalHold, 'account' | 'epoch'>, { epoch }: Fixed): void {
-  if (epoch === hold.epoch) return
-  throw new JournalFault('FENCED', `${hold.account} is in epoch ${epoch}, not in the hold's ${hold.epoch}`)
+function assertNewest(ownership: Pick<JournalOwnership, 'account' | 'epoch'>, { epoch }: Fixed): void {
+  if (epoch === ownership.epoch) return
+  throw new JournalFault(
+    'FENCED',
+    `${ownership.account} is in epoch ${epoch}, not in the ownership's ${ownership.epoch}`,
+  )
 }
 
 /** Damage is reported, not thrown. */

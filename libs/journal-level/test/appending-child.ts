@@ -11,11 +11,11 @@ const [path = '', accounts = '1'] = process.argv.slice(2)
 const { journals, lookups } = await LevelMetadataStore.open({ path })
 
 async function append(account: string): Promise<never> {
-  const hold = await journals.acquire(account, { owner: 'child' })
+  const ownership = await journals.acquire(account, { owner: 'child' })
   for (;;) {
-    const seq = hold.head + 1
+    const seq = ownership.head + 1
     const needed = lookups.write([{ put: `ref/${account}/${seq}`, value: Buffer.from(`${seq}`) }])
-    const appended = journals.append(hold, Buffer.from(rowText(account, seq)))
+    const appended = journals.append(ownership, Buffer.from(rowText(account, seq)))
     await Promise.all([needed, appended])
     writeSync(1, `append ${account} ${seq}\n`)
     if (seq % 10 === 0) writeSync(1, `take ${await lookups.take('codes', 3)}\n`)

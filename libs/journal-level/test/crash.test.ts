@@ -67,18 +67,18 @@ async function filled(t: Test) {
   const store = await LevelMetadataStore.open({ path })
   t.teardown(() => store.close())
   const acknowledged: Acknowledged = { rows: new Map(), lookups: new Map(), numbers: 0 }
-  const holds = await Promise.all(
+  const ownerships = await Promise.all(
     accounts.map((account) => store.journals.acquire(account, { owner: 'writer' })),
   )
   for (let seq = 1; seq <= 25; seq++) {
-    for (const hold of holds) {
-      const text = rowText(hold.account, seq)
-      const key = `ref/${hold.account}/${seq}`
-      const writes = [store.journals.append(hold, Buffer.from(text))]
+    for (const ownership of ownerships) {
+      const text = rowText(ownership.account, seq)
+      const key = `ref/${ownership.account}/${seq}`
+      const writes = [store.journals.append(ownership, Buffer.from(text))]
       writes.push(store.lookups.write([{ put: key, value: Buffer.from(text) }]))
       if (seq % 5 === 0) acknowledged.numbers = (await store.lookups.take('codes', 3)) + 3
       await Promise.all(writes)
-      acknowledged.rows.set(hold.account, [...(acknowledged.rows.get(hold.account) ?? []), text])
+      acknowledged.rows.set(ownership.account, [...(acknowledged.rows.get(ownership.account) ?? []), text])
       acknowledged.lookups.set(key, text)
     }
   }

@@ -2,7 +2,7 @@
 import { rm, stat, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { JournalFault, JournalHold } from '@holdfast/journal'
+import type { JournalFault, JournalOwnership } from '@holdfast/journal'
 import t, { type Test } from 'tap'
 import { Filler, onSmallDisk } from '../../../test/support/small-disk.ts'
 import { LevelMetadataStore } from '../src/index.ts'
@@ -35,19 +35,19 @@ if (disk !== undefined) {
   t.test('without space writes are refused and reads continue; with space writes recover', async (t) => {
     const { path, store, told } = await world(t, { ballastBytes: 0 })
     const { journals, lookups } = store
-    const hold = await journals.acquire('one', { owner: 'host' })
+    const ownership = await journals.acquire('one', { owner: 'host' })
     const other = await journals.acquire('two', { owner: 'host' })
     await lookups.write([{ put: 'before', value: row(0).subarray(0, 10) }])
     for (let round = 1; round <= 2; round++) {
-      for (let at = 0; at < 20; at++) await journals.append(hold, row(hold.head + 1))
+      for (let at = 0; at < 20; at++) await journals.append(ownership, row(ownership.head + 1))
       await filler.fill()
-      const fault = await appendUntilRefused(hold, store)
+      const fault = await appendUntilRefused(ownership, store)
       t.match(fault, { code: 'UNKNOWN', message: /No space left/ })
       for (let at = 0; at < 5; at++) {
         await t.rejects(journals.append(other, row(1)), { code: 'UNAVAILABLE', message: /No space left/ })
         await t.rejects(lookups.take('codes', 5), { code: 'UNAVAILABLE' })
         t.same((await lookups.get('before'))?.toString(), row(0).toString('latin1', 0, 10))
-        t.ok((await rowsOf(store, hold)) >= 20 * round, 'reads continue')
+        t.ok((await rowsOf(store, ownership)) >= 20 * round, 'reads continue')
         await pause(20)
       }
       t.match(store.failure, { code: 'UNAVAILABLE' })
@@ -55,9 +55,9 @@ if (disk !== undefined) {
       await writable(store)
       // Unknown outcomes are checked, as after a restart.
       const { head, chain } = await journals.head('one')
-      t.ok(head === hold.head || head === hold.head + 1)
-      Object.assign(hold, { head, chain })
-      await journals.append(hold, row(head + 1))
+      t.ok(head === ownership.head || head === ownership.head + 1)
+      Object.assign(ownership, { head, chain })
+      await journals.append(ownership, row(head + 1))
       await journals.append(other, row(other.head + 1))
       await lookups.write([{ put: `after ${round}`, value: row(0).subarray(0, 10) }])
     }
@@ -68,8 +68,8 @@ if (disk !== undefined) {
     t.teardown(() => again.close())
     t.equal(again.lostBatches, 0)
     const next = await again.journals.acquire('one', { owner: 'host' })
-    t.equal(next.head, hold.head)
-    t.equal(await rowsOf(again, next), hold.head)
+    t.equal(next.head, ownership.head)
+    t.equal(await rowsOf(again, next), ownership.head)
     t.equal((await again.journals.acquire('two', { owner: 'host' })).head, 2)
     for (const key of ['before', 'after 1', 'after 2']) t.ok(await again.lookups.get(key), key)
   })
@@ -79,12 +79,12 @@ if (disk !== undefined) {
     async (t) => {
       const { path, store, told } = await world(t, { ballastBytes: 16 * MiB })
       const { journals, lookups } = store
-      const hold = await journals.acquire('one', { owner: 'host' })
+      const ownership = await journals.acquire('one', { owner: 'host' })
       await lookups.write([{ put: 'reference', value: row(0).subarray(0, 10) }])
       const ballast = join(path, 'ballast')
       await eventually(async () => ((await sizeOf(ballast)) === 16 * MiB ? undefined : 'no ballast yet'))
       await filler.fill()
-      await appendUntilRefused(hold, store)
+      await appendUntilRefused(ownership, store)
       await writable(store)
       t.match(told, [/No space left/, 'reopened'])
       t.equal(await sizeOf(ballast), undefined)
@@ -113,8 +113,8 @@ if (disk !== undefined) {
 
   t.test('a start on a full disk uses the ballast, and returns what was acknowledged', async (t) => {
     const { path, store } = await world(t, { ballastBytes: 16 * MiB })
-    const hold = await store.journals.acquire('one', { owner: 'host' })
-    for (let at = 0; at < 50; at++) await store.journals.append(hold, row(hold.head + 1))
+    const ownership = await store.journals.acquire('one', { owner: 'host' })
+    for (let at = 0; at < 50; at++) await store.journals.append(ownership, row(ownership.head + 1))
     await eventually(async () =>
       (await sizeOf(join(path, 'ballast'))) === 16 * MiB ? undefined : 'no ballast yet',
     )
@@ -132,12 +132,12 @@ if (disk !== undefined) {
 }
 
 async function appendUntilRefused(
-  hold: JournalHold,
+  ownership: JournalOwnership,
   { journals }: LevelMetadataStore,
 ): Promise<JournalFault> {
   for (;;) {
     try {
-      await journals.append(hold, row(hold.head + 1))
+      await journals.append(ownership, row(ownership.head + 1))
     } catch (error) {
       return error as JournalFault
     }
@@ -145,9 +145,9 @@ async function appendUntilRefused(
 }
 
 /** Rows of the account, each as it was written. */
-async function rowsOf({ journals }: LevelMetadataStore, hold: JournalHold): Promise<number> {
+async function rowsOf({ journals }: LevelMetadataStore, ownership: JournalOwnership): Promise<number> {
   let last = 0
-  for await (const { seq, bytes } of journals.rows(hold, 0)) {
+  for await (const { seq, bytes } of journals.rows(ownership, 0)) {
     if (!row(seq).equals(bytes)) throw new Error(`row ${seq} is another one`)
     last = seq
   }

@@ -7,6 +7,6 @@ export function rowText(account: string, seq: number): string {
 
 /** All rows of an account as texts, by a fresh hold. */
 export async function rowTexts(journals: JournalStore, account: string): Promise<string[]> {
-  const hold = await journals.acquire(account, { owner: 'reader' })
-  return Array.fromAsync(journals.rows(hold, 0), (row) => Buffer.from(row.bytes).toString())
+  const ownership = await journals.acquire(account, { owner: 'reader' })
+  return Array.fromAsync(journals.rows(ownership, 0), (row) => Buffer.from(row.bytes).toString())
 }

@@ -17,8 +17,8 @@ const store = await LevelMetadataStore.open({
   onFailure: ({ message }) => told.push(message),
   onReopened: () => told.push('reopened'),
 })
-const hold = await store.journals.acquire('one', { owner: 'host' })
-await store.journals.append(hold, row(1))
+const ownership = await store.journals.acquire('one', { owner: 'host' })
+await store.journals.append(ownership, row(1))
 
 const held: number[] = []
 try {
@@ -30,12 +30,12 @@ try {
 let fault: { code?: string; message?: string } = {}
 while (fault.code === undefined) {
   try {
-    await store.journals.append(hold, row(hold.head + 1))
+    await store.journals.append(ownership, row(ownership.head + 1))
   } catch (error) {
     fault = error as Error
   }
 }
-const acknowledged = hold.head
+const acknowledged = ownership.head
 await pause(500)
 const startedMs = performance.now()
 const refusal = await store.lookups.write([{ put: 'now', value: Buffer.from('x') }]).then(
@@ -49,8 +49,8 @@ const failing = store.failing !== undefined
 for (const fd of held) closeSync(fd)
 for (let tries = 0; store.failure !== undefined && tries < 1_000; tries++) await pause(20)
 const { head, chain } = await store.journals.head('one')
-Object.assign(hold, { head, chain })
-await store.journals.append(hold, row(head + 1))
+Object.assign(ownership, { head, chain })
+await store.journals.append(ownership, row(head + 1))
 const wellAgain = store.failing === undefined
 const after = await countRows()
 await store.close()
@@ -71,7 +71,7 @@ console.log(
 
 async function countRows(): Promise<number> {
   let count = 0
-  for await (const { seq, bytes } of store.journals.rows(hold, 0)) {
+  for await (const { seq, bytes } of store.journals.rows(ownership, 0)) {
     if (!row(seq).equals(bytes)) throw new Error(`row ${seq} is another one`)
     count++
   }

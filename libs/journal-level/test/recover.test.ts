@@ -80,12 +80,14 @@ async function planted(t: Test) {
 for (const code of ['EIO', 'ENOMEM', 'EMFILE', 'ENFILE'])
   t.test(`after ${code} the store reopens, and continues`, async (t) => {
     const { store, plan, nextReopening } = await planted(t)
-    const hold = await store.journals.acquire('one', { owner: 'host' })
-    await store.journals.append(hold, Buffer.from('one'))
+    const ownership = await store.journals.acquire('one', { owner: 'host' })
+    await store.journals.append(ownership, Buffer.from('one'))
     plan.fail = () => Object.assign(new Error(`${code}: planted`), { code })
     plan.reopenFails = 2
     const reopening = nextReopening()
-    const fault = await store.journals.append(hold, Buffer.from('two')).catch((error: JournalFault) => error)
+    const fault = await store.journals
+      .append(ownership, Buffer.from('two'))
+      .catch((error: JournalFault) => error)
     t.match(fault, { code: 'UNKNOWN' })
     await t.rejects(store.lookups.write([{ put: 'a', value: Buffer.from('b') }]), { code: 'UNAVAILABLE' })
     t.match(store.failing, { reason: /planted/ })
@@ -93,7 +95,7 @@ for (const code of ['EIO', 'ENOMEM', 'EMFILE', 'ENFILE'])
     await reopening
     t.equal(plan.reopens, 3)
     t.equal((await store.journals.head('one')).head, 1, 'the unknown outcome is known')
-    await store.journals.append(hold, Buffer.from('two'))
+    await store.journals.append(ownership, Buffer.from('two'))
     t.equal(store.failing, undefined)
     t.equal(store.lostBatches, 0)
   })

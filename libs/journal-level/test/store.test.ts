@@ -46,14 +46,16 @@ t.test(
   async (t) => {
     const { store, batches, gate } = await gated(t)
     const accounts = Array.from({ length: 20 }, (_, at) => `account-${at}`)
-    const holds = await Promise.all(accounts.map((account) => store.journals.acquire(account, { owner })))
+    const ownerships = await Promise.all(
+      accounts.map((account) => store.journals.acquire(account, { owner })),
+    )
     gate.closed = true
     const { promise: arrived } = gate.arrived
     const first = store.lookups.write([{ put: 'first', value: bytes('1') }])
     await arrived
     const before = batches.length
     const work: Promise<unknown>[] = [
-      ...holds.map((hold) => store.journals.append(hold, bytes('row'))),
+      ...ownerships.map((ownership) => store.journals.append(ownership, bytes('row'))),
       store.lookups.write([{ put: 'key', value: bytes('1') }]),
     ]
     await store.lookups.get('first')
@@ -107,12 +109,12 @@ t.test('a full queue refuses writes, and accepts again when it is written', asyn
 t.test('after a failed batch nothing is written any more, and no caller gets a guess', async (t) => {
   const { path, store, batches, gate, failures } = await gated(t)
   const { journals, lookups } = store
-  const hold = await journals.acquire('one', { owner })
+  const ownership = await journals.acquire('one', { owner })
   const other = await journals.acquire('two', { owner })
-  await journals.append(hold, bytes('row 1'))
+  await journals.append(ownership, bytes('row 1'))
   gate.closed = true
   const { promise: arrived } = gate.arrived
-  const inFlight = journals.append(hold, bytes('row 2'))
+  const inFlight = journals.append(ownership, bytes('row 2'))
   await arrived
   const behind: Promise<unknown>[] = [
     journals.append(other, bytes('row 1')),
@@ -125,10 +127,10 @@ t.test('after a failed batch nothing is written any more, and no caller gets a g
   await t.rejects(inFlight, { code: 'UNKNOWN', category: 'unknown' })
   await Promise.all(refusals)
   const later: (() => Promise<unknown>)[] = [
-    () => journals.append(hold, bytes('row 2')),
+    () => journals.append(ownership, bytes('row 2')),
     () => journals.acquire('one', { owner }),
     () => journals.head('one'),
-    () => journals.setRoot(hold, { root: bytes('root'), through: 1 }),
+    () => journals.setRoot(ownership, { root: bytes('root'), through: 1 }),
     () => journals.putPage('one', 'page', bytes('page')),
     () => lookups.write([{ delete: 'key' }]),
     () => lookups.claim('key', bytes('value')),
@@ -140,7 +142,7 @@ t.test('after a failed batch nothing is written any more, and no caller gets a g
   t.equal(failures.length, 1)
   t.match(store.failure, { code: 'UNAVAILABLE' })
   t.same(
-    await Array.fromAsync(journals.rows(hold, 0), (row) => String(row.bytes)),
+    await Array.fromAsync(journals.rows(ownership, 0), (row) => String(row.bytes)),
     ['row 1'],
     'reads continue',
   )
@@ -166,16 +168,16 @@ t.test('every write to LevelDB is one synced batch', async (t) => {
     t.intercept(Level.prototype, name, { value: () => t.fail(`${name} was called`) })
   }
   const store = await LevelMetadataStore.open({ path: await directory(t) })
-  const hold = await store.journals.acquire('one', { owner })
-  await store.journals.append(hold, bytes('row'))
+  const ownership = await store.journals.acquire('one', { owner })
+  await store.journals.append(ownership, bytes('row'))
   await store.journals.putPage('one', 'page', bytes('page'))
-  await store.journals.setRoot(hold, { root: bytes('root'), through: 1 })
-  await store.journals.trim(hold, 1)
-  await store.journals.deletePages(hold, ['page'])
+  await store.journals.setRoot(ownership, { root: bytes('root'), through: 1 })
+  await store.journals.trim(ownership, 1)
+  await store.journals.deletePages(ownership, ['page'])
   await store.lookups.write([{ put: 'key', value: bytes('value') }])
   await store.lookups.claim('claim', bytes('value'))
   await store.lookups.take('codes', 1)
-  await store.journals.release(hold)
+  await store.journals.release(ownership)
   await store.close()
   t.equal(calls.length, 2 + 10, 'two at opening, one for each operation')
   t.ok(calls.every((sync) => sync === true))
@@ -194,14 +196,14 @@ t.test("a directory is held by one store, and the other one's error names the ho
 t.test('a closed store has written what was queued and refuses everything else', async (t) => {
   const path = await directory(t)
   const store = await LevelMetadataStore.open({ path })
-  const hold = await store.journals.acquire('one', { owner })
+  const ownership = await store.journals.acquire('one', { owner })
   const last = store.lookups.write([{ put: 'key', value: bytes('value') }])
   await Promise.all([store.close(), last])
   const late: Promise<unknown>[] = [
-    store.journals.append(hold, bytes('row')),
+    store.journals.append(ownership, bytes('row')),
     store.journals.acquire('two', { owner }),
     store.journals.head('one'),
-    Array.fromAsync(store.journals.rows({ ...hold, head: 1 }, 0)),
+    Array.fromAsync(store.journals.rows({ ...ownership, head: 1 }, 0)),
     store.journals.page('one', 'page'),
     store.lookups.get('key'),
     Array.fromAsync(store.lookups.scan('')),
@@ -251,11 +253,11 @@ t.test('rows in memory are dropped by age, never while a write of theirs is queu
 t.test('more accounts than are kept in memory stay fenced', async (t) => {
   const store = await LevelMetadataStore.open({ path: await directory(t), cachedAccounts: 10 })
   const old = await store.journals.acquire('one', { owner })
-  const hold = await store.journals.acquire('one', { owner })
-  await store.journals.append(hold, bytes('row'))
+  const ownership = await store.journals.acquire('one', { owner })
+  await store.journals.append(ownership, bytes('row'))
   const others = Array.from({ length: 100 }, (_, at) => `other-${at}`)
   await Promise.all(others.map((account) => store.journals.head(account)))
   await t.rejects(store.journals.append(old, bytes('stale')), { code: 'FENCED' })
-  await store.journals.append(hold, bytes('row'))
+  await store.journals.append(ownership, bytes('row'))
   await store.close()
 })

@@ -6,12 +6,12 @@ export {
   isUnwritten,
   type JournalAccounts,
   type JournalBackup,
-  type JournalHold,
+  type JournalOwnership,
   type JournalReplica,
   type JournalRow,
   type JournalStore,
   rowBehind,
-  unwrittenHold,
+  unwrittenOwnership,
 } from './journal-store.ts'
 export {
   assertAccount,

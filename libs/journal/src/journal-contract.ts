@@ -9,7 +9,7 @@
 import assert from 'node:assert/strict'
 import type { JournalFaultCode } from './errors.ts'
 import type { JournalRepair } from './journal-repair.ts'
-import { type JournalAccounts, type JournalHold, type JournalStore, rowBehind } from './journal-store.ts'
+import { type JournalAccounts, type JournalOwnership, type JournalStore, rowBehind } from './journal-store.ts'
 import { maxFlushBytes, maxPageBytes, maxRootBytes } from './limits.ts'
 
 export interface OpenedJournals {
@@ -35,9 +35,12 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     const { journals } = await open(t)
     const id = account()
     assert.equal((await journals.head(id)).head, 0)
-    const hold = await journals.acquire(id, { owner })
-    assert.deepEqual([hold.account, hold.head, hold.root, hold.previousOwner], [id, 0, undefined, undefined])
-    assert.deepEqual(await texts(journals, hold), [])
+    const ownership = await journals.acquire(id, { owner })
+    assert.deepEqual(
+      [ownership.account, ownership.head, ownership.root, ownership.previousOwner],
+      [id, 0, undefined, undefined],
+    )
+    assert.deepEqual(await texts(journals, ownership), [])
     assert.deepEqual(await collect(journals.pageNames(id)), [])
     assert.equal(await journals.page(id, 'none'), undefined)
   })
@@ -46,8 +49,11 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     const { journals } = await open(t)
     const id = account()
     for (let round = 0; round < 2; round++) {
-      const hold = await journals.acquire(id, { owner, unwritten: 'leave' })
-      assert.deepEqual([hold.account, hold.epoch, hold.head, hold.root], [id, 0, 0, undefined])
+      const ownership = await journals.acquire(id, { owner, unwritten: 'leave' })
+      assert.deepEqual(
+        [ownership.account, ownership.epoch, ownership.head, ownership.root],
+        [id, 0, 0, undefined],
+      )
     }
     assert.equal((await journals.head(id)).epoch, 0)
     const first = await journals.acquire(id, { owner })
@@ -62,32 +68,35 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
   test('the first append makes an account that is presumed to be new', async (t) => {
     const { journals } = await open(t)
     const id = account()
-    const hold = await journals.acquire(id, { owner, unwritten: 'presume' })
-    assert.deepEqual([hold.owner, hold.head, hold.root, hold.previousOwner], [owner, 0, undefined, undefined])
-    assert.deepEqual(await texts(journals, hold), [])
-    assert.equal((await journals.head(id)).epoch, hold.epoch)
-    await journals.append(hold, bytes('one'))
-    await journals.append(hold, bytes('two'))
-    assert.ok(hold.epoch > 0)
+    const ownership = await journals.acquire(id, { owner, unwritten: 'presume' })
+    assert.deepEqual(
+      [ownership.owner, ownership.head, ownership.root, ownership.previousOwner],
+      [owner, 0, undefined, undefined],
+    )
+    assert.deepEqual(await texts(journals, ownership), [])
+    assert.equal((await journals.head(id)).epoch, ownership.epoch)
+    await journals.append(ownership, bytes('one'))
+    await journals.append(ownership, bytes('two'))
+    assert.ok(ownership.epoch > 0)
     const now = await journals.head(id)
-    assert.deepEqual([now.epoch, now.head], [hold.epoch, 2])
-    assert.deepEqual(Buffer.from(now.chain), Buffer.from(hold.chain))
-    await journals.setRoot(hold, { root: bytes('root'), through: 1 })
+    assert.deepEqual([now.epoch, now.head], [ownership.epoch, 2])
+    assert.deepEqual(Buffer.from(now.chain), Buffer.from(ownership.chain))
+    await journals.setRoot(ownership, { root: bytes('root'), through: 1 })
     const next = await journals.acquire(id, { owner: 'host-2' })
-    assert.deepEqual([next.epoch > hold.epoch, next.previousOwner], [true, owner])
+    assert.deepEqual([next.epoch > ownership.epoch, next.previousOwner], [true, owner])
     assert.deepEqual([text(next.root), await texts(journals, next)], ['root', ['one', 'two']])
-    await refused(journals.append(hold, bytes('stale')), 'FENCED')
+    await refused(journals.append(ownership, bytes('stale')), 'FENCED')
   })
 
   test('of several who presume an account to be new one gets its first row in', async (t) => {
     const { journals } = await open(t)
     const id = account()
-    const holds: JournalHold[] = []
+    const ownerships: JournalOwnership[] = []
     for (let at = 0; at < 4; at++)
-      holds.push(await journals.acquire(id, { owner: `host-${at}`, unwritten: 'presume' }))
-    const first = holds.map((hold, at) => rowBehind(hold, bytes(`first of ${at}`)))
+      ownerships.push(await journals.acquire(id, { owner: `host-${at}`, unwritten: 'presume' }))
+    const first = ownerships.map((ownership, at) => rowBehind(ownership, bytes(`first of ${at}`)))
     const outcomes = await Promise.allSettled(
-      holds.map((hold, at) => journals.append(hold, first[at]?.bytes as Buffer)),
+      ownerships.map((ownership, at) => journals.append(ownership, first[at]?.bytes as Buffer)),
     )
     const { head, chain } = await journals.head(id)
     assert.equal(head, 1)
@@ -103,13 +112,13 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
       [last.previousOwner, await texts(journals, last)],
       [`host-${winner}`, [`first of ${winner}`]],
     )
-    for (const hold of holds) await refused(journals.append(hold, bytes('late')), 'FENCED')
+    for (const ownership of ownerships) await refused(journals.append(ownership, bytes('late')), 'FENCED')
   })
 
   test('who presumes an account to be new that is there writes nothing and takes nothing over', async (t) => {
     const { journals } = await open(t)
     for (const rows of [[], ['one']]) {
-      const { id, hold } = await written(journals, rows)
+      const { id, ownership } = await written(journals, rows)
       const late = await journals.acquire(id, { owner: 'host-2', unwritten: 'presume' })
       // A store that cannot presume takes the account over, or begins it.
       if (late.epoch > 0) assert.equal(late.head, rows.length)
@@ -118,8 +127,8 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
         await refused(journals.setRoot(late, { root: bytes('root'), through: 0 }), 'FENCED')
         await journals.release(late)
         assert.deepEqual([late.epoch, late.head], [0, 0])
-        await journals.append(hold, bytes('next'))
-        assert.deepEqual(await texts(journals, hold), [...rows, 'next'])
+        await journals.append(ownership, bytes('next'))
+        assert.deepEqual(await texts(journals, ownership), [...rows, 'next'])
       }
     }
   })
@@ -127,21 +136,21 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
   test('an account that was presumed and released was never written', async (t) => {
     const { journals } = await open(t)
     const id = account()
-    const hold = await journals.acquire(id, { owner, unwritten: 'presume' })
-    const { epoch } = hold
-    await journals.release(hold)
-    await refused(journals.append(hold, bytes('late')), 'FENCED')
+    const ownership = await journals.acquire(id, { owner, unwritten: 'presume' })
+    const { epoch } = ownership
+    await journals.release(ownership)
+    await refused(journals.append(ownership, bytes('late')), 'FENCED')
     assert.deepEqual([(await journals.head(id)).epoch, (await journals.head(id)).head], [epoch, 0])
   })
 
   test('a holder is asked to release before it is fenced, unless it did or is the same', async (t) => {
     const { journals } = await open(t)
-    const { id, hold } = await written(journals, [])
+    const { id, ownership } = await written(journals, [])
     const asked: string[] = []
     const askRelease = async (holder: string) => {
       asked.push(holder)
-      await journals.append(hold, bytes('last'))
-      await journals.release(hold)
+      await journals.append(ownership, bytes('last'))
+      await journals.release(ownership)
     }
     const same = await journals.acquire(account(), { owner, askRelease })
     await journals.acquire(same.account, { owner, askRelease })
@@ -159,60 +168,60 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
   test('rows come back in order, with their bytes, behind any number', async (t) => {
     const { journals } = await open(t)
     const { id } = await written(journals, ['one', '', 'three', 'four'])
-    const hold = await journals.acquire(id, { owner })
-    assert.equal(hold.head, 4)
-    assert.deepEqual(await numbered(journals, hold, 0), ['1 one', '2 ', '3 three', '4 four'])
-    assert.deepEqual(await numbered(journals, hold, 2), ['3 three', '4 four'])
-    assert.deepEqual(await numbered(journals, hold, 4), [])
+    const ownership = await journals.acquire(id, { owner })
+    assert.equal(ownership.head, 4)
+    assert.deepEqual(await numbered(journals, ownership, 0), ['1 one', '2 ', '3 three', '4 four'])
+    assert.deepEqual(await numbered(journals, ownership, 2), ['3 three', '4 four'])
+    assert.deepEqual(await numbered(journals, ownership, 4), [])
   })
 
   test('many rows come back in the order of their numbers', async (t) => {
     const { journals } = await open(t)
     const all = Array.from({ length: 300 }, (_, at) => `row ${at}`)
-    const { hold } = await written(journals, all)
-    assert.deepEqual(await texts(journals, hold), all)
+    const { ownership } = await written(journals, all)
+    assert.deepEqual(await texts(journals, ownership), all)
   })
 
-  test('an append moves the head and the chain of its own hold only', async (t) => {
+  test('an append moves the head and the chain of its own ownership only', async (t) => {
     const { journals } = await open(t)
-    const { id, hold } = await written(journals, ['one'])
+    const { id, ownership } = await written(journals, ['one'])
     const other = await journals.acquire(account(), { owner })
-    const chain = Buffer.from(hold.chain)
-    await journals.append(hold, bytes('two'))
-    assert.equal(hold.head, 2)
-    assert.notDeepEqual(Buffer.from(hold.chain), chain)
+    const chain = Buffer.from(ownership.chain)
+    await journals.append(ownership, bytes('two'))
+    assert.equal(ownership.head, 2)
+    assert.notDeepEqual(Buffer.from(ownership.chain), chain)
     assert.equal(other.head, 0)
     const settled = await journals.head(id)
-    assert.deepEqual([settled.epoch, settled.head], [hold.epoch, 2])
-    assert.deepEqual(Buffer.from(settled.chain), Buffer.from(hold.chain))
+    assert.deepEqual([settled.epoch, settled.head], [ownership.epoch, 2])
+    assert.deepEqual(Buffer.from(settled.chain), Buffer.from(ownership.chain))
   })
 
   test('the largest row is accepted, a larger one is refused and changes nothing', async (t) => {
     const { journals } = await open(t)
-    const { hold } = await written(journals, [])
-    await refused(journals.append(hold, Buffer.alloc(maxFlushBytes + 1)), 'TOO_LARGE')
-    await journals.append(hold, Buffer.alloc(maxFlushBytes, 7))
-    const [row] = await collect(journals.rows(hold, 0))
+    const { ownership } = await written(journals, [])
+    await refused(journals.append(ownership, Buffer.alloc(maxFlushBytes + 1)), 'TOO_LARGE')
+    await journals.append(ownership, Buffer.alloc(maxFlushBytes, 7))
+    const [row] = await collect(journals.rows(ownership, 0))
     assert.ok(Buffer.alloc(maxFlushBytes, 7).equals(row?.bytes ?? Buffer.alloc(0)))
-    assert.equal(hold.head, 1)
+    assert.equal(ownership.head, 1)
   })
 
   test("bytes are copied: neither side can change the other's copy", async (t) => {
     const { journals } = await open(t)
-    const { id, hold } = await written(journals, [])
+    const { id, ownership } = await written(journals, [])
     const row = Buffer.from('as it was')
     const page = Buffer.from('as it was')
     const root = Buffer.from('as it was')
-    const writes = [journals.append(hold, row), journals.putPage(id, 'page', page)]
+    const writes = [journals.append(ownership, row), journals.putPage(id, 'page', page)]
     row.fill(0)
     page.fill(0)
     await Promise.all(writes)
-    const setting = journals.setRoot(hold, { root, through: 1 })
+    const setting = journals.setRoot(ownership, { root, through: 1 })
     root.fill(0)
     await setting
-    for (const [read] of [await collect(journals.rows(hold, 0))]) read?.bytes.fill(1)
+    for (const [read] of [await collect(journals.rows(ownership, 0))]) read?.bytes.fill(1)
     ;(await journals.page(id, 'page'))?.fill(1)
-    hold.root?.fill(1)
+    ownership.root?.fill(1)
     const again = await journals.acquire(id, { owner })
     assert.deepEqual(await texts(journals, again), ['as it was'])
     assert.equal(text(await journals.page(id, 'page')), 'as it was')
@@ -233,37 +242,37 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
   test('concurrent holds all get different epochs, and only the newest can write', async (t) => {
     const { journals } = await open(t)
     const id = account()
-    const holds = await Promise.all(Array.from({ length: 8 }, () => journals.acquire(id, { owner })))
-    assert.equal(new Set(holds.map((hold) => hold.epoch)).size, 8)
-    const newest = Math.max(...holds.map((hold) => hold.epoch))
-    for (const hold of holds) {
-      if (hold.epoch === newest) await journals.append(hold, bytes('mine'))
-      else await refused(journals.append(hold, bytes('stale')), 'FENCED')
+    const ownerships = await Promise.all(Array.from({ length: 8 }, () => journals.acquire(id, { owner })))
+    assert.equal(new Set(ownerships.map((ownership) => ownership.epoch)).size, 8)
+    const newest = Math.max(...ownerships.map((ownership) => ownership.epoch))
+    for (const ownership of ownerships) {
+      if (ownership.epoch === newest) await journals.append(ownership, bytes('mine'))
+      else await refused(journals.append(ownership, bytes('stale')), 'FENCED')
     }
     assert.deepEqual(await texts(journals, await journals.acquire(id, { owner })), ['mine'])
   })
 
-  test('an older hold can neither append, set a root nor release', async (t) => {
+  test('an older ownership can neither append, set a root nor release', async (t) => {
     const { journals } = await open(t)
-    const { id, hold: old } = await written(journals, ['one'])
-    const hold = await journals.acquire(id, { owner: 'host-2' })
+    const { id, ownership: old } = await written(journals, ['one'])
+    const ownership = await journals.acquire(id, { owner: 'host-2' })
     await refused(journals.append(old, bytes('stale')), 'FENCED')
     await refused(journals.setRoot(old, { root: bytes('stale'), through: 1 }), 'FENCED')
     await refused(journals.release(old), 'FENCED')
     assert.deepEqual([old.head, old.root], [1, undefined])
-    await journals.append(hold, bytes('two'))
+    await journals.append(ownership, bytes('two'))
     await refused(journals.append(old, bytes('stale')), 'FENCED')
     const next = await journals.acquire(id, { owner })
     assert.deepEqual(await texts(journals, next), ['one', 'two'])
     assert.deepEqual([next.root, next.previousOwner], [undefined, 'host-2'])
   })
 
-  test('an append whose hold is behind or ahead of the head is fenced', async (t) => {
+  test('an append whose ownership is behind or ahead of the head is fenced', async (t) => {
     const { journals } = await open(t)
-    const { id, hold } = await written(journals, ['one'])
-    const behind = { ...hold }
-    const ahead = { ...hold, head: hold.head + 2 }
-    await journals.append(hold, bytes('two'))
+    const { id, ownership } = await written(journals, ['one'])
+    const behind = { ...ownership }
+    const ahead = { ...ownership, head: ownership.head + 2 }
+    await journals.append(ownership, bytes('two'))
     await refused(journals.append(behind, bytes('again')), 'FENCED')
     await refused(journals.append(ahead, bytes('a gap')), 'FENCED')
     assert.deepEqual(await texts(journals, await journals.acquire(id, { owner })), ['one', 'two'])
@@ -272,8 +281,8 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
   test('of a concurrent acquire and append, the new holder sees what is acknowledged', async (t) => {
     const { journals } = await open(t)
     for (let round = 0; round < 20; round++) {
-      const { id, hold } = await written(journals, [])
-      const appending = journals.append(hold, bytes('in flight')).then(
+      const { id, ownership } = await written(journals, [])
+      const appending = journals.append(ownership, bytes('in flight')).then(
         () => true,
         (fault) => assert.equal(fault.code, 'FENCED'),
       )
@@ -284,12 +293,12 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     }
   })
 
-  test('a released journal names no owner, and the hold is useless', async (t) => {
+  test('a released journal names no owner, and the ownership is useless', async (t) => {
     const { journals } = await open(t)
-    const { id, hold } = await written(journals, ['one'])
-    await journals.release(hold)
-    await refused(journals.append(hold, bytes('late')), 'FENCED')
-    await refused(journals.setRoot(hold, { root: bytes('late'), through: 1 }), 'FENCED')
+    const { id, ownership } = await written(journals, ['one'])
+    await journals.release(ownership)
+    await refused(journals.append(ownership, bytes('late')), 'FENCED')
+    await refused(journals.setRoot(ownership, { root: bytes('late'), through: 1 }), 'FENCED')
     const next = await journals.acquire(id, { owner })
     assert.deepEqual([next.previousOwner, next.head], [undefined, 1])
     assert.deepEqual(await texts(journals, next), ['one'])
@@ -297,12 +306,15 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
 
   test('the next holder gets the newest root only', async (t) => {
     const { journals } = await open(t)
-    const { id, hold } = await written(journals, ['one', 'two'])
-    await refused(journals.setRoot(hold, { root: Buffer.alloc(maxRootBytes + 1), through: 1 }), 'TOO_LARGE')
-    await journals.setRoot(hold, { root: bytes('first'), through: 1 })
-    assert.equal(text(hold.root), 'first')
-    await journals.setRoot(hold, { root: bytes('second'), through: 2 })
-    await journals.append(hold, bytes('three'))
+    const { id, ownership } = await written(journals, ['one', 'two'])
+    await refused(
+      journals.setRoot(ownership, { root: Buffer.alloc(maxRootBytes + 1), through: 1 }),
+      'TOO_LARGE',
+    )
+    await journals.setRoot(ownership, { root: bytes('first'), through: 1 })
+    assert.equal(text(ownership.root), 'first')
+    await journals.setRoot(ownership, { root: bytes('second'), through: 2 })
+    await journals.append(ownership, bytes('three'))
     const next = await journals.acquire(id, { owner })
     assert.deepEqual([text(next.root), next.head], ['second', 3])
     assert.deepEqual(await texts(journals, next), ['one', 'two', 'three'])
@@ -310,33 +322,33 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
 
   test('a root beyond the head or behind the last root is refused', async (t) => {
     const { journals } = await open(t)
-    const { id, hold } = await written(journals, ['one', 'two'])
-    await journals.setRoot(hold, { root: bytes('good'), through: 2 })
-    await assert.rejects(journals.setRoot(hold, { root: bytes('bad'), through: 3 }), RangeError)
-    await assert.rejects(journals.setRoot(hold, { root: bytes('bad'), through: 1 }), RangeError)
+    const { id, ownership } = await written(journals, ['one', 'two'])
+    await journals.setRoot(ownership, { root: bytes('good'), through: 2 })
+    await assert.rejects(journals.setRoot(ownership, { root: bytes('bad'), through: 3 }), RangeError)
+    await assert.rejects(journals.setRoot(ownership, { root: bytes('bad'), through: 1 }), RangeError)
     assert.equal(text((await journals.acquire(id, { owner })).root), 'good')
   })
 
   test('trim removes the rows behind the root and no others', async (t) => {
     const { journals } = await open(t)
-    const { id, hold } = await written(journals, ['one', 'two', 'three', 'four'])
-    await assert.rejects(journals.trim(hold, 1), RangeError)
-    await journals.setRoot(hold, { root: bytes('root'), through: 3 })
-    await assert.rejects(journals.trim(hold, 4), RangeError)
-    await journals.trim(hold, 2)
-    await journals.trim(hold, 3)
-    await journals.trim(hold, 3)
-    assert.deepEqual(await numbered(journals, hold, 3), ['4 four'])
-    await refused(collect(journals.rows(hold, 0)), 'CORRUPT')
-    await journals.append(hold, bytes('five'))
+    const { id, ownership } = await written(journals, ['one', 'two', 'three', 'four'])
+    await assert.rejects(journals.trim(ownership, 1), RangeError)
+    await journals.setRoot(ownership, { root: bytes('root'), through: 3 })
+    await assert.rejects(journals.trim(ownership, 4), RangeError)
+    await journals.trim(ownership, 2)
+    await journals.trim(ownership, 3)
+    await journals.trim(ownership, 3)
+    assert.deepEqual(await numbered(journals, ownership, 3), ['4 four'])
+    await refused(collect(journals.rows(ownership, 0)), 'CORRUPT')
+    await journals.append(ownership, bytes('five'))
     assert.deepEqual(await numbered(journals, await journals.acquire(id, { owner }), 3), ['4 four', '5 five'])
   })
 
   test('everything may be trimmed, and the journal continues', async (t) => {
     const { journals } = await open(t)
-    const { id, hold } = await written(journals, ['one', 'two'])
-    await journals.setRoot(hold, { root: bytes('root'), through: 2 })
-    await journals.trim(hold, 2)
+    const { id, ownership } = await written(journals, ['one', 'two'])
+    await journals.setRoot(ownership, { root: bytes('root'), through: 2 })
+    await journals.trim(ownership, 2)
     const next = await journals.acquire(id, { owner })
     assert.deepEqual(await numbered(journals, next, 2), [])
     await journals.append(next, bytes('three'))
@@ -345,18 +357,18 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
 
   test('rows that a newer holder trimmed are reported as fenced, not as damage', async (t) => {
     const { journals } = await open(t)
-    const { id, hold: slow } = await written(journals, ['one', 'two'])
-    const hold = await journals.acquire(id, { owner: 'host-2' })
-    await journals.setRoot(hold, { root: bytes('root'), through: 2 })
-    await journals.trim(hold, 2)
+    const { id, ownership: slow } = await written(journals, ['one', 'two'])
+    const ownership = await journals.acquire(id, { owner: 'host-2' })
+    await journals.setRoot(ownership, { root: bytes('root'), through: 2 })
+    await journals.trim(ownership, 2)
     await refused(collect(journals.rows(slow, 0)), 'FENCED')
   })
 
-  test('rows end at the head that the hold had at the call', async (t) => {
+  test('rows end at the head that the ownership had at the call', async (t) => {
     const { journals } = await open(t)
-    const { hold } = await written(journals, ['one', 'two'])
-    const rows = journals.rows(hold, 0)
-    await journals.append(hold, bytes('three'))
+    const { ownership } = await written(journals, ['one', 'two'])
+    const rows = journals.rows(ownership, 0)
+    await journals.append(ownership, bytes('three'))
     assert.deepEqual(
       (await collect(rows)).map((row) => text(row.bytes)),
       ['one', 'two'],
@@ -365,20 +377,20 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
 
   test('rows whose last one is not the one that was written are damage', async (t) => {
     const { journals } = await open(t)
-    const { hold } = await written(journals, ['one', 'two'])
-    hold.chain = Buffer.alloc(hold.chain.length, 7)
-    await refused(texts(journals, hold), 'CORRUPT')
+    const { ownership } = await written(journals, ['one', 'two'])
+    ownership.chain = Buffer.alloc(ownership.chain.length, 7)
+    await refused(texts(journals, ownership), 'CORRUPT')
   })
 
   test('reading rows can end early', async (t) => {
     const { journals } = await open(t)
-    const { hold } = await written(journals, ['one', 'two', 'three'])
-    for await (const row of journals.rows(hold, 0)) {
+    const { ownership } = await written(journals, ['one', 'two', 'three'])
+    for await (const row of journals.rows(ownership, 0)) {
       assert.equal(text(row.bytes), 'one')
       break
     }
-    await journals.append(hold, bytes('four'))
-    assert.equal((await texts(journals, hold)).length, 4)
+    await journals.append(ownership, bytes('four'))
+    assert.equal((await texts(journals, ownership)).length, 4)
   })
 
   test('pages belong to their account, are listed in order and deleted by name', async (t) => {
@@ -388,9 +400,9 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     await journals.putPage(other, '2/a', bytes("another's"))
     assert.deepEqual(await collect(journals.pageNames(id)), ['10/a', '2/a', '2/b'])
     assert.equal(text(await journals.page(id, '2/a')), '2/a')
-    const hold = await journals.acquire(id, { owner })
-    await journals.deletePages(hold, ['2/a', 'never there'])
-    await journals.deletePages(hold, [])
+    const ownership = await journals.acquire(id, { owner })
+    await journals.deletePages(ownership, ['2/a', 'never there'])
+    await journals.deletePages(ownership, [])
     assert.deepEqual(await collect(journals.pageNames(id)), ['10/a', '2/b'])
     assert.equal(await journals.page(id, '2/a'), undefined)
     assert.equal(text(await journals.page(other, '2/a')), "another's")
@@ -409,31 +421,31 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
   test('an account whose id begins like another one shares nothing with it', async (t) => {
     const { journals } = await open(t)
     const id = account().slice(0, 20)
-    const { hold } = await written(journals, ['long'], `${id}0`)
+    const { ownership } = await written(journals, ['long'], `${id}0`)
     const short = await journals.acquire(id, { owner })
     await journals.append(short, bytes('short'))
     await journals.putPage(`${id}0`, 'page', bytes('long'))
-    assert.deepEqual(await texts(journals, hold), ['long'])
+    assert.deepEqual(await texts(journals, ownership), ['long'])
     assert.deepEqual(await texts(journals, short), ['short'])
     assert.deepEqual(await collect(journals.pageNames(id)), [])
   })
 
-  test('what was acknowledged is there after a restart, and older holds stay fenced', async (t) => {
+  test('what was acknowledged is there after a restart, and older ownerships stay fenced', async (t) => {
     const { journals, reopen } = await open(t)
     if (reopen === undefined) return
-    const { id, hold } = await written(journals, ['one', 'two', 'three'])
+    const { id, ownership } = await written(journals, ['one', 'two', 'three'])
     await journals.putPage(id, 'page', bytes('page'))
-    await journals.setRoot(hold, { root: bytes('root'), through: 1 })
-    await journals.trim(hold, 1)
+    await journals.setRoot(ownership, { root: bytes('root'), through: 1 })
+    await journals.trim(ownership, 1)
     const reopened = await reopen()
-    await refused(reopened.append({ ...hold, epoch: hold.epoch - 1 }, bytes('stale')), 'FENCED')
+    await refused(reopened.append({ ...ownership, epoch: ownership.epoch - 1 }, bytes('stale')), 'FENCED')
     const next = await reopened.acquire(id, { owner: 'host-2' })
-    assert.deepEqual([next.epoch > hold.epoch, next.head, next.previousOwner], [true, 3, owner])
+    assert.deepEqual([next.epoch > ownership.epoch, next.head, next.previousOwner], [true, 3, owner])
     assert.equal(text(next.root), 'root')
-    assert.deepEqual(Buffer.from(next.chain), Buffer.from(hold.chain))
+    assert.deepEqual(Buffer.from(next.chain), Buffer.from(ownership.chain))
     assert.deepEqual(await numbered(reopened, next, 1), ['2 two', '3 three'])
     assert.equal(text(await reopened.page(id, 'page')), 'page')
-    await refused(reopened.append(hold, bytes('stale')), 'FENCED')
+    await refused(reopened.append(ownership, bytes('stale')), 'FENCED')
     await reopened.append(next, bytes('four'))
   })
 }
@@ -453,10 +465,10 @@ export function journalRepairContract<T>({
 
   test('everything stored is shown: statics, root, rows and pages, in order', async (t) => {
     const journals = await open(t)
-    const { id, hold } = await written(journals, ['one', 'two', 'three'])
+    const { id, ownership } = await written(journals, ['one', 'two', 'three'])
     for (const name of ['b', 'a']) await journals.putPage(id, name, bytes(`page ${name}`))
-    await journals.setRoot(hold, { root: bytes('root'), through: 2 })
-    await journals.trim(hold, 1)
+    await journals.setRoot(ownership, { root: bytes('root'), through: 2 })
+    await journals.trim(ownership, 1)
     const shown = (await collect(journals.remains(id))).map((remain) => {
       assert.equal(remain.damage, undefined)
       if (remain.kind === 'statics') return `statics ${remain.statics?.head} ${remain.lastRow}`
@@ -471,13 +483,13 @@ export function journalRepairContract<T>({
 
   test('seizing an account fences its holder, and begins it again with a root', async (t) => {
     const journals = await open(t)
-    const { id, hold } = await written(journals, ['one', 'two'])
-    const aboveEpoch = hold.epoch + 10
+    const { id, ownership } = await written(journals, ['one', 'two'])
+    const aboveEpoch = ownership.epoch + 10
     await journals.seize(id, { owner: 'first', aboveEpoch })
     const seized = await journals.seize(id, { owner: 'second', aboveEpoch })
     assert.ok(seized.epoch > aboveEpoch)
     assert.equal(seized.head, 2)
-    await refused(journals.append(hold, bytes('late')), 'FENCED')
+    await refused(journals.append(ownership, bytes('late')), 'FENCED')
     await journals.setRoot(seized, { root: bytes('new'), through: 2 })
     await journals.trim(seized, 2)
     await journals.release(seized)
@@ -515,17 +527,21 @@ export function journalAccountsContract<T>({
 }
 
 async function written(journals: JournalStore, rows: string[], id: string = account()) {
-  const hold = await journals.acquire(id, { owner })
-  for (const row of rows) await journals.append(hold, bytes(row))
-  return { id, hold }
+  const ownership = await journals.acquire(id, { owner })
+  for (const row of rows) await journals.append(ownership, bytes(row))
+  return { id, ownership }
 }
 
-async function texts(journals: JournalStore, hold: JournalHold): Promise<string[]> {
-  return (await collect(journals.rows(hold, 0))).map((row) => text(row.bytes))
+async function texts(journals: JournalStore, ownership: JournalOwnership): Promise<string[]> {
+  return (await collect(journals.rows(ownership, 0))).map((row) => text(row.bytes))
 }
 
-async function numbered(journals: JournalStore, hold: JournalHold, after: number): Promise<string[]> {
-  return (await collect(journals.rows(hold, after))).map((row) => `${row.seq} ${text(row.bytes)}`)
+async function numbered(
+  journals: JournalStore,
+  ownership: JournalOwnership,
+  after: number,
+): Promise<string[]> {
+  return (await collect(journals.rows(ownership, after))).map((row) => `${row.seq} ${text(row.bytes)}`)
 }
 
 async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {

@@ -5,7 +5,7 @@
  * what is valid, and replaces it: it seizes the account, writes a checkpoint through the last known
  * row, and trims what is behind it. From then on the journal is an ordinary one.
  */
-import type { JournalHold } from './journal-store.ts'
+import type { JournalOwnership } from './journal-store.ts'
 
 /** Something that is stored of an account. */
 export type JournalRemain = {
@@ -50,9 +50,9 @@ export interface JournalRepair {
    * names; rows up to there must not be read with it. It is valid for `setRoot` through its head,
    * `trim` and `release`. Repeating it is harmless. Durable when it resolves.
    *
-   * @param aboveEpoch the hold's epoch is above it: names of pages contain epochs, and are used
-   *   once.
+   * @param aboveEpoch the ownership's epoch is above it: names of pages contain epochs, and are
+   *   used once.
    * @throws JournalFault `UNAVAILABLE`.
    */
-  seize(account: string, options: { owner: string; aboveEpoch: number }): Promise<JournalHold>
+  seize(account: string, options: { owner: string; aboveEpoch: number }): Promise<JournalOwnership>
 }

@@ -1,16 +1,16 @@
 /**
  * The journals of accounts: one partition each, fenced by epoch and head.
  *
- * A partition has static facts (epoch, head, root, owner) and rows, one a flush, numbered 1, 2, 3 …
- * without gaps. The only safety is here: `append`, `setRoot` and `release` succeed for the holder
+ * A partition has static columns (epoch, head, root, owner) and rows, one a flush, numbered 1, 2, 3
+ * … without gaps. The only safety is here: `append`, `setRoot` and `release` succeed for the holder
  * of the newest epoch alone.
  *
- * An account that was never written is in epoch 0, and has no owner. Its first row can make it: a
- * hold of epoch 0 costs nothing, and its first append raises the epoch to 1 in the same write, if
- * the account still is in epoch 0. That is as safe as an epoch that was raised before, because:
- *  - Several hosts may have a hold of epoch 0. One first row gets in; every other host is fenced by
- *    the epoch that this row made, and so is a host whose hold was older when another one began the
- *    account without a row.
+ * An account that was never written is in epoch 0, and has no owner. Its first row can make it: an
+ * ownership of epoch 0 costs nothing, and its first append raises the epoch to 1 in the same write,
+ * if the account still is in epoch 0. That is as safe as an epoch that was raised before, because:
+ *  - Several hosts may have an ownership of epoch 0. One first row gets in; every other host is
+ *    fenced by the epoch that this row made, and so is a host whose ownership was older when
+ *    another one began the account without a row.
  *  - Epoch and head do not tell whose first row it is. After an unknown outcome the chain does: it
  *    covers the bytes of the row, and first rows of two hosts differ, as each holds random bytes.
  *  - Before its first row a host answers only after a look at the head that still finds epoch 0.
@@ -38,31 +38,31 @@ export interface JournalStore {
    *
    * @throws JournalFault `UNAVAILABLE`.
    */
-  acquire(account: string, options: AcquireOptions): Promise<JournalHold>
+  acquire(account: string, options: AcquireOptions): Promise<JournalOwnership>
 
   /**
    * Rows with `after` < seq ≤ head as `acquire` saw it, in order.
    * @throws JournalFault `CORRUPT` on a gap, a bad checksum or a wrong predecessor; `FENCED` when a
    *   newer holder trimmed the rows.
    */
-  rows(hold: JournalHold, after: number): AsyncIterable<JournalRow>
+  rows(ownership: JournalOwnership, after: number): AsyncIterable<JournalRow>
 
   /**
-   * Appends the row head+1 if epoch and head still are what the hold says. Durable when it
-   * resolves. On success the hold's head (and chain) has moved; the epoch, too, if it was 0. Never
-   * more than one append of a hold at a time.
+   * Appends the row head+1 if epoch and head still are what the ownership says. Durable when it
+   * resolves. On success the ownership's head (and chain) has moved; the epoch, too, if it was 0.
+   * Never more than one append of an ownership at a time.
    *
    * @param row at most `maxFlushBytes`.
    * @throws JournalFault `FENCED`: nothing was written, the activation is dead. `UNKNOWN`: settle
    *   with `head` before anything else. `UNAVAILABLE`: certainly nothing was written. `TOO_LARGE`.
    */
-  append(hold: JournalHold, row: Uint8Array): Promise<void>
+  append(ownership: JournalOwnership, row: Uint8Array): Promise<void>
 
   /**
-   * The newest epoch, head and its chain, read serially: settles an unknown append. The hold's
+   * The newest epoch, head and its chain, read serially: settles an unknown append. The ownership's
    * epoch and head mean that certainly nothing was written. Those of `rowBehind`, with its checksum
-   * as the chain, mean that it was: the caller then moves the hold to these. Anything else means
-   * fenced.
+   * as the chain, mean that it was: the caller then moves the ownership to these. Anything else
+   * means fenced.
    *
    * @throws JournalFault `UNAVAILABLE`, `CORRUPT`.
    */
@@ -82,7 +82,7 @@ export interface JournalStore {
    * Of the account that is held; epochs do not matter, because names are used once.
    * @throws JournalFault `FENCED` when the account's home has moved since it was acquired.
    */
-  deletePages(hold: JournalHold, names: readonly string[]): Promise<void>
+  deletePages(ownership: JournalOwnership, names: readonly string[]): Promise<void>
   /** All names, in order. */
   pageNames(account: string): AsyncIterable<string>
 
@@ -94,12 +94,12 @@ export interface JournalStore {
    *   the head, else a RangeError.
    * @throws JournalFault as `append` does.
    */
-  setRoot(hold: JournalHold, options: { root: Uint8Array; through: number }): Promise<void>
+  setRoot(ownership: JournalOwnership, options: { root: Uint8Array; through: number }): Promise<void>
   /** Removes rows at or behind the root's `through`; beyond it is a RangeError. */
-  trim(hold: JournalHold, through: number): Promise<void>
+  trim(ownership: JournalOwnership, through: number): Promise<void>
 
   /** Clean release: owner = none, fenced. A hold that was released or fenced is useless. */
-  release(hold: JournalHold): Promise<void>
+  release(ownership: JournalOwnership): Promise<void>
 }
 
 export interface AcquireOptions {
@@ -108,9 +108,9 @@ export interface AcquireOptions {
    * What happens to an account that was never written.
    *  - `begin` (default): it gets its first epoch, and is there from now on.
    *  - `leave`: nothing is written, so that asking for accounts that do not exist costs no space;
-   *    the hold has epoch 0 and no use but to tell.
+   *    the ownership has epoch 0 and no use but to tell.
    *  - `presume`: the account is taken to be one, because its id is new. Nobody is asked, and
-   *    nothing is written: the hold has epoch 0, and its first append makes the account, or is
+   *    nothing is written: the ownership has epoch 0, and its first append makes the account, or is
    *    fenced because the account is there. A store that cannot do so begins the account, or takes
    *    it over.
    */
@@ -154,7 +154,7 @@ export interface Brought {
   pages: number
 }
 
-export interface JournalHold {
+export interface JournalOwnership {
   readonly account: string
   readonly owner: string
   /** 0: the account was never written, and has no owner. Its first append makes this 1. */
@@ -169,16 +169,16 @@ export interface JournalHold {
   readonly previousOwner: string | undefined
 }
 
-export function isUnwritten({ epoch }: Pick<JournalHold, 'epoch'>): boolean {
+export function isUnwritten({ epoch }: Pick<JournalOwnership, 'epoch'>): boolean {
   return epoch === 0
 }
 
-export function unwrittenHold(account: string, owner: string): JournalHold {
+export function unwrittenOwnership(account: string, owner: string): JournalOwnership {
   return { account, owner, epoch: 0, head: 0, chain: firstChain, root: undefined, previousOwner: undefined }
 }
 
 /** The row that an append of these bytes makes. Its checksum is the chain behind it. */
-export function rowBehind({ account, epoch, head, chain }: JournalHold, bytes: Uint8Array) {
+export function rowBehind({ account, epoch, head, chain }: JournalOwnership, bytes: Uint8Array) {
   const row = { seq: head + 1, epoch: Math.max(epoch, 1), predecessor: chain, bytes }
   return { ...row, checksum: rowChecksum({ account, ...row }) }
 }

@@ -9,11 +9,11 @@ import {
   isUnwritten,
   type JournalAccounts,
   type JournalBackup,
-  type JournalHold,
+  type JournalOwnership,
   type JournalRow,
   type JournalStore,
   rowBehind,
-  unwrittenHold,
+  unwrittenOwnership,
 } from './journal-store.ts'
 import { assertAccount, assertPage, assertRoot, assertRow } from './limits.ts'
 import { MemoryMedium } from './memory-medium.ts'
@@ -39,7 +39,7 @@ interface StoredRow {
 export class MemoryJournalStore implements JournalStore, JournalAccounts, JournalBackup, JournalRepair {
   readonly #medium: MemoryMedium
   readonly #partitions = new Map<string, Partition>()
-  readonly #released = new WeakSet<JournalHold>()
+  readonly #released = new WeakSet<JournalOwnership>()
 
   /** @param medium shared with the lookup store that belongs to it. */
   constructor(medium: MemoryMedium = new MemoryMedium()) {
@@ -50,13 +50,13 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
     return this.#medium.capabilities
   }
 
-  async acquire(account: string, options: AcquireOptions): Promise<JournalHold> {
+  async acquire(account: string, options: AcquireOptions): Promise<JournalOwnership> {
     const { owner, unwritten = 'begin', askRelease } = options
     assertAccount(account)
     const holder = this.#partitions.get(account)?.owner
     if (holder !== undefined && holder !== owner) await askRelease?.(holder)
     return this.#write('acquire', account, () => {
-      if (unwritten !== 'begin' && !this.#isWritten(account)) return unwrittenHold(account, owner)
+      if (unwritten !== 'begin' && !this.#isWritten(account)) return unwrittenOwnership(account, owner)
       const partition = this.#partition(account)
       const previousOwner = partition.owner
       partition.epoch++
@@ -73,54 +73,54 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
     })
   }
 
-  rows(hold: JournalHold, after: number): AsyncIterable<JournalRow> {
-    return this.#rowsThrough(hold, { after, last: hold.head, chain: hold.chain })
+  rows(ownership: JournalOwnership, after: number): AsyncIterable<JournalRow> {
+    return this.#rowsThrough(ownership, { after, last: ownership.head, chain: ownership.chain })
   }
 
   async *#rowsThrough(
-    hold: JournalHold,
+    ownership: JournalOwnership,
     { after, last, chain }: { after: number; last: number; chain: Uint8Array },
   ): AsyncGenerator<JournalRow> {
     let predecessor = after === 0 ? firstChain : undefined
     for (let seq = after + 1; seq <= last; seq++) {
-      const row = await this.#read('rows', hold.account, () => this.#rowOf(hold, seq, predecessor))
+      const row = await this.#read('rows', ownership.account, () => this.#rowOf(ownership, seq, predecessor))
       predecessor = row.checksum
       if (seq === last && !equal(chain, row.checksum))
-        throw corrupt(hold.account, `row ${seq} is another one`)
+        throw corrupt(ownership.account, `row ${seq} is another one`)
       yield { seq, bytes: copyOf(row.bytes) }
     }
   }
 
-  #rowOf(hold: JournalHold, seq: number, predecessor: Uint8Array | undefined): StoredRow {
-    const row = this.#partition(hold.account).rows.get(seq)
+  #rowOf(ownership: JournalOwnership, seq: number, predecessor: Uint8Array | undefined): StoredRow {
+    const row = this.#partition(ownership.account).rows.get(seq)
     if (row === undefined) {
-      this.#assertNewest(hold)
-      throw corrupt(hold.account, `row ${seq} of ${hold.head} is missing`)
+      this.#assertNewest(ownership)
+      throw corrupt(ownership.account, `row ${seq} of ${ownership.head} is missing`)
     }
     if (predecessor !== undefined && !equal(row.predecessor, predecessor)) {
-      throw corrupt(hold.account, `row ${seq} names another predecessor`)
+      throw corrupt(ownership.account, `row ${seq} names another predecessor`)
     }
-    const checksum = rowChecksum({ account: hold.account, seq, ...row })
-    if (!equal(checksum, row.checksum)) throw corrupt(hold.account, `row ${seq} has a wrong checksum`)
+    const checksum = rowChecksum({ account: ownership.account, seq, ...row })
+    if (!equal(checksum, row.checksum)) throw corrupt(ownership.account, `row ${seq} has a wrong checksum`)
     return row
   }
 
-  async append(hold: JournalHold, row: Uint8Array): Promise<void> {
+  async append(ownership: JournalOwnership, row: Uint8Array): Promise<void> {
     assertRow(row)
     const bytes = copyOf(row)
-    const { epoch, seq, checksum } = await this.#write('append', hold.account, () => {
-      const partition = this.#held(hold)
-      const { seq, ...row } = rowBehind({ ...hold, chain: partition.chain }, bytes)
-      if (isUnwritten(hold)) partition.owner = hold.owner
+    const { epoch, seq, checksum } = await this.#write('append', ownership.account, () => {
+      const partition = this.#held(ownership)
+      const { seq, ...row } = rowBehind({ ...ownership, chain: partition.chain }, bytes)
+      if (isUnwritten(ownership)) partition.owner = ownership.owner
       partition.epoch = row.epoch
       partition.rows.set(seq, row)
       partition.head = seq
       partition.chain = row.checksum
       return { seq, ...row }
     })
-    hold.epoch = epoch
-    hold.head = seq
-    hold.chain = checksum
+    ownership.epoch = epoch
+    ownership.head = seq
+    ownership.chain = checksum
   }
 
   async head(account: string): Promise<{ epoch: number; head: number; chain: Uint8Array }> {
@@ -151,7 +151,7 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
     })
   }
 
-  async deletePages({ account }: JournalHold, names: readonly string[]): Promise<void> {
+  async deletePages({ account }: JournalOwnership, names: readonly string[]): Promise<void> {
     await this.#write('deletePages', account, () => {
       for (const name of names) this.#partition(account).pages.delete(name)
     })
@@ -166,24 +166,27 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
     yield* await this.#read('pageNames', account, () => [...this.#partition(account).pages.keys()].sort())
   }
 
-  async setRoot(hold: JournalHold, { root, through }: { root: Uint8Array; through: number }): Promise<void> {
+  async setRoot(
+    ownership: JournalOwnership,
+    { root, through }: { root: Uint8Array; through: number },
+  ): Promise<void> {
     assertRoot(root)
     const bytes = copyOf(root)
-    await this.#write('setRoot', hold.account, () => {
-      const partition = this.#heldEpoch(hold)
-      if (isUnwritten(hold)) throw new JournalFault('FENCED', `${hold.account} was never written`)
+    await this.#write('setRoot', ownership.account, () => {
+      const partition = this.#heldEpoch(ownership)
+      if (isUnwritten(ownership)) throw new JournalFault('FENCED', `${ownership.account} was never written`)
       const least = partition.root?.through ?? 0
       if (through < least || through > partition.head) {
         throw new RangeError(`a root through row ${through} of ${partition.head}, the last one ${least}`)
       }
       partition.root = { bytes, through }
     })
-    hold.root = copyOf(bytes)
+    ownership.root = copyOf(bytes)
   }
 
-  async trim(hold: JournalHold, through: number): Promise<void> {
-    await this.#write('trim', hold.account, () => {
-      const { root, rows } = this.#partition(hold.account)
+  async trim(ownership: JournalOwnership, through: number): Promise<void> {
+    await this.#write('trim', ownership.account, () => {
+      const { root, rows } = this.#partition(ownership.account)
       if (through > (root?.through ?? 0)) {
         throw new RangeError(`rows through ${through} are not all behind the root's ${root?.through ?? 0}`)
       }
@@ -191,14 +194,14 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
     })
   }
 
-  async release(hold: JournalHold): Promise<void> {
-    if (isUnwritten(hold)) {
-      this.#released.add(hold)
+  async release(ownership: JournalOwnership): Promise<void> {
+    if (isUnwritten(ownership)) {
+      this.#released.add(ownership)
       return
     }
-    await this.#write('release', hold.account, () => {
-      this.#heldEpoch(hold).owner = undefined
-      this.#released.add(hold)
+    await this.#write('release', ownership.account, () => {
+      this.#heldEpoch(ownership).owner = undefined
+      this.#released.add(ownership)
     })
   }
 
@@ -264,25 +267,28 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
     return true
   }
 
-  #held(hold: JournalHold): Partition {
-    const partition = this.#heldEpoch(hold)
-    if (partition.head === hold.head) return partition
+  #held(ownership: JournalOwnership): Partition {
+    const partition = this.#heldEpoch(ownership)
+    if (partition.head === ownership.head) return partition
     throw new JournalFault(
       'FENCED',
-      `${hold.account} is at row ${partition.head}, not at the hold's ${hold.head}`,
+      `${ownership.account} is at row ${partition.head}, not at the ownership's ${ownership.head}`,
     )
   }
 
-  #heldEpoch(hold: JournalHold): Partition {
-    this.#assertNewest(hold)
-    if (!this.#released.has(hold)) return this.#partition(hold.account)
-    throw new JournalFault('FENCED', `the hold of ${hold.account} was released`)
+  #heldEpoch(ownership: JournalOwnership): Partition {
+    this.#assertNewest(ownership)
+    if (!this.#released.has(ownership)) return this.#partition(ownership.account)
+    throw new JournalFault('FENCED', `the ownership of ${ownership.account} was released`)
   }
 
-  #assertNewest(hold: JournalHold): void {
-    const { epoch } = this.#partition(hold.account)
-    if (epoch === hold.epoch) return
-    throw new JournalFault('FENCED', `${hold.account} is in epoch ${epoch}, not in the hold's ${hold.epoch}`)
+  #assertNewest(ownership: JournalOwnership): void {
+    const { epoch } = this.#partition(ownership.account)
+    if (epoch === ownership.epoch) return
+    throw new JournalFault(
+      'FENCED',
+      `${ownership.account} is in epoch ${epoch}, not in the ownership's ${ownership.epoch}`,
+    )
   }
 
   #isWritten(account: string): boolean {

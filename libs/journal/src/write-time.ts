@@ -20,11 +20,11 @@
  * that was written without one never wins against its owner.
  */
 import { JournalFault } from './errors.ts'
-import type { JournalHold } from './journal-store.ts'
+import type { JournalOwnership } from './journal-store.ts'
 
 /**
- * Epochs of a term are below those of the next, so that neither a hold nor the name of a page is
- * valid in two terms.
+ * Epochs of a term are below those of the next, so that neither an ownership nor the name of a page
+ * is valid in two terms.
  */
 export const epochsPerTerm = 2 ** 32
 
@@ -44,7 +44,7 @@ export const writesPerEpochMax = 2 ** Number(counterBits) - 1
 
 /** @throws JournalFault `UNAVAILABLE` when a field is beyond its range. */
 export function writeTimeOf(
-  { account, epoch }: Pick<JournalHold, 'account' | 'epoch'>,
+  { account, epoch }: Pick<JournalOwnership, 'account' | 'epoch'>,
   counter: number,
 ): bigint {
   const term = termOfEpoch(epoch)

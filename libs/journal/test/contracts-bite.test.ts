@@ -3,7 +3,7 @@
  * the suite must find it.
  */
 import t from 'tap'
-import type { JournalHold, JournalStore, LookupChange, LookupStore } from '../src/index.ts'
+import type { JournalOwnership, JournalStore, LookupChange, LookupStore } from '../src/index.ts'
 import {
   journalStoreContract,
   lookupStoreContract,
@@ -17,46 +17,48 @@ type Broken<T> = { [fault: string]: (sound: T) => Partial<T> }
 
 const brokenJournals: Broken<JournalStore> = {
   'append ignores the epoch': (sound) => ({
-    append: async (hold, row) => {
-      const now = await sound.head(hold.account)
-      const renewed = { ...hold, epoch: now.epoch }
+    append: async (ownership, row) => {
+      const now = await sound.head(ownership.account)
+      const renewed = { ...ownership, epoch: now.epoch }
       await sound.append(renewed, row)
-      Object.assign(hold, { head: renewed.head, chain: renewed.chain })
+      Object.assign(ownership, { head: renewed.head, chain: renewed.chain })
     },
   }),
   'append ignores the head': (sound) => ({
-    append: async (hold, row) => {
-      const { head, chain } = await sound.head(hold.account)
-      Object.assign(hold, { head, chain })
-      await sound.append(hold, row)
+    append: async (ownership, row) => {
+      const { head, chain } = await sound.head(ownership.account)
+      Object.assign(ownership, { head, chain })
+      await sound.append(ownership, row)
     },
   }),
-  'append leaves the hold where it was': (sound) => ({
-    append: (hold, row) => sound.append({ ...hold }, row),
+  'append leaves the ownership where it was': (sound) => ({
+    append: (ownership, row) => sound.append({ ...ownership }, row),
   }),
-  'a refused append moves the hold': (sound) => ({
-    append: (hold, row) => sound.append(hold, row).catch((error) => Promise.reject(hold.head++ && error)),
+  'a refused append moves the ownership': (sound) => ({
+    append: (ownership, row) =>
+      sound.append(ownership, row).catch((error) => Promise.reject(ownership.head++ && error)),
   }),
   'append acknowledges what it did not write': (sound) => ({
-    append: async (hold, row) => {
-      if (row.length === 4) hold.head++
-      else await sound.append(hold, row)
+    append: async (ownership, row) => {
+      if (row.length === 4) ownership.head++
+      else await sound.append(ownership, row)
     },
   }),
   'append keeps the bytes it was given': (sound) => ({
-    append: (hold, row) => new Promise((resolve) => setImmediate(() => resolve(sound.append(hold, row)))),
+    append: (ownership, row) =>
+      new Promise((resolve) => setImmediate(() => resolve(sound.append(ownership, row)))),
   }),
   'append takes rows of any size': (sound) => ({
-    append: (hold, row) => sound.append(hold, row.subarray(0, 1024 * 1024)),
+    append: (ownership, row) => sound.append(ownership, row.subarray(0, 1024 * 1024)),
   }),
   'acquire does not raise the epoch of the same owner': (sound) => {
-    const holds = new Map<string, JournalHold>()
+    const ownerships = new Map<string, JournalOwnership>()
     return {
       acquire: async (account, options) => {
         const key = `${account} ${options.owner}`
-        const hold = holds.get(key) ?? (await sound.acquire(account, options))
-        holds.set(key, hold)
-        return hold
+        const ownership = ownerships.get(key) ?? (await sound.acquire(account, options))
+        ownerships.set(key, ownership)
+        return ownership
       },
     }
   },
@@ -76,28 +78,28 @@ const brokenJournals: Broken<JournalStore> = {
     acquire: (account, { unwritten: _, ...options }) => sound.acquire(account, options),
   }),
   'a first row gets in whatever is there': (sound) => ({
-    append: async (hold, row) => {
-      if (hold.epoch === 0) Object.assign(hold, await sound.head(hold.account))
-      await sound.append(hold, row)
+    append: async (ownership, row) => {
+      if (ownership.epoch === 0) Object.assign(ownership, await sound.head(ownership.account))
+      await sound.append(ownership, row)
     },
   }),
-  'a first row leaves the hold in epoch 0': (sound) => ({
-    append: async (hold, row) => {
-      const moved = { ...hold }
+  'a first row leaves the ownership in epoch 0': (sound) => ({
+    append: async (ownership, row) => {
+      const moved = { ...ownership }
       await sound.append(moved, row)
-      Object.assign(hold, { head: moved.head, chain: moved.chain })
+      Object.assign(ownership, { head: moved.head, chain: moved.chain })
     },
   }),
   'a first row names no owner': (sound) => ({
-    append: async (hold, row) => {
-      await sound.append(hold, row)
-      if (hold.head === 1) await sound.release({ ...hold })
+    append: async (ownership, row) => {
+      await sound.append(ownership, row)
+      if (ownership.head === 1) await sound.release({ ...ownership })
     },
   }),
   'an account is made to be released': (sound) => ({
-    release: async (hold) => {
-      if (hold.epoch === 0) await sound.acquire(hold.account, hold)
-      else await sound.release(hold)
+    release: async (ownership) => {
+      if (ownership.epoch === 0) await sound.acquire(ownership.account, ownership)
+      else await sound.release(ownership)
     },
   }),
   'nobody is asked to release': (sound) => ({
@@ -105,48 +107,48 @@ const brokenJournals: Broken<JournalStore> = {
   }),
   'release keeps the owner': () => ({ release: async () => {} }),
   'a released hold goes on': (sound) => ({
-    release: (hold) => sound.release({ ...hold }),
+    release: (ownership) => sound.release({ ...ownership }),
   }),
   'setRoot ignores the epoch': (sound) => ({
-    setRoot: async (hold, options) => {
-      const renewed = { ...hold, ...(await sound.head(hold.account)) }
+    setRoot: async (ownership, options) => {
+      const renewed = { ...ownership, ...(await sound.head(ownership.account)) }
       await sound.setRoot(renewed, options)
     },
   }),
   'setRoot is forgotten': () => ({
-    setRoot: async (hold, { root }) => {
-      hold.root = root
+    setRoot: async (ownership, { root }) => {
+      ownership.root = root
     },
   }),
-  'rows ignores where to begin': (sound) => ({ rows: (hold) => sound.rows(hold, 0) }),
+  'rows ignores where to begin': (sound) => ({ rows: (ownership) => sound.rows(ownership, 0) }),
   'rows jumps over what is missing': (sound) => ({
-    rows: async function* (hold, after) {
+    rows: async function* (ownership, after) {
       try {
-        yield* sound.rows(hold, after)
+        yield* sound.rows(ownership, after)
       } catch {}
     },
   }),
   'rows follows the head': (sound) => ({
-    rows: async function* (hold, after) {
-      yield* sound.rows(hold, after)
+    rows: async function* (ownership, after) {
+      yield* sound.rows(ownership, after)
     },
   }),
   'rows comes in the order of texts': (sound) => ({
-    rows: async function* (hold, after) {
-      const all = await Array.fromAsync(sound.rows(hold, after))
+    rows: async function* (ownership, after) {
+      const all = await Array.fromAsync(sound.rows(ownership, after))
       yield* all.sort((one, two) => String(one.seq).localeCompare(String(two.seq)))
     },
   }),
-  'rows are not held against the chain of the hold': (sound) => ({
-    rows: async function* (hold, after) {
-      const { chain } = await sound.head(hold.account)
-      yield* sound.rows({ ...hold, chain }, after)
+  'rows are not held against the chain of the ownership': (sound) => ({
+    rows: async function* (ownership, after) {
+      const { chain } = await sound.head(ownership.account)
+      yield* sound.rows({ ...ownership, chain }, after)
     },
   }),
   'trim takes one row too many': (sound) => ({
-    trim: async (hold, through) => {
-      await sound.trim(hold, through)
-      ;(sound as MemoryJournalStore).damage(hold.account, through + 1, () => undefined)
+    trim: async (ownership, through) => {
+      await sound.trim(ownership, through)
+      ;(sound as MemoryJournalStore).damage(ownership.account, through + 1, () => undefined)
     },
   }),
   'trim does nothing': () => ({ trim: async () => {} }),
@@ -154,10 +156,10 @@ const brokenJournals: Broken<JournalStore> = {
     putPage: (_, name, bytes) => sound.putPage('all', name, bytes),
     page: (_, name) => sound.page('all', name),
     pageNames: () => sound.pageNames('all'),
-    deletePages: (_, names) => sound.deletePages({ account: 'all' } as JournalHold, names),
+    deletePages: (_, names) => sound.deletePages({ account: 'all' } as JournalOwnership, names),
   }),
   'deletePages deletes the first alone': (sound) => ({
-    deletePages: (hold, names) => sound.deletePages(hold, names.slice(1)),
+    deletePages: (ownership, names) => sound.deletePages(ownership, names.slice(1)),
   }),
   'pageNames has no order': (sound) => ({
     pageNames: async function* (account) {
@@ -166,8 +168,8 @@ const brokenJournals: Broken<JournalStore> = {
   }),
   'the restart loses the last row': (sound) => ({
     acquire: async (account, options) => {
-      const hold = await sound.acquire(account, options)
-      return options.owner === 'host-2' ? { ...hold, head: Math.max(0, hold.head - 1) } : hold
+      const ownership = await sound.acquire(account, options)
+      return options.owner === 'host-2' ? { ...ownership, head: Math.max(0, ownership.head - 1) } : ownership
     },
   }),
 }

@@ -17,7 +17,7 @@ async function opened(capabilities?: { ordered: boolean }) {
   const medium = new MemoryMedium(capabilities)
   const journals = new MemoryJournalStore(medium)
   const lookups = new MemoryLookupStore(medium)
-  return { medium, journals, lookups, hold: await journals.acquire('one', { owner: 'host' }) }
+  return { medium, journals, lookups, ownership: await journals.acquire('one', { owner: 'host' }) }
 }
 
 t.test('journals in memory', async (t) => {
@@ -56,15 +56,15 @@ t.test('the checksum of a row never changes', async (t) => {
 
 t.test('an unknown append is settled by the head, applied or not', async (t) => {
   for (const applied of [true, false]) {
-    const { medium, journals, hold } = await opened()
+    const { medium, journals, ownership } = await opened()
     medium.fail('append', { code: 'UNKNOWN', applied })
-    await t.rejects(journals.append(hold, bytes('first')), { code: 'UNKNOWN', category: 'unknown' })
-    t.equal(hold.head, 0, 'the hold does not move')
+    await t.rejects(journals.append(ownership, bytes('first')), { code: 'UNKNOWN', category: 'unknown' })
+    t.equal(ownership.head, 0, 'the ownership does not move')
     const settled = await journals.head('one')
-    t.match(settled, { epoch: hold.epoch, head: applied ? 1 : 0 })
-    Object.assign(hold, { head: settled.head, chain: settled.chain })
-    await journals.append(hold, bytes('second'))
-    const rows = await Array.fromAsync(journals.rows(hold, 0), (row) => String(row.bytes))
+    t.match(settled, { epoch: ownership.epoch, head: applied ? 1 : 0 })
+    Object.assign(ownership, { head: settled.head, chain: settled.chain })
+    await journals.append(ownership, bytes('second'))
+    const rows = await Array.fromAsync(journals.rows(ownership, 0), (row) => String(row.bytes))
     t.same(rows, applied ? ['first', 'second'] : ['second'])
   }
 })
@@ -73,12 +73,12 @@ t.test(
   'a held operation lets others overtake when the store is unordered, and none when it is ordered',
   async (t) => {
     for (const ordered of [true, false]) {
-      const { medium, journals, lookups, hold } = await opened({ ordered })
+      const { medium, journals, lookups, ownership } = await opened({ ordered })
       const held = medium.hold('lookup.write', { target: 'code/a' })
       const order: string[] = []
       const writing = lookups.write([{ put: 'code/a', value: bytes('1') }]).then(() => order.push('lookup'))
       await held.reached
-      const appending = journals.append(hold, bytes('row')).then(() => order.push('append'))
+      const appending = journals.append(ownership, bytes('row')).then(() => order.push('append'))
       t.equal((await journals.head('one')).head, ordered ? 0 : 1, 'reads continue')
       held.release()
       await Promise.all([writing, appending])
@@ -90,14 +90,14 @@ t.test(
 t.test(
   'a lost write of an ordered store loses everything issued behind it, not what came later',
   async (t) => {
-    const { medium, journals, lookups, hold } = await opened()
+    const { medium, journals, lookups, ownership } = await opened()
     medium.fail('lookup.write', { code: 'UNKNOWN' })
     const lost = lookups.write([{ put: 'a', value: bytes('1') }])
-    const behind = journals.append(hold, bytes('row'))
+    const behind = journals.append(ownership, bytes('row'))
     await t.rejects(lost, { code: 'UNKNOWN' })
     await t.rejects(behind, { code: 'UNAVAILABLE' })
     t.equal((await journals.head('one')).head, 0)
-    await journals.append(hold, bytes('row'))
+    await journals.append(ownership, bytes('row'))
   },
 )
 
@@ -127,9 +127,9 @@ t.test('a plan affects its target, as often as it says, until it is removed', as
 })
 
 t.test('an answer can be delayed, or lost, after the effect', async (t) => {
-  const { medium, journals, hold } = await opened()
+  const { medium, journals, ownership } = await opened()
   const held = medium.hold('append', { at: 'after' })
-  const appending = journals.append(hold, bytes('row'))
+  const appending = journals.append(ownership, bytes('row'))
   await held.reached
   t.equal((await journals.head('one')).head, 1)
   held.release('UNKNOWN')
@@ -147,10 +147,14 @@ t.test('damage of any kind stops the reader', async (t) => {
   }
   for (const [name, damage] of Object.entries(damages)) {
     for (const seq of [1, 2, 3]) {
-      const { journals, hold } = await opened()
-      for (const text of ['one', 'two', 'three']) await journals.append(hold, bytes(text))
+      const { journals, ownership } = await opened()
+      for (const text of ['one', 'two', 'three']) await journals.append(ownership, bytes(text))
       t.ok(journals.damage('one', seq, damage))
-      await t.rejects(Array.fromAsync(journals.rows(hold, 0)), { code: 'CORRUPT' }, `${name}, row ${seq}`)
+      await t.rejects(
+        Array.fromAsync(journals.rows(ownership, 0)),
+        { code: 'CORRUPT' },
+        `${name}, row ${seq}`,
+      )
     }
   }
 })

@@ -5,7 +5,7 @@
  * was never written answers like an empty one: requests for random ids make nothing durable.
  */
 import { AccountsUnavailable } from '@holdfast/accounts'
-import { type AcquireOptions, isUnwritten, JournalFault, type JournalHold } from '@holdfast/journal'
+import { type AcquireOptions, isUnwritten, JournalFault, type JournalOwnership } from '@holdfast/journal'
 import { isShortage, pause } from '@holdfast/kernel'
 import type { AccountReply } from '@holdfast/wire'
 import type { ReadOnlyStates } from '../host/read-only-states.ts'
@@ -205,8 +205,8 @@ export class AccountActor {
       }
       const activation = await semaphore.run(async () => {
         const startedMs = services.clock.monotonic()
-        const hold = await this.#acquire(wanted)
-        return hold && Activation.open(hold, services, { onLost, startedMs })
+        const ownership = await this.#acquire(wanted)
+        return ownership && Activation.open(ownership, services, { onLost, startedMs })
       })
       if (activation === undefined) return
       absent.delete(this.account)
@@ -219,7 +219,7 @@ export class AccountActor {
   }
 
   /** @returns undefined: the account does not exist, and all waiting requests were answered. */
-  async #acquire(wanted: boolean): Promise<JournalHold | undefined> {
+  async #acquire(wanted: boolean): Promise<JournalOwnership | undefined> {
     const { faultBackoff, services, absent } = this.#host
     const early = [...this.#waiting]
     const acquire = (unwritten: NonNullable<AcquireOptions['unwritten']>) =>
@@ -230,17 +230,17 @@ export class AccountActor {
       })
     if (!wanted && !early.some(clears)) {
       if (early.some(isNewborn) && !faultBackoff.wasFenced(this.account)) return acquire('presume')
-      const hold = await acquire('leave')
-      if (isUnwritten(hold)) {
+      const ownership = await acquire('leave')
+      if (isUnwritten(ownership)) {
         absent.set(this.account, true)
         return this.#answerAbsent() ? undefined : acquire('presume')
       }
       for (const ask of early) ask.proven = true
-      return hold
+      return ownership
     }
-    const hold = await acquire('begin')
+    const ownership = await acquire('begin')
     for (const ask of early) ask.proven = true
-    return hold
+    return ownership
   }
 
   /**

@@ -5,7 +5,7 @@
  */
 import {
   epochsPerTerm,
-  type JournalHold,
+  type JournalOwnership,
   type LookupChange,
   writesPerEpochMax,
   writeTimeOf,
@@ -16,7 +16,7 @@ import type { Batch } from './batch.ts'
 
 /** The write times of one activation, each once. */
 export class WriteTimes {
-  readonly #hold: JournalHold
+  readonly #ownership: JournalOwnership
   readonly #writesMax: number
   readonly #onSpent: () => void
   #writes = 0
@@ -26,9 +26,9 @@ export class WriteTimes {
    *   its own times.
    * @throws JournalFault `UNAVAILABLE` when this epoch has none.
    */
-  constructor(hold: JournalHold, options: { writesMax: number; onSpent: () => void }) {
-    writeTimeOf(hold, 1)
-    this.#hold = hold
+  constructor(ownership: JournalOwnership, options: { writesMax: number; onSpent: () => void }) {
+    writeTimeOf(ownership, 1)
+    this.#ownership = ownership
     this.#writesMax = Math.min(options.writesMax, writesPerEpochMax)
     this.#onSpent = options.onSpent
   }
@@ -36,13 +36,13 @@ export class WriteTimes {
   /** Later than all before. @throws JournalFault `UNAVAILABLE` when there is none left. */
   next(): bigint {
     if (this.#writes >= this.#writesMax) this.#onSpent()
-    return writeTimeOf(this.#hold, ++this.#writes)
+    return writeTimeOf(this.#ownership, ++this.#writes)
   }
 }
 
 export class AccountRows {
   readonly #services: Services
-  readonly #hold: JournalHold
+  readonly #ownership: JournalOwnership
   readonly #times: WriteTimes
   readonly #home: string
   /** Slot of the existing active row, and of the one that is written with the next append. */
@@ -55,11 +55,11 @@ export class AccountRows {
   /** Wake rows to be deleted. */
   readonly #spentWakes = new Set<string>()
 
-  constructor(services: Services, hold: JournalHold, times: WriteTimes) {
+  constructor(services: Services, ownership: JournalOwnership, times: WriteTimes) {
     this.#services = services
-    this.#hold = hold
+    this.#ownership = ownership
     this.#times = times
-    this.#home = services.homes.of(hold.account)
+    this.#home = services.homes.of(ownership.account)
   }
 
   /** Keys of active rows that this activation has put, or may have put. */
@@ -71,7 +71,7 @@ export class AccountRows {
 
   /** After a recovery: the timer is durable again before any reply. */
   async resume(due: number | undefined): Promise<void> {
-    const { account, epoch, previousOwner } = this.#hold
+    const { account, epoch, previousOwner } = this.#ownership
     // What another region wrote may not have arrived.
     const isFirstOfTerm = epoch % epochsPerTerm === 1
     if (previousOwner !== undefined || isFirstOfTerm) await this.#writeWake(due)
@@ -117,7 +117,7 @@ export class AccountRows {
     if (before === undefined) return
     this.#removeActive(before).catch((err: unknown) => {
       const { log } = this.#services
-      log.warn({ account: this.#hold.account, err }, 'an active row stays until this host is gone')
+      log.warn({ account: this.#ownership.account, err }, 'an active row stays until this host is gone')
     })
   }
 
@@ -165,13 +165,13 @@ export class AccountRows {
 
   #activeKey(slot: number): string {
     const { hostId: host } = this.#services
-    return `${activeSlotPrefix({ home: this.#home, host, slot })}${this.#hold.account}`
+    return `${activeSlotPrefix({ home: this.#home, host, slot })}${this.#ownership.account}`
   }
 
   async #writeWake(due: number | undefined): Promise<void> {
     if (due === undefined) return
     const { wakeHours } = this.#services
-    const at = { home: this.#home, account: this.#hold.account }
+    const at = { home: this.#home, account: this.#ownership.account }
     for (;;) {
       const key = wakeHours.keyFor(at, due)
       this.#spentWakes.delete(key)

@@ -33,7 +33,7 @@ import type { AccountState, DecideContext, Outcome } from '@holdfast/content-tre
 import {
   isUnwritten,
   JournalFault,
-  type JournalHold,
+  type JournalOwnership,
   type LookupChange,
   maxEventBytes,
   referenceKey,
@@ -76,7 +76,7 @@ type Decided = Extract<Outcome, { kind: 'change' }>
 
 export class Activation {
   readonly #services: Services
-  readonly #hold: JournalHold
+  readonly #ownership: JournalOwnership
   readonly #state: AccountState
   readonly #onLost: (loss: Loss) => void
   readonly #checkpoints: Checkpoints
@@ -123,29 +123,29 @@ export class Activation {
 
   private constructor(
     services: Services,
-    hold: JournalHold,
+    ownership: JournalOwnership,
     recovered: Recovered,
     { onLost }: { onLost: (loss: Loss) => void },
   ) {
     this.#services = services
-    this.#hold = hold
+    this.#ownership = ownership
     this.#state = recovered.state
     this.#onLost = onLost
     this.#waitingChanges = new WaitingChanges(services, () => void this.#kick())
-    this.#log = new DurableLog(services, hold, () => this.#rejectNewcomers())
+    this.#log = new DurableLog(services, ownership, () => this.#rejectNewcomers())
     const { rowWritesMax: writesMax } = services.limits
     // Waiters ask again, as after a takeover: the next activation has write times of its own.
-    const times = new WriteTimes(hold, { writesMax, onSpent: () => this.#lose('fenced') })
-    this.#rows = new AccountRows(services, hold, times)
-    this.#codes = new CodeBlocks(services.codes, hold.account, {
+    const times = new WriteTimes(ownership, { writesMax, onSpent: () => this.#lose('fenced') })
+    this.#rows = new AccountRows(services, ownership, times)
+    this.#codes = new CodeBlocks(services.codes, ownership.account, {
       last: this.#state.nextCode,
-      term: termOfEpoch(hold.epoch),
+      term: termOfEpoch(ownership.epoch),
     })
-    this.#checkpoints = new Checkpoints(services, hold, recovered)
+    this.#checkpoints = new Checkpoints(services, ownership, recovered)
     const progress = new EffectProgress(services, () => void this.#kick())
     this.#progress = progress
     const finished = (numbers: readonly number[]) => progress.finish(numbers)
-    this.#effects = new PendingEffects(hold.account, services, { times, finished })
+    this.#effects = new PendingEffects(ownership.account, services, { times, finished })
   }
 
   /**
@@ -156,13 +156,13 @@ export class Activation {
    * @throws JournalFault, or what the core throws on changes it does not take.
    */
   static async open(
-    hold: JournalHold,
+    ownership: JournalOwnership,
     services: Services,
     { startedMs, ...options }: { onLost: (loss: Loss) => void; startedMs: number },
   ): Promise<Activation> {
     const { clock, metrics } = services
-    const recovered = await recover(services, hold)
-    const activation = new Activation(services, hold, recovered, options)
+    const recovered = await recover(services, ownership)
+    const activation = new Activation(services, ownership, recovered, options)
     try {
       await activation.#resume(recovered)
     } catch (error) {
@@ -177,11 +177,11 @@ export class Activation {
   async #resume(recovered: Recovered): Promise<void> {
     const due = this.#state.nextDue()
     await this.#rows.resume(due)
-    this.#services.onDue(this.#hold.account, due)
+    this.#services.onDue(this.#ownership.account, due)
     this.#progress.durableTo(this.#state.lastEffect)
     this.#takeEffects()
     if (this.#progress.left) void this.#kick()
-    if (this.#hold.previousOwner === undefined) return
+    if (this.#ownership.previousOwner === undefined) return
     // Nobody knows what of it is in the second region.
     this.#changed()
     this.#swept = this.#sweepPages(recovered)
@@ -190,10 +190,10 @@ export class Activation {
   /** @returns whether no dead pages are left. */
   async #sweepPages(recovered: Recovered): Promise<boolean> {
     try {
-      await sweepPages(this.#services, this.#hold, recovered)
+      await sweepPages(this.#services, this.#ownership, recovered)
       return true
     } catch (error) {
-      this.#services.log.warn({ account: this.#hold.account, err: error }, 'dead pages stay for now')
+      this.#services.log.warn({ account: this.#ownership.account, err: error }, 'dead pages stay for now')
       return false
     }
   }
@@ -210,7 +210,7 @@ export class Activation {
 
   /** There is no such account: what would have made it was refused, or is under way. */
   get isUnwritten(): boolean {
-    return isUnwritten(this.#hold)
+    return isUnwritten(this.#ownership)
   }
 
   /**
@@ -257,10 +257,10 @@ export class Activation {
   /**
    * Leaves cleanly: finished effects and changes that waited are journaled, a checkpoint is made if
    * reading the tail would cost more, the timers' row is corrected, the `active` row removed when
-   * nothing is pending, the hold released. Call it when quiet, with no requests coming. When the
-   * stores refuse, it simply leaves; the next activation repairs the rest. It does the same while
-   * the second region lacks some of it, or unnamed pages could not be deleted: its `active` row
-   * leads back to it.
+   * nothing is pending, the ownership released. Call it when quiet, with no requests coming. When
+   * the stores refuse, it simply leaves; the next activation repairs the rest. It does the same
+   * while the second region lacks some of it, or unnamed pages could not be deleted: its `active`
+   * row leads back to it.
    *
    * @returns whether effects stay undone.
    */
@@ -279,10 +279,10 @@ export class Activation {
       await this.#lastCheckpoint()
       const isWhole = await this.#isWhole()
       await this.#rows.last({ due: this.#state.nextDue(), keepActive: pendingEffects || !isWhole })
-      if (isWhole) await this.#services.journal.release(this.#hold)
+      if (isWhole) await this.#services.journal.release(this.#ownership)
     } catch (error) {
       this.#services.log.warn(
-        { account: this.#hold.account, err: error },
+        { account: this.#ownership.account, err: error },
         'an account left without a clean release',
       )
     }
@@ -298,14 +298,14 @@ export class Activation {
 
   /** Nothing is left for the next activation to repair. */
   async #isWhole(): Promise<boolean> {
-    const hasArrived = !this.#hasChanged || (await this.#services.arrivals.confirm(this.#hold.account))
+    const hasArrived = !this.#hasChanged || (await this.#services.arrivals.confirm(this.#ownership.account))
     const isSwept = (await this.#swept) && !this.#checkpoints.leftPages
     return hasArrived && isSwept
   }
 
   #changed(): void {
     this.#hasChanged = true
-    this.#services.arrivals.changed(this.#hold.account)
+    this.#services.arrivals.changed(this.#ownership.account)
   }
 
   /** Keys of active rows that exist because of this activation. */
@@ -318,7 +318,7 @@ export class Activation {
    * @returns false: it may still exist. Safe to repeat.
    */
   async clear(row: string): Promise<boolean> {
-    if (this.#leaving || this.#loss !== undefined || isUnwritten(this.#hold)) return false
+    if (this.#leaving || this.#loss !== undefined || isUnwritten(this.#ownership)) return false
     this.#away++
     try {
       const pending = this.#progress.pending || this.#hasChanged
@@ -326,7 +326,7 @@ export class Activation {
       return await this.#isOwner()
     } catch (error) {
       this.#services.log.warn(
-        { account: this.#hold.account, err: error },
+        { account: this.#ownership.account, err: error },
         'an active row could not be removed',
       )
       return false
@@ -337,7 +337,7 @@ export class Activation {
 
   /** Earlier writes have not lost against a newer owner. */
   async #isOwner(): Promise<boolean> {
-    const { account, epoch } = this.#hold
+    const { account, epoch } = this.#ownership
     const { journal } = this.#services
     if (journal.capabilities.exclusive) return this.#loss === undefined
     const now = await journal.head(account)
@@ -348,7 +348,7 @@ export class Activation {
 
   async #lastCheckpoint(): Promise<void> {
     if (this.#checkpoints.worthwhile && !this.#checkpoints.underWay) {
-      await this.#holdTurn(() => this.#checkpoints.cut(this.#hold.head))
+      await this.#holdTurn(() => this.#checkpoints.cut(this.#ownership.head))
       if (await this.#checkpoints.writePages()) await this.#setRoot()
     }
     await this.#checkpoints.removed()
@@ -393,7 +393,7 @@ export class Activation {
    * written once the account has an epoch.
    */
   get #beginsAccount(): boolean {
-    return isUnwritten(this.#hold) && this.#open.changes && this.#inFlight?.changes !== true
+    return isUnwritten(this.#ownership) && this.#open.changes && this.#inFlight?.changes !== true
   }
 
   /** Keeps the turn while `work` lets others run: meanwhile the state does not change. */
@@ -439,12 +439,12 @@ export class Activation {
    * the turn.
    */
   #compareReferences(ask: PendingRequest): void {
-    const { epoch } = this.#hold
+    const { epoch } = this.#ownership
     const { operation } = ask.request
     if (operation?.$case !== 'reconcile') return
     const { uses, dryRun, suspects } = operation.value
     // What is deleted in epoch 0 could come back.
-    if (!dryRun && isUnwritten(this.#hold)) {
+    if (!dryRun && isUnwritten(this.#ownership)) {
       ask.unavailable()
       return
     }
@@ -483,7 +483,7 @@ export class Activation {
     ask: PendingRequest,
     seen: { durable: boolean; answer: Answer; view: ReconcileView; look: Look; dryRun: boolean },
   ): Promise<void> {
-    const { account } = this.#hold
+    const { account } = this.#ownership
     try {
       if (!seen.durable || this.#loss !== undefined) return this.#sendAway(ask)
       const restore = async (keys: readonly string[]) => {
@@ -588,7 +588,7 @@ export class Activation {
   *#committing(ask: PendingRequest, outcome: Decided, codes: CodeLease): Generator<void, void> {
     const { change, uses, reply } = outcome
     const entry = this.#entryOf(change)
-    const keys = uses.map((blob) => referenceKey(blob, this.#hold.account))
+    const keys = uses.map((blob) => referenceKey(blob, this.#ownership.account))
     let answer: Answer
     this.#version = {}
     this.#applying = true
@@ -628,7 +628,7 @@ export class Activation {
 
   #routesOf(ask: PendingRequest, { codesUsed, legacyCodesUsed }: Decided, codes: CodeLease): LookupChange[] {
     const routes = this.#codes.used(codes, codesUsed)
-    if (legacyCodesUsed > 0) routes.push(routeRow(6, ask.legacyCodes?.next ?? 0, this.#hold.account))
+    if (legacyCodesUsed > 0) routes.push(routeRow(6, ask.legacyCodes?.next ?? 0, this.#ownership.account))
     return routes
   }
 
@@ -636,7 +636,7 @@ export class Activation {
     const encoded = Change.encode(change).finish()
     if (encoded.length <= maxEventBytes) return encoded
     const run = this.#pageRuns++
-    return cutPages(encoded, (page) => `${this.#hold.epoch}-e${run}-${page}`)
+    return cutPages(encoded, (page) => `${this.#ownership.epoch}-e${run}-${page}`)
   }
 
   /**
@@ -658,7 +658,7 @@ export class Activation {
    */
   #bug(ask: PendingRequest, error: unknown): void {
     const operation = ask.request.operation?.$case
-    this.#services.log.error({ account: this.#hold.account, operation, err: error }, 'a decision failed')
+    this.#services.log.error({ account: this.#ownership.account, operation, err: error }, 'a decision failed')
     ask.refuse('error-internal')
     this.#ailing = true
     void this.#kick()
@@ -677,7 +677,7 @@ export class Activation {
       status = await fetchNeeds(ask, needs, { services: this.#services, codes: this.#codes })
     } catch (error) {
       this.#services.log.warn(
-        { account: this.#hold.account, err: error },
+        { account: this.#ownership.account, err: error },
         'a decision did not get what it needs',
       )
       ask.unavailable()
@@ -797,10 +797,10 @@ export class Activation {
     this.#heldReplyBytes -= batch.replyBytes
     for (const { ask, answer } of batch.waiting) ask.answer(answer)
     if (!batch.changes) return
-    tellSweeps(this.#services, this.#hold.account, batch.sweeps)
+    tellSweeps(this.#services, this.#ownership.account, batch.sweeps)
     this.#progress.durableTo(batch.lastEffect)
     this.#takeEffects()
-    this.#services.onDue(this.#hold.account, batch.due)
+    this.#services.onDue(this.#ownership.account, batch.due)
   }
 
   async #takeMoreEffects(): Promise<void> {
@@ -814,16 +814,16 @@ export class Activation {
 
   async #append(batch: Batch): Promise<void> {
     const { clock, metrics, journal } = this.#services
-    const { account } = this.#hold
+    const { account } = this.#ownership
     const startedMs = clock.monotonic()
     // The state is what this row makes, and nothing else yet: the time to cut.
     const cut = this.#mayCut
-    if (cut) await this.#holdTurn(() => this.#checkpoints.cut(this.#hold.head + 1))
+    if (cut) await this.#holdTurn(() => this.#checkpoints.cut(this.#ownership.head + 1))
     if (this.#loss !== undefined) return
     const row = encodeRow(batch.entries)
-    const makes = isUnwritten(this.#hold)
+    const makes = isUnwritten(this.#ownership)
     const pages = batch.pages
-    if (pages.length > 0 && isUnwritten(this.#hold))
+    if (pages.length > 0 && isUnwritten(this.#ownership))
       throw new Error(`the change that makes account ${account} does not fit into a row`)
     await this.#log.until(() => this.#rows.prepare())
     for (const page of pages) {
@@ -836,7 +836,7 @@ export class Activation {
     this.#rows.written()
     if (makes) metrics.made()
     this.#changed()
-    const seq = this.#hold.head
+    const seq = this.#ownership.head
     this.#checkpoints.appended({ seq, bytes: row.length, pages: pages.map(({ name }) => name) })
     if (cut) void this.#writeCheckpoint()
     const replies = batch.waiting.length
@@ -862,7 +862,7 @@ export class Activation {
 
   /** With nothing tentative the state is what the last row made. */
   async #cutCheckpoint(): Promise<void> {
-    await this.#holdTurn(() => this.#checkpoints.cut(this.#hold.head))
+    await this.#holdTurn(() => this.#checkpoints.cut(this.#ownership.head))
     void this.#writeCheckpoint()
   }
 
@@ -896,9 +896,9 @@ export class Activation {
   #lost(error: unknown): void {
     const code = codeOf(error)
     const details = {
-      account: this.#hold.account,
-      epoch: this.#hold.epoch,
-      head: this.#hold.head,
+      account: this.#ownership.account,
+      epoch: this.#ownership.epoch,
+      head: this.#ownership.head,
       err: error,
     }
     if (code === 'FENCED') this.#services.log.warn(details, 'an activation was fenced')

@@ -11,7 +11,7 @@
  * is set again with the same content; until it holds, nothing is removed.
  */
 import type { AccountState, CheckpointCut } from '@holdfast/content-tree'
-import type { JournalHold } from '@holdfast/journal'
+import type { JournalOwnership } from '@holdfast/journal'
 import { backoffMs } from '@holdfast/kernel'
 import { CheckpointRoot } from '@holdfast/wire'
 import { forEachAtMost } from '../queues/semaphore.ts'
@@ -85,7 +85,7 @@ const rootBytesPerPage = 56
 
 export class Checkpoints {
   readonly #services: Services
-  readonly #hold: JournalHold
+  readonly #ownership: JournalOwnership
   #snapshot: Snapshot
   readonly #state: AccountState
   readonly #tail: TailRow[]
@@ -100,7 +100,7 @@ export class Checkpoints {
   /** @param start what the activation was read from. */
   constructor(
     services: Services,
-    hold: JournalHold,
+    ownership: JournalOwnership,
     start: {
       state: AccountState
       snapshot: Snapshot
@@ -108,7 +108,7 @@ export class Checkpoints {
     },
   ) {
     this.#services = services
-    this.#hold = hold
+    this.#ownership = ownership
     this.#snapshot = start.snapshot
     this.#state = start.state
     this.#tail = [...start.tail]
@@ -195,7 +195,7 @@ export class Checkpoints {
     const steps = this.#state.checkpoint({ mark, parts })
     const cut = await inTurns(steps, { clock, timers, turnMs: limits.turnMs })
     const weight = this.#state.bytes
-    const prefix = `${this.#hold.epoch}-${n}`
+    const prefix = `${this.#ownership.epoch}-${n}`
     this.#cut = { through, ...pagesOf(cut, { before, prefix }), weight, startedMs, written: false }
   }
 
@@ -207,7 +207,7 @@ export class Checkpoints {
     const cut = this.#cut
     if (cut === undefined || cut.written) return false
     const { journal, limits, log } = this.#services
-    const { account } = this.#hold
+    const { account } = this.#ownership
     try {
       await forEachAtMost(limits.pagesAtOnceMax, cut.fresh, (page) =>
         journal.putPage(account, page.name, page.bytes),
@@ -239,7 +239,7 @@ export class Checkpoints {
     const { journal, log } = this.#services
     const root = encodeRoot(cut)
     try {
-      await journal.setRoot(this.#hold, { root, through: cut.through })
+      await journal.setRoot(this.#ownership, { root, through: cut.through })
     } catch (error) {
       const { code } = error as { code?: string }
       if (code === 'FENCED') throw error
@@ -247,13 +247,13 @@ export class Checkpoints {
         this.#failed('too large')
         this.#retryAtMs = this.#services.clock.monotonic() + tooLargeRetryMs
         log.error(
-          { account: this.#hold.account, pages: cut.pages.length, bytes: cut.bytes, err: error },
+          { account: this.#ownership.account, pages: cut.pages.length, bytes: cut.bytes, err: error },
           'an account is too large for a checkpoint: it is only read and deleted from',
         )
         return this.#giveUp(cut)
       }
       this.#failed('root')
-      log.warn({ account: this.#hold.account, err: error }, 'the root of a checkpoint could not be set')
+      log.warn({ account: this.#ownership.account, err: error }, 'the root of a checkpoint could not be set')
       return
     }
     // A passivation and a retry may set it at the same time. So that the second one ends, the pages
@@ -278,7 +278,7 @@ export class Checkpoints {
     const ms = clock.monotonic() - cut.startedMs
     const written = fresh.reduce((sum, page) => sum + page.bytes.length, 0)
     metrics.checkpointed({ ms, bytes: written, pages: fresh.length })
-    this.#remove(() => journal.trim(this.#hold, cut.through), 'rows behind a checkpoint stay')
+    this.#remove(() => journal.trim(this.#ownership, cut.through), 'rows behind a checkpoint stay')
     if (obsolete.length === 0) return
     this.#removePages(obsolete, 'pages behind a checkpoint stay')
   }
@@ -294,7 +294,7 @@ export class Checkpoints {
   #removePages(names: readonly string[], message: string): void {
     this.#remove(async () => {
       try {
-        await this.#services.journal.deletePages(this.#hold, names)
+        await this.#services.journal.deletePages(this.#ownership, names)
       } catch (error) {
         this.#leftPages = true
         throw error
@@ -305,7 +305,7 @@ export class Checkpoints {
   /** Rows that stay are removed with those behind the next checkpoint. */
   #remove(work: () => Promise<void>, message: string): void {
     const removal = work().catch((error: unknown) => {
-      this.#services.log.warn({ account: this.#hold.account, err: error }, message)
+      this.#services.log.warn({ account: this.#ownership.account, err: error }, message)
     })
     this.#removals.add(removal)
     void removal.finally(() => this.#removals.delete(removal))

@@ -2,7 +2,7 @@
  * Writes the rows of an account's journal, and those around them, to the stores: repeatable work is
  * repeated, and unknown outcomes are settled by the serial head, never guessed.
  */
-import { JournalFault, type JournalHold, rowBehind } from '@holdfast/journal'
+import { JournalFault, type JournalOwnership, rowBehind } from '@holdfast/journal'
 import { backoffMs } from '@holdfast/kernel'
 import type { Services } from '../services.ts'
 import { Pauses } from '../timers.ts'
@@ -19,7 +19,7 @@ export interface RowsAround {
 
 export class DurableLog {
   readonly #services: Services
-  readonly #hold: JournalHold
+  readonly #ownership: JournalOwnership
   readonly #onStall: () => void
   readonly #pauses: Pauses
   #ended = false
@@ -28,9 +28,9 @@ export class DurableLog {
    * @param onStall the stores refuse, or the outcome of a row is unknown: called each time before a
    *   retry.
    */
-  constructor(services: Services, hold: JournalHold, onStall: () => void) {
+  constructor(services: Services, ownership: JournalOwnership, onStall: () => void) {
     this.#services = services
-    this.#hold = hold
+    this.#ownership = ownership
     this.#onStall = onStall
     this.#pauses = new Pauses(services.timers)
   }
@@ -62,7 +62,7 @@ export class DurableLog {
       if (attempt >= this.#services.limits.appendAttemptsMax) {
         throw new JournalFault(
           'UNAVAILABLE',
-          `${attempts(attempt)} to append to ${this.#hold.account} failed`,
+          `${attempts(attempt)} to append to ${this.#ownership.account} failed`,
         )
       }
       await this.#stall(attempt)
@@ -75,7 +75,7 @@ export class DurableLog {
    * JournalFault.
    */
   async confirm(): Promise<void> {
-    const { account, epoch } = this.#hold
+    const { account, epoch } = this.#ownership
     const now = await this.until(() => this.#services.journal.head(account))
     if (now.epoch !== epoch)
       throw new JournalFault('FENCED', `${account} is in epoch ${now.epoch}, not in ours, ${epoch}`)
@@ -92,7 +92,10 @@ export class DurableLog {
       } catch (error) {
         const code = codeOf(error)
         if ((code !== 'UNAVAILABLE' && code !== 'UNKNOWN') || attempt + 1 >= attemptsMax) throw error
-        this.#services.log.warn({ account: this.#hold.account, attempt, err: error }, 'the stores refuse')
+        this.#services.log.warn(
+          { account: this.#ownership.account, attempt, err: error },
+          'the stores refuse',
+        )
         await this.#stall(attempt)
       }
     }
@@ -101,14 +104,14 @@ export class DurableLog {
   /** @returns whether the row is in. @throws when the activation is over. */
   async #tryAppend(row: Uint8Array): Promise<boolean> {
     try {
-      await this.#services.journal.append(this.#hold, row)
+      await this.#services.journal.append(this.#ownership, row)
       return true
     } catch (error) {
       const code = codeOf(error)
       if (final.has(code)) throw error
       if (code === 'UNAVAILABLE') return false
       this.#services.log.warn(
-        { account: this.#hold.account, err: error },
+        { account: this.#ownership.account, err: error },
         'the outcome of an append is unknown',
       )
       return this.#settle(row)
@@ -125,8 +128,8 @@ export class DurableLog {
   async #settle(row: Uint8Array): Promise<boolean> {
     const { journal, limits, metrics } = this.#services
     const attemptsMax = journal.capabilities.exclusive ? limits.appendAttemptsMax : undefined
-    const { account, epoch, head } = this.#hold
-    const written = rowBehind(this.#hold, row)
+    const { account, epoch, head } = this.#ownership
+    const written = rowBehind(this.#ownership, row)
     this.#onStall()
     const now = await this.until(() => journal.head(account), attemptsMax)
     const isOut = now.epoch === epoch && now.head === head
@@ -140,7 +143,7 @@ export class DurableLog {
       metrics.unknown({ outcome: 'fenced' })
       throw new JournalFault('FENCED', `${account} is in epoch ${now.epoch}, not in ours, ${epoch}`)
     }
-    Object.assign(this.#hold, now)
+    Object.assign(this.#ownership, now)
     metrics.unknown({ outcome: isOut ? 'out' : 'in' })
     return isIn
   }
@@ -150,7 +153,7 @@ export class DurableLog {
     this.#onStall()
     const bounds = { firstMs: limits.retryFirstMs, maxMs: limits.retryMaxMs, fraction: randomness.fraction() }
     await this.#pauses.pause(backoffMs(attempt, bounds))
-    if (this.#ended) throw new JournalFault('UNAVAILABLE', `${this.#hold.account} was abandoned`)
+    if (this.#ended) throw new JournalFault('UNAVAILABLE', `${this.#ownership.account} was abandoned`)
   }
 }
 

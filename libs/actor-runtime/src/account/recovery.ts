@@ -6,7 +6,7 @@
  * An incomplete state is never used.
  */
 import type { AccountState } from '@holdfast/content-tree'
-import { JournalFault, type JournalHold } from '@holdfast/journal'
+import { JournalFault, type JournalOwnership } from '@holdfast/journal'
 import { CheckpointRoot } from '@holdfast/wire'
 import type { Services } from '../services.ts'
 import { inTurns } from '../timers.ts'
@@ -23,27 +23,29 @@ export interface Recovered {
  * @throws JournalFault `FENCED`, `CORRUPT`, `UNAVAILABLE`; what the core throws on an invalid
  *   change.
  */
-export async function recover(services: Services, hold: JournalHold): Promise<Recovered> {
-  const root = hold.root && CheckpointRoot.decode(hold.root)
-  const pages = root === undefined ? [] : await readPages(services, hold, root)
+export async function recover(services: Services, ownership: JournalOwnership): Promise<Recovered> {
+  const root = ownership.root && CheckpointRoot.decode(ownership.root)
+  const pages = root === undefined ? [] : await readPages(services, ownership, root)
   const { states, clock, timers, limits } = services
   const turns = { clock, timers, turnMs: limits.turnMs }
   const state =
-    root === undefined ? states.empty(hold.account) : await inTurns(states.load(hold.account, pages), turns)
+    root === undefined
+      ? states.empty(ownership.account)
+      : await inTurns(states.load(ownership.account, pages), turns)
   const weight = state.bytes
   const tail: TailRow[] = []
   let seq = root?.through ?? 0
   let turnEndsMs = clock.monotonic() + limits.turnMs
-  for await (const row of services.journal.rows(hold, seq)) {
-    if (row.seq !== ++seq) throw damaged(hold, `row ${row.seq} came where ${seq} was due`)
-    const read = await decodeRow(row.bytes, (name, digest) => readPage(services, hold, name, digest))
+  for await (const row of services.journal.rows(ownership, seq)) {
+    if (row.seq !== ++seq) throw damaged(ownership, `row ${row.seq} came where ${seq} was due`)
+    const read = await decodeRow(row.bytes, (name, digest) => readPage(services, ownership, name, digest))
     for (const change of read.changes) await inTurns(state.applying(change), turns)
     tail.push({ seq, bytes: row.bytes.length, pages: read.pages })
     if (clock.monotonic() < turnEndsMs) continue
     await timers.turn()
     turnEndsMs = clock.monotonic() + limits.turnMs
   }
-  if (seq !== hold.head) throw damaged(hold, `the rows end at ${seq} of ${hold.head}`)
+  if (seq !== ownership.head) throw damaged(ownership, `the rows end at ${seq} of ${ownership.head}`)
   const rootPages = (root?.pages ?? []).map((name, at) => ({
     name,
     digest: root?.digests[at] ?? new Uint8Array(),
@@ -55,13 +57,17 @@ export async function recover(services: Services, hold: JournalHold): Promise<Re
 }
 
 /** A bounded number at a time. */
-async function readPages(services: Services, hold: JournalHold, root: CheckpointRoot): Promise<Uint8Array[]> {
+async function readPages(
+  services: Services,
+  ownership: JournalOwnership,
+  root: CheckpointRoot,
+): Promise<Uint8Array[]> {
   const pages: Uint8Array[] = []
   const atOnce = services.limits.pagesAtOnceMax
   for (let start = 0; start < root.pages.length; start += atOnce) {
     const names = root.pages.slice(start, start + atOnce)
     const read = names.map((name, at) =>
-      readPage(services, hold, name, root.digests[start + at] ?? new Uint8Array()),
+      readPage(services, ownership, name, root.digests[start + at] ?? new Uint8Array()),
     )
     pages.push(...(await Promise.all(read)))
   }
@@ -70,32 +76,36 @@ async function readPages(services: Services, hold: JournalHold, root: Checkpoint
 
 async function readPage(
   services: Services,
-  hold: JournalHold,
+  ownership: JournalOwnership,
   name: string,
   digest: Uint8Array,
 ): Promise<Uint8Array> {
-  const bytes = await services.journal.page(hold.account, name)
+  const bytes = await services.journal.page(ownership.account, name)
   if (bytes !== undefined && digestOf(bytes).equals(digest)) return bytes
-  const { epoch } = await services.journal.head(hold.account)
-  if (epoch !== hold.epoch)
-    throw new JournalFault('FENCED', `${hold.account} was taken over while it was read`)
-  throw damaged(hold, `page ${name} is ${bytes === undefined ? 'missing' : 'not what was written'}`)
+  const { epoch } = await services.journal.head(ownership.account)
+  if (epoch !== ownership.epoch)
+    throw new JournalFault('FENCED', `${ownership.account} was taken over while it was read`)
+  throw damaged(ownership, `page ${name} is ${bytes === undefined ? 'missing' : 'not what was written'}`)
 }
 
-function damaged(hold: JournalHold, what: string): JournalFault {
-  return new JournalFault('CORRUPT', `journal of ${hold.account}: ${what}`)
+function damaged(ownership: JournalOwnership, what: string): JournalFault {
+  return new JournalFault('CORRUPT', `journal of ${ownership.account}: ${what}`)
 }
 
 /** Removes unnamed pages that dead epochs left behind. */
-export async function sweepPages(services: Services, hold: JournalHold, recovered: Recovered): Promise<void> {
+export async function sweepPages(
+  services: Services,
+  ownership: JournalOwnership,
+  recovered: Recovered,
+): Promise<void> {
   const named = new Set([
     ...recovered.snapshot.pages.map(({ name }) => name),
     ...recovered.tail.flatMap((row) => row.pages),
   ])
   const dead: string[] = []
-  for await (const name of services.journal.pageNames(hold.account)) {
+  for await (const name of services.journal.pageNames(ownership.account)) {
     const epoch = Number(name.split('-', 1)[0])
-    if (epoch < hold.epoch && !named.has(name)) dead.push(name)
+    if (epoch < ownership.epoch && !named.has(name)) dead.push(name)
   }
-  if (dead.length > 0) await services.journal.deletePages(hold, dead)
+  if (dead.length > 0) await services.journal.deletePages(ownership, dead)
 }

@@ -8,10 +8,10 @@
 import { AccountsUnavailable } from '@holdfast/accounts'
 import {
   firstChain,
-  type JournalHold,
+  type JournalOwnership,
   type JournalReplica,
   type JournalStore,
-  unwrittenHold,
+  unwrittenOwnership,
 } from '@holdfast/journal'
 import { AccountRequest } from '@holdfast/wire'
 import { encodeReply } from '../account/pending-request.ts'
@@ -60,7 +60,7 @@ export class AccountReplicas {
     if (replica === undefined) return undefined
     const { root, through, rows, page } = replica
     const head = rows.at(-1)?.seq ?? through
-    const hold: JournalHold = { ...unwrittenHold(account, ''), head, root }
+    const ownership: JournalOwnership = { ...unwrittenOwnership(account, ''), head, root }
     const journal: Pick<JournalStore, 'rows' | 'page' | 'head'> = {
       async *rows() {
         yield* rows
@@ -69,7 +69,7 @@ export class AccountReplicas {
       head: async () => ({ epoch: 0, head, chain: firstChain }),
     }
     // Reading needs no more of a journal than that.
-    const { state } = await recover({ ...this.#services, journal: journal as JournalStore }, hold)
+    const { state } = await recover({ ...this.#services, journal: journal as JournalStore }, ownership)
     return { state, isWhole: false }
   }
 }

@@ -4,9 +4,9 @@
  * The stores send everything there by themselves, within moments, but not after a long cut. So the
  * host that serves an account remembers since when part of it may be only here, and asks the store
  * repeatedly to compare both places and to send what is missing, the longest waiting account first.
- * An account leaves memory cleanly only when that is done. Otherwise its hold stays unreleased and
- * its `active` row stays: it is found again after a crash, and its next activation does not assume
- * that the second region is complete.
+ * An account leaves memory cleanly only when that is done. Otherwise its ownership stays unreleased
+ * and its `active` row stays: it is found again after a crash, and its next activation does not
+ * assume that the second region is complete.
  *
  * While the second region is unreachable no account waits for it: after a few failures in a row it
  * is left alone for a while. One account that fails alone blocks no other.

@@ -12,7 +12,7 @@
 import type { AccountState } from '@holdfast/content-tree'
 import {
   firstChain,
-  type JournalHold,
+  type JournalOwnership,
   type JournalRemain,
   type JournalRepair,
   maxEventBytes,
@@ -108,13 +108,13 @@ export async function repair(
   const told = { checkpointThrough, changesKept, lost }
   if (found.damage.length === 0 && lost.length === 0) return report({ outcome: 'whole', ...told })
   if (dryRun) return report({ outcome: 'repairable', ...told })
-  const hold = await journal.seize(account, {
+  const ownership = await journal.seize(account, {
     owner: services.hostId,
     aboveEpoch: found.newestPageEpoch,
   })
-  const prefix = `${asidePrefix}${hold.epoch}-`
+  const prefix = `${asidePrefix}${ownership.epoch}-`
   await keepAside(services, account, { prefix, found })
-  await replace(services, hold, { state: plan.state, found })
+  await replace(services, ownership, { state: plan.state, found })
   services.log.warn(
     { account, damage: found.damage, lost: lost.length, keptAside: prefix },
     'an account was repaired',
@@ -372,10 +372,10 @@ async function keepAside(
 
 async function replace(
   { journal, clock, timers, limits, log, arrivals }: Services,
-  hold: JournalHold,
+  ownership: JournalOwnership,
   { state, found }: { state: AccountState; found: Remains },
 ): Promise<void> {
-  const { account, epoch, head } = hold
+  const { account, epoch, head } = ownership
   state.forgetCodes()
   const cut = await inTurns(state.checkpoint(), { clock, timers, turnMs: limits.turnMs })
   const { pages, fresh } = pagesOf(cut, { before: [], prefix: `${epoch}-0` })
@@ -383,12 +383,12 @@ async function replace(
     journal.putPage(account, name, bytes),
   )
   const root = encodeRoot({ through: head, pages })
-  await journal.setRoot(hold, { root, through: head })
+  await journal.setRoot(ownership, { root, through: head })
   try {
-    await journal.trim(hold, head)
-    await journal.deletePages(hold, [...found.pages])
+    await journal.trim(ownership, head)
+    await journal.deletePages(ownership, [...found.pages])
     // Otherwise the next activation continues: the second region lacks some of it.
-    if (await arrivals.confirm(account)) await journal.release(hold)
+    if (await arrivals.confirm(account)) await journal.release(ownership)
   } catch (error) {
     // The new checkpoint is set. An activation sweeps what stays; rows behind the root are not
     // read.
