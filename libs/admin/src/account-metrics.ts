@@ -1,6 +1,7 @@
 /** Figures of a host of accounts, for Prometheus. No account is ever a label. */
 import { type HostMetrics, mailOutcomes } from '@holdfast/actor-runtime'
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import { Counter, Histogram, type Registry } from 'prom-client'
+import { readMetrics } from './read-metrics.ts'
 
 const seconds = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5]
 
@@ -142,42 +143,34 @@ function accountGauges(
   registry: Registry,
   { figures, mailsWaiting }: { figures: AccountFigures; mailsWaiting: () => number },
 ): void {
-  const gauge = (name: string, help: string, read: (now: AccountFigures) => number) =>
-    new Gauge({
-      name,
-      help,
-      registers: [registry],
-      collect() {
-        this.set(read(figures))
-      },
-    })
-  gauge('holdfast_accounts_active', 'Accounts in memory.', ({ active }) => active)
+  const { gauge } = readMetrics(registry)
+  gauge('holdfast_accounts_active', 'Accounts in memory.', () => figures.active)
   gauge(
     'holdfast_accounts_memory_bytes',
     'Estimated bytes of the accounts in memory.',
-    ({ memoryBytes }) => memoryBytes,
+    () => figures.memoryBytes,
   )
   gauge(
     'holdfast_effects_pending',
     'Mails, rows and releases that accounts still owe.',
-    ({ effectsPending }) => effectsPending,
+    () => figures.effectsPending,
   )
 
   gauge('holdfast_mails_waiting', 'Mails of accounts in memory that no relay has accepted yet.', mailsWaiting)
   gauge(
     'holdfast_accounts_quarantined',
     'Accounts in quarantine because of damage or a bug; `ctl status` names them.',
-    ({ quarantined }) => quarantined,
+    () => figures.quarantined,
   )
 
   gauge(
     'holdfast_backup_lag_seconds',
     'How long ago the oldest change was made that is not known to be in the second region.',
-    ({ backupLagMs }) => backupLagMs / 1000,
+    () => figures.backupLagMs / 1000,
   )
   gauge(
     'holdfast_backup_accounts',
     'Accounts with changes that are not known to be in the second region.',
-    ({ backupAccounts }) => backupAccounts,
+    () => figures.backupAccounts,
   )
 }

@@ -1,32 +1,14 @@
 import type { Collector } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
-import { Counter, Gauge, type Registry } from 'prom-client'
+import type { Registry } from 'prom-client'
+import { readMetrics } from './read-metrics.ts'
 
 /** What was freed, and for how long nothing could be, read at each scrape. */
 export function collectorMetrics(
   registry: Registry,
   { collector, clock }: { collector: Pick<Collector, 'paused' | 'figures'>; clock: Clock },
 ): void {
-  const registers = [registry]
-  const gauge = (name: string, help: string, read: () => number) =>
-    new Gauge({
-      name,
-      help,
-      registers,
-      collect() {
-        this.set(read())
-      },
-    })
-  const counter = (name: string, help: string, read: () => number) =>
-    new Counter({
-      name,
-      help,
-      registers,
-      collect() {
-        this.reset()
-        this.inc(read())
-      },
-    })
+  const { gauge, counter } = readMetrics(registry)
   gauge(
     'holdfast_collect_standstill_seconds',
     'Since when no pass over unreferenced bytes has completed; 0 when the last one did. Status says why.',

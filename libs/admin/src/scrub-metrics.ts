@@ -1,5 +1,6 @@
 import type { Scrubber } from '@holdfast/blob-store'
-import { Counter, Gauge, type Registry } from 'prom-client'
+import type { Registry } from 'prom-client'
+import { readMetrics } from './read-metrics.ts'
 
 export interface ScrubDeps {
   scrubber: Pick<Scrubber, 'figures'>
@@ -11,26 +12,7 @@ export interface ScrubDeps {
 
 /** The scrubber's work and findings, read at each scrape. */
 export function scrubMetrics(registry: Registry, { scrubber, store }: ScrubDeps): void {
-  const registers = [registry]
-  const gauge = (name: string, help: string, read: () => number) =>
-    new Gauge({
-      name,
-      help,
-      registers,
-      collect() {
-        this.set(read())
-      },
-    })
-  const counter = (name: string, help: string, read: () => number) =>
-    new Counter({
-      name,
-      help,
-      registers,
-      collect() {
-        this.reset()
-        this.inc(read())
-      },
-    })
+  const { gauge, counter } = readMetrics(registry)
   gauge(
     'holdfast_scrub_last_pass_timestamp_seconds',
     'When all files had been verified on the disk last, Unix seconds; 0: not yet.',

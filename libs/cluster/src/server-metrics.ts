@@ -1,4 +1,5 @@
 /** How the servers that a process works on answer it. */
+import { readMetrics } from '@holdfast/admin'
 import { requestEnds } from '@holdfast/bus-nats'
 import type { RegionCode } from '@holdfast/kernel'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
@@ -10,30 +11,18 @@ const buckets = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10]
 /** Read at each scrape. */
 export function busMetrics(registry: Registry, bus: Pick<ClusterBus, 'up' | 'figures'>): void {
   const registers = [registry]
-  const gauge = (name: string, help: string, read: () => number) =>
-    new Gauge({
-      name,
-      help,
-      registers,
-      collect() {
-        this.set(read())
-      },
-    })
+  const { gauge, counter } = readMetrics(registry)
   gauge('holdfast_nats_up', '1 while the process has a link to NATS.', () => Number(bus.up))
   gauge(
     'holdfast_nats_requests_waiting',
     'Requests over NATS without an answer yet.',
     () => bus.figures().waiting,
   )
-  new Counter({
-    name: 'holdfast_nats_link_losses_total',
-    help: 'How often the link to NATS broke.',
-    registers,
-    collect() {
-      this.reset()
-      this.inc(bus.figures().linkLosses)
-    },
-  })
+  counter(
+    'holdfast_nats_link_losses_total',
+    'How often the link to NATS broke.',
+    () => bus.figures().linkLosses,
+  )
   new Counter({
     name: 'holdfast_nats_requests_total',
     help: 'Requests over NATS, by how they ended.',
