@@ -17,6 +17,7 @@ t.test('the embedded service keeps the contract', async (t) => {
   })
   const results = await runCases(allCases, {
     network: undefined,
+    parallel: 12,
     hosts: hostsOf(service),
     instances,
     report: ({ case: { name }, error }) => {

@@ -57,7 +57,12 @@ function once(url: string | URL, sent: Sent): Promise<Received> {
       timeout: timeoutMs,
     })
     request.once('timeout', () => request.destroy(new Error(`no answer in ${timeoutMs} ms: ${url}`)))
-    request.once('error', reject)
+    // A kept connection may be closed by a proxy at the moment when it is used again.
+    request.once('error', (error: NodeJS.ErrnoException) =>
+      request.reusedSocket && error.code === 'ECONNRESET'
+        ? once(url, sent).then(resolve, reject)
+        : reject(error),
+    )
     request.once('response', (response) => {
       read(response).then(resolve, reject)
     })

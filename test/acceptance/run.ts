@@ -3,12 +3,14 @@
  *
  *   npm run test:acceptance -- [--api URL] [--upload URL] [--download URL] [--admin URL]
  *                              [--web URL] [--outbox DIR] [--only TEXT] [--names]
- *                              [--admin-token FILE] [--network 198.18]
+ *                              [--admin-token FILE] [--network 100.64] [--proxied]
+ *                              [--parallel 12]
  *
  * URL may be several, comma-separated: they are used in turn. Without options it tries the default
  * addresses and, when none answers, starts the service itself on free ports with a separate data
  * directory. A service on another machine asks operators for the token in FILE. With `--network`
- * each case calls from an address of its own, which this machine must have.
+ * each case calls from an address of its own, which this machine must have. `--proxied` leaves
+ * out the cases that a proxy in front changes (`proxied.ts`), and does not ask for all rows.
  */
 import { readFileSync } from 'node:fs'
 import { commandLine, headOf } from '../../infra/command-line.ts'
@@ -16,6 +18,7 @@ import { Standalone } from '../support/standalone.ts'
 import { allCases } from './cases.ts'
 import { describeCoverage } from './coverage.ts'
 import { hostsOf, Instances } from './instances.ts'
+import { worksBehindProxy } from './proxied.ts'
 import { type Comparison, compareWithDocuments } from './seen.ts'
 import { emptyRows, type Result, runCases } from './suite.ts'
 import type { Hosts } from './world.ts'
@@ -29,6 +32,8 @@ const { values: options } = commandLine('test:acceptance', headOf(import.meta.fi
   outbox: { type: 'string' },
   'admin-token': { type: 'string' },
   network: { type: 'string' },
+  proxied: { type: 'boolean', default: false },
+  parallel: { type: 'string', default: '12' },
   only: { type: 'string' },
   names: { type: 'boolean', default: false },
 })
@@ -47,10 +52,19 @@ const service =
 if (service) console.log(`started the service at ${service.api} with ${service.dataDir}`)
 const hosts = service ? hostsOf(service) : givenHosts()
 
-const chosen = allCases.filter((each) => each.name.includes(options.only ?? ''))
+const chosen = allCases.filter(
+  ({ name }) => name.includes(options.only ?? '') && (!options.proxied || worksBehindProxy(name)),
+)
+const whole = options.only === undefined && !options.proxied
 let code = 1
 try {
-  const results = await runCases(chosen, { hosts, instances, network: options.network, report })
+  const results = await runCases(chosen, {
+    hosts,
+    instances,
+    network: options.network,
+    parallel: Number(options.parallel),
+    report,
+  })
   const comparison = await compareWithDocuments([hosts, ...(await instances.hosts())])
   code = conclude(results, comparison)
 } finally {
@@ -106,9 +120,9 @@ function conclude(results: Result[], { compared, unseen, undocumented }: Compari
       options.names,
     )}\n`,
   )
-  const empty = options.only === undefined ? emptyRows(results) : []
+  const empty = whole ? emptyRows(results) : []
   for (const row of empty) console.log(`no passing case covers ${row}`)
-  const untried = options.only === undefined ? unseen : []
+  const untried = whole ? unseen : []
   for (const name of untried) console.log(`no case calls ${name} of the OpenAPI document`)
   for (const kind of undocumented) console.log(`not in the OpenAPI document: ${kind}`)
   for (const result of failed) console.log(`NOT OK ${result.case.name}`)

@@ -9,8 +9,6 @@ import { type Hosts, World } from './world.ts'
 
 /** A case that takes longer has failed; covers the slowest wait for an expiry and for a lag. */
 const caseTimeoutMs = 90_000
-/** Concurrent cases. They mostly wait. */
-const caseConcurrency = 12
 
 export interface Case {
   name: string
@@ -49,6 +47,8 @@ export async function runCases(
     instances: Instances
     /** First two numbers of this machine's addresses; undefined: of loopback where it can. */
     network: string | undefined
+    /** Concurrent cases. They mostly wait. */
+    parallel: number
     report: (result: Result) => void
   },
 ): Promise<Result[]> {
@@ -64,7 +64,7 @@ export async function runCases(
       options.report(result)
     }
   }
-  await Promise.all(Array.from({ length: caseConcurrency }, worker))
+  await Promise.all(Array.from({ length: options.parallel }, worker))
   return results
 }
 

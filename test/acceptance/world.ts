@@ -155,7 +155,7 @@ export class World {
     return this.request(method, this.#next(this.hosts.admin) + path, {
       ...(json === undefined ? {} : { json }),
       token: this.hosts.adminToken,
-      ...(this.from?.startsWith('127.') ? { from: operatorAddress } : {}),
+      ...(this.from !== undefined && this.hosts.adminToken === undefined ? { from: operatorAddress } : {}),
     })
   }
 

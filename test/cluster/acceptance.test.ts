@@ -98,6 +98,7 @@ t.test('the cluster keeps the contract, in either region', async (t) => {
     },
     instances,
     network: undefined,
+    parallel: 12,
     report: ({ case: { name }, error }) => {
       if (error === undefined) t.pass(name)
       else t.fail(name, { reason: error instanceof Error ? error.stack : String(error) })

@@ -2,7 +2,7 @@
  * The long suites, in full: `npm run test:long -- [--rounds 200] [--states 5000] [--seed N]
  * [--drains 0.1] [--gib 2] [--runs 5] [--fault <words>] [--attack <words>] [--seconds 8]
  * [--api-seconds 300]
- * [--only states|crash|large|cluster|abuse|clients|schemathesis|container|upgrade|observed]`.
+ * [--only states|crash|large|cluster|abuse|clients|schemathesis|container|upgrade|observed|regions]`.
  * Prints what was tried and found; the exit code says whether every promise was kept.
  *
  * `npm run test:long -- --ci` runs what `npm test` leaves out (`test/forms.ts`) instead.
@@ -24,6 +24,7 @@ import { containerTrial } from './container.ts'
 import { crashRounds } from './crash.ts'
 import { largeTransfers } from './large.ts'
 import { observedCommand } from './observed/small-disk.ts'
+import { regionsTrial } from './regions/trial.ts'
 import { conformance } from './schemathesis.ts'
 import { upgradeTrial } from './upgrade.ts'
 
@@ -132,6 +133,7 @@ await suite('observed', 'alerts and dashboards over a real Prometheus', async ()
   assert.equal(code, 0, 'not every alert fired in its fault alone, see the table')
   return ''
 })
+await suite('regions', 'three regions in namespaces', () => regionsTrial(console.log))
 console.log(`\n${passed} passed, ${failed} failed`)
 process.exitCode = failed === 0 ? 0 : 1
 

@@ -1,0 +1,107 @@
+/** `infra/regions/three.yaml` in namespaces, as an operator runs it. */
+import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Layout } from '../../../infra/namespaces/layout.ts'
+import { readDeployment } from '../../../infra/regions/deployment.ts'
+import { planOf } from '../../../infra/regions/plan.ts'
+import { serverPorts } from '../../../infra/regions/roles.ts'
+
+const root = join(import.meta.dirname, '../../..')
+const file = join(root, 'infra/regions/three.yaml')
+
+export interface Run {
+  code: number | null
+  out: string
+  err: string
+}
+
+export class Deployed {
+  readonly layout: Layout
+
+  constructor(folder: string) {
+    this.layout = { folder, plan: planOf(readDeployment(readFileSync(file, 'utf8'), file)) }
+  }
+
+  get regions() {
+    return this.layout.plan.regions
+  }
+
+  /** `npm run -s infra -- <verb> three.yaml --namespaces …`. @throws Error with what it said */
+  async infra(verb: 'up' | 'down' | 'status', ...words: string[]): Promise<string> {
+    const main = join(root, 'infra/regions/main.ts')
+    const all = [main, verb, file, '--namespaces', this.layout.folder, ...words]
+    return successful(`infra ${verb}`, await run(join(root, 'infra/launch.sh'), all))
+  }
+
+  /** On a host, as root there. */
+  on(host: string, ...words: string[]): Promise<Run> {
+    return run(join(this.layout.folder, 'on'), [host, ...words])
+  }
+
+  /** A program of this repository beside the users of a region. They trust the own authority. */
+  atUsersOf(region: string, program: string, ...words: string[]): Promise<Run> {
+    const trust = `NODE_EXTRA_CA_CERTS=${join(this.layout.folder, 'ca/ca.pem')}`
+    const start = [join(root, 'infra/launch.sh'), join(root, program), ...words]
+    return this.on(`client-${region}`, 'env', trust, ...start)
+  }
+
+  /** On a host of this region, by its API process. @throws Error with what it said */
+  async ctl<T>(region: string, ...words: string[]): Promise<T> {
+    const [host] = this.regions.find(({ code }) => code === region)?.hosts ?? []
+    const api = host?.processes.find(({ role }) => role === 'api')
+    if (host === undefined || api === undefined) throw new Error(`${region} has no API process first`)
+    const said = await this.on(
+      host.name,
+      ...['env', '-C', '/opt/holdfast', 'HOLDFAST_ADMIN_TOKEN_FILE=/etc/holdfast/secrets/admin-token'],
+      ...['infra/launch.sh', 'apps/ctl/src/main.ts', ...words],
+      ...['--admin', `${host.internal}:${api.ports.admin}`],
+    )
+    return JSON.parse(successful(`ctl ${words.join(' ')}`, said)) as T
+  }
+
+  /** Admin addresses of the region's processes with access to accounts. */
+  adminsOf(region: string): string[] {
+    const hosts = this.regions.find(({ code }) => code === region)?.hosts ?? []
+    return hosts.flatMap(({ internal, processes }) =>
+      processes.filter(({ role }) => role === 'api').map(({ ports }) => `http://${internal}:${ports.admin}`),
+    )
+  }
+
+  /** Directories of mails that hosts wrote, as paths of this machine. */
+  outboxes(): string[] {
+    return this.regions
+      .flatMap(({ hosts }) => hosts)
+      .flatMap(({ name, processes }) =>
+        processes
+          .filter(({ role }) => role === 'actor-host')
+          .map(({ dataDir }) => join(this.layout.folder, 'hosts', name, 'disk', dataDir, 'outbox')),
+      )
+  }
+
+  cassandraOf(host: string): string {
+    const found = this.regions.flatMap(({ hosts }) => hosts).find(({ name }) => name === host)
+    return `${found?.internal}:${serverPorts.cassandra.client}`
+  }
+}
+
+export function successful(what: string, { code, out, err }: Run): string {
+  if (code !== 0) throw new Error(`${what} ended with ${code}: ${err.trim() || out.trim()}`)
+  return out
+}
+
+export async function run(command: string, args: string[]): Promise<Run> {
+  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+  let [out, err] = ['', '']
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    out += text
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    err += text
+  })
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once('error', reject)
+    child.once('close', resolve)
+  })
+  return { code, out, err }
+}

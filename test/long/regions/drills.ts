@@ -1,0 +1,153 @@
+/** What the book says for a lost region and for a lost host, by its commands. */
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { hostFolder } from '../../../infra/namespaces/layout.ts'
+import { type Deployed, successful } from './deployed.ts'
+import type { Granted, Wish } from './user.ts'
+
+interface Status {
+  cluster: {
+    regions: { code: string; serving: string; actorHosts: number }[]
+    nodes: { id: string; ready: boolean; placementGroups?: number }[]
+    replication: { full: boolean }
+    backup: { accounts: number }
+  }
+}
+
+const patienceMs = 300_000
+
+/** @returns lines of figures */
+export async function loseRegion(deployed: Deployed, lost: string, other: string): Promise<string[]> {
+  const [home, away] = [lost, other].map((region) => namesOf(deployed, region)) as [Names, Names]
+  const file = await user(deployed, lost, { do: 'upload', url: `https://${home.upload}` })
+  const { guestToken = '', parentFolder = '', link = '' } = file.data
+  const folder = (region: string, { api }: Names) =>
+    user(deployed, region, { do: 'folder', url: `https://${api}`, token: guestToken, folder: parentFolder })
+  await folder(lost, home)
+  await until('everything is in two regions', async () => {
+    const { replication, backup } = await status(deployed, other)
+    return replication.full && backup.accounts === 0
+  })
+
+  const cutMs = performance.now()
+  await deployed.infra('down', '--only', lost)
+  const { pathname, search } = new URL(link)
+  const read = await user(deployed, other, {
+    do: 'download',
+    url: `https://${away.download}${pathname}${search}`,
+  })
+  const evacuated = await repeated(deployed, other, 'region', 'evacuate', lost)
+  await folder(other, away)
+  const servedMs = performance.now() - cutMs
+
+  const upMs = performance.now()
+  await deployed.infra('up', '--only', lost)
+  await until('its hosts of accounts are heard', async () => {
+    const { regions } = await status(deployed, other)
+    return (regions.find(({ code }) => code === lost)?.actorHosts ?? 0) > 0
+  })
+  const backMs = performance.now() - upMs
+  const returned = await repeated(deployed, other, 'region', 'return', lost)
+  await folder(lost, home)
+  const { regions } = await status(deployed, lost)
+  const serving = regions.find(({ code }) => code === lost)?.serving
+  if (serving !== lost) throw new Error(`${lost} is served by ${serving} after its return`)
+  return [
+    `  ${lost} without power  its links work in ${other} after ${seconds(read.ms)}`,
+    `  region evacuate        ${seconds(evacuated)}; its accounts change again ${seconds(servedMs)} after the cut`,
+    `  up --only ${lost}       ${seconds(backMs)}`,
+    `  region return          ${seconds(returned)}`,
+  ]
+}
+
+/** A host with Cassandra, NATS and a storage node, which is no seed. */
+export async function replaceHost(deployed: Deployed, host: string, region: string): Promise<string[]> {
+  const node = deployed.regions
+    .flatMap(({ hosts }) => hosts)
+    .find(({ name }) => name === host)
+    ?.processes.find(({ role }) => role === 'storage-node')?.name
+  const internal = deployed.cassandraOf(host).split(':')[0]
+  if (node === undefined) throw new Error(`${host} has no storage node`)
+  await deployed.infra('down', '--only', host)
+  rmSync(hostFolder(deployed.layout, host), { recursive: true })
+  await deployed.ctl(region, 'node', 'remove', node)
+
+  // The new machine, before `up`: Cassandra takes the place of the node that had this address.
+  const dropIn = join(
+    hostFolder(deployed.layout, host),
+    'disk/etc/systemd/system/holdfast-cassandra.service.d/zz-replace.conf',
+  )
+  mkdirSync(join(dropIn, '..'), { recursive: true })
+  const option = `-Dcassandra.replace_address_first_boot=${internal}`
+  writeFileSync(dropIn, `[Service]\nEnvironment="JVM_EXTRA_OPTS=-Dcassandra.ring_delay_ms=5000 ${option}"\n`)
+  const upMs = performance.now()
+  await deployed.infra('up', '--only', host)
+  const tookMs = performance.now() - upMs
+  await deployed.ctl(region, 'node', 'return', node)
+  await until('its storage node is an ordinary one', async () =>
+    (await status(deployed, region)).nodes.some(({ id, ready }) => id === node && ready),
+  )
+  const nodes = successful('nodetool status', await deployed.on(host, 'nodetool', 'status'))
+  const states = [...nodes.matchAll(/^([UD][NLJM]) /gm)].map(([, state]) => state)
+  const all = deployed.regions
+    .flatMap(({ hosts }) => hosts)
+    .filter(({ roles }) => roles.includes('cassandra')).length
+  if (states.length !== all || states.some((state) => state !== 'UN'))
+    throw new Error(`nodes of Cassandra are ${states.join()} of ${all}`)
+  return [
+    `  ${host} replaced         up --only ${host} ${seconds(tookMs)}; ${states.length} nodes of Cassandra, all UN`,
+  ]
+}
+
+interface Names {
+  api: string
+  upload: string
+  download: string
+}
+
+function namesOf(deployed: Deployed, region: string): Names {
+  const found = deployed.regions.find(({ code }) => code === region)
+  if (found === undefined) throw new Error(`there is no region ${region}`)
+  return found.names
+}
+
+async function user(
+  deployed: Deployed,
+  region: string,
+  wish: Pick<Wish, 'do' | 'url'> & Partial<Wish>,
+): Promise<Granted> {
+  const whole: Wish = { token: '', folder: '', patienceMs, ...wish }
+  const said = await deployed.atUsersOf(region, 'test/long/regions/user.ts', JSON.stringify(whole))
+  return JSON.parse(successful(`${wish.do} beside ${region}`, said)) as Granted
+}
+
+async function status(deployed: Deployed, region: string): Promise<Status['cluster']> {
+  return (await deployed.ctl<Status>(region, 'status')).cluster
+}
+
+/** The command again until it succeeds, as the book says. @returns milliseconds */
+async function repeated(deployed: Deployed, region: string, ...words: string[]): Promise<number> {
+  return until(words.join(' '), async () => {
+    const { failures } = await deployed.ctl<{ failures: unknown[] | number }>(region, ...words)
+    return failures === 0 || (Array.isArray(failures) && failures.length === 0)
+  })
+}
+
+async function until(what: string, holds: () => Promise<boolean>): Promise<number> {
+  const startedMs = performance.now()
+  for (;;) {
+    let fault: unknown
+    try {
+      if (await holds()) return Math.round(performance.now() - startedMs)
+    } catch (error) {
+      fault = error
+    }
+    if (performance.now() - startedMs > patienceMs)
+      throw new Error(`${what}: not within ${seconds(patienceMs)}; ${(fault as Error)?.message ?? ''}`)
+    await new Promise((resolve) => setTimeout(resolve, 1_000))
+  }
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1_000).toFixed(1)} s`
+}

@@ -1,0 +1,74 @@
+/**
+ * Three regions in namespaces by one command, the acceptance suite beside the users of each, a
+ * region lost and returned, a host replaced, and all of it taken away.
+ */
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { netnsOf } from '../../../infra/namespaces/layout.ts'
+import { lacksOf } from '../../../infra/namespaces/namespaces.ts'
+import { acceptFrom } from './acceptance.ts'
+import { Deployed } from './deployed.ts'
+import { loseRegion, replaceHost } from './drills.ts'
+
+/** @returns figures. @throws Error that says what the machine lacks, or what failed */
+export async function regionsTrial(report: (line: string) => void): Promise<string> {
+  const deployed = new Deployed(mkdtempSync(join(tmpdir(), 'holdfast-regions-')))
+  const lacks = lacksOf(deployed.layout)
+  if (lacks.length > 0) throw new Error(`this machine lacks ${lacks.join(', ')}`)
+  const lines: string[] = []
+  const failures: string[] = []
+  const tell = (...more: string[]) => {
+    for (const line of more) report(line)
+    lines.push(...more)
+  }
+  const tried = async (part: () => Promise<string[]>) => {
+    try {
+      tell(...(await part()))
+    } catch (error) {
+      report((error as Error).message)
+      failures.push((error as Error).message)
+    }
+  }
+  const startedMs = performance.now()
+  try {
+    await deployed.infra('up')
+    tell(
+      `  up                     ${Math.round((performance.now() - startedMs) / 1_000)} s, ${memoryMiB()} MiB`,
+    )
+    await deployed.infra('status')
+    for (const [at, { code }] of deployed.regions.entries())
+      await tried(async () => [`  acceptance ${code}      ${await acceptFrom(deployed, at)}`])
+    await tried(() => loseRegion(deployed, 'na-nyc', 'eu-par'))
+    await tried(() => replaceHost(deployed, 'par3', 'eu-par'))
+  } finally {
+    await deployed.infra('down')
+  }
+  const left = traces(deployed)
+  if (left.length > 0) failures.push(`down left ${left.join(', ')}`)
+  else tell('  down                   no process, namespace, mount, device or file is left')
+  if (failures.length > 0) throw new Error(failures.join('\n'))
+  return lines.join('\n')
+}
+
+/** In use on the whole machine. */
+function memoryMiB(): number {
+  const text = readFileSync('/proc/meminfo', 'utf8')
+  const kib = (name: string) => Number(new RegExp(`^${name}: +(\\d+)`, 'm').exec(text)?.[1])
+  return Math.round((kib('MemTotal') - kib('MemAvailable')) / 1024)
+}
+
+export function traces({ layout }: Deployed): string[] {
+  const said = (command: string, ...words: string[]) =>
+    spawnSync(command, words, { encoding: 'utf8' }).stdout.split('\n')
+  return [
+    ...(existsSync(layout.folder) ? [layout.folder] : []),
+    ...said('ip', 'netns', 'list').filter((line) => line.startsWith(netnsOf(layout, ''))),
+    ...said('ip', '-o', 'link').filter((line) => /\bhf[0-9a-f]{8}-/.test(line)),
+    ...said('ps', '-eo', 'args').filter((line) => line.includes(layout.folder)),
+    ...readFileSync('/proc/mounts', 'utf8')
+      .split('\n')
+      .filter((line) => line.includes(layout.folder)),
+  ]
+}
