@@ -20,7 +20,7 @@ export interface Running {
 }
 
 export interface State {
-  delay?: Running
+  delay: Running | undefined
   hosts: Record<string, Running>
 }
 
@@ -56,7 +56,9 @@ export function isOurs({ folder }: Layout): boolean {
 
 export function readState({ folder }: Layout): State {
   const path = join(folder, 'state.json')
-  return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as State) : { hosts: {} }
+  return existsSync(path)
+    ? (JSON.parse(readFileSync(path, 'utf8')) as State)
+    : { delay: undefined, hosts: {} }
 }
 
 export function writeState({ folder }: Layout, state: State): void {

@@ -1,7 +1,7 @@
 /** A region under the scheduler: actor hosts, frontends, the metadata stores, and their faults. */
 
 import { RoutedAccountClient } from '@holdfast/accounts'
-import { AccountHost, type ReleasedBlob, type RuntimeLimits } from '@holdfast/actor-runtime'
+import { AccountHost, type ReleasedBlob, type RuntimeBounds } from '@holdfast/actor-runtime'
 import {
   type AccountStates,
   createAccountStates,
@@ -57,7 +57,7 @@ const clocksToCompare = 3
 const deadAfterMs = 4_000
 
 /** Small bounds, so that a short run reaches them. */
-const limits: Partial<RuntimeLimits> = {
+const bounds: Partial<RuntimeBounds> = {
   checkpointBytesMin: 2_500,
   tailFlushesMax: 24,
   idleMs: 6_000,
@@ -177,12 +177,12 @@ export class Cluster {
   /** Where a storm returns to. */
   readonly usual = { network: calm, stores: calmStores }
   readonly #plants: Plants
-  readonly #limits: Partial<RuntimeLimits>
+  readonly #bounds: Partial<RuntimeBounds>
   #far: { view: View; end: () => void } | undefined
   #lives = 0
 
-  constructor(scheduler: Scheduler, dice: Dice, plants: Plants = {}, bounds: Partial<RuntimeLimits> = {}) {
-    this.#limits = { ...limits, ...bounds }
+  constructor(scheduler: Scheduler, dice: Dice, plants: Plants = {}, own: Partial<RuntimeBounds> = {}) {
+    this.#bounds = { ...bounds, ...own }
     this.scheduler = scheduler
     this.dice = dice
     this.#plants = plants
@@ -221,7 +221,7 @@ export class Cluster {
       hostOf: (account) => view.hostOf(account),
       isClockOff: plants.isClockOff ?? (() => view.isClockOff),
       sweepMs: 1_000,
-      limits: slices ? { ...this.#limits, turnMs: 0 } : this.#limits,
+      bounds: slices ? { ...this.#bounds, turnMs: 0 } : this.#bounds,
       clock: process,
       timers: process,
       randomness: process.dice,

@@ -14,7 +14,7 @@ import type { Run } from './simulation.ts'
 import { namedBlobs, Workload } from './workload.ts'
 
 /** No checkpoints: their way to the other region is not simulated. */
-const limits = { checkpointBytesMin: 4_000_000, tailFlushesMax: 4_000 }
+const bounds = { checkpointBytesMin: 4_000_000, tailFlushesMax: 4_000 }
 
 export async function evacuate({
   seed,
@@ -32,7 +32,7 @@ export async function evacuate({
   const keyOf = (account: string, term: number) => (merged ? account : `${account}/${term}`)
   const [eu, na] = ['eu', 'na'].map(() => {
     const centre = new Centre(scheduler, dice.fork(), keyOf)
-    const cluster = new Cluster(scheduler, dice.fork(), { sharedJournal: () => centre }, limits)
+    const cluster = new Cluster(scheduler, dice.fork(), { sharedJournal: () => centre }, bounds)
     return { centre, cluster }
   }) as [{ centre: Centre; cluster: Cluster }, { centre: Centre; cluster: Cluster }]
   eu.centre.replicateTo(na.centre)

@@ -1,7 +1,7 @@
 /** Damaged accounts and their repair, over any store of journals: the real core on a real host. */
 import { randomBytes } from 'node:crypto'
 import { RoutedAccountClient } from '@holdfast/accounts'
-import { AccountHost, type RuntimeLimits } from '@holdfast/actor-runtime'
+import { AccountHost, type RuntimeBounds } from '@holdfast/actor-runtime'
 import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/content-tree'
 import type { JournalRepair, JournalStore, LookupStore } from '@holdfast/journal'
@@ -45,8 +45,8 @@ const states = createAccountStates({
 type Operation = NonNullable<AccountRequest['operation']>
 
 /** Only rows of the test, no checkpoint, and no long wait for an account in quarantine. */
-const rowsAlone: Partial<RuntimeLimits> = { effectsIdleMs: 3_600_000, quarantineFirstMs: 3_600_000 }
-const checkpointed: Partial<RuntimeLimits> = { ...rowsAlone, checkpointBytesMin: 1 }
+const rowsAlone: Partial<RuntimeBounds> = { effectsIdleMs: 3_600_000, quarantineFirstMs: 3_600_000 }
+const checkpointed: Partial<RuntimeBounds> = { ...rowsAlone, checkpointBytesMin: 1 }
 
 class Life {
   readonly account: AccountId
@@ -54,7 +54,7 @@ class Life {
   readonly errors: string[] = []
   readonly #client: RoutedAccountClient
 
-  constructor(place: Place, account: AccountId, limits: Partial<RuntimeLimits>) {
+  constructor(place: Place, account: AccountId, bounds: Partial<RuntimeBounds>) {
     this.account = account
     const bus = new MemoryBus()
     this.host = new AccountHost({
@@ -66,7 +66,7 @@ class Life {
       lookups: place.lookups,
       states,
       mailer: { send: async () => {} },
-      limits,
+      bounds,
       log: { info() {}, warn() {}, error: (_, message) => void this.errors.push(message) },
     })
     this.host.start()
@@ -176,9 +176,9 @@ function itemOf({ result }: AccountReply): Item {
 }
 
 /** Six rows: the account, a/ with one and three, b/ with two. */
-async function sixRows(place: Place, how: 'crash' | 'cleanly' = 'crash', limits = rowsAlone) {
+async function sixRows(place: Place, how: 'crash' | 'cleanly' = 'crash', bounds = rowsAlone) {
   const account = ring.ids.account('eu-par')
-  const life = new Life(place, account, limits)
+  const life = new Life(place, account, bounds)
   await life.ask({ $case: 'createAccount', value: { tokenKeyId: 1, email: undefined } })
   const root = await life.root()
   const a = await life.folder('a', root)

@@ -102,7 +102,7 @@ export class OneProcess {
       log: pino({ level: 'silent' }),
       metrics: this.metrics,
       // Windows are aligned to the clock: none ends during a test.
-      limits: createRateLimits({
+      rateLimits: createRateLimits({
         mode: options.rateLimits ?? 'off',
         clock: { now: () => startedMs, monotonic: () => systemClock.monotonic() },
       }),

@@ -76,7 +76,7 @@ export async function startActorHost({ config, secrets, settings, log, connect }
     replicaOf: cluster.replicaOf,
     sweepMs: config.expirySweepMs,
     isClockOff: cluster.isClockOff,
-    limits: { memoryBytesMax: config.accountMemoryBytes },
+    bounds: { memoryBytesMax: config.accountMemoryBytes },
     clock,
     log: log.child({ part: 'accounts' }),
     metrics: observer,

@@ -183,7 +183,7 @@ export class Call {
    * Identifies the client's network without revealing it; undefined where networks have no limits.
    */
   get networkKey(): string | undefined {
-    return this.context.limits.networkKey(this.request)
+    return this.context.rateLimits.networkKey(this.request)
   }
 
   async #countWrong(status: string): Promise<void> {

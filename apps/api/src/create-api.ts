@@ -66,7 +66,7 @@ export function createApi(deps: ApiDeps): FastifyInstance {
     metrics: deps.metrics,
     trustProxy: deps.settings.trustProxy,
     cors: true,
-    limits: deps.limits,
+    rateLimits: deps.rateLimits,
     isBanned: (address) => deps.blocked.blocksAddress(address),
     ...(deps.budgets === undefined ? {} : { connections: deps.budgets.connections, lane: deps.budgets.lane }),
   })

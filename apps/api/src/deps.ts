@@ -12,7 +12,7 @@ export interface ApiDeps {
   keyring: Keyring
   /** Share codes and e-mail addresses: routes to accounts, never proof. */
   lookups: LookupStore
-  limits: RateLimits
+  rateLimits: RateLimits
   /** Clients that the operator keeps out. */
   blocked: Pick<Blocked, 'blocksAddress'>
   /** Undefined: the host makes its own. */

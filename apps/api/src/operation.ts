@@ -85,9 +85,9 @@ export function serve<P extends TObject = Nothing, Q extends TObject = Nothing, 
     config: { endpoint: operation.name },
     schema: schemaOf(operation),
     handler: async (request, reply) => {
-      const result = await guessing(context.limits, request, (guesses) => answer(request, guesses))
+      const result = await guessing(context.rateLimits, request, (guesses) => answer(request, guesses))
       if (!(result instanceof WrittenAnswer)) return result
-      const charge = () => context.limits.charge(request, doorOf(request).name)
+      const charge = () => context.rateLimits.charge(request, doorOf(request).name)
       return await sendWritten(request, reply, { answer: result, budget: context.answers, charge })
     },
   })
@@ -100,7 +100,7 @@ export function serve<P extends TObject = Nothing, Q extends TObject = Nothing, 
   async function answer(request: FastifyRequest, guesses: RequestGuesses): Promise<object> {
     const door = doorOf(request)
     // The host drew on the budget of the operation's own endpoint.
-    if (door !== operation) await context.limits.takeAddress(request, door.name)
+    if (door !== operation) await context.rateLimits.takeAddress(request, door.name)
     const tier = door.tier ?? ''
     const signedIn = await signIn(context, { request, guesses }, door.token)
     const asking = { context, request, guesses, signedIn }
@@ -162,7 +162,7 @@ async function drawOnAccount(
     context.tokens.add(signedIn.token)
     guesses.right('token')
   }
-  await context.limits.takeAccount(request, operation, signedIn.accountId)
+  await context.rateLimits.takeAccount(request, operation, signedIn.accountId)
 }
 
 /** The result of `read`. When it refuses a parameter, token and tier are checked first. */

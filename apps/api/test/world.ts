@@ -111,7 +111,7 @@ export function world(t: Test, options: WorldOptions = {}) {
     },
     directUrlOf: undefined,
     uploadUrlOf: undefined,
-    limits: createRateLimits(policies ? { mode: 'default', clock, policies } : { mode: 'off', clock }),
+    rateLimits: createRateLimits(policies ? { mode: 'default', clock, policies } : { mode: 'off', clock }),
     blocked: nothingBlocked,
     log: pino({ level: process.env.LOG ?? 'silent' }),
     metrics: new Registry(),

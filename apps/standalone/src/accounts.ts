@@ -83,7 +83,7 @@ export function startAccounts(parts: AccountsDeps): Accounts {
     onBlobReleased: parts.onBlobReleased,
     sweepMs: config.expirySweepMs,
     isClockOff: parts.isClockOff,
-    limits: { memoryBytesMax: config.accountMemoryBytes },
+    bounds: { memoryBytesMax: config.accountMemoryBytes },
     clock,
     log,
     metrics: parts.metrics,

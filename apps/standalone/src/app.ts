@@ -177,8 +177,8 @@ async function startWith(
     tokenKeyId,
     repair: accounts.repair,
   })
-  const limits = createRateLimits({ mode: config.rateLimits, clock })
-  opened.defer(() => limits.close())
+  const rateLimits = createRateLimits({ mode: config.rateLimits, clock })
+  opened.defer(() => rateLimits.close())
   const readiness = new Readiness(
     {
       metadata: async () => {
@@ -193,7 +193,7 @@ async function startWith(
   const admin = createAdminHost({
     log,
     metrics,
-    limits,
+    rateLimits,
     readiness,
     adminToken: secrets.adminToken,
     uidOf: undefined,
@@ -205,7 +205,7 @@ async function startWith(
       startedMs,
       clock,
       readiness,
-      rateLimits: limits,
+      rateLimits: rateLimits,
       stores,
       collector,
       reconciler,
@@ -234,7 +234,7 @@ async function startWith(
     reports,
     lookups,
     keyring,
-    limits,
+    rateLimits,
     budgets: {
       connections: descriptors.connections,
       answers: new AnswerBudget({ metrics, clock }),

@@ -27,7 +27,7 @@ export interface HostDeps {
   reports: Reports
   lookups: LookupStore
   keyring: Keyring
-  limits: RateLimits
+  rateLimits: RateLimits
   budgets: HostBudgets
   clock: Clock
   log: Logger

@@ -20,7 +20,7 @@ const rememberedBodyBytesMax = 1024 ** 2
 
 interface Parts extends AskDeps {
   clock: Clock
-  limits: RateLimits
+  rateLimits: RateLimits
   ids: IdCodec
   permissions: UploadPermissionCache
 }
@@ -92,7 +92,7 @@ export class AccountCalls {
         accountId: owner,
         who: asVisitor(caller.accountId),
         operation: { $case: 'checkUpload', value: { folderId } },
-        clientNetwork: this.#parts.limits.networkKey(this.#request),
+        clientNetwork: this.#parts.rateLimits.networkKey(this.#request),
       })
     } catch (error) {
       if (!(error instanceof RefusalError)) throw error
@@ -112,7 +112,7 @@ export class AccountCalls {
   /** Before the token is known to be right. */
   async #askAs(caller: TokenClaim, operation: AccountOperation): Promise<void> {
     const question = { accountId: caller.accountId, who: asBearer(caller), operation }
-    await guessing(this.#parts.limits, this.#request, async (guesses) => {
+    await guessing(this.#parts.rateLimits, this.#request, async (guesses) => {
       await guesses.begin('token')
       try {
         await ask(this.#parts, question)
@@ -124,7 +124,7 @@ export class AccountCalls {
   }
 
   async #refuseToken(): Promise<never> {
-    await guessing(this.#parts.limits, this.#request, (guesses) => guesses.wrong('token'))
+    await guessing(this.#parts.rateLimits, this.#request, (guesses) => guesses.wrong('token'))
     throw new RefusalError('error-token')
   }
 }

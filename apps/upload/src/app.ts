@@ -21,7 +21,7 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
     metrics: deps.metrics,
     trustProxy: settings.trustProxy,
     cors: true,
-    limits: deps.limits,
+    rateLimits: deps.rateLimits,
     isBanned: (address) => deps.blocked.blocksAddress(address),
     ...(deps.budgets === undefined ? {} : { connections: deps.budgets.connections, lane: deps.budgets.lane }),
   })

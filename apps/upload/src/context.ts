@@ -26,7 +26,7 @@ export interface UploadDeps {
   clock: Clock
   log: Logger
   metrics: Registry
-  limits: RateLimits
+  rateLimits: RateLimits
   /** Undefined: the host makes its own. */
   budgets: HostBudgets | undefined
   /** Names of the nodes that now hold a placement group's files, nearest first. */

@@ -238,21 +238,21 @@ class IncomingUpload implements Running {
   /** An upload without a token makes an account: it draws on that budget. @returns when */
   async #drawAccount(): Promise<number> {
     const drawnMs = this.#parts.clock.now()
-    await this.#parts.limits.takeAddress(this.#request, 'createAccount')
+    await this.#parts.rateLimits.takeAddress(this.#request, 'createAccount')
     return drawnMs
   }
 
   #refundAccount(drawnMs: number | undefined): void {
-    if (drawnMs !== undefined) this.#parts.limits.refundAddress(this.#request, 'createAccount', drawnMs)
+    if (drawnMs !== undefined) this.#parts.rateLimits.refundAddress(this.#request, 'createAccount', drawnMs)
   }
 
   async #readForm(scanner: FormScanner): Promise<void> {
-    const { running, limits } = this.#parts
+    const { running, rateLimits } = this.#parts
     const place = this.#upload as UploadPlace
     let inFile = false
     this.#body = requestBytes(this.#request.raw as PiecewiseRequest, slowestUploadPace, {
       isScarce: () => running.isScarce,
-      tookSmallPieces: () => limits.takeAddress(this.#request, 'smallPieces'),
+      tookSmallPieces: () => rateLimits.takeAddress(this.#request, 'smallPieces'),
     })
     for await (const chunk of this.#body) {
       place.bytes += chunk.length
@@ -400,7 +400,7 @@ class IncomingUpload implements Running {
     await ask(caller)
     if (this.#caller !== undefined) return
     this.#caller = caller
-    await this.#parts.limits.takeAccount(this.#request, 'upload', caller.accountId)
+    await this.#parts.rateLimits.takeAccount(this.#request, 'upload', caller.accountId)
   }
 
   async #add(upload: {

@@ -1,7 +1,7 @@
 export type { QuarantinedAccount } from './account/fault-backoff.ts'
+export { accountContentsMax, defaultBounds, type RuntimeBounds } from './bounds.ts'
 export { AccountHost, type AccountHostOptions } from './host/account-host.ts'
 export { replicaOperations } from './host/account-replicas.ts'
-export { accountContentsMax, defaultLimits, type RuntimeLimits } from './limits.ts'
 export { type HostMetrics, mailOutcomes, noMetrics, type RuntimeLog, silentLog } from './observer.ts'
 export type { Lag } from './queues/arrivals.ts'
 export { FairSemaphore, type Lane } from './queues/fair-semaphore.ts'

@@ -4,7 +4,7 @@ import type { JournalStore, LookupStore } from '@holdfast/journal'
 import type { Clock, Randomness } from '@holdfast/kernel'
 import type { Blob } from '@holdfast/wire'
 import type { Refusals } from './account/refusals.ts'
-import type { RuntimeLimits } from './limits.ts'
+import type { RuntimeBounds } from './bounds.ts'
 import type { ActiveSlots } from './lookups/active-slots.ts'
 import type { CodeLeases } from './lookups/code-leases.ts'
 import type { WakeHours } from './lookups/wake-hours.ts'
@@ -55,7 +55,7 @@ export interface Services {
   readonly clock: Clock
   readonly timers: LoopTimers
   readonly randomness: Randomness
-  readonly limits: RuntimeLimits
+  readonly bounds: RuntimeBounds
   readonly log: RuntimeLog
   readonly metrics: HostMetrics
   readonly homes: Homes

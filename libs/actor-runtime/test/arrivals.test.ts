@@ -111,8 +111,8 @@ t.test(
   async (t) => {
     const { world, time, options, ownerOf } = start()
     t.teardown(() => world.close())
-    const limits = { checkpointBytesMin: 200 }
-    world.host('one', { ...options, limits })
+    const bounds = { checkpointBytesMin: 200 }
+    world.host('one', { ...options, bounds })
     await world.create()
     const heal = world.medium.fail('deletePages', away)
     const add = (at: number) =>

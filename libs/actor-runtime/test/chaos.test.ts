@@ -42,7 +42,7 @@ function dice(seed: number): (sides: number) => number {
 async function storm(t: Test, seed: number): Promise<void> {
   const roll = dice(seed)
   const world = new World({ ordered: roll(2) === 0, exclusive: false })
-  const limits = {
+  const bounds = {
     checkpointBytesMin: 500,
     codesDrawn: 64,
     effectsIdleMs: 2,
@@ -50,8 +50,8 @@ async function storm(t: Test, seed: number): Promise<void> {
     // In every other storm each change is applied in slices, with the loop turning between them.
     turnMs: 8 * (seed % 2),
   }
-  world.host('one', { limits })
-  world.host('two', { limits })
+  world.host('one', { bounds })
+  world.host('two', { bounds })
   await world.create()
   /** The effect of each name's last acknowledged change: present or absent. */
   const acknowledged = new Map<string, boolean>()
@@ -119,7 +119,7 @@ async function storm(t: Test, seed: number): Promise<void> {
     `seed ${seed}: each code is one's own`,
   )
   await Promise.all(world.hosts.map((host) => host.close({ drainMs: 3000 })))
-  world.host('three', { limits })
+  world.host('three', { bounds })
   world.hostId = 'three'
   t.strictSame(
     (await world.names({ timeoutMs: 20_000 })).sort(),

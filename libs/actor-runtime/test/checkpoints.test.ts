@@ -16,7 +16,7 @@ t.test('the root of one cut set twice at the same time keeps its pages', async (
     },
     clock: { now: () => 0, monotonic: () => 0 },
     timers: { turn: async () => {}, after: () => () => {} },
-    limits: { pagesAtOnceMax: 4, turnMs: 100 },
+    bounds: { pagesAtOnceMax: 4, turnMs: 100 },
     metrics: { checkpointed() {}, checkpointFailed() {} },
     log: { warn: () => t.fail('nothing fails') },
   } as unknown as Services

@@ -21,8 +21,8 @@ import {
 } from '@holdfast/wire'
 import t from 'tap'
 import { wrapped } from '../../../test/sim/observed-states.ts'
+import type { RuntimeBounds } from '../src/bounds.ts'
 import { AccountHost } from '../src/index.ts'
-import type { RuntimeLimits } from '../src/limits.ts'
 
 const ring = new Keyring(Buffer.alloc(32, 7))
 const none = { storage: undefined, contents: undefined, traffic: undefined }
@@ -46,7 +46,7 @@ type Operation = NonNullable<AccountRequest['operation']>
 /** One life of the process. */
 async function live(
   path: string,
-  limits: Partial<RuntimeLimits> = { checkpointBytesMin: 4096 },
+  bounds: Partial<RuntimeBounds> = { checkpointBytesMin: 4096 },
   core = states,
 ) {
   const store = await LevelMetadataStore.open({ path })
@@ -60,7 +60,7 @@ async function live(
     states: core,
     mailer: { send: async () => {} },
     sweepMs: 100,
-    limits,
+    bounds,
     log: {
       info() {},
       warn: (fields) => void faults.push(fields),

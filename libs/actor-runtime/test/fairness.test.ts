@@ -36,10 +36,10 @@ function request(
 }
 
 /** A host that decides one request, and then lets the loop turn. */
-async function slowWorld(t: Test, limits: object = {}): Promise<{ world: World; host: AccountHost }> {
+async function slowWorld(t: Test, bounds: object = {}): Promise<{ world: World; host: AccountHost }> {
   const world = new World()
   t.teardown(() => world.close())
-  const host = world.host('one', { limits: { turnMs: 0, ...limits } })
+  const host = world.host('one', { bounds: { turnMs: 0, ...bounds } })
   await world.create()
   world.states.decided.length = 0
   return { world, host }

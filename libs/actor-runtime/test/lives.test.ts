@@ -57,8 +57,8 @@ t.test('a new host asks the living owner to release the account, and does not fe
 t.test('an owner that does not release in time is taken over', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
-  world.host('one', { limits: { releaseWaitMs: 60_000 } })
-  world.host('two', { predecessorOf: () => 'one', limits: { releaseWaitMs: 20 } })
+  world.host('one', { bounds: { releaseWaitMs: 60_000 } })
+  world.host('two', { predecessorOf: () => 'one', bounds: { releaseWaitMs: 20 } })
   await world.create()
   world.hostId = 'two'
   t.equal(statusOf(await world.folder('a')), 'ok', 'the owner still believes that the account is its own')
@@ -253,8 +253,8 @@ t.test('an account is made with its first row; rows of blobs that it uses come b
 t.test('two hosts fight over an account: every request has one effect, in one order', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
-  world.host('one', { limits: { takeoversPerMinuteMax: 10_000 } })
-  world.host('two', { limits: { takeoversPerMinuteMax: 10_000 } })
+  world.host('one', { bounds: { takeoversPerMinuteMax: 10_000 } })
+  world.host('two', { bounds: { takeoversPerMinuteMax: 10_000 } })
   await world.create()
   const asked = Array.from({ length: 60 }, async (_, at) => {
     world.hostId = at % 3 === 0 ? 'one' : 'two'
@@ -271,7 +271,7 @@ t.test('two hosts fight over an account: every request has one effect, in one or
 t.test('a host that is fenced repeatedly leaves the account alone for a while', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
-  world.host('one', { limits: { takeoversPerMinuteMax: 3 } })
+  world.host('one', { bounds: { takeoversPerMinuteMax: 3 } })
   await world.create()
   for (let takeover = 0; takeover < 3; takeover++) {
     await world.journal.acquire(world.account, { owner: 'rival' })
@@ -355,9 +355,9 @@ async function playWithDeath(
   dies: { at: number; when: 'before' | 'after' },
 ): Promise<boolean> {
   const world = new World(capabilities)
-  const limits = { checkpointBytesMin: 400, effectsIdleMs: 1, codesDrawn: 64 }
+  const bounds = { checkpointBytesMin: 400, effectsIdleMs: 1, codesDrawn: 64 }
   const dying = mortal(world.journal, world.lookups, dies)
-  const first = world.host('one', { journal: dying.journal, lookups: dying.lookups, limits })
+  const first = world.host('one', { journal: dying.journal, lookups: dying.lookups, bounds })
   let died = false
   const death = dying.death.then(() => {
     died = true
@@ -368,7 +368,7 @@ async function playWithDeath(
     // What was issued before the death may still happen; nothing else.
     await settled()
     world.hostId = 'two'
-    world.host('two', { limits })
+    world.host('two', { bounds })
   }
   const ask = async (operation: Operation) => {
     const id = mintRequestId(Date.now())

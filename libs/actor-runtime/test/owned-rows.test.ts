@@ -104,7 +104,7 @@ t.test('a put of a stale owner does not bring back what the new owner removed', 
 t.test("a stale host that passivates leaves the new owner's timer and active row", async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
-  const one = world.host('one', { limits: { idleMs: 3_600_000 } })
+  const one = world.host('one', { bounds: { idleMs: 3_600_000 } })
   await world.create()
   await world.folder('a')
   await world.folder('b')
@@ -152,7 +152,7 @@ for (const exclusive of [true, false])
 t.test('an activation whose write times are used up ends, and the next one continues', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
-  world.host('one', { limits: { rowWritesMax: 3 } })
+  world.host('one', { bounds: { rowWritesMax: 3 } })
   await world.create()
   for (let byte = 1; byte <= 9; byte++) t.equal(statusOf(await addFile(world, `${byte}`, byte)), 'ok')
   t.equal((await world.keys('ref/')).length, 9)
@@ -226,7 +226,7 @@ t.test('an account that left with an effect undone and moved is woken at its new
   world.mailer = { send: () => Promise.reject(new Error('down')) }
   const time = new ManualTime()
   let owner = 'one'
-  const options = { clock: time, timers: time, hostOf: () => owner, limits: { mailAttemptsMax: 1 } }
+  const options = { clock: time, timers: time, hostOf: () => owner, bounds: { mailAttemptsMax: 1 } }
   const one = world.host('one', options)
   world.host('two', options)
   await world.create()
@@ -244,7 +244,7 @@ t.test('a restarted host finds what it has left, in its own slots', async (t) =>
   const world = new World(shared)
   t.teardown(() => world.close())
   const time = new ManualTime()
-  const options = { clock: time, timers: time, limits: { activeRowsPerSlot: 2, activeSlotsBack: 2 } }
+  const options = { clock: time, timers: time, bounds: { activeRowsPerSlot: 2, activeSlotsBack: 2 } }
   const first = world.host('one', options)
   const accept = world.mailer
   world.mailer = { send: () => Promise.reject(new Error('down')) }
@@ -274,13 +274,13 @@ t.test('a restarted host finds what it has left, in its own slots', async (t) =>
 })
 
 const minuteMs = 60_000
-const goneLimits = { goneHostSeconds: 5 * 60 }
+const goneBounds = { goneHostSeconds: 5 * 60 }
 
 t.test('the row of a host that never returns goes some time after it was last missed', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   const time = new ManualTime()
-  const timed = { clock: time, timers: time, limits: { ...goneLimits, effectsWakeMs: minuteMs } }
+  const timed = { clock: time, timers: time, bounds: { ...goneBounds, effectsWakeMs: minuteMs } }
   const accept = world.mailer
   world.mailer = { send: () => Promise.reject(new Error('down')) }
   const one = world.host('one', timed)
@@ -305,7 +305,7 @@ t.test('a host with a clock far behind notes its slots above what was removed', 
   const world = new World(shared)
   t.teardown(() => world.close())
   const time = new ManualTime()
-  const timed = { clock: time, timers: time, limits: goneLimits }
+  const timed = { clock: time, timers: time, bounds: goneBounds }
   world.kill(world.host('one', timed))
   world.host('two', timed)
   await time.advance(8 * minuteMs)
@@ -328,7 +328,7 @@ t.test('a host whose row was removed while it was paused is found all the same',
     monotonic: () => stopped.monotonic(),
   }
   let owner = 'one'
-  const options = { hostOf: () => owner, limits: goneLimits }
+  const options = { hostOf: () => owner, bounds: goneBounds }
   const one = world.host('one', { ...options, clock, timers: stopped })
   await settled()
   // It does not hear the other one.
@@ -354,7 +354,7 @@ t.test('rows that could not be removed, more than are remembered, go all the sam
   const world = new World(shared)
   t.teardown(() => world.close())
   const time = new ManualTime()
-  const host = world.host('one', { clock: time, timers: time, limits: { ailingAccountsMax: 1 } })
+  const host = world.host('one', { clock: time, timers: time, bounds: { ailingAccountsMax: 1 } })
   const accounts = Array.from({ length: 5 }, (_, at) => `1111111${at}-1111-4111-8111-111111111111`)
   for (const account of accounts) await world.create({ account })
   const isRow = (key: string) => key.startsWith('active/')
@@ -370,7 +370,7 @@ t.test('a fenced owner does not count a row as removed', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   const time = new ManualTime()
-  const timed = { clock: time, timers: time, limits: { relistMs: 3_600_000 } }
+  const timed = { clock: time, timers: time, bounds: { relistMs: 3_600_000 } }
   const one = world.host('one', timed)
   await world.create()
   const two = world.host('two', timed)

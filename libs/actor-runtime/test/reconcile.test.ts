@@ -242,7 +242,7 @@ t.test('references of an account that was never made are removed, and do not blo
 t.test('an account that was loaded for its references leaves again soon', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
-  const one = world.host('one', { limits: { idleMs: 3_600_000, lookedAfterMs: 0 } })
+  const one = world.host('one', { bounds: { idleMs: 3_600_000, lookedAfterMs: 0 } })
   await world.create()
   await plant(world, 5, ids.account('eu-par'))
   await reconciler(world).reconcile({ dryRun: false })

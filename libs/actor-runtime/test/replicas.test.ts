@@ -40,7 +40,7 @@ function host(hostId: string, more: Partial<AccountHostOptions> = {}): AccountHo
     lookups: new MemoryLookupStore(medium),
     states,
     mailer: { send: async () => {} },
-    limits: { checkpointBytesMin: 4096 },
+    bounds: { checkpointBytesMin: 4096 },
     ...more,
   })
   made.start()

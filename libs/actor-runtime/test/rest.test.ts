@@ -33,7 +33,7 @@ t.test('finished effects are journaled with the next flush, or alone after a min
   const world = new World()
   t.teardown(() => world.close())
   const time = new ManualTime()
-  world.host('one', { clock: time, timers: time, limits: { idleMs: 3_600_000 } })
+  world.host('one', { clock: time, timers: time, bounds: { idleMs: 3_600_000 } })
   await world.create()
   await world.ask({ $case: 'sendSignIn', value: {} })
   await settled()
@@ -121,7 +121,7 @@ t.test('accounts leave when memory is short, the least recently used first', asy
   const world = new World()
   t.teardown(() => world.close())
   const time = new ManualTime()
-  const host = world.host('one', { clock: time, timers: time, limits: { memoryBytesMax: 30_000 } })
+  const host = world.host('one', { clock: time, timers: time, bounds: { memoryBytesMax: 30_000 } })
   const accounts = Array.from({ length: 6 }, (_, at) => `1111111${at}-1111-4111-8111-111111111111`)
   for (const account of accounts) await world.create({ account })
   await world.names({ account: accounts[0] as string })
@@ -212,7 +212,7 @@ t.test('an account that leaves with an effect undone is woken again', async (t) 
   let down = true
   world.mailer = { send: (mail) => (down ? Promise.reject(new Error('down')) : accept.send(mail)) }
   const time = new ManualTime()
-  const host = world.host('one', { clock: time, timers: time, limits: { mailAttemptsMax: 1 } })
+  const host = world.host('one', { clock: time, timers: time, bounds: { mailAttemptsMax: 1 } })
   await world.create()
   await world.ask({ $case: 'sendSignIn', value: {} })
   await time.advance(idleMs + 3 * 60_000)
@@ -276,7 +276,7 @@ for (const [ordered, turnMs] of [
     async (t) => {
       const world = new World({ ordered })
       t.teardown(() => world.close())
-      world.host('one', { limits: { turnMs } })
+      world.host('one', { bounds: { turnMs } })
       await world.create()
       await addFile(world, 'f', 1)
 
@@ -434,7 +434,7 @@ t.test('checkpoints keep the tail short, and only the last one stays', async (t)
   const world = new World()
   t.teardown(() => world.close())
   const time = new ManualTime()
-  const host = world.host('one', { clock: time, timers: time, limits: { tailFlushesMax: 10 } })
+  const host = world.host('one', { clock: time, timers: time, bounds: { tailFlushesMax: 10 } })
   await world.create()
   await world.folder('large:600000')
   t.equal((await pageNames(world)).length, 3, 'the pages of a large change')
@@ -443,7 +443,7 @@ t.test('checkpoints keep the tail short, and only the last one stays', async (t)
   const names = await world.names()
   const applied = world.states.applied
   world.kill(host)
-  world.host('two', { limits: { tailFlushesMax: 10 } })
+  world.host('two', { bounds: { tailFlushesMax: 10 } })
   world.hostId = 'two'
   t.strictSame(await world.names(), names)
   t.ok(world.states.applied - applied < 20, `${world.states.applied - applied} changes replayed`)
@@ -457,8 +457,8 @@ t.test('checkpoints keep the tail short, and only the last one stays', async (t)
 t.test('checkpoints are cut at one row while the account continues', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
-  const limits = { tailFlushesMax: 3 }
-  const host = world.host('one', { limits })
+  const bounds = { tailFlushesMax: 3 }
+  const host = world.host('one', { bounds })
   await world.create()
   await world.folder('a')
   const append = world.medium.hold('append')
@@ -475,7 +475,7 @@ t.test('checkpoints are cut at one row while the account continues', async (t) =
   await Promise.all(asked)
   const names = await world.names()
   world.kill(host)
-  world.host('two', { limits })
+  world.host('two', { bounds })
   world.hostId = 'two'
   t.strictSame(await world.names(), names)
   t.notOk(world.warnings.includes('an account cannot be read and is quarantined'))
@@ -484,8 +484,8 @@ t.test('checkpoints are cut at one row while the account continues', async (t) =
 t.test('a slow checkpoint is still of one row, and the others wait for it', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
-  const limits = { tailFlushesMax: 2, turnMs: 0 }
-  const host = world.host('one', { limits })
+  const bounds = { tailFlushesMax: 2, turnMs: 0 }
+  const host = world.host('one', { bounds })
   await world.create()
   for (let at = 0; at < 5; at++) {
     const asked = Array.from({ length: 8 }, (_, n) => world.folder(`${at}-${n}`))
@@ -496,7 +496,7 @@ t.test('a slow checkpoint is still of one row, and the others wait for it', asyn
   const names = await world.names()
   t.equal(names.length, 45)
   world.kill(host)
-  world.host('two', { limits })
+  world.host('two', { bounds })
   world.hostId = 'two'
   t.strictSame(await world.names(), names)
   t.strictSame(world.warnings, [])
@@ -508,7 +508,7 @@ t.test(
     const world = new World()
     t.teardown(() => world.close())
     const time = new ManualTime()
-    world.host('one', { clock: time, timers: time, limits: { tailFlushesMax: 5 } })
+    world.host('one', { clock: time, timers: time, bounds: { tailFlushesMax: 5 } })
     await world.create()
     const healPages = world.medium.fail('putPage', { code: 'UNAVAILABLE', times: Number.POSITIVE_INFINITY })
     const asked: Promise<unknown>[] = []
@@ -546,7 +546,7 @@ t.test('pages that a dead owner left behind are swept', async (t) => {
 t.test('a stale owner that writes a checkpoint late changes nothing', async (t) => {
   const world = new World({ ordered: false, exclusive: false })
   t.teardown(() => world.close())
-  world.host('one', { limits: { checkpointBytesMin: 1 } })
+  world.host('one', { bounds: { checkpointBytesMin: 1 } })
   world.host('two')
   const root = world.medium.hold('setRoot')
   await world.create()
@@ -563,7 +563,7 @@ for (const turnMs of [8, 0])
   t.test(`effects of a change wait until it is durable, turns of ${turnMs} ms`, async (t) => {
     const world = new World()
     t.teardown(() => world.close())
-    world.host('one', { limits: { turnMs } })
+    world.host('one', { bounds: { turnMs } })
     await world.create()
     await addFile(world, 'f', 1)
     await settled()
@@ -587,7 +587,7 @@ t.test('effects of a partly applied change are not sent with the batch before it
     const world = new World()
     t.teardown(() => world.close())
     // Every change is applied in slices, with the loop turning between them.
-    const host = world.host('one', { limits: { turnMs: 0 } })
+    const host = world.host('one', { bounds: { turnMs: 0 } })
     await world.create()
     await addFile(world, 'f', 1)
     await settled()
@@ -619,8 +619,8 @@ t.test('a checkpoint holds no change that was refused, applied in slices or not'
     const world = new World()
     t.teardown(() => world.close())
     // A checkpoint of every row.
-    const limits = { turnMs: 8 * (round % 2), checkpointBytesMin: 1, tailFlushesMax: 1, effectsIdleMs: 1 }
-    const host = world.host('one', { limits })
+    const bounds = { turnMs: 8 * (round % 2), checkpointBytesMin: 1, tailFlushesMax: 1, effectsIdleMs: 1 }
+    const host = world.host('one', { bounds })
     await world.create()
     const acknowledged: string[] = []
     const leaving = new AbortController()
@@ -641,7 +641,7 @@ t.test('a checkpoint holds no change that was refused, applied in slices or not'
     heal()
     world.host('two')
     world.hostId = 'two'
-    t.strictSame(await world.names(), acknowledged, `${turns} turns of ${limits.turnMs} ms`)
+    t.strictSame(await world.names(), acknowledged, `${turns} turns of ${bounds.turnMs} ms`)
   }
 })
 

@@ -7,7 +7,7 @@ import t from 'tap'
 import { noMetrics } from '../src/index.ts'
 import { ManualTime, settled, statusOf, World } from './world.ts'
 
-const limits = { checkpointBytesMin: 200, tailBytesMax: 400, tailFlushesMax: 8 }
+const bounds = { checkpointBytesMin: 200, tailBytesMax: 400, tailFlushesMax: 8 }
 
 function remove(world: World, name: string): Promise<string> {
   return world
@@ -37,7 +37,7 @@ for (const code of ['TOO_LARGE', 'UNAVAILABLE'] satisfies JournalFaultCode[])
     }
     const failed: string[] = []
     const metrics = { checkpointFailed: ({ what }: { what: string }) => void failed.push(what) }
-    world.host('one', { limits, metrics: { ...noMetrics, ...metrics } })
+    world.host('one', { bounds, metrics: { ...noMetrics, ...metrics } })
     await world.create()
     const made = await fill(world)
     t.equal(await remove(world, 'f0'), 'ok', 'what makes it smaller')
@@ -64,7 +64,7 @@ t.test('a state that was too large is cut again after a minute', async (t) => {
     await setRoot(...root)
     held++
   }
-  world.host('one', { limits, clock: time, timers: time })
+  world.host('one', { bounds, clock: time, timers: time })
   await world.create()
   for (let made = 0; refused === 0; made++) {
     await world.folder(`f${made}`)

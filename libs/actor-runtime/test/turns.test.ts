@@ -113,7 +113,7 @@ t.test('a command that was refused is not carried out by a copy that comes later
 t.test('what is remembered of refusals is bounded, and another activation decides again', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
-  const host = world.host('one', { limits: { refusalsKeptMax: 2 } })
+  const host = world.host('one', { bounds: { refusalsKeptMax: 2 } })
   world.states.foldersMax = 0
   await world.create()
   const asked = Array.from({ length: 3 }, (_, at) => ({
@@ -238,7 +238,7 @@ t.test(
   async (t) => {
     const world = new World()
     t.teardown(() => world.close())
-    const host = world.host('one', { limits: { appendAttemptsMax: 3 } })
+    const host = world.host('one', { bounds: { appendAttemptsMax: 3 } })
     await world.create()
     world.medium.fail('append', { code: 'UNAVAILABLE', times: 2 })
     t.equal(statusOf(await world.folder('a')), 'ok')
@@ -288,7 +288,7 @@ t.test('a lost reference row blocks its append', async (t) => {
 t.test('the mailbox is bounded', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
-  world.host('one', { limits: { mailboxMax: 4 } })
+  world.host('one', { bounds: { mailboxMax: 4 } })
   await world.create()
   const hold = world.medium.hold('append')
   const asked = Array.from({ length: 10 }, (_, at) => world.folder(`f${at}`))
@@ -308,7 +308,7 @@ t.test('the mailbox is bounded', async (t) => {
 t.test('replies held back are bounded by bytes: nothing more is decided', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
-  world.host('one', { limits: { heldReplyBytesMax: 100 } })
+  world.host('one', { bounds: { heldReplyBytesMax: 100 } })
   await world.create()
   const hold = world.medium.hold('append')
   const asked = Array.from({ length: 20 }, (_, at) => world.folder(`f${at}`))
@@ -324,7 +324,7 @@ t.test('a request past its deadline is not decided', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   const time = new ManualTime()
-  world.host('one', { clock: time, timers: time, limits: { heldReplyBytesMax: 1 } })
+  world.host('one', { clock: time, timers: time, bounds: { heldReplyBytesMax: 1 } })
   await world.create()
   const hold = world.medium.hold('append')
   const first = world.folder('a')
@@ -341,7 +341,7 @@ t.test('a request past its deadline is not decided', async (t) => {
 t.test('decisions get unique codes, many when they request many', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
-  world.host('one', { limits: { codesDrawn: 128 } })
+  world.host('one', { bounds: { codesDrawn: 128 } })
   await world.create()
   await Promise.all(
     ['many:3', 'a', 'many:130', 'b', 'c', 'many:80', 'd', 'e', 'f', 'g', 'h'].map((name) =>
@@ -357,8 +357,8 @@ t.test('decisions get unique codes, many when they request many', async (t) => {
 t.test('a command that wants too many codes is refused, and so are its copies', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
-  const limits = { codesDrawn: 64, codesPerRequestMax: 64 }
-  const host = world.host('one', { limits })
+  const bounds = { codesDrawn: 64, codesPerRequestMax: 64 }
+  const host = world.host('one', { bounds })
   await world.create()
   const request: AccountRequest = {
     accountId: world.account,
@@ -419,7 +419,7 @@ t.test('a decision in slices keeps its turn on a busy account', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   // Between any two decisions the loop turns.
-  world.host('one', { limits: { turnMs: 0 } })
+  world.host('one', { bounds: { turnMs: 0 } })
   await world.create()
   await Promise.all(['slices:5', 'slices:50', 'after'].map((name) => world.folder(name)))
   const order = world.states.decided
@@ -488,7 +488,7 @@ t.test('password checks are bounded: too many waiting are refused', async (t) =>
   const checks: ((verdict: boolean) => void)[] = []
   world.host('one', {
     checkPassword: () => new Promise((resolve) => checks.push(resolve)),
-    limits: { passwordChecksQueuedMax: 3 },
+    bounds: { passwordChecksQueuedMax: 3 },
   })
   await world.create()
   await protect(world, verifier(1))
@@ -523,7 +523,7 @@ t.test(
   async (t) => {
     const world = new World()
     t.teardown(() => world.close())
-    world.host('one', { limits: { bugsBeforeQuarantine: 100 } })
+    world.host('one', { bounds: { bugsBeforeQuarantine: 100 } })
     await world.create()
     const [before, bug, after] = await Promise.all([
       world.folder('a'),

@@ -215,7 +215,7 @@ t.test("a host's figures add up", async (t) => {
     checkpointed: 0,
   }
   const host = world.host('one', {
-    limits: { tailFlushesMax: 4 },
+    bounds: { tailFlushesMax: 4 },
     metrics: {
       requested() {},
       overloaded() {},

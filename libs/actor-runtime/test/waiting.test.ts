@@ -4,7 +4,7 @@
  */
 import { AddFile, blank, Flush } from '@holdfast/wire'
 import t, { type Test } from 'tap'
-import { defaultLimits } from '../src/limits.ts'
+import { defaultBounds } from '../src/bounds.ts'
 import { blob } from './tiny-core.ts'
 import { ManualTime, settled, statusOf, World } from './world.ts'
 
@@ -60,17 +60,17 @@ for (const capabilities of [embedded, shared]) {
 
   t.test(`${mode}: a report costs a row after a minute, and not before`, async (t) => {
     const time = new ManualTime()
-    const limits = { idleMs: 10 * defaultLimits.waitingMs }
-    const { world } = await worldWithFile(t, capabilities, { clock: time, timers: time, limits })
+    const bounds = { idleMs: 10 * defaultBounds.waitingMs }
+    const { world } = await worldWithFile(t, capabilities, { clock: time, timers: time, bounds })
     const head = await world.head()
     await world.report('f', 1)
-    await time.advance(defaultLimits.waitingMs / 2)
+    await time.advance(defaultBounds.waitingMs / 2)
     await world.report('f', 2)
-    await time.advance(defaultLimits.waitingMs / 2 - 1)
+    await time.advance(defaultBounds.waitingMs / 2 - 1)
     t.equal(await world.head(), head)
     await time.advance(1)
     t.equal(await world.head(), head + 1, 'a minute after the first one')
-    await time.advance(2 * defaultLimits.waitingMs)
+    await time.advance(2 * defaultBounds.waitingMs)
     t.equal(await world.head(), head + 1, 'both are in it')
     t.equal(await world.downloads('f'), 2)
   })
@@ -100,8 +100,8 @@ for (const capabilities of [embedded, shared]) {
   })
 
   t.test(`${mode}: a checkpoint holds no report that no row has`, async (t) => {
-    const limits = { checkpointBytesMin: 1 }
-    const { world, host } = await worldWithFile(t, capabilities, { limits })
+    const bounds = { checkpointBytesMin: 1 }
+    const { world, host } = await worldWithFile(t, capabilities, { bounds })
     await settled()
     const root = async () => (await world.journal.acquire(world.account, { owner: 'one' })).root
     const append = world.medium.hold('append')
@@ -124,7 +124,7 @@ for (const capabilities of [embedded, shared]) {
 }
 
 t.test('many reports do not wait for a minute', async (t) => {
-  const { world } = await worldWithFile(t, embedded, { limits: { waitingBytesMax: 1_000 } })
+  const { world } = await worldWithFile(t, embedded, { bounds: { waitingBytesMax: 1_000 } })
   const head = await world.head()
   let reports = 0
   while ((await world.head()) === head && reports < 100) {
@@ -162,7 +162,7 @@ t.test('reports that wait at an owner that is taken over are not counted later',
   t.equal(await world.downloads('f'), 0)
   await world.report('f', 1)
   await world.folder('a')
-  await time.advance(defaultLimits.waitingMs)
+  await time.advance(defaultBounds.waitingMs)
   t.ok(world.warnings.includes('an activation was fenced'), 'its row was refused')
   t.equal(await world.downloads('f'), 1)
 })

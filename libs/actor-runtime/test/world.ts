@@ -59,7 +59,7 @@ export class World {
       onBlobReleased: ({ blob }) => void this.released.push(`${blob.id[0]}`),
       log: { info() {}, warn: note, error: note },
       ...options,
-      limits: { retryFirstMs: 1, retryMaxMs: 4, fencedPauseMs: 1, ...options.limits },
+      bounds: { retryFirstMs: 1, retryMaxMs: 4, fencedPauseMs: 1, ...options.bounds },
     })
     this.clock = options.clock ?? systemClock
     host.start()

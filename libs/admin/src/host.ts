@@ -30,7 +30,7 @@ import { transferRoutes } from './transfers.ts'
 export interface AdminDeps {
   log: Logger
   metrics: Registry
-  limits: RateLimits
+  rateLimits: RateLimits
   readiness: Readiness
   /** Admits callers from other machines; undefined: they are refused. Read at each call. */
   adminToken: string | undefined
@@ -52,13 +52,13 @@ export interface Moderation {
 }
 
 export function createAdminHost(parts: AdminDeps): FastifyInstance {
-  const { log, metrics, limits } = parts
+  const { log, metrics, rateLimits } = parts
   // No proxy is trusted here: the peer of the connection decides.
   const host = createHttpHost({
     name: 'admin',
     log,
     metrics,
-    limits,
+    rateLimits,
     trustProxy: false,
     cors: false,
     ...(parts.connections === undefined ? {} : { connections: parts.connections }),
@@ -83,7 +83,7 @@ export function createAdminHost(parts: AdminDeps): FastifyInstance {
       // The right token is accepted whatever others sent: it has 16 characters or more. The budget
       // ends in a ban.
       if (request.headers.authorization !== undefined)
-        await guessing(limits, request, (guesses) => guesses.wrong('token'))
+        await guessing(rateLimits, request, (guesses) => guesses.wrong('token'))
       throw refusal
     })
     const { accounts, moderation } = parts
@@ -106,7 +106,7 @@ export function createAdminHost(parts: AdminDeps): FastifyInstance {
       isOperator,
       clock: accounts.clock,
     })
-    host.register(moderationPage({ ...moderation, accounts, sessions, limits }))
+    host.register(moderationPage({ ...moderation, accounts, sessions, rateLimits }))
   }
   return host
 }

@@ -18,7 +18,7 @@ t.test(
     const host = createAdminHost({
       log: pino({ level: 'silent' }),
       metrics: new Registry(),
-      limits: createRateLimits({ mode: 'off', clock: systemClock }),
+      rateLimits: createRateLimits({ mode: 'off', clock: systemClock }),
       readiness,
       adminToken: undefined,
       uidOf: async () => 0,
@@ -67,7 +67,7 @@ t.test('a part that does not recover within a minute makes the process count as 
   const host = createAdminHost({
     log: pino({ level: 'silent' }),
     metrics: new Registry(),
-    limits: createRateLimits({ mode: 'off', clock: systemClock }),
+    rateLimits: createRateLimits({ mode: 'off', clock: systemClock }),
     readiness: new Readiness({}, { vital: { metadata: () => failing }, clock }),
     adminToken: undefined,
     uidOf: async () => 0,

@@ -52,7 +52,7 @@ t.test('the admin host takes root and its own user, and wants the token of other
   const host = createAdminHost({
     log: pino({ level: 'silent' }),
     metrics: new Registry(),
-    limits: createRateLimits({ mode: 'off', clock: systemClock }),
+    rateLimits: createRateLimits({ mode: 'off', clock: systemClock }),
     readiness: new Readiness({}),
     adminToken: token,
     uidOf: undefined,

@@ -36,7 +36,7 @@ interface Copy {
   info: BlobInfo
   bytes: Buffer
   /** Some bytes are wrong, and the store has not noticed. */
-  rotten?: true
+  rotten: boolean
 }
 
 const chunkBytes = 64 * 1024
@@ -255,7 +255,7 @@ export class MemoryBlobStore implements NodeStore {
     if (!asNew) copy ??= knownOf(copies, group)
     if (copy?.info.damaged) {
       copy.bytes = bytes
-      delete copy.rotten
+      copy.rotten = false
       delete copy.info.damaged
     }
     if (copy === undefined) {
@@ -265,7 +265,7 @@ export class MemoryBlobStore implements NodeStore {
         createdMs: createdMs ?? this.#clock.now(),
         ...(group === undefined ? {} : { placementGroup: group }),
       }
-      copy = { info, bytes }
+      copy = { info, bytes, rotten: false }
       copies.set(hex(uploadId), copy)
       this.#copies.set(hex(content.id), copies)
       this.#liveBytes += bytes.length

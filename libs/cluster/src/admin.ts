@@ -31,7 +31,7 @@ export async function startAdmin(
   cluster: ClusterPart,
   options: ClusterAdminOptions,
 ): Promise<FastifyInstance> {
-  const { config, secrets, limits, readiness, clock, keyring, lookups, accounts, bans } = cluster
+  const { config, secrets, rateLimits, readiness, clock, keyring, lookups, accounts, bans } = cluster
   const startedMs = clock.now()
   const status = async () => ({
     version,
@@ -48,7 +48,7 @@ export async function startAdmin(
   const admin = createAdminHost({
     log: cluster.log,
     metrics: cluster.metrics,
-    limits,
+    rateLimits,
     readiness,
     get adminToken() {
       return secrets.adminToken
@@ -60,7 +60,7 @@ export async function startAdmin(
       collect: (asked) => collectEverywhere(cluster, asked),
       reconcile: (asked) => reconcileEverywhere(cluster, asked),
       settings: () => [...options.settings],
-      bans: () => limits.bans(),
+      bans: () => rateLimits.bans(),
       liftBan: (network) => bans.lift(network),
       acceptClock: undefined,
       wholeReads: undefined,

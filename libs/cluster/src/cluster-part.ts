@@ -56,7 +56,7 @@ export interface ClusterPart {
   readonly blocked: BlockLists
   readonly transfers: TransferLog
   readonly reports: Reports
-  readonly limits: CountingRateLimits
+  readonly rateLimits: CountingRateLimits
   /** Of the public hosts of this process. */
   readonly budgets: HostBudgets
   readonly adminConnections: DescriptorBudget['adminConnections']

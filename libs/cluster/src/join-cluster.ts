@@ -1,6 +1,6 @@
 /**
  * The base of every process of a cluster, in the order in which it starts and, reversed, ends: bus
- * → metadata → keys → region map → membership → ways to accounts and storage nodes → limits.
+ * → metadata → keys → region map → membership → ways to accounts and storage nodes → rate limits.
  */
 import { randomUUID } from 'node:crypto'
 import { type AccountClient, BlockedAccounts, RoutedAccountClient } from '@holdfast/accounts'
@@ -98,7 +98,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   const members = joinMembers(joining, { isMetadataUp, regions, keyring })
   const { membership, routes, peers, readiness } = members
   const { nodes, groups, blocked } = await openOperatorRows(joining, lookups)
-  const { limits, bans } = opened.use(sharedLimits({ config, bus, clock, warn }))
+  const { rateLimits, bans } = opened.use(sharedLimits({ config, bus, clock, warn }))
   await bus.flush()
   const agreed = new AgreedClock(clock, membership)
 
@@ -139,7 +139,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     blocked,
     transfers,
     reports: new Reports({ lookups, clock, acts: blocked.acts }),
-    limits,
+    rateLimits,
     budgets: {
       connections: descriptors.connections,
       answers: new AnswerBudget({ metrics, clock }),
@@ -309,21 +309,21 @@ function sharedLimits({
   clock: Clock
   warn: (message: string) => (error: unknown) => void
 }) {
-  const limits = createRateLimits({ mode: config.rateLimits, clock })
-  const bans = new SharedBans({ bus, limits, onFault: warn('bans could not be sent') })
+  const rateLimits = createRateLimits({ mode: config.rateLimits, clock })
+  const bans = new SharedBans({ bus, rateLimits, onFault: warn('bans could not be sent') })
   const counts = new SharedCounts({
     bus,
-    limits,
+    rateLimits,
     self: `${config.nodeName}/${randomUUID()}`,
     onFault: warn('counts could not be sent'),
   })
   return {
-    limits,
+    rateLimits,
     bans,
     [Symbol.dispose]() {
       counts.close()
       bans.close()
-      limits.close()
+      rateLimits.close()
     },
   }
 }

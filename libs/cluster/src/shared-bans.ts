@@ -8,7 +8,7 @@ import type { Ban, CountingRateLimits } from '@holdfast/http-kit'
 
 export interface SharedBansOptions {
   bus: Bus
-  limits: CountingRateLimits
+  rateLimits: CountingRateLimits
   onFault: (error: unknown) => void
 }
 
@@ -21,15 +21,15 @@ type Told = { bans?: Ban[]; lifted?: string }
 
 export class SharedBans {
   readonly #bus: Bus
-  readonly #limits: CountingRateLimits
+  readonly #rateLimits: CountingRateLimits
   readonly #subscription: Subscription
   readonly #timers: NodeJS.Timeout[]
   /** When the sent bans end, by network. */
   #told = new Map<string, number>()
 
-  constructor({ bus, limits, onFault }: SharedBansOptions) {
+  constructor({ bus, rateLimits, onFault }: SharedBansOptions) {
     this.#bus = bus
-    this.#limits = limits
+    this.#rateLimits = rateLimits
     this.#subscription = bus.subscribe('bans', (message) => this.#hear(message))
     const guarded = (work: () => void) => () => {
       try {
@@ -44,7 +44,7 @@ export class SharedBans {
         tellMs,
       ),
       setInterval(
-        guarded(() => this.#tell(limits.bans())),
+        guarded(() => this.#tell(rateLimits.bans())),
         tellAllMs,
       ),
     ]
@@ -52,7 +52,7 @@ export class SharedBans {
 
   /** Here and everywhere. @returns false when no ban was known here. */
   lift(network: string): boolean {
-    const lifted = this.#limits.liftBan(network)
+    const lifted = this.#rateLimits.liftBan(network)
     this.#publish({ lifted: network })
     return lifted
   }
@@ -63,7 +63,7 @@ export class SharedBans {
   }
 
   #news(): Ban[] {
-    const bans = this.#limits.bans()
+    const bans = this.#rateLimits.bans()
     const news = bans.filter(({ network, untilMs }) => this.#told.get(network) !== untilMs)
     this.#told = new Map(bans.map(({ network, untilMs }) => [network, untilMs]))
     return news
@@ -80,8 +80,8 @@ export class SharedBans {
 
   #hear(message: Uint8Array): void {
     const { bans = [], lifted } = parse(message)
-    if (lifted !== undefined) this.#limits.liftBan(lifted)
-    this.#limits.takeBans(bans)
+    if (lifted !== undefined) this.#rateLimits.liftBan(lifted)
+    this.#rateLimits.takeBans(bans)
     for (const { network, untilMs } of bans) this.#told.set(network, untilMs)
   }
 }

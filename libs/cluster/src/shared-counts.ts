@@ -7,7 +7,7 @@ import type { CountingRateLimits, ToldCounts } from '@holdfast/http-kit'
 
 export interface SharedCountsOptions {
   bus: Bus
-  limits: CountingRateLimits
+  rateLimits: CountingRateLimits
   /** Of this frontend; a new one in its next life, whose counts begin at 0. */
   self: string
   onFault: (error: unknown) => void
@@ -40,8 +40,8 @@ export class SharedCounts {
   }
 
   #tell(): void {
-    const { bus, limits, self } = this.#options
-    for (const { counts, ...table } of limits.countNews())
+    const { bus, rateLimits, self } = this.#options
+    for (const { counts, ...table } of rateLimits.countNews())
       for (let at = 0; at < counts.length; at += countsPerMessage) {
         const told = { from: self, ...table, counts: counts.slice(at, at + countsPerMessage) }
         bus.publish('counts', Buffer.from(JSON.stringify(told)))
@@ -49,9 +49,9 @@ export class SharedCounts {
   }
 
   #hear(message: Uint8Array): void {
-    const { limits, self } = this.#options
+    const { rateLimits, self } = this.#options
     const told = parse(message)
-    if (told !== undefined && told.from !== self) limits.takeCounts(told.from, told)
+    if (told !== undefined && told.from !== self) rateLimits.takeCounts(told.from, told)
   }
 }
 

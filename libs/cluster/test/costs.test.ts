@@ -158,7 +158,7 @@ async function world(t: Test) {
       mailer: { send: async () => {} },
       sweepMs: 3_600_000,
       // No background work: neither reads of lookup rows nor checkpoints.
-      limits: { relistMs: 3_600_000, idleMs: 3_600_000, checkpointBytesMin: 256 * 1024 * 1024 },
+      bounds: { relistMs: 3_600_000, idleMs: 3_600_000, checkpointBytesMin: 256 * 1024 * 1024 },
     })
     host.start()
     // What a start looks for is over before anything is counted.

@@ -15,13 +15,13 @@ t.teardown(() => nats.stop('SIGKILL'))
 
 async function frontend(self: string) {
   const bus = await NatsBus.connect({ servers: [`127.0.0.1:${port}`], name: self })
-  const limits = createRateLimits({
+  const rateLimits = createRateLimits({
     mode: 'default',
     clock: systemClock,
     // A window so long that the test does not reach its end.
     policies: { ...defaultPolicies, standard: { quota, windowSeconds: 86_400 } },
   })
-  const shared = new SharedCounts({ bus, limits, self, onFault: (error) => t.fail(String(error)) })
+  const shared = new SharedCounts({ bus, rateLimits, self, onFault: (error) => t.fail(String(error)) })
   await bus.flush()
   t.teardown(async () => {
     shared.close()
@@ -30,7 +30,7 @@ async function frontend(self: string) {
   const ask = async (ip: string, endpoint = 'x') => {
     const request = { ip, rateLimit: null } as FastifyRequest
     try {
-      await limits.takeAddress(request, endpoint)
+      await rateLimits.takeAddress(request, endpoint)
       return request.rateLimit?.remaining
     } catch (error) {
       return (error as { status: string }).status

@@ -22,9 +22,9 @@ import {
 } from '@holdfast/wire'
 import type { Account } from './account/account.ts'
 import { type AccountRecord, withSet } from './account/record.ts'
+import { freedRowsPerSlice, sweepRowsPerChangeMax, treeDepthMax } from './bounds.ts'
 import type { TreeSettings } from './contract.ts'
 import { applyCopy, type PreparedIds } from './copy.ts'
-import { freedRowsPerSlice, sweepRowsPerChangeMax, treeDepthMax } from './limits.ts'
 import { isKept, recipeBytes, recipeIds } from './operations.ts'
 import { none } from './tree/columns.ts'
 

@@ -1,3 +1,4 @@
+export { metadataBytesMax } from './bounds.ts'
 export type {
   AccountState,
   AccountStates,
@@ -10,5 +11,4 @@ export type {
   TreeSettings,
 } from './contract.ts'
 export { noLifetimes } from './contract.ts'
-export { metadataBytesMax } from './limits.ts'
 export { createAccountStates } from './state.ts'

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { sizeOf } from '../../../test/forms.ts'
 import { KeyDigests } from '../src/account/key-digests.ts'
-import { keyDigestsMax, keyedOutcomesMax } from '../src/limits.ts'
+import { keyDigestsMax, keyedOutcomesMax } from '../src/bounds.ts'
 import { blobOf, equal, operator, pagesOf, restored, visitor, World } from './world.ts'
 
 const hourMs = 3_600_000

@@ -1,7 +1,7 @@
 /** The cap on an account's metadata: growth is refused, everything else continues. */
 import { blank, DirectLink, type Manifest } from '@holdfast/wire'
 import t from 'tap'
-import * as limits from '../src/limits.ts'
+import * as limits from '../src/bounds.ts'
 import { blobOf, firstPage, operator, pagesOf, restored, system, World } from './world.ts'
 
 const cap = 64 * 1024

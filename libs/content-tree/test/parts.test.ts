@@ -8,8 +8,8 @@ import { requestIdOfKey } from '@holdfast/kernel'
 import { blank, CheckpointPage, DirectLink, ManifestEntry } from '@holdfast/wire'
 import fc from 'fast-check'
 import t from 'tap'
+import { rowsPerPart } from '../src/bounds.ts'
 import type { AccountState, CheckpointBase, CheckpointCut } from '../src/index.ts'
-import { rowsPerPart } from '../src/limits.ts'
 import { blobOf, ended, equal, operator, pagesOf, passwordOf, restored, system, World } from './world.ts'
 
 /** What a runtime stores: the pages of each part, and since when. */

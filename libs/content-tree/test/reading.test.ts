@@ -10,7 +10,7 @@ import {
   SortField,
 } from '@holdfast/wire'
 import t from 'tap'
-import { comparedUnitsPerSlice } from '../src/limits.ts'
+import { comparedUnitsPerSlice } from '../src/bounds.ts'
 import { sortInSlices } from '../src/tree/listing-order.ts'
 import { blobOf, firstPage, operator, passwordOf, sent, system, visitor, type Who, World } from './world.ts'
 

@@ -14,6 +14,7 @@ import {
   type Item,
   type PasswordVerifier,
 } from '@holdfast/wire'
+import { metadataBytesMax } from '../src/bounds.ts'
 import {
   type AccountState,
   createAccountStates,
@@ -22,7 +23,6 @@ import {
   type Outcome,
   type TreeSettings,
 } from '../src/index.ts'
-import { metadataBytesMax } from '../src/limits.ts'
 import type { Operation } from '../src/operations.ts'
 import { canonical } from './canonical.ts'
 

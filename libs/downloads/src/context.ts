@@ -24,7 +24,7 @@ export interface DownloadContext {
   /** Recently verified capabilities, by their text. */
   grants: RecentMap<string, Grant>
   clock: Clock
-  limits: RateLimits
+  rateLimits: RateLimits
   answers: AnswerBudget
   recent: RecentAnswers
   /** Results of the accounts' answers. */

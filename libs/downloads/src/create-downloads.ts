@@ -19,14 +19,14 @@ export interface DownloadsDeps extends DownloadPartsDeps {
  * the remaining counts. The ports stay open: they belong to the caller.
  */
 export function createDownloads(deps: DownloadsDeps): FastifyInstance {
-  const { blocked, log, limits } = deps
+  const { blocked, log, rateLimits } = deps
   const app = createHttpHost({
     name: 'download',
     log,
     metrics: deps.metrics,
     trustProxy: deps.trustProxy,
     cors: true,
-    limits,
+    rateLimits,
     isBanned: (address) => blocked.blocksAddress(address),
     ...(deps.budgets === undefined ? {} : { connections: deps.budgets.connections, lane: deps.budgets.lane }),
   })

@@ -84,7 +84,7 @@ async function open(
   reply: FastifyReply,
   link: Link,
 ): Promise<Opened> {
-  return await guessing(parts.limits, request, async (guesses) => {
+  return await guessing(parts.rateLimits, request, async (guesses) => {
     const guessed = basicCredentials(request.headers.authorization) !== undefined
     if (guessed) await guesses.begin('password')
     try {
@@ -117,7 +117,7 @@ async function openLink(
     accountId,
     who: asVisitor(),
     operation: { $case: 'openDirectLink', value: operation },
-    clientNetwork: parts.limits.networkKey(request),
+    clientNetwork: parts.rateLimits.networkKey(request),
   })
   if (result.$case !== 'file' && result.$case !== 'archive')
     throw new Error(`openDirectLink was answered with ${result.$case}`)

@@ -26,7 +26,7 @@ export interface DownloadPartsDeps {
   clock: Clock
   log: Logger
   metrics: Registry
-  limits: RateLimits
+  rateLimits: RateLimits
   /** Undefined: the host makes its own. */
   budgets: HostBudgets | undefined
   /** Origin of the pages, without a slash at the end. */
@@ -42,7 +42,7 @@ const grantsMax = 4_096
  * @param inPlace harmless types may be shown in the browser; else all are sent as files
  */
 export function downloadParts(deps: DownloadPartsDeps, { inPlace }: { inPlace: boolean }): DownloadContext {
-  const { accounts, blobs, blocked, transfers, keyring, clock, limits } = deps
+  const { accounts, blobs, blocked, transfers, keyring, clock, rateLimits } = deps
   const reports = new DownloadReports({ accounts, clock, log: deps.log })
   const bytesSent = trafficCounter(deps.metrics)
   return {
@@ -55,7 +55,7 @@ export function downloadParts(deps: DownloadPartsDeps, { inPlace }: { inPlace: b
     capabilityKey: createSecretKey(keyring.derive('capability')),
     grants: new RecentMap({ max: grantsMax }),
     clock,
-    limits,
+    rateLimits,
     answers: deps.budgets?.answers ?? new AnswerBudget({ clock }),
     recent: new RecentAnswers(clock),
     opened: new WeakMap(),

@@ -53,7 +53,7 @@ async function downloadWeb(
   const accountId = parts.keyring.ids.accountOf(contentId)
   if (accountId === undefined) throw new RefusalError('error-notFound')
   const content = { accountId, contentId }
-  const opened = await guessing(parts.limits, request, (guesses) =>
+  const opened = await guessing(parts.rateLimits, request, (guesses) =>
     openSignedIn(parts, { request, guesses }, content),
   )
   if (opened !== undefined) return sendFile(parts, request, reply, content, opened)
@@ -102,7 +102,7 @@ async function pageOf(
     accountId,
     who: asVisitor(),
     operation: { $case: 'readContent', value },
-    clientNetwork: parts.limits.networkKey(request),
+    clientNetwork: parts.rateLimits.networkKey(request),
   } as const
   const read = await unlessRefused(ask(parts, question))
   if (!(read instanceof RefusalError)) return viewOf(read, 'content').item?.code ?? contentId

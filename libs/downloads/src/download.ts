@@ -33,7 +33,9 @@ export async function download(
   // Answers of accounts are kept here for a while.
   if (parts.blocked.blocksAccount(accountId)) throw new RefusalError('error-blocked')
   const content = { accountId, contentId }
-  const view = await guessing(parts.limits, request, (guesses) => open(parts, { request, guesses }, content))
+  const view = await guessing(parts.rateLimits, request, (guesses) =>
+    open(parts, { request, guesses }, content),
+  )
   return sendFile(parts, request, reply, content, view)
 }
 
@@ -94,7 +96,7 @@ export async function opener(
       accountId: content.accountId,
       who,
       operation: { $case: 'openFile', value: { contentId: content.contentId, password } },
-      clientNetwork: parts.limits.networkKey(request),
+      clientNetwork: parts.rateLimits.networkKey(request),
     })
     return viewOf(result, 'file')
   }

@@ -20,7 +20,7 @@ export interface HttpHostOptions {
   trustProxy: TrustProxy
   cors: boolean
   /** Shared by all hosts of a process. */
-  limits: RateLimits
+  rateLimits: RateLimits
   /** Whether the operator keeps this client out (403). */
   isBanned?: (address: string) => boolean
   /** Its connections; default: `defaultConnections`. */

@@ -90,13 +90,13 @@ export class GuessGates {
 
 /** The guesses of one request: at most one of a kind. */
 export class RequestGuesses {
-  readonly #limits: RateLimits
+  readonly #rateLimits: RateLimits
   readonly #request: FastifyRequest
   #underWay: Map<GuessKind, Guess> | undefined
   #wrong: Set<GuessKind> | undefined
 
-  constructor(limits: RateLimits, request: FastifyRequest) {
-    this.#limits = limits
+  constructor(rateLimits: RateLimits, request: FastifyRequest) {
+    this.#rateLimits = rateLimits
     this.#request = request
   }
 
@@ -106,7 +106,7 @@ export class RequestGuesses {
    */
   async begin(kind: GuessKind): Promise<void> {
     if (this.#underWay?.has(kind) || this.#wrong?.has(kind)) return
-    const guess = await this.#limits.beginGuess(this.#request, kind)
+    const guess = await this.#rateLimits.beginGuess(this.#request, kind)
     this.#underWay ??= new Map()
     this.#underWay.set(kind, guess)
   }
@@ -138,11 +138,11 @@ export class RequestGuesses {
 
 /** Runs a request's work with its guesses, and ends them. */
 export async function guessing<T>(
-  limits: RateLimits,
+  rateLimits: RateLimits,
   request: FastifyRequest,
   work: (guesses: RequestGuesses) => Promise<T>,
 ): Promise<T> {
-  const guesses = new RequestGuesses(limits, request)
+  const guesses = new RequestGuesses(rateLimits, request)
   try {
     return await work(guesses)
   } finally {

@@ -209,7 +209,7 @@ function enterRequests(
     const allowed = paths.allowed(request, url)
     const known = !request.is404 && allowed === undefined
     const endpoint = known ? config.endpoint : 'unknown'
-    const taken = endpoint === undefined ? undefined : options.limits.takeAddress(request, endpoint)
+    const taken = endpoint === undefined ? undefined : options.rateLimits.takeAddress(request, endpoint)
     if (known && taken === undefined) {
       normaliseContentType(request.raw)
       done()

@@ -52,7 +52,7 @@ async function listening(t: Test, options: Partial<HttpHostOptions> = {}): Promi
     metrics,
     trustProxy: false,
     cors: false,
-    limits: createRateLimits({ mode: 'off', clock: systemClock }),
+    rateLimits: createRateLimits({ mode: 'off', clock: systemClock }),
     ...options,
   })
   const handled: string[] = []

@@ -31,7 +31,7 @@ function host(t: Test, options: Partial<HttpHostOptions> = {}) {
     metrics: new Registry(),
     trustProxy: false,
     cors: true,
-    limits: createRateLimits({ mode: 'off', clock: systemClock }),
+    rateLimits: createRateLimits({ mode: 'off', clock: systemClock }),
     ...options,
   })
   app.get('/things/:id', async (request) => ok(request.params))

@@ -225,7 +225,7 @@ t.test('answers report what is left', async (t) => {
     metrics: new Registry(),
     trustProxy: false,
     cors: true,
-    limits: createRateLimits({ mode: 'default', clock, policies }),
+    rateLimits: createRateLimits({ mode: 'default', clock, policies }),
   })
   t.teardown(() => app.close())
   app.get('/x', { config: { endpoint: 'x' } }, async () => ok({}))

@@ -47,7 +47,7 @@ async function waitingHost(t: Test, { isFree = false, isKnown = false } = {}) {
     metrics: new Registry(),
     trustProxy: false,
     cors: false,
-    limits: createRateLimits({ mode: 'off', clock: systemClock }),
+    rateLimits: createRateLimits({ mode: 'off', clock: systemClock }),
     bodyBytesMax: 10_000_000,
     lane,
   })

@@ -23,7 +23,10 @@ async function host(t: Test, { members, budget }: { members: number; budget: Ans
     metrics: new Registry(),
     trustProxy: false,
     cors: true,
-    limits: createRateLimits({ mode: 'off', clock: { now: Date.now, monotonic: () => performance.now() } }),
+    rateLimits: createRateLimits({
+      mode: 'off',
+      clock: { now: Date.now, monotonic: () => performance.now() },
+    }),
   })
   app.get('/list', (request, reply) => {
     const names = Array.from({ length: members }, (_, at) => `m${at}`)

@@ -1,18 +1,3 @@
-export { JournalFault, type JournalFaultCode } from './errors.ts'
-export type { JournalRemain, JournalRepair } from './journal-repair.ts'
-export {
-  type AcquireOptions,
-  type Brought,
-  isUnwritten,
-  type JournalAccounts,
-  type JournalBackup,
-  type JournalOwnership,
-  type JournalReplica,
-  type JournalRow,
-  type JournalStore,
-  rowBehind,
-  unwrittenOwnership,
-} from './journal-store.ts'
 export {
   assertAccount,
   assertChange,
@@ -33,7 +18,22 @@ export {
   maxPrefixes,
   maxRootBytes,
   maxTakeCount,
-} from './limits.ts'
+} from './bounds.ts'
+export { JournalFault, type JournalFaultCode } from './errors.ts'
+export type { JournalRemain, JournalRepair } from './journal-repair.ts'
+export {
+  type AcquireOptions,
+  type Brought,
+  isUnwritten,
+  type JournalAccounts,
+  type JournalBackup,
+  type JournalOwnership,
+  type JournalReplica,
+  type JournalRow,
+  type JournalStore,
+  rowBehind,
+  unwrittenOwnership,
+} from './journal-store.ts'
 export type { LookupChange, LookupRow, LookupStore, LookupWalk } from './lookup-store.ts'
 export { isReferenced, type Referred, referencedOf, referenceKey, referencesOf } from './references.ts'
 export { chainBytes, firstChain, rowChecksum } from './row-checksum.ts'

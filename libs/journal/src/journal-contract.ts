@@ -7,10 +7,10 @@
  *     })
  */
 import assert from 'node:assert/strict'
+import { maxFlushBytes, maxPageBytes, maxRootBytes } from './bounds.ts'
 import type { JournalFaultCode } from './errors.ts'
 import type { JournalRepair } from './journal-repair.ts'
 import { type JournalAccounts, type JournalOwnership, type JournalStore, rowBehind } from './journal-store.ts'
-import { maxFlushBytes, maxPageBytes, maxRootBytes } from './limits.ts'
 
 export interface OpenedJournals {
   journals: JournalStore

@@ -1,6 +1,6 @@
 /** What every lookup store must do, as a suite that depends on no test runner. */
 import assert from 'node:assert/strict'
-import { maxLookupKeyBytes, maxLookupValueBytes, maxPrefixes } from './limits.ts'
+import { maxLookupKeyBytes, maxLookupValueBytes, maxPrefixes } from './bounds.ts'
 import type { LookupRow, LookupStore, LookupWalk } from './lookup-store.ts'
 import { epochsPerTerm, writeTimeOf } from './write-time.ts'
 

@@ -1,6 +1,8 @@
 /**
  * Journals in memory: tests of everything above the port run on them. Bytes are copied in and out.
  */
+
+import { assertAccount, assertPage, assertRoot, assertRow } from './bounds.ts'
 import { JournalFault } from './errors.ts'
 import type { JournalRemain, JournalRepair } from './journal-repair.ts'
 import {
@@ -15,7 +17,6 @@ import {
   rowBehind,
   unwrittenOwnership,
 } from './journal-store.ts'
-import { assertAccount, assertPage, assertRoot, assertRow } from './limits.ts'
 import { MemoryMedium } from './memory-medium.ts'
 import { firstChain, rowChecksum } from './row-checksum.ts'
 

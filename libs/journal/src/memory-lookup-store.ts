@@ -2,7 +2,7 @@
  * Lookups in memory. On one medium with the journals, so that a test orders, loses and tears the
  * writes of both.
  */
-import { assertChange, assertCount, assertLookupKey, assertLookupRow, assertPrefixes } from './limits.ts'
+import { assertChange, assertCount, assertLookupKey, assertLookupRow, assertPrefixes } from './bounds.ts'
 import type { LookupChange, LookupRow, LookupStore, LookupWalk } from './lookup-store.ts'
 import { MemoryMedium } from './memory-medium.ts'
 

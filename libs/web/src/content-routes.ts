@@ -13,10 +13,10 @@ export function contentRoutes(app: FastifyInstance, deps: PageDeps): void {
   const origins = { upload: deps.urls.upload }
   const secure = deps.urls.web.startsWith('https:')
   app.get<NamedContent>('/d/:name', pageRoute, (request, answer) =>
-    guessing(deps.limits, request, (guesses) => showContent(request, answer, guesses)),
+    guessing(deps.rateLimits, request, (guesses) => showContent(request, answer, guesses)),
   )
   app.post<NamedContent>('/d/:name', pageRoute, (request, answer) =>
-    guessing(deps.limits, request, (guesses) => takePassword(request, answer, guesses)),
+    guessing(deps.rateLimits, request, (guesses) => takePassword(request, answer, guesses)),
   )
 
   async function showContent(
@@ -75,7 +75,7 @@ export function contentRoutes(app: FastifyInstance, deps: PageDeps): void {
     if (password !== undefined) await guesses.begin('password')
     await guesses.begin('code')
     try {
-      const clientNetwork = deps.limits.networkKey(request)
+      const clientNetwork = deps.rateLimits.networkKey(request)
       const contentId = await contentNamed(deps, name, { clientNetwork })
       const query = listingQueryOf(request.query)
       // The kept password is sent only where one is required: locked folders below would reveal,

@@ -4,7 +4,7 @@ import type { ReaderDeps } from './reader.ts'
 import type { UploadRules } from './start-page.ts'
 
 export interface PageDeps extends ReaderDeps {
-  limits: RateLimits
+  rateLimits: RateLimits
   /** Where reports of visitors go. */
   reports: Pick<Reports, 'add'>
   presenter: ItemPresenter

@@ -17,10 +17,10 @@ export function reportRoutes(app: FastifyInstance, deps: PageDeps): void {
 
   /** Known by its name alone: who reports a locked folder need not have its password. */
   async function reported(request: FastifyRequest<NamedContent>) {
-    return guessing(deps.limits, request, async (guesses) => {
+    return guessing(deps.rateLimits, request, async (guesses) => {
       await guesses.begin('code')
       try {
-        const clientNetwork = deps.limits.networkKey(request)
+        const clientNetwork = deps.rateLimits.networkKey(request)
         const content = await contentNamed(deps, request.params.name, { clientNetwork })
         return { content, account: deps.ids.accountOf(content) ?? '' }
       } catch (error) {

@@ -63,11 +63,11 @@ const documentation = {
   }),
 } as object
 
-export function webAccountRoute(app: FastifyInstance, parts: ReaderDeps & { limits: RateLimits }): void {
+export function webAccountRoute(app: FastifyInstance, parts: ReaderDeps & { rateLimits: RateLimits }): void {
   app.put<{ Body: Record<string, unknown> | undefined }>(
     '/web/account',
     { config: { endpoint: 'webAccount' }, schema: documentation },
-    (request) => guessing(parts.limits, request, (guesses) => setAccount(request, guesses)),
+    (request) => guessing(parts.rateLimits, request, (guesses) => setAccount(request, guesses)),
   )
 
   async function setAccount(

@@ -235,13 +235,13 @@ async function start(
     },
   }
   const codes = { contentOf: async (code: string) => (code === 'CodeCode' ? shared : undefined) }
-  const limits = createRateLimits({ mode, clock: systemClock })
+  const rateLimits = createRateLimits({ mode, clock: systemClock })
   const log = createLog({ level: 'silent' })
   const host = createHttpHost({
     name: 'api',
     log,
     metrics: new Registry(),
-    limits,
+    rateLimits,
     trustProxy: false,
     cors: true,
   })
@@ -257,7 +257,7 @@ async function start(
   const reports = new Reports({ lookups, clock: systemClock, acts })
   const { ids } = keyring
   host.register(
-    webPages({ accounts, codes, ids, clock: systemClock, limits, presenter, urls, rules, reports }),
+    webPages({ accounts, codes, ids, clock: systemClock, rateLimits, presenter, urls, rules, reports }),
   )
   t.teardown(() => host.close())
   await host.ready()

@@ -142,6 +142,6 @@ async function exists(call: Call, accountId: AccountId): Promise<boolean> {
  * @throws RefusalError error-rateLimit
  */
 async function drawOnMails(call: Call, email: string): Promise<void> {
-  await call.context.limits.takeAddress(call.request, 'sendSignIn')
-  await call.context.limits.takeAccount(call.request, 'sendSignIn', mailboxOf(email))
+  await call.context.rateLimits.takeAddress(call.request, 'sendSignIn')
+  await call.context.rateLimits.takeAccount(call.request, 'sendSignIn', mailboxOf(email))
 }

@@ -193,7 +193,7 @@ export class AccountRows {
   /** All are issued at once, ahead of everything issued later. */
   async #write(rows: readonly LookupChange[]): Promise<void> {
     if (rows.length === 0) return
-    const { lookups, limits } = this.#services
-    await writeRows(lookups, rows, { rowsMax: limits.lookupRowsMax, writeTime: this.#times.next() })
+    const { lookups, bounds } = this.#services
+    await writeRows(lookups, rows, { rowsMax: bounds.lookupRowsMax, writeTime: this.#times.next() })
   }
 }

@@ -133,7 +133,7 @@ export class Activation {
     this.#onLost = onLost
     this.#waitingChanges = new WaitingChanges(services, () => void this.#kick())
     this.#log = new DurableLog(services, ownership, () => this.#rejectNewcomers())
-    const { rowWritesMax: writesMax } = services.limits
+    const { rowWritesMax: writesMax } = services.bounds
     // Waiters ask again, as after a takeover: the next activation has write times of its own.
     const times = new WriteTimes(ownership, { writesMax, onSpent: () => this.#lose('fenced') })
     this.#rows = new AccountRows(services, ownership, times)
@@ -357,7 +357,7 @@ export class Activation {
   // ---- the turn
 
   #pump(): void {
-    const { clock, limits, metrics, timers } = this.#services
+    const { clock, bounds, metrics, timers } = this.#services
     for (let startedMs = clock.monotonic(); !this.#blocked; ) {
       const ask = this.#mailbox.shift()
       if (ask === undefined) break
@@ -368,7 +368,7 @@ export class Activation {
       this.#decidingMs += endedMs - startedMs
       startedMs = endedMs
       // A decision may have taken the turn itself, for work in slices.
-      if (this.#turnHeld || this.#decidingMs < limits.turnMs) continue
+      if (this.#turnHeld || this.#decidingMs < bounds.turnMs) continue
       this.#decidingMs = 0
       void this.#holdTurn(() => timers.turn())
     }
@@ -383,7 +383,7 @@ export class Activation {
       this.#loss !== undefined ||
       this.#open.full ||
       this.#beginsAccount ||
-      this.#heldReplyBytes > this.#services.limits.heldReplyBytesMax ||
+      this.#heldReplyBytes > this.#services.bounds.heldReplyBytesMax ||
       (this.#checkpoints.full && !this.#checkpoints.stuck)
     )
   }
@@ -405,9 +405,9 @@ export class Activation {
   }
 
   #decide(ask: PendingRequest): void {
-    const { clock, limits } = this.#services
+    const { clock, bounds } = this.#services
     if (ask.done) return
-    if (ask.expired(clock.now()) || ++ask.decisions > limits.decisionsPerRequestMax) {
+    if (ask.expired(clock.now()) || ++ask.decisions > bounds.decisionsPerRequestMax) {
       ask.unavailable()
       return
     }
@@ -571,8 +571,8 @@ export class Activation {
    */
   #run(steps: Generator<void, void>): Promise<void> | undefined {
     if (steps.next().done === true) return undefined
-    const { clock, limits, timers } = this.#services
-    const endsMs = clock.monotonic() + limits.turnMs
+    const { clock, bounds, timers } = this.#services
+    const endsMs = clock.monotonic() + bounds.turnMs
     while (clock.monotonic() < endsMs) if (steps.next().done === true) return undefined
     return this.#holdTurn(async () => {
       await timers.turn()
@@ -581,8 +581,8 @@ export class Activation {
   }
 
   #inTurns(steps: Generator<void, void>): Promise<void> {
-    const { clock, timers, limits } = this.#services
-    return inTurns(steps, { clock, timers, turnMs: limits.turnMs })
+    const { clock, timers, bounds } = this.#services
+    return inTurns(steps, { clock, timers, turnMs: bounds.turnMs })
   }
 
   *#committing(ask: PendingRequest, outcome: Decided, codes: CodeLease): Generator<void, void> {

@@ -124,7 +124,7 @@ export class Checkpoints {
   /** A cut should be made now. */
   get due(): boolean {
     if (this.#cut !== undefined || this.#services.clock.monotonic() < this.#retryAtMs) return false
-    const { checkpointBytesMin } = this.#services.limits
+    const { checkpointBytesMin } = this.#services.bounds
     if (this.#tailIsBeyond(1)) return true
     return this.#tailBytes >= checkpointBytesMin && this.#tailBytes >= tailTimes * this.#nextBytes
   }
@@ -151,14 +151,14 @@ export class Checkpoints {
   }
 
   #tailIsBeyond(times: number): boolean {
-    const { tailBytesMax, tailFlushesMax } = this.#services.limits
+    const { tailBytesMax, tailFlushesMax } = this.#services.bounds
     const larger = times * Math.max(1, this.#snapshot.bytes / tailPart / tailBytesMax)
     return this.#tailBytes >= larger * tailBytesMax || this.#tail.length >= larger * tailFlushesMax
   }
 
   /** At a passivation: reading the tail again would cost more than a checkpoint does now. */
   get worthwhile(): boolean {
-    const { checkpointBytesMin } = this.#services.limits
+    const { checkpointBytesMin } = this.#services.bounds
     const grown = Math.abs(this.#state.bytes - this.#snapshot.weight)
     return (
       this.#tailBytes >= Math.max(checkpointBytesMin / 4, this.#nextBytes / 4) ||
@@ -187,13 +187,13 @@ export class Checkpoints {
    * resolves; that row may still be in flight.
    */
   async cut(through: number): Promise<void> {
-    const { clock, timers, limits } = this.#services
+    const { clock, timers, bounds } = this.#services
     const startedMs = clock.monotonic()
     const n = this.#count++
     const { pages: before, mark } = this.#snapshot
     const parts = new Set(before.flatMap(({ part }) => part ?? []))
     const steps = this.#state.checkpoint({ mark, parts })
-    const cut = await inTurns(steps, { clock, timers, turnMs: limits.turnMs })
+    const cut = await inTurns(steps, { clock, timers, turnMs: bounds.turnMs })
     const weight = this.#state.bytes
     const prefix = `${this.#ownership.epoch}-${n}`
     this.#cut = { through, ...pagesOf(cut, { before, prefix }), weight, startedMs, written: false }
@@ -206,10 +206,10 @@ export class Checkpoints {
   async writePages(): Promise<boolean> {
     const cut = this.#cut
     if (cut === undefined || cut.written) return false
-    const { journal, limits, log } = this.#services
+    const { journal, bounds, log } = this.#services
     const { account } = this.#ownership
     try {
-      await forEachAtMost(limits.pagesAtOnceMax, cut.fresh, (page) =>
+      await forEachAtMost(bounds.pagesAtOnceMax, cut.fresh, (page) =>
         journal.putPage(account, page.name, page.bytes),
       )
       cut.written = true
@@ -317,10 +317,14 @@ export class Checkpoints {
   }
 
   #failed(what: 'pages' | 'root' | 'too large'): void {
-    const { clock, limits, metrics, randomness } = this.#services
+    const { clock, bounds, metrics, randomness } = this.#services
     metrics.checkpointFailed({ what })
-    const bounds = { firstMs: limits.retryFirstMs, maxMs: limits.retryMaxMs, fraction: randomness.fraction() }
-    this.#retryAtMs = clock.monotonic() + backoffMs(this.#failures++, bounds)
+    const backoff = {
+      firstMs: bounds.retryFirstMs,
+      maxMs: bounds.retryMaxMs,
+      fraction: randomness.fraction(),
+    }
+    this.#retryAtMs = clock.monotonic() + backoffMs(this.#failures++, backoff)
   }
 }
 

@@ -59,7 +59,7 @@ export class DurableLog {
       const written = await Promise.allSettled([write(before), this.#tryAppend(row), write(beside)])
       if (written[1].status === 'rejected') throw written[1].reason
       if (written[1].value) break
-      if (attempt >= this.#services.limits.appendAttemptsMax) {
+      if (attempt >= this.#services.bounds.appendAttemptsMax) {
         throw new JournalFault(
           'UNAVAILABLE',
           `${attempts(attempt)} to append to ${this.#ownership.account} failed`,
@@ -126,8 +126,8 @@ export class DurableLog {
    * read as it is stored.
    */
   async #settle(row: Uint8Array): Promise<boolean> {
-    const { journal, limits, metrics } = this.#services
-    const attemptsMax = journal.capabilities.exclusive ? limits.appendAttemptsMax : undefined
+    const { journal, bounds, metrics } = this.#services
+    const attemptsMax = journal.capabilities.exclusive ? bounds.appendAttemptsMax : undefined
     const { account, epoch, head } = this.#ownership
     const written = rowBehind(this.#ownership, row)
     this.#onStall()
@@ -149,10 +149,14 @@ export class DurableLog {
   }
 
   async #stall(attempt: number): Promise<void> {
-    const { limits, randomness } = this.#services
+    const { bounds, randomness } = this.#services
     this.#onStall()
-    const bounds = { firstMs: limits.retryFirstMs, maxMs: limits.retryMaxMs, fraction: randomness.fraction() }
-    await this.#pauses.pause(backoffMs(attempt, bounds))
+    const backoff = {
+      firstMs: bounds.retryFirstMs,
+      maxMs: bounds.retryMaxMs,
+      fraction: randomness.fraction(),
+    }
+    await this.#pauses.pause(backoffMs(attempt, backoff))
     if (this.#ended) throw new JournalFault('UNAVAILABLE', `${this.#ownership.account} was abandoned`)
   }
 }

@@ -71,7 +71,7 @@ export class EffectProgress {
     this.#owe(-numbers.length)
     for (const number of numbers) this.#finished.push(number)
     if (this.#timersEnded || this.#cancelTimer !== undefined) return
-    this.#cancelTimer = this.#services.timers.after(this.#services.limits.effectsIdleMs, () => {
+    this.#cancelTimer = this.#services.timers.after(this.#services.bounds.effectsIdleMs, () => {
       this.#cancelTimer = undefined
       this.isDue = true
       this.#onDue()

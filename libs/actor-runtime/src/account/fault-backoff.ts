@@ -4,7 +4,7 @@
  */
 import type { Clock, Randomness } from '@holdfast/kernel'
 import { LRUCache } from 'lru-cache'
-import type { RuntimeLimits } from '../limits.ts'
+import type { RuntimeBounds } from '../bounds.ts'
 
 /** An account in quarantine, and why. */
 export interface QuarantinedAccount {
@@ -26,7 +26,7 @@ interface FaultState {
   /** Monotonic; activations wait until then. */
   pausedUntilMs: number
   /** From the first quarantine until the account was read, or left cleanly. */
-  quarantine?: { reason: string; since: number; tries: number; unreadable: boolean } | undefined
+  quarantine: { reason: string; since: number; tries: number; unreadable: boolean } | undefined
 }
 
 const takeoverWindowMs = 60_000
@@ -34,20 +34,20 @@ const takeoverWindowMs = 60_000
 export class FaultBackoff {
   readonly #clock: Clock
   readonly #randomness: Randomness
-  readonly #limits: RuntimeLimits
+  readonly #bounds: RuntimeBounds
   readonly #byAccount: LRUCache<string, FaultState>
   readonly #quarantined = new Set<string>()
 
   constructor({
     clock,
     randomness,
-    limits,
-  }: { clock: Clock; randomness: Randomness; limits: RuntimeLimits }) {
+    bounds,
+  }: { clock: Clock; randomness: Randomness; bounds: RuntimeBounds }) {
     this.#clock = clock
     this.#randomness = randomness
-    this.#limits = limits
+    this.#bounds = bounds
     this.#byAccount = new LRUCache({
-      max: limits.ailingAccountsMax,
+      max: bounds.ailingAccountsMax,
       dispose: (_, account, why) => {
         if (why !== 'set') this.#quarantined.delete(account)
       },
@@ -72,9 +72,9 @@ export class FaultBackoff {
   fenced(account: string): void {
     const state = this.#of(account)
     const nowMs = this.#clock.monotonic()
-    state.pausedUntilMs = nowMs + this.#limits.fencedPauseMs * (1 + this.#randomness.fraction())
+    state.pausedUntilMs = nowMs + this.#bounds.fencedPauseMs * (1 + this.#randomness.fraction())
     state.fencedAtMs = [...state.fencedAtMs.filter((atMs) => atMs > nowMs - takeoverWindowMs), nowMs]
-    if (state.fencedAtMs.length < this.#limits.takeoversPerMinuteMax) return
+    if (state.fencedAtMs.length < this.#bounds.takeoversPerMinuteMax) return
     state.refusedUntilMs = nowMs + takeoverWindowMs / 6
     state.fencedAtMs = []
   }
@@ -91,7 +91,7 @@ export class FaultBackoff {
    */
   bug(account: string): void {
     const state = this.#of(account)
-    if (++state.bugs < this.#limits.bugsBeforeQuarantine) return
+    if (++state.bugs < this.#bounds.bugsBeforeQuarantine) return
     const reason = `${state.bugs} decisions or changes failed: see the log`
     this.#quarantine(account, state, { reason, unreadable: false })
   }
@@ -143,7 +143,7 @@ export class FaultBackoff {
     state: FaultState,
     { reason, unreadable }: { reason: string; unreadable: boolean },
   ): number {
-    const { quarantineFirstMs, quarantineMaxMs } = this.#limits
+    const { quarantineFirstMs, quarantineMaxMs } = this.#bounds
     const { since = Math.floor(this.#clock.now() / 1000), tries = 0 } = state.quarantine ?? {}
     state.quarantine = { reason, since, tries: tries + 1, unreadable }
     this.#quarantined.add(account)
@@ -153,7 +153,10 @@ export class FaultBackoff {
   }
 
   #of(account: string): FaultState {
-    const fresh = { bugs: 0, faults: 0, fencedAtMs: [], refusedUntilMs: 0, pausedUntilMs: 0 }
+    const fresh = {
+      ...{ bugs: 0, faults: 0, fencedAtMs: [], refusedUntilMs: 0, pausedUntilMs: 0 },
+      quarantine: undefined,
+    }
     const state = this.#byAccount.get(account) ?? fresh
     this.#byAccount.set(account, state)
     return state

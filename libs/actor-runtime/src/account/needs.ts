@@ -19,8 +19,8 @@ export async function fetchNeeds(
   needs: Needs,
   { services, codes }: { services: Services; codes: CodeBlocks },
 ): Promise<string | undefined> {
-  const { lookups, limits } = services
-  if ((needs.codes ?? 0) > limits.codesPerRequestMax) return 'error-limits'
+  const { lookups, bounds } = services
+  if ((needs.codes ?? 0) > bounds.codesPerRequestMax) return 'error-limits'
   if (needs.codes) await codes.lease(needs.codes)
   if (needs.legacyCodes) {
     const next = await lookups.take('legacy-codes', needs.legacyCodes)
@@ -40,12 +40,12 @@ export async function fetchNeeds(
 async function checkPassword(
   ask: PendingRequest,
   { verifier, password }: { verifier: PasswordVerifier; password: string },
-  { passwords, limits }: Services,
+  { passwords, bounds }: Services,
 ): Promise<boolean> {
   let verdict = passwords.known(verifier, password)
   if (verdict === undefined) {
     verdict =
-      ++ask.slowChecks > limits.passwordChecksPerRequestMax
+      ++ask.slowChecks > bounds.passwordChecksPerRequestMax
         ? false
         : await passwords.verdict(verifier, password, networkOf(ask.request))
   }

@@ -166,19 +166,19 @@ export class PendingEffects {
 
   async #release(): Promise<void> {
     this.#releasing = true
-    const { limits, log, randomness } = this.#services
+    const { bounds, log, randomness } = this.#services
     let attempt = 0
     while (this.#releases.size > 0 && !this.#stopped) {
       for (const { over } of this.#looks) await over
       if (this.#looks.size > 0) continue
-      const batch = [...this.#releases.entries().take(limits.lookupRowsMax)]
+      const batch = [...this.#releases.entries().take(bounds.lookupRowsMax)]
       if (batch.length === 0 || this.#stopped) break
       if (await this.#deleteReferences(batch)) {
         attempt = 0
         continue
       }
       const fraction = randomness.fraction()
-      const ms = backoffMs(attempt++, { firstMs: limits.retryFirstMs, maxMs: limits.retryMaxMs, fraction })
+      const ms = backoffMs(attempt++, { firstMs: bounds.retryFirstMs, maxMs: bounds.retryMaxMs, fraction })
       log.warn(
         { account: this.#account, references: batch.length, attempt },
         'references could not be removed yet',
@@ -233,9 +233,9 @@ export class PendingEffects {
   }
 
   async #sendMail(number: number, mail: SignInMail): Promise<boolean> {
-    const { limits, log, mailSemaphore, mailer, metrics, randomness } = this.#services
+    const { bounds, log, mailSemaphore, mailer, metrics, randomness } = this.#services
     const id = `${this.#account}-${number}`
-    for (let attempt = 0; attempt < limits.mailAttemptsMax && !this.#stopped; attempt++) {
+    for (let attempt = 0; attempt < bounds.mailAttemptsMax && !this.#stopped; attempt++) {
       try {
         await mailSemaphore.run(() => mailer.send({ id, accountId: this.#account, ...mail }))
         metrics.mailed({ outcome: 'sent' })
@@ -249,8 +249,8 @@ export class PendingEffects {
         )
         if (hopeless) return true
       }
-      const bounds = { firstMs: limits.mailRetryFirstMs, maxMs: limits.mailRetryMaxMs }
-      await this.#pauses.pause(backoffMs(attempt, { ...bounds, fraction: randomness.fraction() }))
+      const backoff = { firstMs: bounds.mailRetryFirstMs, maxMs: bounds.mailRetryMaxMs }
+      await this.#pauses.pause(backoffMs(attempt, { ...backoff, fraction: randomness.fraction() }))
     }
     return false
   }

@@ -26,8 +26,8 @@ export interface Recovered {
 export async function recover(services: Services, ownership: JournalOwnership): Promise<Recovered> {
   const root = ownership.root && CheckpointRoot.decode(ownership.root)
   const pages = root === undefined ? [] : await readPages(services, ownership, root)
-  const { states, clock, timers, limits } = services
-  const turns = { clock, timers, turnMs: limits.turnMs }
+  const { states, clock, timers, bounds } = services
+  const turns = { clock, timers, turnMs: bounds.turnMs }
   const state =
     root === undefined
       ? states.empty(ownership.account)
@@ -35,7 +35,7 @@ export async function recover(services: Services, ownership: JournalOwnership): 
   const weight = state.bytes
   const tail: TailRow[] = []
   let seq = root?.through ?? 0
-  let turnEndsMs = clock.monotonic() + limits.turnMs
+  let turnEndsMs = clock.monotonic() + bounds.turnMs
   for await (const row of services.journal.rows(ownership, seq)) {
     if (row.seq !== ++seq) throw damaged(ownership, `row ${row.seq} came where ${seq} was due`)
     const read = await decodeRow(row.bytes, (name, digest) => readPage(services, ownership, name, digest))
@@ -43,7 +43,7 @@ export async function recover(services: Services, ownership: JournalOwnership): 
     tail.push({ seq, bytes: row.bytes.length, pages: read.pages })
     if (clock.monotonic() < turnEndsMs) continue
     await timers.turn()
-    turnEndsMs = clock.monotonic() + limits.turnMs
+    turnEndsMs = clock.monotonic() + bounds.turnMs
   }
   if (seq !== ownership.head) throw damaged(ownership, `the rows end at ${seq} of ${ownership.head}`)
   const rootPages = (root?.pages ?? []).map((name, at) => ({
@@ -63,7 +63,7 @@ async function readPages(
   root: CheckpointRoot,
 ): Promise<Uint8Array[]> {
   const pages: Uint8Array[] = []
-  const atOnce = services.limits.pagesAtOnceMax
+  const atOnce = services.bounds.pagesAtOnceMax
   for (let start = 0; start < root.pages.length; start += atOnce) {
     const names = root.pages.slice(start, start + atOnce)
     const read = names.map((name, at) =>

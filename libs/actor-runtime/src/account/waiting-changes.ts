@@ -31,11 +31,11 @@ export class WaitingChanges {
   }
 
   add(entry: RowEntry): void {
-    const { limits, timers } = this.#services
+    const { bounds, timers } = this.#services
     this.#entries.push(entry)
     this.#bytes += bytesOfEntry(entry)
-    if (this.#bytes >= limits.waitingBytesMax) this.isDue = true
-    else this.#cancelTimer ??= timers.after(limits.waitingMs, () => this.#expire())
+    if (this.#bytes >= bounds.waitingBytesMax) this.isDue = true
+    else this.#cancelTimer ??= timers.after(bounds.waitingMs, () => this.#expire())
   }
 
   /** In their order, for the row that is gathering. */

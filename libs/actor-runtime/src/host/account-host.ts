@@ -44,7 +44,7 @@ import {
   PendingRequest,
 } from '../account/pending-request.ts'
 import { Refusals } from '../account/refusals.ts'
-import { defaultLimits, type RuntimeLimits } from '../limits.ts'
+import { defaultBounds, type RuntimeBounds } from '../bounds.ts'
 import { ActiveSlots } from '../lookups/active-slots.ts'
 import { CodeLeases } from '../lookups/code-leases.ts'
 import { activePlaceOf } from '../lookups/lookup-rows.ts'
@@ -100,7 +100,7 @@ export interface AccountHostOptions {
    * expired by this clock may not be expired. Default: never.
    */
   isClockOff?: () => boolean
-  limits?: Partial<RuntimeLimits>
+  bounds?: Partial<RuntimeBounds>
   clock?: Clock
   timers?: LoopTimers
   randomness?: Randomness
@@ -172,7 +172,7 @@ export class AccountHost implements AccountVersions {
 
   constructor(options: AccountHostOptions) {
     const { lookups, metrics = noMetrics, clock = systemClock } = options
-    const limits = { ...defaultLimits, ...options.limits }
+    const bounds = { ...defaultBounds, ...options.bounds }
     const randomness = options.randomness ?? systemRandomness()
     this.#bus = options.bus
     this.#journalRepair = options.journalRepair
@@ -180,9 +180,9 @@ export class AccountHost implements AccountVersions {
     this.#predecessorOf = options.predecessorOf
     this.#sweepMs = options.sweepMs
     this.#isClockOff = options.isClockOff ?? (() => false)
-    this.#due = new DueAccounts(limits.dueAccountsMax)
+    this.#due = new DueAccounts(bounds.dueAccountsMax)
     this.#joiner = new RequestJoiner(clock)
-    this.#visitors = new Visitors(limits)
+    this.#visitors = new Visitors(bounds)
     this.#pauses = new Pauses(options.timers ?? systemLoop)
     this.#services = {
       hostId: options.hostId,
@@ -192,32 +192,32 @@ export class AccountHost implements AccountVersions {
       activeSlots: new ActiveSlots(lookups, {
         hostId: options.hostId,
         clock,
-        rowsPerSlot: limits.activeRowsPerSlot,
-        slotsBack: limits.activeSlotsBack,
-        goneSeconds: limits.goneHostSeconds,
-        trustMs: limits.slotsTrustMs,
+        rowsPerSlot: bounds.activeRowsPerSlot,
+        slotsBack: bounds.activeSlotsBack,
+        goneSeconds: bounds.goneHostSeconds,
+        trustMs: bounds.slotsTrustMs,
       }),
       wakeHours: new WakeHours(lookups, {
-        buckets: limits.wakeBuckets,
+        buckets: bounds.wakeBuckets,
         nowSeconds: () => Math.floor(clock.now() / 1000),
       }),
       states: options.states,
       clock,
       timers: options.timers ?? systemLoop,
       randomness,
-      limits,
+      bounds,
       log: options.log ?? silentLog,
       metrics,
-      codes: new CodeLeases(lookups, { drawn: limits.codesDrawn }),
-      passwords: new PasswordChecks({ check: options.checkPassword, clock, limits, metrics }),
-      refusals: new Refusals({ max: limits.refusalsKeptMax }),
+      codes: new CodeLeases(lookups, { drawn: bounds.codesDrawn }),
+      passwords: new PasswordChecks({ check: options.checkPassword, clock, bounds, metrics }),
+      refusals: new Refusals({ max: bounds.refusalsKeptMax }),
       mailer: options.mailer,
-      mailSemaphore: new Semaphore(limits.mailsAtOnceMax),
+      mailSemaphore: new Semaphore(bounds.mailsAtOnceMax),
       arrivals: new Arrivals({
         backup: options.journalBackup,
         clock,
         log: options.log ?? silentLog,
-        accountsMax: limits.unarrivedAccountsMax,
+        accountsMax: bounds.unarrivedAccountsMax,
       }),
       askRelease: (account, holder) => this.#askRelease(account, holder),
       onBlobReleased: options.onBlobReleased ?? (() => {}),
@@ -234,11 +234,11 @@ export class AccountHost implements AccountVersions {
     this.#replicas = options.replicaOf && new AccountReplicas(this.#services, options.replicaOf)
     this.#actorHost = {
       services: this.#services,
-      faultBackoff: new FaultBackoff({ clock, randomness, limits }),
-      semaphore: new Semaphore(limits.activationsAtOnceMax),
+      faultBackoff: new FaultBackoff({ clock, randomness, bounds }),
+      semaphore: new Semaphore(bounds.activationsAtOnceMax),
       absent: new LRUCache({
-        max: limits.absentAccountsMax,
-        ttl: limits.absentMs,
+        max: bounds.absentAccountsMax,
+        ttl: bounds.absentMs,
         ttlResolution: 0,
         perf: { now: () => clock.monotonic() + 1 },
       }),
@@ -273,13 +273,13 @@ export class AccountHost implements AccountVersions {
       this.#subscriptions.push(this.#bus.serve(replicaSubjectOf(hostId), (message) => replicas.ask(message)))
     codes.prepare()
     this.#every('tidy', tidyMs, () => this.#tidy())
-    this.#every('arrivals', this.#services.limits.arrivalsMs, () => void this.bringArrivals())
+    this.#every('arrivals', this.#services.bounds.arrivalsMs, () => void this.bringArrivals())
     this.#relist()
     void this.#background('reading timers', async () => {
       await this.#readTimers()
       this.#every('sweep', this.#sweepMs, () => void this.sweep())
     })
-    this.#every('relist', this.#services.limits.relistMs, () => {
+    this.#every('relist', this.#services.bounds.relistMs, () => {
       this.#relist()
       void this.#background('reading timers', () => this.#readTimers())
     })
@@ -357,7 +357,7 @@ export class AccountHost implements AccountVersions {
     answered: (answer: Answer) => void,
     kind: { inProcess?: boolean } = {},
   ): void {
-    const { clock, limits, metrics } = this.#services
+    const { clock, bounds, metrics } = this.#services
     const host = this.#elsewhere(request.accountId)
     if (host !== undefined) {
       new PendingRequest(request, answered).moved(host)
@@ -366,7 +366,7 @@ export class AccountHost implements AccountVersions {
     // Maintenance of an account does not count as use: it leaves soon if it was loaded for that.
     const uses = request.operation?.$case !== 'reconcile'
     const actor = this.#actorOf(request.accountId, { uses })
-    const full = this.#requests >= limits.requestsMax || actor.inHand >= limits.mailboxMax
+    const full = this.#requests >= bounds.requestsMax || actor.inHand >= bounds.mailboxMax
     const visits = isVisitors(request)
     if (full || (visits && !this.#visitors.enter(request))) {
       metrics.overloaded()
@@ -403,9 +403,9 @@ export class AccountHost implements AccountVersions {
   }
 
   #used(actor: AccountActor, { uses }: { uses: boolean }): void {
-    const { clock, limits } = this.#services
+    const { clock, bounds } = this.#services
     const nowMs = clock.monotonic()
-    const idleMs = uses ? 0 : Math.max(0, limits.idleMs - limits.lookedAfterMs)
+    const idleMs = uses ? 0 : Math.max(0, bounds.idleMs - bounds.lookedAfterMs)
     actor.lastUsedMs = Math.max(actor.lastUsedMs, nowMs - idleMs)
   }
 
@@ -418,12 +418,12 @@ export class AccountHost implements AccountVersions {
 
   /** A holder that is not expected to have the account is gone, or is about to be fenced. */
   async #askRelease(account: string, holder: string): Promise<void> {
-    const { limits } = this.#services
+    const { bounds } = this.#services
     if (this.#predecessorOf?.(account) !== holder) return
     const question = Buffer.from(account)
     // A host that does not answer is taken over: the journal fences it.
     await this.#bus
-      .request(releaseSubjectOf(holder), question, { timeoutMs: limits.releaseWaitMs })
+      .request(releaseSubjectOf(holder), question, { timeoutMs: bounds.releaseWaitMs })
       .catch(() => {})
   }
 
@@ -432,8 +432,8 @@ export class AccountHost implements AccountVersions {
    * too.
    */
   async #letGo(account: string): Promise<Uint8Array> {
-    const { clock, timers, limits } = this.#services
-    const untilMs = clock.monotonic() + limits.releaseWaitMs
+    const { clock, timers, bounds } = this.#services
+    const untilMs = clock.monotonic() + bounds.releaseWaitMs
     for (;;) {
       const actor = this.#actors.get(account)
       if (actor === undefined || actor.empty || clock.monotonic() >= untilMs) return new Uint8Array()
@@ -464,11 +464,11 @@ export class AccountHost implements AccountVersions {
 
   /** Of this host's rows, those whose accounts are not in memory here. */
   async #findForgotten(home: string): Promise<void> {
-    const { activeSlots, clock, limits } = this.#services
+    const { activeSlots, clock, bounds } = this.#services
     this.#rowsForgotten = false
     for await (const { key, account } of activeSlots.rowsIn({ home, range: await activeSlots.own(home) })) {
       if (this.#actors.get(account)?.active === true || this.#keptRows.has(key)) continue
-      if (this.#keptRows.size >= limits.ailingAccountsMax) this.#rowsForgotten = true
+      if (this.#keptRows.size >= bounds.ailingAccountsMax) this.#rowsForgotten = true
       else this.#keptRows.set(key, { atMs: clock.monotonic(), owed: true })
     }
   }
@@ -476,7 +476,7 @@ export class AccountHost implements AccountVersions {
   /** @returns whether none is left that this host must clear. */
   async #clearAll(rows: AsyncIterable<{ key: string }>): Promise<boolean> {
     let all = true
-    await forEachAtMost(this.#services.limits.wakesAtOnceMax, rows, async ({ key }) => {
+    await forEachAtMost(this.#services.bounds.wakesAtOnceMax, rows, async ({ key }) => {
       if (!this.#keptRows.has(key)) all = (await this.#clear(key)) && all
     })
     return all
@@ -484,10 +484,10 @@ export class AccountHost implements AccountVersions {
 
   /** A host that does not answer is only suspected: checking what it may have left is harmless. */
   async #isGone(host: string): Promise<boolean> {
-    const { journal, limits } = this.#services
+    const { journal, bounds } = this.#services
     if (journal.capabilities.exclusive) return true
     return this.#bus
-      .request(livingSubjectOf(host), new Uint8Array(), { timeoutMs: limits.releaseWaitMs })
+      .request(livingSubjectOf(host), new Uint8Array(), { timeoutMs: bounds.releaseWaitMs })
       .then(
         () => false,
         () => true,
@@ -497,14 +497,14 @@ export class AccountHost implements AccountVersions {
   /** The owner removes the row, here or elsewhere. @returns false: retry */
   async #clear(key: string): Promise<boolean> {
     if (this.#closing !== undefined) return false
-    const { hostId, limits, activeSlots, log } = this.#services
+    const { hostId, bounds, activeSlots, log } = this.#services
     const { home, host, slot } = activePlaceOf(key)
     const account = accountOfRow(key)
     const elsewhere = this.#elsewhere(account)
     if (elsewhere !== undefined) {
       // The host that has the account finds the rows of dead hosts itself.
       if (host !== hostId) return true
-      const timeoutMs = limits.releaseWaitMs
+      const timeoutMs = bounds.releaseWaitMs
       try {
         const answer = await this.#bus.request(clearSubjectOf(elsewhere), Buffer.from(key), { timeoutMs })
         if (answer.length !== clearedAnswer.length) return false
@@ -554,7 +554,7 @@ export class AccountHost implements AccountVersions {
   }
 
   #tidy(): void {
-    const { clock, limits, metrics } = this.#services
+    const { clock, bounds, metrics } = this.#services
     const nowMs = clock.monotonic()
     let bytes = 0
     let accounts = 0
@@ -566,9 +566,9 @@ export class AccountHost implements AccountVersions {
     metrics.backupLag(this.backupLag)
     metrics.quarantined({ accounts: this.#actorHost.faultBackoff.quarantinedCount })
     for (const actor of this.#actors.values()) {
-      if (this.#passivating >= limits.passivationsAtOnceMax) break
-      const crowded = bytes > limits.memoryBytesMax || accounts > limits.activeAccountsMax
-      const idle = nowMs - actor.lastUsedMs >= limits.idleMs && !actor.effectsBusy
+      if (this.#passivating >= bounds.passivationsAtOnceMax) break
+      const crowded = bytes > bounds.memoryBytesMax || accounts > bounds.activeAccountsMax
+      const idle = nowMs - actor.lastUsedMs >= bounds.idleMs && !actor.effectsBusy
       const leaves = crowded || idle || actor.isUnwritten || this.#elsewhere(actor.account) !== undefined
       if (!leaves || !actor.quiet) continue
       bytes -= actor.bytes
@@ -588,10 +588,10 @@ export class AccountHost implements AccountVersions {
   }
 
   #left({ pendingEffects, activeRows }: { pendingEffects: boolean; activeRows: readonly string[] }): void {
-    const { clock, limits } = this.#services
-    const atMs = clock.monotonic() + (pendingEffects ? limits.effectsWakeMs : limits.relistMs)
+    const { clock, bounds } = this.#services
+    const atMs = clock.monotonic() + (pendingEffects ? bounds.effectsWakeMs : bounds.relistMs)
     for (const row of activeRows) {
-      if (this.#keptRows.size >= limits.ailingAccountsMax) this.#rowsForgotten = true
+      if (this.#keptRows.size >= bounds.ailingAccountsMax) this.#rowsForgotten = true
       else this.#keptRows.set(row, { atMs, owed: pendingEffects })
     }
   }
@@ -607,7 +607,7 @@ export class AccountHost implements AccountVersions {
   async #clearKept(row: string): Promise<void> {
     this.#keptRows.delete(row)
     if (await this.#clear(row)) return
-    const atMs = this.#services.clock.monotonic() + this.#services.limits.relistMs
+    const atMs = this.#services.clock.monotonic() + this.#services.bounds.relistMs
     this.#keptRows.set(row, { atMs, owed: false })
   }
 
@@ -662,7 +662,7 @@ export class AccountHost implements AccountVersions {
     if (this.#timersRest()) return
     const nowSeconds = Math.floor(this.#services.clock.now() / 1000)
     if (this.#due.horizon <= nowSeconds + horizonMarginSeconds) await this.#readTimers()
-    await forEachAtMost(this.#services.limits.ticksAtOnceMax, this.#takeDue(nowSeconds), (account) =>
+    await forEachAtMost(this.#services.bounds.ticksAtOnceMax, this.#takeDue(nowSeconds), (account) =>
       this.#tick(account),
     )
   }
@@ -719,7 +719,7 @@ export class AccountHost implements AccountVersions {
 
   /** Those of open hours. @throws what the lookups throw. */
   async #readTimers(): Promise<void> {
-    const { clock, homes, limits, wakeHours } = this.#services
+    const { clock, homes, bounds, wakeHours } = this.#services
     const nowSeconds = Math.floor(clock.now() / 1000)
     const through = hourOf(nowSeconds + lookAheadSeconds)
     this.#due.resetHorizon((through + 1) * 3600)
@@ -736,7 +736,7 @@ export class AccountHost implements AccountVersions {
       await wakeHours.close(home)
     }
     // Their accounts were woken, and have left or do not need them.
-    await forEachAtMost(limits.wakesAtOnceMax, strays, async (key) => {
+    await forEachAtMost(bounds.wakesAtOnceMax, strays, async (key) => {
       const account = accountOfRow(key)
       if (this.#closing === undefined && this.#elsewhere(account) === undefined)
         await this.#actorOf(account, { uses: false }).clear(key)
@@ -764,13 +764,13 @@ export class AccountHost implements AccountVersions {
    * Background work: its faults are logged and, for the work of a start, retried until it is done.
    */
   async #background(what: string, work: () => Promise<void>): Promise<void> {
-    const { log, limits } = this.#services
+    const { log, bounds } = this.#services
     while (this.#closing === undefined) {
       try {
         return await work()
       } catch (error) {
         log.warn({ what, err: error }, 'background work failed and is retried')
-        await this.#pauses.pause(limits.retryMaxMs)
+        await this.#pauses.pause(bounds.retryMaxMs)
       }
     }
   }
@@ -794,11 +794,11 @@ export class AccountHost implements AccountVersions {
   }
 
   async #leaveAll(drainMs: number): Promise<void> {
-    const { timers, limits } = this.#services
+    const { timers, bounds } = this.#services
     const late = new AbortController()
     const timeout = Promise.withResolvers<void>()
     const cancel = timers.after(drainMs, timeout.resolve)
-    const drained = forEachAtMost(limits.passivationsAtOnceMax, [...this.#actors.values()], (actor) =>
+    const drained = forEachAtMost(bounds.passivationsAtOnceMax, [...this.#actors.values()], (actor) =>
       leave(actor, this.#services, late.signal),
     )
     await Promise.race([drained, timeout.promise])

@@ -75,7 +75,7 @@ export class ReadOnlyStates {
   }
 
   async #decide(state: AccountState, request: AccountRequest): Promise<Outcome> {
-    const { clock, randomness, timers, limits, passwords } = this.#services
+    const { clock, randomness, timers, bounds, passwords } = this.#services
     const none = { next: 0, end: 0 }
     const verdicts = new Map<string, boolean>()
     for (;;) {
@@ -88,10 +88,10 @@ export class ReadOnlyStates {
       })
       const outcome =
         decided.kind === 'slices'
-          ? await inTurns(decided.steps, { clock, timers, turnMs: limits.turnMs })
+          ? await inTurns(decided.steps, { clock, timers, turnMs: bounds.turnMs })
           : decided
       const asked = outcome.kind === 'needs' ? (outcome.verdicts ?? []) : []
-      if (asked.length === 0 || verdicts.size >= limits.passwordChecksPerRequestMax) return outcome
+      if (asked.length === 0 || verdicts.size >= bounds.passwordChecksPerRequestMax) return outcome
       for (const { verifier, password } of asked) {
         const verdict = await passwords.verdict(verifier, password, networkOf(request))
         if (verdict === undefined)

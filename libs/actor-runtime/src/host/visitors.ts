@@ -4,9 +4,9 @@
  */
 import type { AccountRequest } from '@holdfast/wire'
 import { networkOf } from '../account/mailbox.ts'
-import type { RuntimeLimits } from '../limits.ts'
+import type { RuntimeBounds } from '../bounds.ts'
 
-type Bounds = Pick<RuntimeLimits, 'visitorsMax' | 'visitorsPerAccountMax' | 'visitorsPerNetworkMax'>
+type Bounds = Pick<RuntimeBounds, 'visitorsMax' | 'visitorsPerAccountMax' | 'visitorsPerNetworkMax'>
 
 export class Visitors {
   readonly #bounds: Bounds

@@ -9,7 +9,7 @@ import { createHash, scrypt, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'
 import type { PasswordVerifier } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
-import type { RuntimeLimits } from '../limits.ts'
+import type { RuntimeBounds } from '../bounds.ts'
 import type { HostMetrics } from '../observer.ts'
 import { FairSemaphore } from './fair-semaphore.ts'
 
@@ -33,19 +33,19 @@ export class PasswordChecks {
   constructor({
     check = checkByScrypt,
     clock,
-    limits,
+    bounds,
     metrics,
-  }: { check?: PasswordCheck | undefined; clock: Clock; limits: RuntimeLimits; metrics: HostMetrics }) {
+  }: { check?: PasswordCheck | undefined; clock: Clock; bounds: RuntimeBounds; metrics: HostMetrics }) {
     this.#check = check
     this.#clock = clock
     this.#metrics = metrics
     this.#semaphore = new FairSemaphore({
-      atOnceMax: limits.passwordChecksAtOnceMax,
-      waitingMax: limits.passwordChecksQueuedMax,
+      atOnceMax: bounds.passwordChecksAtOnceMax,
+      waitingMax: bounds.passwordChecksQueuedMax,
     })
     this.#verdicts = new LRUCache({
-      max: limits.verdictsKeptMax,
-      ttl: limits.verdictsKeptMs,
+      max: bounds.verdictsKeptMax,
+      ttl: bounds.verdictsKeptMs,
       ttlResolution: 0,
       perf: { now: () => clock.monotonic() + 1 },
     })

@@ -91,12 +91,12 @@ export interface Round extends RoundFigures {
 export interface RoundState {
   version: 1
   /** The last round that ended. */
-  last?: Round
+  last: Round | undefined
   /** When the last round began in which all accounts answered, and which accounts those were. */
-  confirmedMs?: number
-  confirmedScope?: string
+  confirmedMs: number | undefined
+  confirmedScope: string | undefined
   /** The running round. */
-  round?: Round & Progress
+  round: (Round & Progress) | undefined
 }
 
 interface Progress {
@@ -448,13 +448,13 @@ export class Reconciler {
   /** Possibly of another process: read each time. */
   async #read(): Promise<RoundState> {
     const bytes = await this.#options.notes.read()
-    this.#notes = (bytes && notesOf(bytes)) ?? { version: 1 }
-    return this.#notes
+    const notes = (bytes && notesOf(bytes)) ?? noRounds
+    this.#notes = notes
+    return notes
   }
 
-  async #write(notes: Omit<RoundState, 'round'> & { round: (Round & Progress) | undefined }): Promise<void> {
-    const { round, ...rest } = notes
-    this.#notes = round === undefined ? rest : { ...rest, round: { ...round } }
+  async #write({ round, ...rest }: RoundState): Promise<void> {
+    this.#notes = { ...rest, round: round && { ...round } }
     await this.#options.notes.write(Buffer.from(JSON.stringify(this.#notes)))
   }
 }
@@ -465,6 +465,10 @@ interface How {
 }
 
 const nameBytes = 64
+const noRounds: RoundState = {
+  ...{ version: 1, last: undefined, round: undefined },
+  ...{ confirmedMs: undefined, confirmedScope: undefined },
+}
 
 /** For people. */
 export function roundInWords({ beganMs, endedMs, ...round }: Round) {

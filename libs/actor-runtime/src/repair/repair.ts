@@ -218,8 +218,8 @@ async function baseOf(
   journal: JournalRepair,
   { account, found: { root, rows, damage } }: { account: string; found: Remains },
 ): Promise<{ through: number; state: () => Promise<AccountState> } | undefined> {
-  const { states, clock, timers, limits } = services
-  const turns = { clock, timers, turnMs: limits.turnMs }
+  const { states, clock, timers, bounds } = services
+  const turns = { clock, timers, turnMs: bounds.turnMs }
   if (root !== undefined) {
     const pages: Uint8Array[] = []
     for (const [at, name] of root.pages.entries()) {
@@ -254,10 +254,10 @@ async function wholePage(
 /** A change, or why it is missing. */
 interface Entry {
   seq: number
-  change?: Change
-  lost?: string
+  change: Change | undefined
+  lost: string | undefined
   /** It could not be applied: it is skipped. */
-  refused?: string
+  refused: string | undefined
 }
 
 async function changesBehind(
@@ -268,7 +268,7 @@ async function changesBehind(
   const { rows, statics, damage, lastRow } = found
   const entries: Entry[] = []
   const lose = (seq: number, what: string, isTold = false) => {
-    entries.push({ seq, lost: what })
+    entries.push({ seq, change: undefined, lost: what, refused: undefined })
     if (!isTold) damage.push(what)
   }
   const pageOf = async (name: string, digest: Uint8Array) => {
@@ -289,7 +289,7 @@ async function changesBehind(
     }
     try {
       const { changes } = await decodeRow(row.row.bytes, pageOf)
-      for (const change of changes) entries.push({ seq, change })
+      for (const change of changes) entries.push({ seq, change, lost: undefined, refused: undefined })
     } catch (error) {
       lose(seq, `row ${seq} cannot be read: ${(error as Error).message}`)
     }
@@ -324,8 +324,8 @@ async function applied(
   state: AccountState,
   entries: readonly Entry[],
 ): Promise<Omit<Plan, 'through'> | undefined> {
-  const { clock, timers, limits } = services
-  const turns = { clock, timers, turnMs: limits.turnMs }
+  const { clock, timers, bounds } = services
+  const turns = { clock, timers, turnMs: bounds.turnMs }
   const lost: string[] = []
   let changesKept = 0
   let isGap = false
@@ -354,7 +354,7 @@ async function applied(
 
 /** Before anything is replaced. */
 async function keepAside(
-  { journal, limits }: Services,
+  { journal, bounds }: Services,
   account: string,
   { prefix, found }: { prefix: string; found: Remains },
 ): Promise<void> {
@@ -365,21 +365,21 @@ async function keepAside(
       bytes: stored.subarray(part * maxEventBytes, (part + 1) * maxEventBytes),
     }))
   })
-  await forEachAtMost(limits.pagesAtOnceMax, parts, ({ name, bytes }) =>
+  await forEachAtMost(bounds.pagesAtOnceMax, parts, ({ name, bytes }) =>
     journal.putPage(account, name, bytes),
   )
 }
 
 async function replace(
-  { journal, clock, timers, limits, log, arrivals }: Services,
+  { journal, clock, timers, bounds, log, arrivals }: Services,
   ownership: JournalOwnership,
   { state, found }: { state: AccountState; found: Remains },
 ): Promise<void> {
   const { account, epoch, head } = ownership
   state.forgetCodes()
-  const cut = await inTurns(state.checkpoint(), { clock, timers, turnMs: limits.turnMs })
+  const cut = await inTurns(state.checkpoint(), { clock, timers, turnMs: bounds.turnMs })
   const { pages, fresh } = pagesOf(cut, { before: [], prefix: `${epoch}-0` })
-  await forEachAtMost(limits.pagesAtOnceMax, fresh, ({ name, bytes }) =>
+  await forEachAtMost(bounds.pagesAtOnceMax, fresh, ({ name, bytes }) =>
     journal.putPage(account, name, bytes),
   )
   const root = encodeRoot({ through: head, pages })

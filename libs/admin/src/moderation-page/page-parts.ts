@@ -10,5 +10,5 @@ export interface PageParts {
   transfers: TransferLog
   accounts: NewAccountDeps
   sessions: PageSessions
-  limits: RateLimits
+  rateLimits: RateLimits
 }

@@ -23,7 +23,7 @@ const style = readFileSync(new URL('./style.css', import.meta.url))
 const reasonCharactersMax = 500
 
 export function moderationPage(parts: PageParts): (app: FastifyInstance) => Promise<void> {
-  const { sessions, limits } = parts
+  const { sessions, rateLimits } = parts
   return async (app) => {
     app.setErrorHandler((error, request, answer) => {
       const { status } = refusalOf(error)
@@ -38,7 +38,7 @@ export function moderationPage(parts: PageParts): (app: FastifyInstance) => Prom
       if ((await sessions.judge(request)) === 'error-forbidden') throw new RefusalError('error-forbidden')
       const cookie = sessions.signIn(request.body?.token)
       if (cookie === undefined) {
-        await guessing(limits, request, (guesses) => guesses.wrong('token'))
+        await guessing(rateLimits, request, (guesses) => guesses.wrong('token'))
         return sendView(answer, signInView(true), 401)
       }
       return answer.code(303).headers({ 'set-cookie': cookie, location: '/moderation' }).send()

@@ -3,7 +3,7 @@
  * report sources.
  */
 
-import { reportSourcesMax } from '../limits.ts'
+import { reportSourcesMax } from '../bounds.ts'
 import { Tree } from '../tree/tree.ts'
 import { Effects } from './effects.ts'
 import { Outcomes } from './outcomes.ts'

@@ -9,7 +9,7 @@
  * The content and order of the ring are part of the state: a function of the changes alone.
  */
 import type { KeyDigestColumns } from '@holdfast/wire'
-import { forgottenDigestsPerChange, keyDigestsMax, keyDigestsPerPart, keyedSecondsMax } from '../limits.ts'
+import { forgottenDigestsPerChange, keyDigestsMax, keyDigestsPerPart, keyedSecondsMax } from '../bounds.ts'
 import { assertRows, setColumn } from '../tree/columns.ts'
 import { Cuts, RowMarks } from '../tree/row-marks.ts'
 import { WordIndex } from '../tree/word-index.ts'

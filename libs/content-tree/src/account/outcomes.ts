@@ -17,7 +17,7 @@ import {
   outcomesMax,
   outcomesPerPart,
   requestAheadMsMax,
-} from '../limits.ts'
+} from '../bounds.ts'
 import { type Cuts, RowMarks } from '../tree/row-marks.ts'
 import { type KeyDigest, KeyDigests } from './key-digests.ts'
 

@@ -15,8 +15,8 @@ import {
   SweepReason,
 } from '@holdfast/wire'
 import type { Account } from '../account/account.ts'
+import { onePartBytesMax, rowsPerSlice } from '../bounds.ts'
 import type { CheckpointBase, CheckpointCut, CheckpointPart } from '../contract.ts'
-import { onePartBytesMax, rowsPerSlice } from '../limits.ts'
 import { none, type Run } from '../tree/columns.ts'
 import { hasNotes, noteNames } from '../tree/notes.ts'
 import type { RowMarks } from '../tree/row-marks.ts'

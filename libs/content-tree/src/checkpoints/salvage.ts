@@ -9,7 +9,7 @@
 import type { AttributeSet, Change, Event } from '@holdfast/wire'
 import type { Account } from '../account/account.ts'
 import { isTier } from '../account/record.ts'
-import { treeDepthMax } from '../limits.ts'
+import { treeDepthMax } from '../bounds.ts'
 
 export interface Salvaged {
   /** Undefined: nothing of it. */

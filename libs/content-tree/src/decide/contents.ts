@@ -11,8 +11,8 @@ import type {
   UpdateContent,
 } from '@holdfast/wire'
 import type { AccountRecord } from '../account/record.ts'
+import { treeDepthMax } from '../bounds.ts'
 import type { Outcome } from '../contract.ts'
-import { treeDepthMax } from '../limits.ts'
 import type { NewIds } from '../new-ids.ts'
 import { blankItem } from '../reading/reading.ts'
 import { savedNoteBytes, savedRowBytes, savedTextBytes } from '../tree/saved-bytes.ts'

@@ -4,9 +4,9 @@
  */
 import { isName } from '@holdfast/kernel'
 import type { Blob, ContentsCopied, CopyContents, CopySource, Manifest, Refusal } from '@holdfast/wire'
+import { contentsMax, rowsPerSlice, treeDepthMax } from '../bounds.ts'
 import type { Outcome } from '../contract.ts'
 import type { PreparedIds } from '../copy.ts'
-import { contentsMax, rowsPerSlice, treeDepthMax } from '../limits.ts'
 import { savedNotesBytes, savedRowBytes, savedTextBytes } from '../tree/saved-bytes.ts'
 import { isList } from './check.ts'
 import { type Deciding, inSlices, isRefusal, type Result, refuse } from './deciding.ts'

@@ -1,8 +1,8 @@
 /** Making, replacing and removing direct links. */
 import { isTime } from '@holdfast/kernel'
 import { type DeleteDirectLink, DirectLink, type PutDirectLink } from '@holdfast/wire'
+import { directLinkBytesMax, directLinksPerContentMax } from '../bounds.ts'
 import type { Outcome } from '../contract.ts'
-import { directLinkBytesMax, directLinksPerContentMax } from '../limits.ts'
 import { savedLinkBytes } from '../tree/saved-bytes.ts'
 import { type Deciding, done, isRefusal, type Result, refuse } from './deciding.ts'
 

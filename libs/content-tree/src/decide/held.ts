@@ -1,7 +1,7 @@
 /** What timers deleted, and taking it back: for the operator, for as long as the settings say. */
 import type { HeldContent, UndoSweeps } from '@holdfast/wire'
+import { contentsMax, itemsPerAnswerMax } from '../bounds.ts'
 import type { Outcome } from '../contract.ts'
-import { contentsMax, itemsPerAnswerMax } from '../limits.ts'
 import { none } from '../tree/columns.ts'
 import { isList } from './check.ts'
 import { answer, type Deciding, refuse } from './deciding.ts'

@@ -1,7 +1,7 @@
 /** Commands on lists of contents: all or nothing, one bad id changes nothing. */
 import type { DeleteContents, Event, MoveContents, RestoreContents } from '@holdfast/wire'
+import { treeDepthMax } from '../bounds.ts'
 import type { Outcome } from '../contract.ts'
-import { treeDepthMax } from '../limits.ts'
 import { isList } from './check.ts'
 import { type Deciding, done, isRefusal, type Result, refuse } from './deciding.ts'
 

@@ -15,8 +15,8 @@ import {
   SortField,
   type TakeManifest,
 } from '@holdfast/wire'
+import { binBytesMax, itemsPerAnswerMax, itemsPerSlice, pageSizeMax, searchPageSizeMax } from '../bounds.ts'
 import type { Outcome } from '../contract.ts'
-import { binBytesMax, itemsPerAnswerMax, itemsPerSlice, pageSizeMax, searchPageSizeMax } from '../limits.ts'
 import { answerBytes } from '../reading/answer-bytes.ts'
 import { listing } from '../reading/listing.ts'
 import { manifestOf, pagesOf, readableOnly } from '../reading/manifest.ts'

@@ -1,7 +1,7 @@
 /** Downloads and traffic, as the processes that serve bytes count them. */
 import type { ReportDownloads } from '@holdfast/wire'
+import { usedFreshSeconds } from '../bounds.ts'
 import type { Outcome } from '../contract.ts'
-import { usedFreshSeconds } from '../limits.ts'
 import { answer, type Deciding, done, refuse } from './deciding.ts'
 
 /** A report counts once: a sequence at or below the source's last one was already counted. */

@@ -1,8 +1,8 @@
 /** What the account uses, for the comparison with the references beside the journal. */
 import type { Reconcile } from '@holdfast/wire'
 import type { Account } from '../account/account.ts'
+import { usesPerLookMax } from '../bounds.ts'
 import type { Outcome } from '../contract.ts'
-import { usesPerLookMax } from '../limits.ts'
 
 const idBytes = 48
 const nameBytes = 64

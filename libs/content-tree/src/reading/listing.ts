@@ -12,7 +12,7 @@ import {
   itemsPerAnswerMax,
   itemsPerSlice,
   rowsPerSlice,
-} from '../limits.ts'
+} from '../bounds.ts'
 import { composed, folded } from '../text.ts'
 import { fileColumns, fitsColumns } from '../tree/file-columns.ts'
 import type { Tree } from '../tree/tree.ts'

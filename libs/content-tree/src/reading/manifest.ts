@@ -1,7 +1,7 @@
 /** A tree as a flat list in pre-order: for copies into other accounts and for archives. */
 import { accessRefusal } from '@holdfast/access'
 import { Manifest, type ManifestEntry } from '@holdfast/wire'
-import { manifestEntriesPerSlice } from '../limits.ts'
+import { manifestEntriesPerSlice } from '../bounds.ts'
 import type { Tree } from '../tree/tree.ts'
 import type { Reading } from './reading.ts'
 

@@ -1,5 +1,5 @@
 /** Rows in packed columns: typed arrays that grow together, with freed rows used again. */
-import { rowsPerPart } from '../limits.ts'
+import { rowsPerPart } from '../bounds.ts'
 import { type Cuts, RowMarks } from './row-marks.ts'
 import type { WordIndex } from './word-index.ts'
 

@@ -5,7 +5,7 @@
  * Counts of downloads reach the account seconds later, so a file is due some minutes after its
  * time, and only at full hours: an account with many files is looked through once an hour at most.
  */
-import { idleDueEverySeconds, idleSlackSeconds } from '../limits.ts'
+import { idleDueEverySeconds, idleSlackSeconds } from '../bounds.ts'
 import type { Tree } from './tree.ts'
 
 /** When a file is due that was used at this time the last time, Unix seconds. */

@@ -7,7 +7,7 @@
  * demand.
  */
 import { SortField } from '@holdfast/wire'
-import { orderBytesMax, orderedFolderMin, rowsPerSlice } from '../limits.ts'
+import { orderBytesMax, orderedFolderMin, rowsPerSlice } from '../bounds.ts'
 import { folded } from '../text.ts'
 import type { ContentTable } from './columns.ts'
 

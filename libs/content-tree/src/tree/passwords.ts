@@ -3,7 +3,7 @@
  * more.
  */
 import type { PasswordVerifier } from '@holdfast/wire'
-import { rowsPerPart } from '../limits.ts'
+import { rowsPerPart } from '../bounds.ts'
 import { type Cuts, RowMarks } from './row-marks.ts'
 
 export class PasswordTable {

@@ -11,7 +11,7 @@
  * and the name.
  */
 import { type DirectLink, type PasswordVerifier, SortField, type SweepReason } from '@holdfast/wire'
-import { freedRowsPerSlice, rowsPerSlice } from '../limits.ts'
+import { freedRowsPerSlice, rowsPerSlice } from '../bounds.ts'
 import { BlobTable } from './blobs.ts'
 import { ContentTable, FolderTable, none } from './columns.ts'
 import { ExpiryHeap } from './expiry-heap.ts'

@@ -4,7 +4,7 @@ import { writesPerEpochMax } from '@holdfast/journal'
 export const accountContentsMax = 1_000_000
 
 /** Every bound of the runtime, with its name and reason. */
-export interface RuntimeLimits {
+export interface RuntimeBounds {
   /**
    * Pending requests of one account, undecided or waiting for a flush; beyond it the mailbox
    * overflows.
@@ -171,7 +171,7 @@ export interface RuntimeLimits {
 const KiB = 1024
 const MiB = 1024 * KiB
 
-export const defaultLimits: RuntimeLimits = {
+export const defaultBounds: RuntimeBounds = {
   mailboxMax: 1024,
   requestsMax: 16_384,
   visitorsPerAccountMax: 512,
