@@ -13,8 +13,8 @@ export interface ApiDeps {
   /** Share codes and e-mail addresses: routes to accounts, never proof. */
   lookups: LookupStore
   rateLimits: RateLimits
-  /** Clients that the operator keeps out. */
-  blocked: Pick<Blocked, 'blocksAddress'>
+  /** Clients that the operator keeps out, and invitations that were withdrawn. */
+  blocked: Pick<Blocked, 'blocksAddress' | 'blocksInvitation'>
   /** Undefined: the host makes its own. */
   budgets: HostBudgets | undefined
   log: Logger

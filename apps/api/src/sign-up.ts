@@ -3,7 +3,7 @@ import type { ApiContext } from './context.ts'
 
 /** @param asked as sent, checked for its form alone */
 export function maySignUp(
-  { clock, keyring, settings }: ApiContext,
+  { blocked, clock, keyring, settings }: ApiContext,
   { email, invitation }: { email: string | undefined; invitation: string | undefined },
 ): boolean {
   const { mode, domains } = settings.signUp
@@ -12,6 +12,7 @@ export function maySignUp(
   const domain = email.slice(email.lastIndexOf('@') + 1).toLowerCase()
   if (domains.length > 0 && !domains.includes(domain)) return false
   if (mode === 'open') return true
+  if (invitation === undefined || blocked.blocksInvitation(email)) return false
   const nowSeconds = Math.floor(clock.now() / 1000)
-  return invitation !== undefined && keyring.invitations.holds(invitation, { email, nowSeconds })
+  return keyring.invitations.holds(invitation, { email, nowSeconds })
 }

@@ -1,4 +1,5 @@
 import { AccountsUnavailable } from '@holdfast/accounts'
+import { nothingBlocked } from '@holdfast/moderation'
 import t from 'tap'
 import { sha256, world } from './world.ts'
 
@@ -371,7 +372,10 @@ t.test('where sign-up is closed nobody makes an account, and a known address get
 
 t.test('where accounts are by invitation, an invited address makes one, in time', async (t) => {
   const signUp = { mode: 'invite' as const, domains: ['example.org', 'example.com'] }
-  const { ask, clock, keyring, mails } = world(t, { settings: { signUp } })
+  const { ask, clock, keyring, mails } = world(t, {
+    settings: { signUp },
+    blocked: { ...nothingBlocked, blocksInvitation: (email) => /^eve@/i.test(email) },
+  })
   const inDays = (days: number) => Math.floor(clock.now() / 1000) + days * 86_400
   const email = 'Ann@example.org'
   const invitation = keyring.invitations.of('ann@example.org', inDays(1))
@@ -390,12 +394,16 @@ t.test('where accounts are by invitation, an invited address makes one, in time'
   const ann = (await signsUp({ email, invitation })).data
   t.match(ann, { tier: 'standard' })
   t.match(await signsUp({ email, invitation }), { code: 400, status: 'error-email' }, 'once')
+  const withdrawn = keyring.invitations.of('eve@example.org', inDays(1))
+  t.match(await signsUp({ email: 'Eve@example.org', invitation: withdrawn }), refused, 'withdrawn')
 
   const earliest = inDays(7)
   const invites = await ask('POST', `/accounts/${ann.id}/invitations`, {
     token: ann.token,
     body: { email: 'bob@example.com' },
   })
+  const again = { token: ann.token, body: { email: 'eve@example.org' } }
+  t.match(await ask('POST', `/accounts/${ann.id}/invitations`, again), { code: 451, status: 'error-blocked' })
   t.match(invites, { code: 200, data: { email: 'bob@example.com' } })
   t.ok(invites.data.expireTime >= earliest && invites.data.expireTime <= inDays(7))
   const { link } = invites.data

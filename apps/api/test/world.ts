@@ -12,7 +12,7 @@ import {
 } from '@holdfast/http-kit'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { Keyring, mintRequestId, systemClock } from '@holdfast/kernel'
-import { nothingBlocked } from '@holdfast/moderation'
+import { type Blocked, nothingBlocked } from '@holdfast/moderation'
 import { type AccountRequest, blank, SetAccount } from '@holdfast/wire'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
@@ -42,6 +42,7 @@ export interface WorldOptions {
   contentsMax?: number
   /** Instead of the real runtime's. */
   accounts?: AccountClient
+  blocked?: Blocked
   /** Of running answers. */
   answers?: AnswerBudget
   /** Runs before each call of the real one. */
@@ -112,7 +113,7 @@ export function world(t: Test, options: WorldOptions = {}) {
     directUrlOf: undefined,
     uploadUrlOf: undefined,
     rateLimits: createRateLimits(policies ? { mode: 'default', clock, policies } : { mode: 'off', clock }),
-    blocked: nothingBlocked,
+    blocked: options.blocked ?? nothingBlocked,
     log: pino({ level: process.env.LOG ?? 'silent' }),
     metrics: new Registry(),
     clock,

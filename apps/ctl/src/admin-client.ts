@@ -28,8 +28,9 @@ export const reasons: Readonly<Record<string, string>> = {
   'error-act': 'no such act: acts shows them',
   'error-email': 'the address is not usable: malformed, a guest’s, or known already',
   'error-limits': 'the account, or the list, is full',
+  'error-blocked': 'its invitations were withdrawn: unblock invitation lets it be invited again',
   'error-names':
-    'a name is malformed: content is an md5 or a BLAKE3 in hex, a network an address or a CIDR range',
+    'a name is malformed: content is an md5 or a BLAKE3 in hex, a network an address or a CIDR range, an invitation an e-mail address',
   'error-address': 'the address is neither an address nor a CIDR range',
   'error-hash': 'a hash is an md5 or a BLAKE3 in hex',
   'error-report': 'no such report: reports list shows them',

@@ -1,9 +1,9 @@
 /** The operator's commands against abuse: what is blocked, and the log of what operators did. */
 import { readFileSync } from 'node:fs'
+import { blockLists } from '@holdfast/moderation'
 import type { Call } from './admin-client.ts'
 import { type Command, type Options, type Step, UsageFault, whole } from './command.ts'
 
-const lists = ['content', 'account', 'network']
 /** What one call takes. */
 const namesPerCall = 3_000
 const actsShown = 50
@@ -54,13 +54,13 @@ export const moderationCommands: readonly Command[] = [
   },
   change(
     'block',
-    'Blocks them: content, by its md5 or BLAKE3, is neither sent nor stored any more; an account, by its id or e-mail, is suspended; a network, an address or CIDR range, is kept out.',
+    'Blocks them: content, by its md5 or BLAKE3, is neither sent nor stored any more; an account, by its id or e-mail, is suspended; a network, an address or CIDR range, is kept out; an invitation, by its e-mail address, does not count.',
     'blocked',
   ),
   change('unblock', 'Lifts such blocks.', 'unblocked'),
   {
     words: 'blocked',
-    usage: `<${lists.join('|')}>`,
+    usage: `<${blockLists.join('|')}>`,
     meaning: 'What is blocked, one name a line; another service takes it with block --file.',
     plan: ([list, ...others]) => [
       whole(others, async (call) => (await allNames(call, listOf(list))).join('\n')),
@@ -99,7 +99,7 @@ export const moderationCommands: readonly Command[] = [
 function change(words: 'block' | 'unblock', meaning: string, done: string): Command {
   return {
     words,
-    usage: `<${lists.join('|')}> <name> … [--file FILE] [--reason TEXT]`,
+    usage: `<${blockLists.join('|')}> <name> … [--file FILE] [--reason TEXT]`,
     meaning: `${meaning} FILE has a name a line; - reads standard input. Prints the act, which undo takes back.`,
     options: { file: 'string', reason: 'string' },
     plan: ([list, ...named], options) => {
@@ -151,8 +151,8 @@ function contentsOf(words: string[]): string[] {
 }
 
 function listOf(word: string | undefined): string {
-  if (word === undefined || !lists.includes(word))
-    throw new UsageFault(`the first argument must be one of ${lists.join(', ')}`)
+  if (word === undefined || !blockLists.some((list) => list === word))
+    throw new UsageFault(`the first argument must be one of ${blockLists.join(', ')}`)
   return word
 }
 

@@ -48,6 +48,14 @@ t.test('against a running service', async (t) => {
     t.equal((await run('invite bob')).code, 1)
   })
 
+  t.test('an invitation is withdrawn by its address, and that can be undone', async (t) => {
+    const { out } = await run('block invitation Bob@example.org --reason left')
+    t.match(await run('invite bob@example.org'), { code: 1, err: /were withdrawn/ })
+    t.equal((await run('blocked invitation')).out, 'bob@example.org')
+    await run(`undo ${out.split(' ')[0]}`)
+    t.equal((await run('invite bob@example.org')).code, 0)
+  })
+
   t.test('several accounts change in one call, and a failing one does not prevent the others', async (t) => {
     t.same(await run(`account tier ${id} ${guest.id} premium --type gift`), {
       code: 0,

@@ -1,6 +1,7 @@
 /** The operator's calls on accounts. Each change is in effect when the call is answered. */
 import { parseName, RefusalError } from '@holdfast/http-kit'
 import { type AccountId, idsPerListMax, isUuid } from '@holdfast/kernel'
+import type { BlockLists } from '@holdfast/moderation'
 import { type AccountView, type AddLegacyFolder, type HeldContent, SweepReason } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
 import { commandOf, objectOf } from './account-change.ts'
@@ -14,7 +15,12 @@ interface Named {
   Body: unknown
 }
 
-export function accountRoutes(host: FastifyInstance, parts: NewAccountDeps): void {
+/** @param lists undefined: nothing is blocked. */
+export function accountRoutes(
+  host: FastifyInstance,
+  parts: NewAccountDeps,
+  lists: BlockLists | undefined,
+): void {
   host.post<{ Body: unknown }>('/admin/accounts', async (request) => {
     const { email } = objectOf(request.body, 'body')
     const { accountId, token } = await makeAccount(parts, email)
@@ -22,8 +28,10 @@ export function accountRoutes(host: FastifyInstance, parts: NewAccountDeps): voi
   })
 
   host.post<{ Body: unknown }>('/admin/invitations', async (request) => {
-    const { email, days = 7 } = objectOf(request.body, 'body')
-    return { status: 'ok', data: invite(parts, { email: emailOf(email), days: daysOf(days) }) }
+    const { email: sent, days = 7 } = objectOf(request.body, 'body')
+    const email = emailOf(sent)
+    if (lists?.blocksInvitation(email)) throw new RefusalError('error-blocked')
+    return { status: 'ok', data: invite(parts, { email, days: daysOf(days) }) }
   })
 
   host.get<Named>('/admin/accounts/:name', async (request) => {

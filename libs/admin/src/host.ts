@@ -89,7 +89,7 @@ export function createAdminHost(parts: AdminDeps): FastifyInstance {
     const { accounts, moderation } = parts
     if (moderation !== undefined) logCalls(operator, moderation.lists.acts)
     operationRoutes(operator, parts.operations)
-    if (accounts !== undefined) accountRoutes(operator, accounts)
+    if (accounts !== undefined) accountRoutes(operator, accounts, moderation?.lists)
     if (moderation === undefined) return
     moderationRoutes(operator, { lists: moderation.lists, accounts })
     transferRoutes(operator, moderation.transfers, accounts)

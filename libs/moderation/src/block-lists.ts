@@ -26,6 +26,8 @@ export interface Blocked {
   blocksAccount(id: string): boolean
   /** @param address of a client. */
   blocksAddress(address: string): boolean
+  /** Invitations of this e-mail address do not count. */
+  blocksInvitation(email: string): boolean
 }
 
 export const nothingBlocked: Blocked = {
@@ -33,6 +35,7 @@ export const nothingBlocked: Blocked = {
   blocksBlob: () => false,
   blocksAccount: () => false,
   blocksAddress: () => false,
+  blocksInvitation: () => false,
 }
 
 export interface BlockListsOptions {
@@ -117,6 +120,10 @@ export class BlockLists implements Blocked {
 
   blocksAddress(address: string): boolean {
     return this.#networks?.has(address) ?? false
+  }
+
+  blocksInvitation(email: string): boolean {
+    return this.actOf('invitation', email.toLowerCase()) !== undefined
   }
 
   /** How many names of a list are in force. */

@@ -4,9 +4,9 @@ import { isUuid } from '@holdfast/kernel'
 
 /**
  * `content`: bytes, by their md5 or BLAKE3. `account`: accounts, by id. `network`: clients, by
- * address or CIDR range.
+ * address or CIDR range. `invitation`: addresses whose invitations do not count.
  */
-export const blockLists = ['content', 'account', 'network'] as const
+export const blockLists = ['content', 'account', 'network', 'invitation'] as const
 
 export type BlockList = (typeof blockLists)[number]
 
@@ -16,6 +16,7 @@ export const namesMax: Readonly<Record<BlockList, number>> = {
   account: 100_000,
   // Each request's address is compared with all of them.
   network: 1_000,
+  invitation: 100_000,
 }
 
 /** The one spelling of a name, or undefined when the text is none. */
@@ -27,4 +28,5 @@ const parsers: Readonly<Record<BlockList, (text: string) => string | undefined>>
   content: (text) => (/^(?:[0-9a-f]{32}|[0-9a-f]{64})$/i.test(text) ? text.toLowerCase() : undefined),
   account: (text) => (isUuid(text.toLowerCase()) ? text.toLowerCase() : undefined),
   network: (text) => (parseRange(text) === undefined ? undefined : text.toLowerCase()),
+  invitation: (text) => (/^[^\s@/]{1,64}@[a-z\d.-]{1,255}$/i.test(text) ? text.toLowerCase() : undefined),
 }

@@ -28,12 +28,13 @@ export function createInvitation(app: FastifyInstance, context: ApiContext) {
       link: Type.String({ description: 'The page that makes the account' }),
       expireTime: Type.Integer({ description: 'Unix seconds' }),
     }),
-    refusals: ['error-forbidden'],
+    refusals: ['error-blocked', 'error-forbidden'],
     async handle(call, { accountId, email }) {
       await refuseOtherAccount(call, accountId)
       const { tier } = viewOf(await call.askOwn({ $case: 'getAccount', value: {} }), 'account')
       if (tier === 'guest' || context.settings.signUp.mode === 'closed')
         throw new RefusalError('error-forbidden')
+      if (context.blocked.blocksInvitation(email)) throw new RefusalError('error-blocked')
       const expireTime = Math.floor(context.clock.now() / 1000) + invitationSeconds
       const invitation = context.keyring.invitations.of(email, expireTime)
       const fragment = new URLSearchParams({ invitation, email })

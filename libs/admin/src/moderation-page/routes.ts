@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { guessing, html, httpCodeOf, RefusalError, refusalOf } from '@holdfast/http-kit'
-import { type Asked, nameOf } from '@holdfast/moderation'
+import { type Asked, blockLists, nameOf } from '@holdfast/moderation'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { deleteContent, placeOf } from '../contents.ts'
 import { unlessFault } from '../moderation.ts'
@@ -89,7 +89,7 @@ async function actOf(parts: PageParts, { act, name, list }: Fields, asked: Asked
   switch (act) {
     case 'block':
     case 'unblock': {
-      const of = list === 'content' || list === 'account' || list === 'network' ? list : undefined
+      const of = blockLists.find((one) => one === list)
       const spelled = of && nameOf(of, named)
       if (of === undefined || spelled === undefined) throw new RefusalError('error-names')
       await unlessFault(lists[act](of, [spelled], asked))

@@ -153,17 +153,19 @@ async function uploads(
   return html`${transfersTable(page.rows)}${pager('/moderation', page.next, { q: text })}`
 }
 
+/** What a name of the list is, and the button for it. */
+const blockWords: Record<BlockList, [string, string]> = {
+  content: ['blocked', 'Block'],
+  account: ['suspended', 'Suspend'],
+  network: ['banned', 'Ban'],
+  invitation: ['withdrawn', 'Withdraw'],
+}
+
 function blockForm({ lists }: PageParts, list: BlockList, name: string, form: FormParts): Html {
   const act = lists.actOf(list, name)
-  const words =
-    list === 'account'
-      ? ['suspended', 'Suspend']
-      : list === 'network'
-        ? ['banned', 'Ban']
-        : ['blocked', 'Block']
-  const button =
-    act === undefined ? { act: 'block', label: words[1] ?? '' } : { act: 'unblock', label: 'Lift' }
-  return html`<p>${act === undefined ? `Not ${words[0]}.` : html`<strong class="bad">It is ${words[0]}</strong> <span class="quiet">(${act})</span>`}</p>
+  const [is, label] = blockWords[list]
+  const button = act === undefined ? { act: 'block', label } : { act: 'unblock', label: 'Lift' }
+  return html`<p>${act === undefined ? `Not ${is}.` : html`<strong class="bad">It is ${is}</strong> <span class="quiet">(${act})</span>`}</p>
 ${actForm(form, { list, name }, [button])}`
 }
 
