@@ -6,6 +6,7 @@
  */
 import type { Item } from '@holdfast/wire'
 import { type TSchema, Type } from '@sinclair/typebox'
+import { type JsonWriter, textBytesMax } from './json-writer.ts'
 
 export type ItemShape = Record<string, unknown>
 
@@ -16,7 +17,7 @@ export interface PresentedItem {
   servers: readonly string[]
   link: string
   directLinks: Record<string, ItemShape> | undefined
-  children: Record<string, ItemShape>
+  children: Readonly<Record<string, ItemShape>>
 }
 
 interface Member {
@@ -184,20 +185,57 @@ export const itemDocument = Object.fromEntries(
   Object.entries(members).map(([name, { document }]) => [name, document]),
 )
 
-const table = Object.entries(members)
-const openFile = table.filter(([, { of }]) => of !== 'folders')
-const openFolder = table.filter(([, { of }]) => of !== 'files')
-const lockedItem = table.filter(([, { ofLocked }]) => ofLocked)
+const table = Object.entries(members).map(([name, member]) => ({
+  ...member,
+  name,
+  /** What stands before the value. */
+  lead: Buffer.from(`"${name}":`),
+}))
+const openFile = table.filter(({ of }) => of !== 'folders')
+const openFolder = table.filter(({ of }) => of !== 'files')
+const lockedItem = table.filter(({ ofLocked }) => ofLocked)
+
+function membersOf({ canAccess, isFolder }: Item) {
+  if (!canAccess) return lockedItem
+  return isFolder ? openFolder : openFile
+}
 
 export function shapeOf(presented: PresentedItem): ItemShape {
-  const { canAccess, isFolder } = presented.item
   const shape: ItemShape = {}
-  for (const [name, member] of canAccess ? (isFolder ? openFolder : openFile) : lockedItem) {
-    const value = member.value(presented)
+  for (const { name, value: valueOf } of membersOf(presented.item)) {
+    const value = valueOf(presented)
     if (value !== undefined) shape[name] = value
   }
   return shape
 }
+
+/**
+ * Writes the JSON of `shapeOf`. Its object, and the text of that, would be most of the garbage of a
+ * page of 1,000 folders.
+ */
+export function writeShape(json: JsonWriter, presented: PresentedItem): void {
+  json.text('{')
+  let isFirst = true
+  for (const { lead, value: valueOf } of membersOf(presented.item)) {
+    const value = valueOf(presented)
+    if (value === undefined) continue
+    json.reserve(1 + lead.length + valueBytesMax)
+    if (!isFirst) json.comma()
+    isFirst = false
+    json.raw(lead)
+    if (typeof value === 'number') json.number(value)
+    else if (typeof value === 'boolean') json.raw(value ? yes : no)
+    else if (typeof value === 'string' && value.length <= plainCharactersMax) json.string(value)
+    else json.text(JSON.stringify(value))
+  }
+  json.text('}')
+}
+
+const yes = Buffer.from('true')
+const no = Buffer.from('false')
+/** Longer texts are rare: they reserve their own room. */
+const plainCharactersMax = 256
+const valueBytesMax = textBytesMax(plainCharactersMax)
 
 function hasPassword(item: Item): boolean {
   return item.password || (!item.canAccess && item.passwordStatus !== undefined)

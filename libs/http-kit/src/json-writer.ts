@@ -177,6 +177,11 @@ export class JsonWriter {
   }
 }
 
+/** Maximum bytes of `string` for this many UTF-16 units: `\u0000`. */
+export function textBytesMax(units: number): number {
+  return 2 + units * 6
+}
+
 /** Maximum bytes of `string` and `urlPart` for this many UTF-16 units: `\u0000`, `%E2%82%AC`. */
 export function nameBytesMax(units: number): number {
   return 2 + units * (6 + 9)

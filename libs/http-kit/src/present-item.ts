@@ -11,7 +11,7 @@ import { type CapabilityKey, signCapability } from '@holdfast/access'
 import { RecentMap } from '@holdfast/kernel'
 import type { ContentView, DirectLink, FileColumns, Item } from '@holdfast/wire'
 import { copiesMadeBy, FileRows } from './file-rows.ts'
-import { type ItemShape, shapeOf } from './item-members.ts'
+import { type ItemShape, type PresentedItem, shapeOf, writeShape } from './item-members.ts'
 import type { JsonWriter } from './json-writer.ts'
 
 /** What an installation fixes for all answers. */
@@ -100,15 +100,19 @@ export class ItemPresenter {
   }
 
   #shape(item: Item, view: PresentView, capability: string): ItemShape {
+    return shapeOf(this.#presented(item, view, capability))
+  }
+
+  #presented(item: Item, view: PresentView, capability: string): PresentedItem {
     const directLinks = this.#directLinks(item)
     if (item.isFolder) {
-      const children = item.canAccess ? this.#children(item, view) : {}
-      return shapeOf({ item, servers: [], link: '', directLinks, children })
+      const children = item.canAccess ? this.#children(item, view) : noChildren
+      return { item, servers: noServers, link: '', directLinks, children }
     }
     const servers = view.servers ?? this.#serversOf(item)
     const name = encodeURIComponent(item.name)
     const link = `${this.#settings.downloadUrl}/download/${item.id}/${name}${capability}`
-    return shapeOf({ item, servers, link, directLinks, children: {} })
+    return { item, servers, link, directLinks, children: noChildren }
   }
 
   #serversOf({ blob, createTime }: Item): readonly string[] {
@@ -137,7 +141,7 @@ export class ItemPresenter {
     json.text(`${JSON.stringify(shape).slice(0, -1)},"children":{`)
     let capability: string | undefined
     const rows = files && this.#rowsOf(files, item, view)
-    if (rows !== undefined) json.expect(rows.bytes)
+    json.expect((rows?.bytes ?? 0) + item.children.length * usualItemBytes)
     let left = rows?.left ?? 0
     const count = item.children.length + left
     for (let place = 0, others = 0; place < count; place++) {
@@ -155,7 +159,7 @@ export class ItemPresenter {
         continue
       }
       if (!child.isFolder) capability ??= this.#capability(item.id, item, view)
-      json.text(JSON.stringify(this.#shape(child, view, capability ?? '')))
+      writeShape(json, this.#presented(child, view, capability ?? ''))
     }
     json.text('}}')
   }
@@ -197,6 +201,10 @@ export class ItemPresenter {
 }
 
 const none = new Uint8Array(0)
+const noServers: readonly string[] = []
+const noChildren: Readonly<Record<string, ItemShape>> = {}
+/** Of a folder in a listing. */
+const usualItemBytes = 400
 const noPlaces: readonly number[] = []
 
 /** `metadata` of a listing. */

@@ -1,5 +1,5 @@
 import { verifyCapability } from '@holdfast/access'
-import { blank, FileColumns, Item } from '@holdfast/wire'
+import { blank, DirectLink, FileColumns, Item } from '@holdfast/wire'
 import t from 'tap'
 import { ItemPresenter, presentPage } from '../src/index.ts'
 import { JsonWriter } from '../src/json-writer.ts'
@@ -224,6 +224,39 @@ t.test('files in columns read like items, in their positions', async (t) => {
   t.same(JSON.parse(empty).children, {})
   const whole = { item: folder({ children: files }), files: undefined, places: [] }
   t.equal(written(whole), JSON.stringify(present.item(whole.item, view)), 'without columns')
+})
+
+t.test('an item is written as its object would be', async (t) => {
+  const texts = ['', 'plain', '"quoted"\\\n', 'é😀\u2028', 'x'.repeat(256), 'é'.repeat(10_000)]
+  const id = (number: number) => `3f2b8c54-9d1e-4f6a-8b7c-${number.toString(16).padStart(12, '0')}`
+  const link = { ...blank(DirectLink), id: id(900), auth: [] }
+  const children = texts.flatMap((text, n) => [
+    folder({
+      id: id(8 * n),
+      name: text,
+      description: text,
+      tags: text,
+      isPublic: n % 2 === 0,
+      password: true,
+    }),
+    folder({ id: id(8 * n + 1), name: text, canAccess: false, passwordStatus: 'passwordRequired' }),
+    folder({
+      id: id(8 * n + 2),
+      isOwner: true,
+      expiry: now,
+      deleteAfterExpiry: false,
+      recycledTime: 2 ** 33,
+    }),
+    file({ id: id(8 * n + 3), name: text, mimetype: text, isOwner: true, modTime: -1 }),
+    file({ id: id(8 * n + 4), size: Number.MAX_SAFE_INTEGER, blob: undefined, tags: text }),
+    folder({ id: id(8 * n + 5), children: [file({ id: id(8 * n + 6) })] }),
+    file({ id: id(8 * n + 7), isOwner: true, directLinks: n === 0 ? [link] : [] }),
+  ])
+  const item = folder({ children })
+  const view = { nowSeconds: now, tokenCounter: 3 }
+  const json = new JsonWriter()
+  t.same([...present.write(json, { item, files: undefined, places: [] }, view)], [])
+  t.equal(json.done().toString(), JSON.stringify(present.item(item, view)))
 })
 
 function columnsOf(files: readonly Item[]): FileColumns {

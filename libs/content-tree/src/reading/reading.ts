@@ -15,6 +15,7 @@ import type { Account } from '../account/account.ts'
 import { directLinkBytesPerAnswerMax } from '../bounds.ts'
 import type { DecideContext } from '../contract.ts'
 import { none } from '../tree/columns.ts'
+import { noteNames } from '../tree/notes.ts'
 import type { Tree } from '../tree/tree.ts'
 import { linksBytes } from './json-bytes.ts'
 
@@ -72,6 +73,8 @@ export class Reading {
   readonly tries: PasswordTries
   readonly #reader: Reader<PasswordVerifier>
   #linkBytesLeft = directLinkBytesPerAnswerMax
+  /** The last one named. */
+  #parent: { row: number; id: string } | undefined
 
   /** @param now Unix seconds. */
   constructor(account: Account, viewer: { isOwner: boolean; now: number; tries: PasswordTries }) {
@@ -196,19 +199,24 @@ export class Reading {
     const { tree } = this
     const { contents } = tree
     const parent = tree.parentOf(row)
-    return {
-      ...blankItem(),
-      id: tree.idOf(row),
-      name: contents.names[row] as string,
-      parentFolder: showParent && parent !== none ? tree.idOf(parent) : undefined,
-      code: tree.codeOf(row),
-      createTime: contents.created[row] as number,
-      modTime: contents.modified[row] as number,
-      ...tree.notesOf(row),
-      isOwner: this.isOwner,
-      recycledTime: this.isOwner ? tree.recycled.get(row)?.time : undefined,
-      directLinks: this.#linksOf(row),
-    }
+    const item = blankItem()
+    item.id = tree.idOf(row)
+    item.name = contents.names[row] as string
+    if (showParent && parent !== none) item.parentFolder = this.#idOfParent(parent)
+    item.code = tree.codeOf(row)
+    item.createTime = contents.created[row] as number
+    item.modTime = contents.modified[row] as number
+    for (const name of noteNames) item[name] = tree.notes[name].get(row)
+    item.isOwner = this.isOwner
+    if (this.isOwner) item.recycledTime = tree.recycled.get(row)?.time
+    item.directLinks = this.#linksOf(row)
+    return item
+  }
+
+  /** A page has one parent: its id is made once. */
+  #idOfParent(parent: number): string {
+    if (this.#parent?.row !== parent) this.#parent = { row: parent, id: this.tree.idOf(parent) }
+    return this.#parent.id
   }
 
   /** The owner's, as long as one answer has room for them. */

@@ -199,9 +199,13 @@ export class Tree {
   }
 
   codeOf(row: number): string | undefined {
-    const bytes = this.contents.code.subarray(row * 8, row * 8 + 8)
-    if (bytes[0] === 0) return undefined
-    return String.fromCharCode(...(bytes[7] === 0 ? bytes.subarray(0, 6) : bytes))
+    const { code } = this.contents
+    const at = row * 8
+    if (code[at] === 0) return undefined
+    // Calls with single characters make one text, and no array.
+    const of = (n: number) => code[at + n] as number
+    if (of(7) === 0) return String.fromCharCode(of(0), of(1), of(2), of(3), of(4), of(5))
+    return String.fromCharCode(of(0), of(1), of(2), of(3), of(4), of(5), of(6), of(7))
   }
 
   notesOf(row: number): Notes {
