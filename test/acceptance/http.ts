@@ -58,11 +58,10 @@ function once(url: string | URL, sent: Sent): Promise<Received> {
     })
     request.once('timeout', () => request.destroy(new Error(`no answer in ${timeoutMs} ms: ${url}`)))
     // A kept connection may be closed by a proxy at the moment when it is used again.
-    request.once('error', (error: NodeJS.ErrnoException) =>
-      request.reusedSocket && error.code === 'ECONNRESET'
-        ? once(url, sent).then(resolve, reject)
-        : reject(error),
-    )
+    request.once('error', (error: NodeJS.ErrnoException) => {
+      if (request.reusedSocket && error.code === 'ECONNRESET') once(url, sent).then(resolve, reject)
+      else reject(error)
+    })
     request.once('response', (response) => {
       read(response).then(resolve, reject)
     })

@@ -1,8 +1,8 @@
 /**
  * The long suites, in full: `npm run test:long -- [--rounds 200] [--states 5000] [--seed N]
  * [--drains 0.1] [--gib 2] [--runs 5] [--fault <words>] [--attack <words>] [--seconds 8]
- * [--api-seconds 300]
- * [--only states|crash|large|cluster|abuse|clients|schemathesis|container|upgrade|observed|regions]`.
+ * [--api-seconds 300] [--only <suite>]`, where the suites are states, crash, large, cluster, abuse,
+ * clients, schemathesis, container, upgrade, observed and regions.
  * Prints what was tried and found; the exit code says whether every promise was kept.
  *
  * `npm run test:long -- --ci` runs what `npm test` leaves out (`test/forms.ts`) instead.

@@ -202,8 +202,8 @@ function membersOf({ canAccess, isFolder }: Item) {
 
 export function shapeOf(presented: PresentedItem): ItemShape {
   const shape: ItemShape = {}
-  for (const { name, value: valueOf } of membersOf(presented.item)) {
-    const value = valueOf(presented)
+  for (const { name, value: read } of membersOf(presented.item)) {
+    const value = read(presented)
     if (value !== undefined) shape[name] = value
   }
   return shape
@@ -216,8 +216,8 @@ export function shapeOf(presented: PresentedItem): ItemShape {
 export function writeShape(json: JsonWriter, presented: PresentedItem): void {
   json.text('{')
   let isFirst = true
-  for (const { lead, value: valueOf } of membersOf(presented.item)) {
-    const value = valueOf(presented)
+  for (const { lead, value: read } of membersOf(presented.item)) {
+    const value = read(presented)
     if (value === undefined) continue
     json.reserve(1 + lead.length + valueBytesMax)
     if (!isFirst) json.comma()

@@ -1,6 +1,6 @@
 /**
- * A user beside a region: `user.ts <JSON of Wish>` tries until it succeeds and prints the answer and
- * how long it took.
+ * A user beside a region: `user.ts <JSON of Wish>` tries until it succeeds and prints the answer
+ * and how long it took.
  */
 export interface Wish {
   /** `upload`: `url` is of the upload host. `folder`: of the API. `download`: the link. */
