@@ -194,7 +194,7 @@ export class Workload {
     if (kind < 52)
       return void (await act({
         $case: 'deleteContents',
-        value: { contentIds: some(), representation: undefined },
+        value: { contentIds: some(), representation: undefined, heldSeconds: undefined },
       }))
     if (kind < 56)
       return void (await act({ $case: 'moveContents', value: { contentIds: some(), folderId: folder() } }))

@@ -295,7 +295,10 @@ export function repairCases(
     const file = await life.file('one', a)
     // Row 5 moves the file out of the folder, row 6 deletes that.
     await life.ask({ $case: 'moveContents', value: { contentIds: [file], folderId: root } })
-    await life.ask({ $case: 'deleteContents', value: { contentIds: [a], representation: undefined } })
+    await life.ask({
+      $case: 'deleteContents',
+      value: { contentIds: [a], representation: undefined, heldSeconds: undefined },
+    })
     await life.file('last', root)
     t.same(await life.paths(), ['last', 'one'])
     await life.end()

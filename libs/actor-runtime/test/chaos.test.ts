@@ -73,7 +73,10 @@ async function storm(t: Test, seed: number): Promise<void> {
       const name = `${number}/${roll(4)}`
       const there = acknowledged.get(name) === true
       const operation: Operation = there
-        ? { $case: 'deleteContents', value: { contentIds: [name], representation: undefined } }
+        ? {
+            $case: 'deleteContents',
+            value: { contentIds: [name], representation: undefined, heldSeconds: undefined },
+          }
         : roll(2) === 0
           ? {
               $case: 'createFolder',

@@ -216,7 +216,7 @@ t.test(
     t.equal(await references(), 1)
     await life.ask(account, {
       $case: 'deleteContents',
-      value: { contentIds: [file.id], representation: undefined },
+      value: { contentIds: [file.id], representation: undefined, heldSeconds: undefined },
     })
     t.equal(await references(), 1)
     const expiry = Math.floor(Date.now() / 1000) + 2
@@ -339,7 +339,7 @@ t.test('deleting 40,000 contents leaves the loop a turn after each slice', async
   turn()
   await life.ask(account, {
     $case: 'deleteContents',
-    value: { contentIds: [folderId], representation: undefined },
+    value: { contentIds: [folderId], representation: undefined, heldSeconds: undefined },
   })
   t.strictSame((await rootOf(life, account)).children, [], 'gone at once')
   // In the middle of it the process ends: the rest is taken up again.

@@ -338,7 +338,10 @@ function report(name: string): Operation {
   return { $case: 'reportDownloads', value: { source, sequence: 1, counts, trafficDirect: 0, trafficWeb: 0 } }
 }
 function remove(name: string): Operation {
-  return { $case: 'deleteContents', value: { contentIds: [name], representation: undefined } }
+  return {
+    $case: 'deleteContents',
+    value: { contentIds: [name], representation: undefined, heldSeconds: undefined },
+  }
 }
 function expiry(name: string, due: number): Operation {
   const attribute = { $case: 'expiry' as const, value: { expiry: due, deleteAfterExpiry: false } }

@@ -23,7 +23,10 @@ function addFile(world: World, name: string, byte: number) {
   })
 }
 function remove(world: World, ...names: string[]) {
-  return world.ask({ $case: 'deleteContents', value: { contentIds: names, representation: undefined } })
+  return world.ask({
+    $case: 'deleteContents',
+    value: { contentIds: names, representation: undefined, heldSeconds: undefined },
+  })
 }
 function expire(world: World, name: string, due: number | undefined) {
   const attribute = { $case: 'expiry' as const, value: { expiry: due, deleteAfterExpiry: false } }

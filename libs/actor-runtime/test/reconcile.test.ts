@@ -33,7 +33,7 @@ function add(world: World, byte: number, options?: Parameters<World['ask']>[1]) 
 function remove(world: World, byte: number) {
   return world.ask({
     $case: 'deleteContents',
-    value: { contentIds: [`f${byte}`], representation: undefined },
+    value: { contentIds: [`f${byte}`], representation: undefined, heldSeconds: undefined },
   })
 }
 

@@ -12,7 +12,10 @@ const bounds = { checkpointBytesMin: 200, tailBytesMax: 400, tailFlushesMax: 8 }
 function remove(world: World, name: string): Promise<string> {
   return world
     .ask(
-      { $case: 'deleteContents', value: { contentIds: [name], representation: undefined } },
+      {
+        $case: 'deleteContents',
+        value: { contentIds: [name], representation: undefined, heldSeconds: undefined },
+      },
       { timeoutMs: 5_000 },
     )
     .then(statusOf, (error: { code: string }) => error.code)

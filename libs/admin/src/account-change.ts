@@ -24,8 +24,10 @@ export function commandOf(body: unknown): SetAccount | undefined {
     // Each has a flag of its own.
     clearLimits: false,
     idleFrom: undefined,
+    endTime: undefined,
+    clearEndTime: false,
   }
-  const { clearLimits, clearLimitContents, clearLimitStorage, ...values } = set
+  const { clearLimits, clearLimitContents, clearLimitStorage, clearEndTime, ...values } = set
   const isSet = Object.values(values).some((value) => value !== undefined)
   return isSet || clearLimitContents || clearLimitStorage ? set : undefined
 }

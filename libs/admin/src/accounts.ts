@@ -118,6 +118,7 @@ const sweepReasons: Record<HeldContent['why'], string> = {
   [SweepReason.EXPIRED]: 'expired',
   [SweepReason.BIN_OVER]: 'bin',
   [SweepReason.IDLE]: 'idle',
+  [SweepReason.OPERATOR]: 'operator',
   [SweepReason.UNRECOGNIZED]: 'unknown',
 }
 
@@ -150,6 +151,7 @@ function present(view: AccountView) {
       trafficWebDownloaded: view.trafficWeb,
     },
     directLinkCount: view.directLinkCount,
+    endTime: view.endTime ?? null,
   }
 }
 

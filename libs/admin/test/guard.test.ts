@@ -78,6 +78,7 @@ t.test("an operator's change of an account becomes commands, or a refusal naming
     clearLimits: false,
     clearLimitContents: true,
     clearLimitStorage: false,
+    clearEndTime: false,
     limitStorage: 5,
   })
   const refused = (body: unknown) => {

@@ -103,6 +103,7 @@ function applyEvent(
       break
     case 'accountSet':
       if (event.value.set !== undefined) account.record = withSet(account.known, event.value.set)
+      if (event.value.set?.clearEndTime) account.idleSince = undefined
       break
     case 'downloadsReported':
       downloadsReported(account, event.value, Math.floor(timeMs / 1000))
@@ -139,6 +140,7 @@ export function recordOfNew(event: AccountCreated): AccountRecord {
     trafficDirect: 0,
     trafficWeb: 0,
     idleFrom: undefined,
+    endTime: undefined,
   }
 }
 

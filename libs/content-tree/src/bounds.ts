@@ -91,6 +91,8 @@ export const requestAheadMsMax = 60_000
 export const recycledSecondsMax = 30 * 86_400
 /** Contents of an account that timers deleted and that can be taken back; more is gone at once. */
 export const heldContentsMax = 65_536
+/** What operators delete is held for days, as they say. */
+export const heldSecondsMax = 366 * 86_400
 /** Reports of downloads reach an account within seconds; retries take minutes. */
 export const idleSlackSeconds = 600
 /** A look for idle files takes a millisecond for each 50,000 files. */

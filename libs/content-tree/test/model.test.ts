@@ -75,6 +75,15 @@ const command = fc.oneof(
     }),
   },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('delete' as const), contents: picks }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('hold' as const),
+      contents: picks,
+      heldSeconds: fc.constantFrom(0, 20, 30 * 86_400),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('takeBack' as const), contents: picks }) },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('move' as const), contents: picks, folder: pick }) },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('copy' as const), contents: picks, folder: pick }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('restore' as const), contents: picks }) },
@@ -187,6 +196,19 @@ class Run {
       case 'delete': {
         const contentIds = given.contents.map((place) => this.id(place))
         this.#expect(model.delete(contentIds), { deleteContents: { contentIds } })
+        break
+      }
+      case 'hold': {
+        const contentIds = given.contents.map((place) => this.id(place))
+        const { heldSeconds } = given
+        this.#expect(model.delete(contentIds, heldSeconds), { deleteContents: { contentIds, heldSeconds } })
+        break
+      }
+      case 'takeBack': {
+        // Most others are not held.
+        const held = [...model.held.keys()]
+        const contentIds = given.contents.map((place) => held[place % (held.length + 1)] ?? this.id(place))
+        this.#expect(model.takeBack(contentIds), { undoSweeps: { contentIds } })
         break
       }
       case 'move': {

@@ -36,6 +36,8 @@ export class Model {
   limitContents = 40
   limitStorage = 2_000
   now: number
+  /** What the operator deleted and can take back. */
+  readonly held = new Map<string, { node: Node; from: Node; until: number }>()
 
   constructor(ids: { root: string; bin: string; now: number }) {
     this.now = ids.now
@@ -94,7 +96,11 @@ export class Model {
       files: files.length,
       folders: nodes.length - files.length - 2,
       storage: files.reduce((sum, file) => sum + file.size, 0),
-      blobs: new Set(files.map((file) => file.blob)),
+      blobs: new Set(
+        [...files, ...[...this.held.values()].flatMap(({ node }) => [...this.all(node)])]
+          .filter(({ isFolder }) => !isFolder)
+          .map(({ blob }) => blob),
+      ),
     }
   }
 
@@ -138,7 +144,8 @@ export class Model {
     return { isPublic: parent.isPublic, password: parent.password, expiry }
   }
 
-  delete(ids: readonly string[]): string {
+  /** @param heldSeconds of the operator; undefined: as the owner. */
+  delete(ids: readonly string[], heldSeconds?: number): string {
     const nodes: Node[] = []
     for (const id of ids) {
       const node = this.find(id)
@@ -155,7 +162,11 @@ export class Model {
     )
     for (const node of tops) {
       const from = node.parent as Node
-      const toBin = this.recycleBin && !this.inBin(node)
+      const toBin = heldSeconds === undefined && this.recycleBin && !this.inBin(node)
+      if (heldSeconds) {
+        this.held.set(node.id, { node, from: node.recycled?.from ?? from, until: this.now + heldSeconds })
+        node.recycled = undefined
+      }
       this.detach(node)
       if (!toBin) continue
       node.recycled = { time: this.now, from }
@@ -200,6 +211,23 @@ export class Model {
       this.detach(node)
       node.recycled = undefined
       this.attach(node, stands ? from : this.root)
+    }
+    return 'ok'
+  }
+
+  takeBack(ids: readonly string[]): string {
+    if (ids.some((id) => !this.held.has(id))) return 'error-notFound'
+    for (const id of new Set(ids)) {
+      const { node, from } = this.held.get(id) as { node: Node; from: Node }
+      const stands = this.find(from.id) === from && !this.inBin(from) && !this.isOver(from)
+      this.held.delete(id)
+      this.attach(node, stands ? from : this.root)
+      for (const folder of this.all(node))
+        if (folder.expiry !== undefined && folder.expiry <= this.now) {
+          folder.expiry = undefined
+          folder.consent = false
+          folder.closed = false
+        }
     }
     return 'ok'
   }
@@ -254,6 +282,12 @@ export class Model {
 
   /** @returns whether anything was due. */
   tick(): boolean {
+    const over = [...this.held].filter(([, { until }]) => until <= this.now)
+    for (const [id] of over) this.held.delete(id)
+    return this.#endDue() || over.length > 0
+  }
+
+  #endDue(): boolean {
     const due = [...this.all(this.root), ...this.all(this.bin)].filter(
       (node) => node.expiry !== undefined && node.expiry <= this.now && !node.closed,
     )
@@ -265,7 +299,7 @@ export class Model {
   }
 
   setTier(tier: Model['tier']): void {
-    if (tier !== this.tier) this.tick()
+    if (tier !== this.tier) this.#endDue()
     this.tier = tier
   }
 

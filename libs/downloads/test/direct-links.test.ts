@@ -295,7 +295,7 @@ t.test('an archive is resumed as it was begun, and never mixed', async (t) => {
   const againRest = `bytes=${mid}-`
   await process.ask(token, 'done', {
     $case: 'deleteContents',
-    value: { contentIds: [files[3]?.id ?? ''], representation: undefined },
+    value: { contentIds: [files[3]?.id ?? ''], representation: undefined, heldSeconds: undefined },
   })
   const after = await get(process, path, { range: againRest })
   t.equal(after.code, 200, 'content was removed: the whole new archive, not a mixture')

@@ -22,7 +22,7 @@ export function deleteContents(app: FastifyInstance, context: ApiContext) {
       const { wantsRepresentation: representation } = call
       const result = await call.askOwn({
         $case: 'deleteContents',
-        value: { contentIds: contentsId, representation },
+        value: { contentIds: contentsId, representation, heldSeconds: undefined },
       })
       return result.$case === 'items' ? presentItems(call, contentsId, result.value) : ok({})
     },

@@ -30,7 +30,7 @@ export interface ReadOnlyStatesOptions {
 /** Of an account that cannot be changed now. Those on which something would be done are not. */
 export const readOnlyOperations: ReadonlySet<string> = new Set([
   ...['authenticate', 'getAccount', 'readContent', 'searchContents', 'openFile', 'openDirectLink'],
-  ...['takeManifest', 'readBin', 'findCode', 'readHeld'],
+  ...['takeManifest', 'readBin', 'findCode', 'readHeld', 'findContents'],
 ])
 
 const keptMax = 16

@@ -28,6 +28,8 @@ export interface AccountRecord {
   readonly trafficWeb: number
   /** Unix seconds: uses of contents are noted from then on; undefined: they are not. */
   readonly idleFrom: number | undefined
+  /** Unix seconds: an operator deleted the account, and its contents are gone then. */
+  readonly endTime: number | undefined
 }
 
 export const defaultPremiumType = 'subscription'
@@ -49,7 +51,9 @@ export function withSet(record: AccountRecord, set: SetAccount): AccountRecord {
       set.limitContents ?? (set.clearLimits || set.clearLimitContents ? undefined : record.limitContents),
     limitStorage:
       set.limitStorage ?? (set.clearLimits || set.clearLimitStorage ? undefined : record.limitStorage),
-    idleFrom: record.idleFrom ?? set.idleFrom,
+    // A deletion that was taken back starts the time again: nobody could download meanwhile.
+    idleFrom: set.clearEndTime ? (set.idleFrom ?? record.idleFrom) : (record.idleFrom ?? set.idleFrom),
+    endTime: set.endTime ?? (set.clearEndTime ? undefined : record.endTime),
   }
 }
 
@@ -91,5 +95,6 @@ export function accountView(
     rootCreated: record.createTime,
     directLinkCount: tree.directLinkCount,
     emailConfirmed: record.emailConfirmed,
+    endTime: record.endTime,
   }
 }

@@ -49,6 +49,7 @@ export function* loadAccount(accountId: string, pages: readonly Uint8Array[]): G
     limitContents: record.limitContents,
     limitStorage: record.limitStorage,
     idleFrom: record.idleFrom,
+    endTime: record.endTime,
   }
   const rows = new Loader(account.tree, decoded)
   yield* rows.load(head)

@@ -1,4 +1,5 @@
 /** Operations on the account itself. */
+import { isTime } from '@holdfast/kernel'
 import type { ConfirmEmail, CreateAccount, ResetToken, SetAccount } from '@holdfast/wire'
 import { type AccountRecord, accountView, isTier, withSet } from '../account/record.ts'
 import { recordOfNew } from '../apply.ts'
@@ -96,10 +97,15 @@ export function setAccount(deciding: Deciding, command: SetAccount): Outcome {
     ['storage', command.limitStorage],
   ] as const)
     if (limit !== undefined && !(Number.isSafeInteger(limit) && limit >= 0)) return refuse(`error-${name}`)
-  const record: AccountRecord = withSet(account.known, command)
-  // What is due is handled by the tier at its due time.
-  const due = record.tier === account.known.tier ? [] : dueEvents(deciding)
-  const set = { $case: 'accountSet', value: { set: command } } as const
+  const { known } = account
+  if (command.endTime !== undefined && !(isTime(command.endTime) && command.endTime >= 0))
+    return refuse('error-endTime')
+  const isBack = command.clearEndTime && known.endTime !== undefined && known.idleFrom !== undefined
+  const change = isBack ? { ...command, idleFrom: deciding.now } : command
+  const record: AccountRecord = withSet(known, change)
+  // What is due is handled by the tier at its due time. Nothing is in a deleted account.
+  const due = record.tier === known.tier || known.endTime !== undefined ? [] : dueEvents(deciding)
+  const set = { $case: 'accountSet', value: { set: change } } as const
   const result: Result | (() => Result) =
     due.length === 0 ? ofAccount(deciding.accountView(record)) : () => ofAccount(deciding.accountView())
   return deciding.changed([...due, set], result)
@@ -112,6 +118,8 @@ function setsBinAlone(command: SetAccount): boolean {
     command.premiumType === undefined &&
     command.limitContents === undefined &&
     command.limitStorage === undefined &&
+    command.endTime === undefined &&
+    !command.clearEndTime &&
     !command.clearLimits &&
     !command.clearLimitContents &&
     !command.clearLimitStorage

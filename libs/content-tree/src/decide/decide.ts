@@ -32,6 +32,7 @@ import { deleteContents, emptyBin, itemsOf, moveContents, restoreContents } from
 import {
   checkUpload,
   findCode,
+  findContents,
   openDirectLink,
   openFile,
   readBin,
@@ -57,6 +58,8 @@ export function decide(
     return viewer.kind === 'system' ? usesOf(account, operation.value) : refuse('error-notOwner')
   const deciding = new Deciding({ ...parts, account, request, operation: operation.$case, viewer })
   if (account.record === undefined && !createsAccount(operation)) return refuse('error-notFound')
+  if (account.record?.endTime !== undefined && viewer.kind !== 'operator' && viewer.kind !== 'system')
+    return refuse('error-blocked')
   if (before !== undefined) return repeated(deciding, before)
   const hindrance = hindranceOf(deciding)
   if (hindrance !== undefined) return refuse(hindrance)
@@ -170,6 +173,8 @@ function decideOperation(
       return readBin(deciding)
     case 'findCode':
       return findCode(deciding, operation.value)
+    case 'findContents':
+      return findContents(deciding, operation.value)
     case 'createAccount':
       return createAccount(deciding, operation.value)
     case 'addFile':

@@ -1,4 +1,7 @@
-/** What timers deleted, and taking it back: for the operator, for as long as the settings say. */
+/**
+ * What timers and operators deleted, and taking it back: for the operator, for as long as the
+ * settings, or the deletion, say.
+ */
 import type { HeldContent, UndoSweeps } from '@holdfast/wire'
 import { contentsMax, itemsPerAnswerMax } from '../bounds.ts'
 import type { Outcome } from '../contract.ts'

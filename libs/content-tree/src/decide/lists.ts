@@ -1,14 +1,30 @@
 /** Commands on lists of contents: all or nothing, one bad id changes nothing. */
-import type { DeleteContents, Event, MoveContents, RestoreContents } from '@holdfast/wire'
-import { treeDepthMax } from '../bounds.ts'
+import {
+  type DeleteContents,
+  type Event,
+  type MoveContents,
+  type RestoreContents,
+  SweepReason,
+} from '@holdfast/wire'
+import { contentsMax, heldSecondsMax, treeDepthMax } from '../bounds.ts'
 import type { Outcome } from '../contract.ts'
+import { none } from '../tree/columns.ts'
 import { isList } from './check.ts'
 import { type Deciding, done, isRefusal, type Result, refuse } from './deciding.ts'
 
-/** Into the bin when it is on; what is already in the bin is deleted permanently. */
-export function deleteContents(deciding: Deciding, { contentIds, representation }: DeleteContents): Outcome {
+/**
+ * Into the bin when it is on; what is already in the bin is deleted permanently. By the operator:
+ * from everywhere, held for as long as they say.
+ */
+export function deleteContents(
+  deciding: Deciding,
+  { contentIds, representation, heldSeconds }: DeleteContents,
+): Outcome {
   if (!isList(contentIds)) return refuse('error-contentsId')
   const { tree, viewer } = deciding
+  const byOperator = heldSeconds !== undefined
+  if (byOperator && viewer.kind !== 'operator') return refuse('error-forbidden')
+  if (byOperator && !(heldSeconds >= 0 && heldSeconds <= heldSecondsMax)) return refuse('error-heldSeconds')
   const rows: number[] = []
   for (const id of contentIds) {
     const row = tree.find(id)
@@ -20,7 +36,10 @@ export function deleteContents(deciding: Deciding, { contentIds, representation 
   if (rows.includes(tree.root) || rows.includes(tree.bin)) return refuse('error-protectedFolder')
   const named = new Set(rows)
   const tops = [...named].filter((row) => !isBelowAny(deciding, row, named))
-  const toBin = (row: number) => deciding.account.known.recycleBin && !tree.inBin(row)
+  const toBin = (row: number) => !byOperator && deciding.account.known.recycleBin && !tree.inBin(row)
+  const heldUntil = heldSeconds ? deciding.now + heldSeconds : undefined
+  if (heldUntil !== undefined && !fitsHeld(deciding, tops)) return refuse('error-limits')
+  const sweep = byOperator ? { why: SweepReason.OPERATOR, heldUntil, folders: [] } : undefined
   const recycled = tops.filter((row) => toBin(row))
   const gone = tops.filter((row) => !toBin(row))
   const events: NonNullable<Event['event']>[] = []
@@ -30,12 +49,23 @@ export function deleteContents(deciding: Deciding, { contentIds, representation 
   ] as const) {
     const ids = list.map((row) => tree.idOf(row))
     if (ids.length > 0)
-      events.push({ $case: 'contentsDeleted', value: { ids, toBin: bin, ...byRequest(deciding) } })
+      events.push({ $case: 'contentsDeleted', value: { ids, toBin: bin, ...byRequest(deciding), sweep } })
   }
   if (representation !== true) return deciding.changed(events, done)
   // Deleted content cannot be shown again: a retry only learns that it succeeded, where the items
   // are too large to be kept.
   return deciding.changed(events, itemsOf(deciding, contentIds), { keptIfLarge: done })
+}
+
+/** Whether these may be held besides what is: as many in all as an account has at most. */
+function fitsHeld({ tree }: Deciding, rows: readonly number[]): boolean {
+  const held = tree.held === none ? { files: 0, folders: 0 } : tree.below(tree.held)
+  let contents = held.files + held.folders
+  for (const row of rows) {
+    const { files, folders } = tree.totalsOf(row)
+    contents += files + folders
+  }
+  return contents <= contentsMax
 }
 
 /** A deletion that no timer made. */

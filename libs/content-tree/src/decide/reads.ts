@@ -6,6 +6,7 @@ import {
   type CheckUpload,
   type FileView,
   type FindCode,
+  type FindContents,
   type Item,
   type Manifest,
   type OpenDirectLink,
@@ -21,7 +22,7 @@ import { answerBytes } from '../reading/answer-bytes.ts'
 import { listing } from '../reading/listing.ts'
 import { manifestOf, pagesOf, readableOnly } from '../reading/manifest.ts'
 import type { Reading } from '../reading/reading.ts'
-import { search } from '../reading/search.ts'
+import { search, searchAll } from '../reading/search.ts'
 import { sortFields } from '../tree/listing-order.ts'
 import { savedRowBytes } from '../tree/saved-bytes.ts'
 import { answer, type Deciding, done, inSlices, isRefusal, refuse } from './deciding.ts'
@@ -63,6 +64,30 @@ function* searchFolder(
 ): Generator<void, Outcome> {
   const view = yield* search(reading, row, query)
   return deciding.read(reading, () => ({ $case: 'search', value: view }))
+}
+
+const copyBytes = { id: 48, incarnation: 16 } as const
+
+/** Everything that the operator may look for, wherever it lies. */
+export function findContents(deciding: Deciding, query: FindContents): Outcome {
+  if (deciding.viewer.kind !== 'operator') return refuse('error-notOwner')
+  const { by } = query
+  if (by === undefined || (by.$case === 'text' && by.value === '')) return refuse('error-searchedString')
+  if (by.$case === 'copy') {
+    const { id, incarnation } = by.value
+    if (id.length !== copyBytes.id || incarnation.length !== copyBytes.incarnation)
+      return refuse('error-hash')
+  }
+  return inSlices(findAll(deciding, by, pageBounds(query, searchPageSizeMax)))
+}
+
+function* findAll(
+  deciding: Deciding,
+  by: NonNullable<FindContents['by']>,
+  page: { page: number; pageSize: number },
+): Generator<void, Outcome> {
+  const value = yield* searchAll(deciding.owners(), by, page)
+  return answer({ $case: 'search', value })
 }
 
 function pageBounds<Query extends { page: number; pageSize: number }>(query: Query, max: number): Query {

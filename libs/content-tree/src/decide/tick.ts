@@ -17,7 +17,11 @@ type Events = NonNullable<Event['event']>[]
 export function tick(deciding: Deciding): Outcome {
   if (deciding.viewer.kind !== 'system' && deciding.viewer.kind !== 'operator')
     return refuse('error-notOwner')
-  const events = [...dueEvents(deciding), ...heldOver(deciding), ...idleNow(deciding)]
+  const { endTime } = deciding.account.known
+  const events =
+    endTime === undefined
+      ? [...dueEvents(deciding), ...heldOver(deciding, false), ...idleNow(deciding)]
+      : ended(deciding, deciding.now >= endTime)
   const garbage = deciding.tree.garbage.length > 0
   return events.length === 0 && !garbage ? answer(done) : deciding.changed(events, done)
 }
@@ -106,13 +110,32 @@ function heldUntil(deciding: Deciding, folders: readonly SweptFolder[]): number 
     : undefined
 }
 
-/** What can no longer be taken back. */
-function heldOver({ tree, now }: Deciding): Events {
+/**
+ * A deleted account waits as it is, so that it can be taken back, and is then emptied: as much as
+ * one Tick does, the rest stays due.
+ */
+function ended(deciding: Deciding, isOver: boolean): Events {
+  const { tree, now } = deciding
+  const held = heldOver(deciding, isOver)
+  if (!isOver) return held
+  const ids: string[] = []
+  for (const row of tree.children(tree.root)) {
+    if (ids.length >= duePerTickMax) break
+    ids.push(tree.idOf(row))
+  }
+  // The bin's own id means everything in it.
+  if (tree.childCount(tree.bin) > 0) ids.push(tree.idOf(tree.bin))
+  const value = { ids, toBin: false, time: now, sweep: undefined, ended: [] }
+  return ids.length === 0 ? held : [{ $case: 'contentsDeleted', value }, ...held]
+}
+
+/** What can no longer be taken back. @param all nothing can. */
+function heldOver({ tree, now }: Deciding, all: boolean): Events {
   if (tree.held === none) return []
   const ended: string[] = []
   for (const row of tree.children(tree.held)) {
     if (ended.length >= duePerTickMax) break
-    if (now >= (tree.sweptByRow.get(row)?.until ?? 0)) ended.push(tree.idOf(row))
+    if (all || now >= (tree.sweptByRow.get(row)?.until ?? 0)) ended.push(tree.idOf(row))
   }
   const value = { ids: [], toBin: false, time: now, sweep: undefined, ended }
   return ended.length === 0 ? [] : [{ $case: 'contentsDeleted', value }]
@@ -139,13 +162,19 @@ function idleNow(deciding: Deciding): Events {
 
 /** From now on the account notes when its contents are used. */
 export function notesUses(now: number): Events[number] {
-  const set = { clearLimits: false, clearLimitContents: false, clearLimitStorage: false }
+  const set = {
+    clearLimits: false,
+    clearLimitContents: false,
+    clearLimitStorage: false,
+    clearEndTime: false,
+  }
   const unchanged = {
     tier: undefined,
     premiumType: undefined,
     recycleBin: undefined,
     limitContents: undefined,
     limitStorage: undefined,
+    endTime: undefined,
   }
   return { $case: 'accountSet', value: { set: { ...unchanged, ...set, idleFrom: now } } }
 }
@@ -155,9 +184,17 @@ export function nextDue(account: Account, settings: TreeSettings): number | unde
   const { tree, record } = account
   if (record === undefined) return undefined
   if (tree.garbage.length > 0) return 0
-  const times = [tree.timers.next(), nextInBin(tree), nextHeld(tree), nextIdle(account, settings)]
+  const { endTime } = record
+  const times =
+    endTime === undefined
+      ? [tree.timers.next(), nextInBin(tree), nextHeld(tree), nextIdle(account, settings)]
+      : [isEmpty(tree) ? undefined : endTime, nextHeld(tree)]
   const least = Math.min(...times.map((time) => time ?? Number.POSITIVE_INFINITY))
   return least === Number.POSITIVE_INFINITY ? undefined : least
+}
+
+function isEmpty(tree: Account['tree']): boolean {
+  return [tree.root, tree.bin, tree.held].every((top) => top === none || tree.childCount(top) === 0)
 }
 
 /** Content comes into the bin in the order of time, files and folders each. */

@@ -1,10 +1,11 @@
 /**
  * Search below a folder: names and tags, newest first. Unreadable folders are found, but not
- * searched.
+ * searched. And the operator's search in everything.
  */
-import type { SearchContents, SearchView } from '@holdfast/wire'
+import type { Copy, FindContents, SearchContents, SearchView } from '@holdfast/wire'
 import { folded } from '../text.ts'
 import { sortInSlices } from '../tree/listing-order.ts'
+import type { Tree } from '../tree/tree.ts'
 import { Looks, matches } from './listing.ts'
 import type { Reading } from './reading.ts'
 
@@ -14,8 +15,50 @@ export function* search(
   folder: number,
   query: SearchContents,
 ): Generator<void, SearchView> {
+  return yield* pageOf(reading.tree, yield* hits(reading, folder, query), query)
+}
+
+/** In all that the account holds, the bin included. @param reading of the owner. */
+export function* searchAll(
+  reading: Reading,
+  by: NonNullable<FindContents['by']>,
+  page: Page,
+): Generator<void, SearchView> {
   const { tree } = reading
-  const found = yield* hits(reading, folder, query)
+  const isWanted = by.$case === 'copy' ? usesOf(tree, by.value) : namedBy(reading, by.value)
+  const rows: number[] = []
+  const open = [tree.root, tree.bin]
+  const looks = new Looks()
+  for (let at = isWanted && open.pop(); at !== undefined; at = open.pop())
+    for (const row of tree.children(at)) {
+      if (looks.next()) yield
+      if (by.$case === 'text') looks.compared(tree, row)
+      if (isWanted?.(row)) rows.push(row)
+      if (tree.isFolder(row)) open.push(row)
+    }
+  const view = yield* pageOf(tree, rows, page)
+  for (const hit of view.hits) hit.inBin = tree.inBin(tree.find(hit.id))
+  return view
+}
+
+/** Undefined: nothing in the account uses the copy. */
+function usesOf(tree: Tree, copy: Copy): ((row: number) => boolean) | undefined {
+  const blob = tree.blobs.rowOf(copy)
+  return blob < 0 ? undefined : (row) => !tree.isFolder(row) && tree.blobRowOf(row) === blob
+}
+
+function namedBy(reading: Reading, text: string): (row: number) => boolean {
+  const needle = folded(text)
+  return (row) => matches(reading, row, needle)
+}
+
+interface Page {
+  page: number
+  pageSize: number
+}
+
+/** Newest first. */
+function* pageOf(tree: Tree, found: readonly number[], query: Page): Generator<void, SearchView> {
   const { created, ids } = tree.contents
   const sorted = yield* sortInSlices(
     new Uint32Array(found),
@@ -32,6 +75,7 @@ export function* search(
       name: tree.contents.names[row] as string,
       size: tree.sizeOf(row),
       createTime: created[row] as number,
+      inBin: false,
     })),
     page: { page: query.page, pageSize: query.pageSize, totalCount: sorted.length },
   }

@@ -41,6 +41,11 @@ export class BlobTable {
     return this.#find(blob) >= 0
   }
 
+  /** Of a copy that is known, or -1. */
+  rowOf(copy: Pick<Blob, 'id' | 'incarnation'>): number {
+    return this.#find(copy)
+  }
+
   /**
    * Names of blobs in use, id and incarnation together, from a row on. A row keeps its place while
    * the table exists.

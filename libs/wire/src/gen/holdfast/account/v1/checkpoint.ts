@@ -98,7 +98,11 @@ export interface AccountRecord {
   nextCode: number;
   codeTerm: number;
   /** Unix seconds: uses of contents are noted from then on; absent: they are not. */
-  idleFrom: number | undefined;
+  idleFrom:
+    | number
+    | undefined;
+  /** Unix seconds: an operator deleted the account; its contents are gone then. */
+  endTime: number | undefined;
 }
 
 /** Physical contents that the account uses, and those whose release is pending. */
@@ -644,6 +648,7 @@ function createBaseAccountRecord(): AccountRecord {
     nextCode: 0,
     codeTerm: 0,
     idleFrom: undefined,
+    endTime: undefined,
   };
 }
 
@@ -705,6 +710,9 @@ export const AccountRecord: MessageFns<AccountRecord> = {
     }
     if (message.idleFrom !== undefined) {
       writer.uint32(152).int64(message.idleFrom);
+    }
+    if (message.endTime !== undefined) {
+      writer.uint32(160).int64(message.endTime);
     }
     return writer;
   },
@@ -872,6 +880,14 @@ export const AccountRecord: MessageFns<AccountRecord> = {
             }
 
             message.idleFrom = longToNumber(reader.int64());
+            continue;
+          }
+          case 20: {
+            if (tag !== 160) {
+              break;
+            }
+
+            message.endTime = longToNumber(reader.int64());
             continue;
           }
         }

@@ -17,6 +17,8 @@ export const SweepReason = {
   BIN_OVER: 2,
   /** IDLE - Files that nobody downloaded for too long. */
   IDLE: 3,
+  /** OPERATOR - No timer: an operator deleted it. */
+  OPERATOR: 4,
   UNRECOGNIZED: -1,
 } as const;
 
@@ -27,6 +29,7 @@ export namespace SweepReason {
   export type EXPIRED = typeof SweepReason.EXPIRED;
   export type BIN_OVER = typeof SweepReason.BIN_OVER;
   export type IDLE = typeof SweepReason.IDLE;
+  export type OPERATOR = typeof SweepReason.OPERATOR;
   export type UNRECOGNIZED = typeof SweepReason.UNRECOGNIZED;
 }
 
@@ -152,7 +155,7 @@ export interface ContentsDeleted {
   /** To the bin instead of permanently. */
   toBin: boolean;
   time: number;
-  /** A timer did it. Readers that do not know this delete permanently. */
+  /** A timer did it, or an operator. Readers that do not know this delete permanently. */
   sweep:
     | Sweep
     | undefined;

@@ -111,6 +111,8 @@ export interface AccountView {
   /** Number of direct links of this account. */
   directLinkCount: number;
   emailConfirmed: boolean;
+  /** Unix seconds: an operator deleted the account; its contents are gone then. */
+  endTime: number | undefined;
 }
 
 export interface ContentView {
@@ -181,6 +183,8 @@ export interface SearchHit {
   name: string;
   size: number;
   createTime: number;
+  /** Only where it was requested by FindContents. */
+  inBin: boolean;
 }
 
 export interface FileView {
@@ -246,7 +250,7 @@ export interface ItemsView {
   items: Item[];
 }
 
-/** What timers deleted and can be taken back, newest first. */
+/** What timers and operators deleted and can be taken back, newest first. */
 export interface HeldView {
   contents: HeldContent[];
 }
@@ -853,6 +857,7 @@ function createBaseAccountView(): AccountView {
     rootCreated: 0,
     directLinkCount: 0,
     emailConfirmed: false,
+    endTime: undefined,
   };
 }
 
@@ -920,6 +925,9 @@ export const AccountView: MessageFns<AccountView> = {
     }
     if (message.emailConfirmed !== false) {
       writer.uint32(168).bool(message.emailConfirmed);
+    }
+    if (message.endTime !== undefined) {
+      writer.uint32(176).int64(message.endTime);
     }
     return writer;
   },
@@ -1103,6 +1111,14 @@ export const AccountView: MessageFns<AccountView> = {
             }
 
             message.emailConfirmed = reader.bool();
+            continue;
+          }
+          case 22: {
+            if (tag !== 176) {
+              break;
+            }
+
+            message.endTime = longToNumber(reader.int64());
             continue;
           }
         }
@@ -1539,7 +1555,7 @@ export const SearchView: MessageFns<SearchView> = {
 };
 
 function createBaseSearchHit(): SearchHit {
-  return { id: "", isFolder: false, name: "", size: 0, createTime: 0 };
+  return { id: "", isFolder: false, name: "", size: 0, createTime: 0, inBin: false };
 }
 
 export const SearchHit: MessageFns<SearchHit> = {
@@ -1558,6 +1574,9 @@ export const SearchHit: MessageFns<SearchHit> = {
     }
     if (message.createTime !== 0) {
       writer.uint32(40).int64(message.createTime);
+    }
+    if (message.inBin !== false) {
+      writer.uint32(48).bool(message.inBin);
     }
     return writer;
   },
@@ -1613,6 +1632,14 @@ export const SearchHit: MessageFns<SearchHit> = {
             }
 
             message.createTime = longToNumber(reader.int64());
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.inBin = reader.bool();
             continue;
           }
         }

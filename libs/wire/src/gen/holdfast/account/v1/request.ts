@@ -67,6 +67,7 @@ export interface AccountRequest {
     | { $case: "findCode"; value: FindCode }
     | { $case: "reconcile"; value: Reconcile }
     | { $case: "readHeld"; value: ReadHeld }
+    | { $case: "findContents"; value: FindContents }
     | //
     /** Commands. */
     { $case: "createAccount"; value: CreateAccount }
@@ -291,7 +292,14 @@ export interface ExpiryChange {
 export interface DeleteContents {
   contentIds: string[];
   /** Answer with the items as they were. */
-  representation: boolean | undefined;
+  representation:
+    | boolean
+    | undefined;
+  /**
+   * Of the operator: the bin is passed by, and UndoSweeps takes it back within this time; 0: it
+   * cannot. Absent: as its owner would.
+   */
+  heldSeconds: number | undefined;
 }
 
 /** Copy and import. Own contents are named, those of other accounts come as manifests. */
@@ -379,7 +387,18 @@ export interface SetAccount {
    * Unix seconds: the account notes from then on when its files were downloaded. Only its own timer
    * sets it.
    */
-  idleFrom: number | undefined;
+  idleFrom:
+    | number
+    | undefined;
+  /**
+   * Unix seconds: the account answers its owner and visitors no more, and is emptied then. Only for
+   * the operator.
+   */
+  endTime:
+    | number
+    | undefined;
+  /** Takes that back, before an end named here is set. */
+  clearEndTime: boolean;
 }
 
 export interface AddLegacyFolder {
@@ -394,11 +413,32 @@ export interface RestoreContents {
 export interface EmptyBin {
 }
 
-/** What timers deleted and can be taken back. For the operator. */
+/** What timers and operators deleted and can be taken back. For the operator. */
 export interface ReadHeld {
 }
 
-/** Takes deletions by timers back. For the operator. */
+/** Contents of the whole account, those in the bin too, newest first. For the operator. */
+export interface FindContents {
+  by:
+    | //
+    /** Files with this copy of their bytes. */
+    { $case: "copy"; value: Copy }
+    | //
+    /** Part of a name or tag, compared NFC without case. */
+    { $case: "text"; value: string }
+    | undefined;
+  /** 1-based; page_size 1..10000. */
+  page: number;
+  pageSize: number;
+}
+
+export interface Copy {
+  /** As in Blob. */
+  id: Buffer;
+  incarnation: Buffer;
+}
+
+/** Takes such deletions back. For the operator. */
 export interface UndoSweeps {
   /** As ReadHeld names them. */
   contentIds: string[];
@@ -516,6 +556,9 @@ export const AccountRequest: MessageFns<AccountRequest> = {
         break;
       case "readHeld":
         ReadHeld.encode(message.operation.value, writer.uint32(170).fork()).join();
+        break;
+      case "findContents":
+        FindContents.encode(message.operation.value, writer.uint32(178).fork()).join();
         break;
       case "createAccount":
         CreateAccount.encode(message.operation.value, writer.uint32(242).fork()).join();
@@ -733,6 +776,14 @@ export const AccountRequest: MessageFns<AccountRequest> = {
             }
 
             message.operation = { $case: "readHeld", value: ReadHeld.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 22: {
+            if (tag !== 178) {
+              break;
+            }
+
+            message.operation = { $case: "findContents", value: FindContents.decode(reader, reader.uint32()) };
             continue;
           }
           case 30: {
@@ -2406,7 +2457,7 @@ export const ExpiryChange: MessageFns<ExpiryChange> = {
 };
 
 function createBaseDeleteContents(): DeleteContents {
-  return { contentIds: [], representation: undefined };
+  return { contentIds: [], representation: undefined, heldSeconds: undefined };
 }
 
 export const DeleteContents: MessageFns<DeleteContents> = {
@@ -2416,6 +2467,9 @@ export const DeleteContents: MessageFns<DeleteContents> = {
     }
     if (message.representation !== undefined) {
       writer.uint32(16).bool(message.representation);
+    }
+    if (message.heldSeconds !== undefined) {
+      writer.uint32(24).int64(message.heldSeconds);
     }
     return writer;
   },
@@ -2447,6 +2501,14 @@ export const DeleteContents: MessageFns<DeleteContents> = {
             }
 
             message.representation = reader.bool();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.heldSeconds = longToNumber(reader.int64());
             continue;
           }
         }
@@ -3084,6 +3146,8 @@ function createBaseSetAccount(): SetAccount {
     clearLimitContents: false,
     clearLimitStorage: false,
     idleFrom: undefined,
+    endTime: undefined,
+    clearEndTime: false,
   };
 }
 
@@ -3115,6 +3179,12 @@ export const SetAccount: MessageFns<SetAccount> = {
     }
     if (message.idleFrom !== undefined) {
       writer.uint32(72).int64(message.idleFrom);
+    }
+    if (message.endTime !== undefined) {
+      writer.uint32(80).int64(message.endTime);
+    }
+    if (message.clearEndTime !== false) {
+      writer.uint32(88).bool(message.clearEndTime);
     }
     return writer;
   },
@@ -3202,6 +3272,22 @@ export const SetAccount: MessageFns<SetAccount> = {
             }
 
             message.idleFrom = longToNumber(reader.int64());
+            continue;
+          }
+          case 10: {
+            if (tag !== 80) {
+              break;
+            }
+
+            message.endTime = longToNumber(reader.int64());
+            continue;
+          }
+          case 11: {
+            if (tag !== 88) {
+              break;
+            }
+
+            message.clearEndTime = reader.bool();
             continue;
           }
         }
@@ -3377,6 +3463,144 @@ export const ReadHeld: MessageFns<ReadHeld> = {
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseFindContents(): FindContents {
+  return { by: undefined, page: 0, pageSize: 0 };
+}
+
+export const FindContents: MessageFns<FindContents> = {
+  encode(message: FindContents, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    switch (message.by?.$case) {
+      case "copy":
+        Copy.encode(message.by.value, writer.uint32(10).fork()).join();
+        break;
+      case "text":
+        writer.uint32(18).string(message.by.value);
+        break;
+    }
+    if (message.page !== 0) {
+      writer.uint32(24).uint32(message.page);
+    }
+    if (message.pageSize !== 0) {
+      writer.uint32(32).uint32(message.pageSize);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): FindContents {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFindContents();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.by = { $case: "copy", value: Copy.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.by = { $case: "text", value: reader.string() };
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.page = reader.uint32();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.pageSize = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseCopy(): Copy {
+  return { id: Buffer.alloc(0), incarnation: Buffer.alloc(0) };
+}
+
+export const Copy: MessageFns<Copy> = {
+  encode(message: Copy, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.id.length !== 0) {
+      writer.uint32(10).bytes(message.id);
+    }
+    if (message.incarnation.length !== 0) {
+      writer.uint32(18).bytes(message.incarnation);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Copy {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCopy();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.id = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.incarnation = Buffer.from(reader.bytes());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
