@@ -7,6 +7,7 @@ import {
   type ClusterPart,
   type ClusterStart,
   joinCluster,
+  serveAccountLists,
   serveTakeover,
   startAdmin,
   startReconciling,
@@ -111,6 +112,8 @@ export async function startActorHost({ config, secrets, settings, log, connect }
   cluster.setPhase('ready')
   host.start()
   opened.defer(() => host.close({ drainMs: config.drainMs }))
+  const lists = serveAccountLists(cluster)
+  opened.defer(() => lists.close())
   const reconciling = startReconciling(cluster)
   opened.defer(() => reconciling.close())
   reconciler = reconciling.reconciler

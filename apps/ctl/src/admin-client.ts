@@ -37,6 +37,7 @@ export const reasons: Readonly<Record<string, string>> = {
   'error-tooMany':
     'the folder has more contents than one report blocks: suspend the account, or delete the folder',
   'error-reason': 'a reason has at most 500 characters',
+  'error-after': 'no such place: --after takes what the search printed',
   'error-tooLate': 'it was done more than 30 days ago',
   'error-token':
     'the admin host wants its token of everybody but root and the user of the service on its own machine: set HOLDFAST_ADMIN_TOKEN (or HOLDFAST_ADMIN_TOKEN_FILE), or run this as that user',

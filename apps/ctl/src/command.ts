@@ -17,11 +17,14 @@ export interface Command {
 
 export type Options = Record<string, string | boolean | undefined>
 
-/** One call, or a few that belong together, and the line that reports it. */
+/**
+ * One call, or a few that belong together, and the line that reports it; undefined: what was
+ * printed on the way says it.
+ */
 export interface Step {
   /** Its subject, for messages; empty: the service itself. */
   about: string
-  run(call: Call, tell: (line: string) => void): Promise<string>
+  run(call: Call, tell: (line: string) => void, print: (line: string) => void): Promise<string | undefined>
 }
 
 /** The arguments are invalid: nothing was done. */

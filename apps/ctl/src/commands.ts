@@ -2,7 +2,7 @@
  * The operator's commands. Each one defines its name, its options and its calls; the help text is
  * made from the same table.
  */
-import { AdminError } from './admin-client.ts'
+import { AdminError, type Call } from './admin-client.ts'
 import { backupCommands } from './backup-commands.ts'
 import { certsCommands } from './certs-commands.ts'
 import { type Command, json, numberOf, type Step, UsageFault, whole } from './command.ts'
@@ -270,7 +270,7 @@ function changes(
 }
 
 /** A call that only a cluster accepts. */
-function post(path: string, body: object = {}): Step['run'] {
+function post(path: string, body: object = {}): (call: Call) => Promise<string> {
   return async (call) => {
     try {
       return json(await call('POST', path, body))
@@ -287,7 +287,7 @@ function post(path: string, body: object = {}): Step['run'] {
 function moved(path: string, body: { fenced: boolean }): Step['run'] {
   return async (call, tell) => {
     for (let hasMoved = false; ; ) {
-      const told = JSON.parse(await post(path, body)(call, tell)) as Record<string, unknown>
+      const told = JSON.parse(await post(path, body)(call)) as Record<string, unknown>
       hasMoved ||= told.moved === true
       if (told.complete !== false) return json({ ...told, moved: hasMoved })
       tell(`${told.accounts} accounts were examined, and there are more`)

@@ -55,7 +55,8 @@ async function runAll(
   let code: ExitCode = 0
   for (const { about, run } of steps) {
     try {
-      print(await run(call, complain))
+      const line = await run(call, complain, print)
+      if (line !== undefined) print(line)
     } catch (error) {
       if (!(error instanceof AdminError)) throw error
       complain(`ctl: ${about === '' ? '' : `${about}: `}${error.message}`)

@@ -1,13 +1,14 @@
 /** The operator's commands against abuse: what is blocked, and the log of what operators did. */
 import { readFileSync } from 'node:fs'
 import { blockLists } from '@holdfast/moderation'
-import type { Call } from './admin-client.ts'
+import { AdminUnreachable, type Call, reasons } from './admin-client.ts'
 import { type Command, type Options, type Step, UsageFault, whole } from './command.ts'
 
 /** What one call takes. */
 const namesPerCall = 3_000
 const actsShown = 50
 const actsShownMax = 10_000
+const tellEveryMs = 10_000
 
 export const moderationCommands: readonly Command[] = [
   {
@@ -23,10 +24,20 @@ export const moderationCommands: readonly Command[] = [
   },
   {
     words: 'content find',
-    usage: '<id or e-mail of an account> <text> [--page N]',
-    meaning: 'Contents of an account whose name or tags have the text in them, 100 a page.',
-    options: { page: 'string' },
-    plan: ([account, text, ...others], { page }) => {
+    usage:
+      '<id or e-mail of an account> <text> [--page N] | --all <text> [--after PLACE] | --hash <md5 or BLAKE3> [--after PLACE]',
+    meaning:
+      'Contents whose name or tags have the text in them: of an account, 100 a page; with --all of all accounts, one after the other. --hash: files with these bytes in all accounts. Both print a hit a line as it is found, and now and then the PLACE from which another call goes on.',
+    options: { page: 'string', all: 'boolean', hash: 'string', after: 'string' },
+    plan: (words, { page, all, hash, after }) => {
+      const from = typeof after === 'string' ? after : undefined
+      if (typeof hash === 'string') return [whole(words, everywhere({ hash }, from))]
+      if (all === true) {
+        const [text, ...others] = words
+        if (text === undefined) throw new UsageFault('name a text')
+        return [whole(others, everywhere({ text }, from))]
+      }
+      const [account, text, ...others] = words
       if (account === undefined || text === undefined) throw new UsageFault('name an account and a text')
       return [
         whole(others, async (call) => {
@@ -39,16 +50,37 @@ export const moderationCommands: readonly Command[] = [
   },
   {
     words: 'content delete',
-    usage: '<id, share code or link> … [--reason TEXT]',
+    usage: '<id, share code or link> … | --hash <md5 or BLAKE3> [--block] [--final] [--reason TEXT]',
     meaning:
-      'Deletes contents as their owner would: into the bin where the account has one, else for good. Prints the act, which cannot be undone; to block can.',
-    options: { reason: 'string' },
-    plan: (words, options) =>
+      'Deletes contents; with --hash all files with these bytes in all accounts, after blocking the hash if told to. Prints the act, which undo takes back for 30 days; --final: it cannot be taken back.',
+    options: { hash: 'string', block: 'boolean', final: 'boolean', reason: 'string' },
+    plan: (words, { hash, block = false, final = false, ...options }) => {
+      if (typeof hash === 'string')
+        return [whole(words, deleteHash({ hash, block, final, ...reasonOf(options) }))]
+      if (block) throw new UsageFault('--block goes with --hash')
+      return contentsOf(words).map((name) => ({
+        about: name,
+        run: async (call) => {
+          const body = { name, final, ...reasonOf(options) }
+          const { act } = await call('POST', '/admin/contents/delete', body)
+          return `${(act as { id: string }).id} 1 deleted`
+        },
+      }))
+    },
+  },
+  {
+    words: 'account delete',
+    usage: '<id or e-mail> … [--final] [--reason TEXT]',
+    meaning:
+      'Deletes accounts: they are suspended, and their contents are removed after 30 days; --final: now. Prints the act, which undo takes back until then.',
+    options: { final: 'boolean', reason: 'string' },
+    plan: (words, { final = false, ...options }) =>
       contentsOf(words).map((name) => ({
         about: name,
         run: async (call) => {
-          const { act } = await call('POST', '/admin/contents/delete', { name, ...reasonOf(options) })
-          return `${(act as { id: string }).id} 1 deleted`
+          const path = `/admin/accounts/${encodeURIComponent(name)}/delete`
+          const { act, endTime } = await call('POST', path, { final, ...reasonOf(options) })
+          return `${(act as { id: string }).id} its contents end ${timeOf(endTime as number)}`
         },
       })),
   },
@@ -81,7 +113,8 @@ export const moderationCommands: readonly Command[] = [
   {
     words: 'undo',
     usage: '<id of an act> … [--reason TEXT]',
-    meaning: 'Takes back what acts of the last 30 days did. An undo is an act, and can be undone.',
+    meaning:
+      'Takes back what acts of the last 30 days did. An undo is an act, and can be undone, except that of a deletion: delete again.',
     options: { reason: 'string' },
     plan: (words, options) => {
       if (words.length === 0) throw new UsageFault('name at least one')
@@ -89,7 +122,15 @@ export const moderationCommands: readonly Command[] = [
         about: id,
         run: async (call) => {
           const path = `/admin/acts/${encodeURIComponent(id)}/undo`
-          return told(await call('POST', path, reasonOf(options)), 'changed')
+          const done = { act: {}, changed: 0, unchanged: 0 }
+          for (let after: unknown = null; ; ) {
+            const piece = await call('POST', path, { ...reasonOf(options), after })
+            done.act = piece.act as object
+            done.changed += piece.changed as number
+            done.unchanged += piece.unchanged as number
+            after = piece.next ?? null
+            if (after === null) return told(done, 'changed')
+          }
         },
       }))
     },
@@ -111,6 +152,66 @@ function change(words: 'block' | 'unblock', meaning: string, done: string): Comm
       return pieces(names).map((piece) => send(path, piece, { options, done }))
     },
   }
+}
+
+interface Failed {
+  account: string
+  status: string
+}
+
+/** Each hit a line, as it is found. */
+function everywhere(sought: Record<string, string>, from: string | undefined): Step['run'] {
+  return async (call, tell, print) => {
+    let looked = 0
+    let failed = 0
+    for (let after = from, toldMs = Date.now(); ; ) {
+      const query = new URLSearchParams({ ...sought, ...(after === undefined ? {} : { after }) })
+      const piece = await call('GET', `/admin/contents/find?${query}`)
+      for (const hit of piece.hits as object[]) print(JSON.stringify(hit))
+      failed += tellFailed(piece.failed as Failed[], tell)
+      looked += piece.looked as number
+      if (piece.next === null) {
+        if (failed > 0) throw someSilent(failed)
+        return undefined
+      }
+      after = piece.next as string
+      if (Date.now() - toldMs < tellEveryMs) continue
+      toldMs = Date.now()
+      tell(`ctl: ${looked} looked at; --after ${after} goes on here`)
+    }
+  }
+}
+
+function deleteHash(body: Record<string, unknown>): Step['run'] {
+  return async (call, tell, print) => {
+    let deleted = 0
+    let failed = 0
+    for (let after: unknown = null; ; ) {
+      const piece = await call('POST', '/admin/contents/delete-hash', { ...body, after })
+      if (piece.blocked !== null) print(`${(piece.blocked as { id: string }).id} 1 blocked`)
+      failed += tellFailed(piece.failed as Failed[], tell)
+      deleted += piece.deleted as number
+      after = piece.next
+      if (after !== null) continue
+      print(`${(piece.act as { id: string }).id} ${deleted} deleted`)
+      if (failed > 0) throw someSilent(failed)
+      return undefined
+    }
+  }
+}
+
+/** @returns how many. */
+function tellFailed(failed: readonly Failed[], tell: (line: string) => void): number {
+  for (const { account, status } of failed) tell(`ctl: account ${account}: ${reasons[status] ?? status}`)
+  return failed.length
+}
+
+function someSilent(count: number): AdminUnreachable {
+  return new AdminUnreachable(`no answer from ${count} of the accounts: repeat the command later`)
+}
+
+function timeOf(seconds: number): string {
+  return new Date(seconds * 1000).toISOString()
 }
 
 function send(path: string, names: string[], { options, done }: { options: Options; done: string }): Step {

@@ -204,7 +204,8 @@ t.test('content is found by id, code, link and name, looked at and deleted', asy
   t.match(JSON.parse((await run('acts --count 1')).out), [
     { kind: 'delete', reason: 'spam', what: `content ${file.id} of account ${seen.account}: Bad Thing.txt` },
   ])
-  t.match(await run(`undo ${deleted.out.split(' ')[0]}`), { code: 1, err: /cannot be undone/ })
+  t.match(await run(`undo ${deleted.out.split(' ')[0]}`), { code: 0, out: /1 changed$/ })
+  t.match(JSON.parse((await run(`content show ${file.id}`)).out), { name: 'Bad Thing.txt' })
   t.equal(JSON.parse((await run(`content show ${again.id}`)).out).name, 'Bad Thing.txt')
   for (const name of ['nothing', someone, 'AAAAAAAA'])
     t.match(await run(`content show ${name}`), { code: 1, err: /no such content/ }, name)
@@ -269,7 +270,7 @@ t.test('invalid arguments do nothing, and the message says what is valid', async
     ['', /^ctl: name a command; .*--help$/],
     ['acount show x', /no command "acount show", did you mean "account show"\?/],
     ['account shwo x', /no command "account shwo", did you mean "account show"\?/],
-    ['account', /account is not a complete command: .*"account show".*"account repair"$/],
+    ['account', /account is not a complete command: .*"account show".*"account delete"$/],
     ['account frobnicate x', /no "account frobnicate": it could be "account show"/],
     ['stauts', /no command "stauts", did you mean "status"\?/],
     ['bans now', /bans: what is now\?; write it like: bans$/],

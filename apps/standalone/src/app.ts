@@ -33,7 +33,7 @@ import type { Registry } from 'prom-client'
 import { startAccounts } from './accounts.ts'
 import { type Addresses, listeningOf } from './addresses.ts'
 import { WholeReads } from './backing-up.ts'
-import { createCollector, createReconciler } from './collecting.ts'
+import { createCollector, createReconciler, walksOf } from './collecting.ts'
 import { isFullDisk, untilRoom } from './full-disk.ts'
 import { createPublicHosts, tokenKeyId } from './hosts.ts'
 import { createOperations } from './operations.ts'
@@ -176,6 +176,8 @@ async function startWith(
     region: config.region,
     tokenKeyId,
     repair: accounts.repair,
+    ...walksOf(metadata),
+    questionsPerSecond: config.reconcile.perSecond,
   })
   const rateLimits = createRateLimits({ mode: config.rateLimits, clock })
   opened.defer(() => rateLimits.close())

@@ -36,7 +36,7 @@ export function createCollector({ config, blobs, metadata, rounds, clock, log }:
 export function createReconciler({
   config,
   accounts,
-  metadata: { journals, lookups },
+  metadata,
   clock,
   log,
 }: {
@@ -46,11 +46,10 @@ export function createReconciler({
   clock: Clock
   log: Logger
 }): Reconciler {
-  const from = (after: string | undefined) => (after === undefined ? {} : { after })
+  const { lookups } = metadata
   return new Reconciler({
     accounts,
-    listAccounts: (after) => journals.accounts(from(after)),
-    listReferences: (after) => lookups.walk('ref', from(after)),
+    ...walksOf(metadata),
     notes: {
       read: () => lookups.get(roundsKey),
       write: (value) => lookups.write([{ put: roundsKey, value }]),
@@ -60,6 +59,15 @@ export function createReconciler({
     timers: systemTimers,
     log: log.child({ part: 'reconciler' }),
   })
+}
+
+/** All accounts and all references, from a place on. */
+export function walksOf({ journals, lookups }: LevelMetadataStore) {
+  const from = (after: string | undefined) => (after === undefined ? {} : { after })
+  return {
+    listAccounts: (after: string | undefined) => journals.accounts(from(after)),
+    listReferences: (after: string | undefined) => lookups.walk('ref', from(after)),
+  }
 }
 
 const roundsKey = 'reconcile/rounds'

@@ -5,13 +5,20 @@
 import { type AccountOperation, type AccountResult, type AskDeps, ask, asOperator } from '@holdfast/accounts'
 import { RefusalError } from '@holdfast/http-kit'
 import type { LookupStore } from '@holdfast/journal'
-import type { AccountId, IdCodec } from '@holdfast/kernel'
+import type { AccountId, Clock, IdCodec } from '@holdfast/kernel'
 
 export interface OperatorDeps extends AskDeps {
+  clock: Clock
   lookups: LookupStore
   ids: IdCodec
   /** Makes a damaged account readable again. @throws what prevents it. */
   repair: (question: { account: AccountId; dryRun: boolean }) => Promise<object>
+  /** All accounts, in the order of places, from a place on; one may come twice. */
+  listAccounts: (after: string | undefined) => AsyncIterable<{ account: string; place: string }>
+  /** Keys of all references, in the same way. */
+  listReferences: (after: string | undefined) => AsyncIterable<{ key: string; place: string }>
+  /** Of a search in all accounts. */
+  questionsPerSecond: number
 }
 
 /**
@@ -22,8 +29,10 @@ export function askAsOperator(
   deps: OperatorDeps,
   accountId: AccountId,
   operation: AccountOperation,
+  timeoutMs?: number,
 ): Promise<AccountResult> {
-  return ask(deps, { accountId, who: asOperator, operation })
+  const within = timeoutMs === undefined ? {} : { timeoutMs }
+  return ask(deps, { accountId, who: asOperator, operation, ...within })
 }
 
 /**

@@ -1,17 +1,15 @@
 /**
- * The operator's look at contents: by id, by share code, by any link to one, and by name within an
- * account. And their deletion, which is an act that cannot be undone.
+ * The operator's look at contents: by id, by share code, by any link to one, by name within an
+ * account; and what is read of one.
  */
 import { routeKey } from '@holdfast/accounts'
 import { RefusalError } from '@holdfast/http-kit'
 import { referencesOf } from '@holdfast/journal'
 import { hex, isShareCode } from '@holdfast/kernel'
-import type { Act, Asked, BlockLists } from '@holdfast/moderation'
+import type { BlockLists } from '@holdfast/moderation'
 import { blank, type Item, ReadContent, SearchContents } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
-import { objectOf } from './account-change.ts'
 import { accountNamed, askAsOperator } from './calls.ts'
-import { askedBy } from './moderation.ts'
 import type { NewAccountDeps } from './new-account.ts'
 
 /** Children of a folder, and hits of a search, in one answer. */
@@ -26,12 +24,6 @@ type Parts = ContentParts
 export function contentRoutes(host: FastifyInstance, parts: Parts): void {
   host.get<{ Querystring: { name?: string } }>('/admin/contents', async ({ query }) => {
     return { status: 'ok', data: await look(parts, await placeOf(parts, query.name)) }
-  })
-
-  host.post<{ Body: unknown }>('/admin/contents/delete', async (request) => {
-    const { name, ...rest } = objectOf(request.body, 'body')
-    const asked = askedBy(request, rest)
-    return { status: 'ok', data: { act: await deleteContent(parts, await placeOf(parts, name), asked) } }
   })
 
   host.get<{ Params: { name: string }; Querystring: { text?: string; page?: string } }>(
@@ -55,16 +47,6 @@ export function contentRoutes(host: FastifyInstance, parts: Parts): void {
       return { status: 'ok', data: { hits } }
     },
   )
-}
-
-/** As its owner would; the act is in the log before. @throws RefusalError error-content */
-export async function deleteContent(parts: Parts, place: Place, asked: Asked): Promise<Act> {
-  const { item } = await read(parts, place)
-  const what = `content ${place.contentId} of account ${place.accountId}: ${item.name}`
-  const act = await parts.lists.acts.add({ ...asked, kind: 'delete', what })
-  const value = { contentIds: [place.contentId], representation: undefined }
-  await askAsOperator(parts, place.accountId, { $case: 'deleteContents', value })
-  return act
 }
 
 export interface Place {

@@ -13,6 +13,8 @@ import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { accountRoutes } from './accounts.ts'
 import { contentRoutes } from './contents.ts'
+import { Everywhere } from './everywhere.ts'
+import { everywhereRoutes } from './everywhere-routes.ts'
 import { judge } from './guard.ts'
 import { healthRoutes } from './health.ts'
 import { LocalCallers, type UidOf } from './local-caller.ts'
@@ -73,6 +75,8 @@ export function createAdminHost(parts: AdminDeps): FastifyInstance {
     return verdict === 'allowed' ? undefined : new RefusalError(verdict)
   }
 
+  const { accounts, moderation } = parts
+  const everywhere = accounts && moderation && new Everywhere({ ...accounts, lists: moderation.lists })
   readinessMetrics(metrics, parts.readiness)
   banMetrics(metrics, parts.operations.bans)
   healthRoutes(host, { readiness: parts.readiness, metrics, refusalFor })
@@ -86,7 +90,6 @@ export function createAdminHost(parts: AdminDeps): FastifyInstance {
         await guessing(rateLimits, request, (guesses) => guesses.wrong('token'))
       throw refusal
     })
-    const { accounts, moderation } = parts
     if (moderation !== undefined) logCalls(operator, moderation.lists.acts)
     operationRoutes(operator, parts.operations)
     if (accounts !== undefined) accountRoutes(operator, accounts, moderation?.lists)
@@ -94,10 +97,12 @@ export function createAdminHost(parts: AdminDeps): FastifyInstance {
     moderationRoutes(operator, { lists: moderation.lists, accounts })
     transferRoutes(operator, moderation.transfers, accounts)
     reportRoutes(operator, { ...moderation, accounts })
-    if (accounts !== undefined) contentRoutes(operator, { ...accounts, lists: moderation.lists })
+    if (accounts === undefined || everywhere === undefined) return
+    const all = { ...accounts, lists: moderation.lists }
+    contentRoutes(operator, all)
+    everywhereRoutes(operator, all, everywhere)
   })
-  const { accounts, moderation } = parts
-  if (accounts !== undefined && moderation !== undefined) {
+  if (accounts !== undefined && moderation !== undefined && everywhere !== undefined) {
     const isOperator = ({ raw }: FastifyRequest) => callers.isOperator(raw.socket)
     const sessions = new PageSessions({
       get adminToken() {
@@ -106,7 +111,7 @@ export function createAdminHost(parts: AdminDeps): FastifyInstance {
       isOperator,
       clock: accounts.clock,
     })
-    host.register(moderationPage({ ...moderation, accounts, sessions, rateLimits }))
+    host.register(moderationPage({ ...moderation, accounts, everywhere, sessions, rateLimits }))
   }
   return host
 }

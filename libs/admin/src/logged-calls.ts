@@ -8,7 +8,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { askedBy } from './moderation.ts'
 
 /** These log themselves, with what they changed. */
-const logThemselves = /^\/admin\/(?:blocked|acts|contents|reports)\//
+const logThemselves = /^\/admin\/(?:(?:blocked|acts|contents|reports)\/|accounts\/[^/]+\/delete$)/
 /** Their bodies say what changes, and have no secrets. */
 const shownBodies = /^\/admin\/accounts(?:\/|$)/
 const whatCharactersMax = 1_000

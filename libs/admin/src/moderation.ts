@@ -46,8 +46,12 @@ export function moderationRoutes(
     return { status: 'ok', data: { acts: page.acts, next: page.next ?? null } }
   })
 
+  // Where there are accounts, what was deleted is given back too (`everywhere-routes.ts`).
+  if (accounts !== undefined) return
   host.post<{ Params: { id: string }; Body: unknown }>('/admin/acts/:id/undo', async (request) => {
     const asked = askedBy(request, objectOf(request.body, 'body'))
+    const act = await unlessFault(lists.acts.get(request.params.id))
+    if (act.kind === 'delete') throw new RefusalError('error-unavailable')
     return { status: 'ok', data: await unlessFault(lists.undo(request.params.id, asked)) }
   })
 }

@@ -11,7 +11,8 @@ import {
 } from '@holdfast/moderation'
 import type { FastifyInstance } from 'fastify'
 import { objectOf } from './account-change.ts'
-import { deleteContent, read } from './contents.ts'
+import { read } from './contents.ts'
+import { deleteContent } from './deletions.ts'
 import { childrenPerRead, hashesWithin } from './hashes-within.ts'
 import { askedBy, namesPerActMax, unlessFault } from './moderation.ts'
 import type { NewAccountDeps } from './new-account.ts'
@@ -102,7 +103,7 @@ export async function accept(
         acts.push((await unlessFault(lists.block('content', some, asked))).act)
       }
     }
-    if (takedown.delete) acts.push(await deleteContent(all, place, asked))
+    if (takedown.delete) acts.push(await deleteContent(all, place, { ...asked, final: false }))
   }
   if (takedown.suspend) acts.push((await unlessFault(lists.block('account', [report.account], asked))).act)
   return { report: await parts.reports.decide(id, 'accepted', asked), acts }

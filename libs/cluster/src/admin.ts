@@ -5,6 +5,7 @@ import { commit, listen, version } from '@holdfast/bootstrap'
 import type { SettingDescription } from '@holdfast/config'
 import { drainOnClose } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
+import { accountsEverywhere } from './account-lists.ts'
 import type { ClusterPart } from './cluster-part.ts'
 import { clusterStatus } from './cluster-status.ts'
 import { collectEverywhere } from './collecting.ts'
@@ -82,6 +83,9 @@ export async function startAdmin(
           keyring,
           region: config.region,
           tokenKeyId,
+          listAccounts: (after) => accountsEverywhere(cluster, after),
+          listReferences: (after) => cluster.listReferences(after),
+          questionsPerSecond: config.reconcile.perSecond,
           repair: (question) => repairAccount({ bus: cluster.bus, hostOf: cluster.routes.hostOf }, question),
         }
       : undefined,

@@ -1,3 +1,4 @@
+export { serveAccountLists } from './account-lists.ts'
 export { AccountRounds, accountsOf, roundsKey, scopeOf } from './account-rounds.ts'
 export { AccountRoutes } from './account-routes.ts'
 export { type ClusterAdminOptions, startAdmin } from './admin.ts'

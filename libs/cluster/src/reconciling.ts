@@ -107,11 +107,17 @@ export async function reconcileEverywhere(
   }
 }
 
+type Beat = ReturnType<ClusterPart['membership']['beats']>[number]
+type LeaderBeat = Pick<Beat, 'id' | 'region' | 'roles' | 'ready'>
+
 /**
  * The first ready one, by name, in the local view. Two for a moment do the same work twice, without
  * harm.
  */
-function leaderOf({ membership }: ClusterPart, region: RegionCode): string | undefined {
+export function leaderOf(
+  { membership }: { membership: { beats(): readonly LeaderBeat[] } },
+  region: RegionCode,
+): string | undefined {
   return membership
     .beats()
     .filter((beat) => beat.region === region && beat.roles.includes('actor-host') && beat.ready)

@@ -4,11 +4,12 @@
  * is repeated, and has then two rows.
  *
  * Keys are `acts/all/<id>`. Ids begin with the time counted backwards, so that the newest come
- * first.
+ * first. What an act deletes is in rows of its own, `acts/<id>/<account>/<number>`, each written
+ * before the deletion: the act is taken back by them.
  */
 import { randomBytes } from 'node:crypto'
 import type { LookupStore } from '@holdfast/journal'
-import type { Clock } from '@holdfast/kernel'
+import { bytesOfUuid, type Clock, uuidOfBytes } from '@holdfast/kernel'
 import { ModerationFault } from './fault.ts'
 
 export interface Act {
@@ -17,13 +18,26 @@ export interface Act {
   time: number
   /** Who did it: the operator's name for themselves, and where the call came from. */
   by: string
-  /** Such as `block`, `unblock`, `undo`; `call` for other changes by the admin host. */
+  /**
+   * Such as `block`, `unblock`, `undo`; `delete`, and `restore` of what was deleted; `call` for
+   * other changes by the admin host.
+   */
   kind: string
   /** What it was done to, in words of the operator. */
   what: string
   reason: string
   /** The id of the act that it undoes. */
   undoes?: string
+  /** What it deleted can be taken back until then, Unix seconds. */
+  heldUntil?: number
+  /** The account that it deleted as a whole. */
+  account?: string
+}
+
+/** Contents of one account that an act deleted. */
+export interface Deleted {
+  account: string
+  contents: string[]
 }
 
 export interface ActsPage {
@@ -33,6 +47,8 @@ export interface ActsPage {
 }
 
 const prefix = 'acts/all/'
+/** As many as fit into a row. */
+export const deletedPerRow = 200
 const timeMax = 10 ** 13
 const idPattern = /^\d{13}-[0-9a-f]{16}$/
 export const actsPerPage = 100
@@ -51,21 +67,46 @@ export class OperatorActs {
   async add(act: Omit<Act, 'id' | 'time'>): Promise<Act> {
     const nowMs = this.#clock.now()
     const id = `${String(timeMax - 1 - nowMs).padStart(13, '0')}-${randomBytes(8).toString('hex')}`
-    const { by, kind, what, reason, undoes } = act
-    const time = Math.floor(nowMs / 1000)
-    const row: Act = { id, time, by, kind, what, reason, ...(undoes === undefined ? {} : { undoes }) }
+    const row: Act = { id, time: Math.floor(nowMs / 1000), ...act }
     await this.#lookups.write([{ put: prefix + id, value: Buffer.from(JSON.stringify(row)) }])
     return row
   }
 
-  /** @throws ModerationFault NOT_FOUND; TOO_LATE when it is older than 30 days. */
-  async undoable(id: string): Promise<Act> {
+  /** @throws ModerationFault NOT_FOUND */
+  async get(id: string): Promise<Act> {
     const value = idPattern.test(id) ? await this.#lookups.get(prefix + id) : undefined
     if (value === undefined) throw new ModerationFault('NOT_FOUND', `there is no act ${id}`)
-    const act = parse(value)
+    return parse(value)
+  }
+
+  /** @throws ModerationFault NOT_FOUND; TOO_LATE when it is older than 30 days. */
+  async undoable(id: string): Promise<Act> {
+    const act = await this.get(id)
     if (this.#clock.now() - act.time * 1000 > undoMs)
       throw new ModerationFault('TOO_LATE', `${id} was done more than 30 days ago`)
     return act
+  }
+
+  /** Before the act deletes them; at most `deletedPerRow`. Durable when it resolves. */
+  async noteDeleted(id: string, { account, contents }: Deleted): Promise<void> {
+    const put = `acts/${id}/${account}/${randomBytes(8).toString('hex')}`
+    await this.#lookups.write([
+      { put, value: Buffer.concat(contents.map((content) => bytesOfUuid(content))) },
+    ])
+  }
+
+  /** What an act deleted, or was about to. @param after the `place` of one before. */
+  async *deleted(
+    id: string,
+    { after = '' }: { after?: string },
+  ): AsyncGenerator<Deleted & { place: string }> {
+    const from = `acts/${id}/`
+    for await (const { key, value } of this.#lookups.scan(from, { after: from + after })) {
+      const place = key.slice(from.length)
+      const contents: string[] = []
+      for (let at = 0; at < value.length; at += 16) contents.push(uuidOfBytes(value.subarray(at, at + 16)))
+      yield { account: place.split('/')[0] as string, contents, place }
+    }
   }
 
   /** The newest first. @param after where the page before said that this one begins. */

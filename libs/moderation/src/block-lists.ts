@@ -75,9 +75,14 @@ const stampKey = `${prefix}stamp`
 const unsettledMs = 10_000
 const rereadMs = 10 * 60_000
 /** Kinds of acts that change the lists, and nothing else. */
-const ofLists = new Set(['block', 'unblock', 'undo'])
+const ofLists: ReadonlySet<string> = new Set(['block', 'unblock', 'undo'])
 /** Names that an act's row shows. */
 const shownMax = 10
+
+/** Whether it may be taken back, of its kind; `OperatorActs.undoable` judges its time. */
+export function isUndoable({ kind, heldUntil }: Act): boolean {
+  return ofLists.has(kind) || heldUntil !== undefined
+}
 
 export class BlockLists implements Blocked {
   readonly acts: OperatorActs
@@ -150,16 +155,23 @@ export class BlockLists implements Blocked {
 
   /**
    * In force here and durable when it resolves; elsewhere within seconds.
-   * @param names as `nameOf` spells them. @throws ModerationFault FULL
+   * @param names as `nameOf` spells them.
+   * @param as the act, where blocking is only a part of it.
+   * @throws ModerationFault FULL
    */
-  block(list: BlockList, names: readonly string[], asked: Asked): Promise<Done> {
+  block(
+    list: BlockList,
+    names: readonly string[],
+    asked: Asked,
+    as: Omit<Act, 'id' | 'time' | keyof Asked> = { kind: 'block', what: told(list, names) },
+  ): Promise<Done> {
     return this.#inTurn(async () => {
       const rows = this.#lists[list]
       const fresh = [...new Set(names)].filter((name) => this.actOf(list, name) === undefined)
       const unknown = fresh.filter((name) => !rows.has(name)).length
       if (rows.size + unknown > namesMax[list])
         throw new ModerationFault('FULL', `the list ${list} has at most ${namesMax[list]} names`)
-      const act = await this.acts.add({ ...asked, kind: 'block', what: told(list, names) })
+      const act = await this.acts.add({ ...asked, ...as })
       return this.#write(act, list, new Map(fresh.map((name) => [name, { act: act.id }])), names.length)
     })
   }
@@ -176,12 +188,17 @@ export class BlockLists implements Blocked {
     })
   }
 
-  /** Takes back what an act did to the lists. @throws ModerationFault NOT_FOUND, TOO_LATE, FINAL */
+  /**
+   * Takes back what an act did to the lists. What it deleted is the caller's to give back.
+   * @throws ModerationFault NOT_FOUND, TOO_LATE, FINAL
+   */
   undo(id: string, asked: Asked): Promise<Done> {
     return this.#inTurn(async () => {
-      const { kind, what } = await this.acts.undoable(id)
-      if (!ofLists.has(kind)) throw new ModerationFault('FINAL', `${kind} cannot be undone`)
-      const act = await this.acts.add({ ...asked, kind: 'undo', what: `${kind} ${what}`, undoes: id })
+      const undone = await this.acts.undoable(id)
+      const { kind, what } = undone
+      if (!isUndoable(undone)) throw new ModerationFault('FINAL', `${kind} cannot be undone`)
+      const as = ofLists.has(kind) ? 'undo' : 'restore'
+      const act = await this.acts.add({ ...asked, kind: as, what: `${kind} ${what}`, undoes: id })
       let done: Done = { act, changed: 0, unchanged: 0 }
       for (const list of blockLists) {
         const rows = new Map<string, Row>()

@@ -1,10 +1,11 @@
-export { type Act, type ActsPage, OperatorActs } from './acts.ts'
+export { type Act, type ActsPage, type Deleted, deletedPerRow, OperatorActs, undoMs } from './acts.ts'
 export {
   type Asked,
   type Blocked,
   BlockLists,
   type BlockListsOptions,
   type Done,
+  isUndoable,
   nothingBlocked,
 } from './block-lists.ts'
 export { ModerationFault } from './fault.ts'

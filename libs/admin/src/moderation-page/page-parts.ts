@@ -1,5 +1,6 @@
 import type { RateLimits } from '@holdfast/http-kit'
 import type { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
+import type { Everywhere } from '../everywhere.ts'
 import type { NewAccountDeps } from '../new-account.ts'
 import type { PageSessions } from '../page-session.ts'
 
@@ -9,6 +10,7 @@ export interface PageParts {
   reports: Reports
   transfers: TransferLog
   accounts: NewAccountDeps
+  everywhere: Everywhere
   sessions: PageSessions
   rateLimits: RateLimits
 }

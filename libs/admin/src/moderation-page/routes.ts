@@ -6,10 +6,12 @@ import { readFileSync } from 'node:fs'
 import { guessing, html, httpCodeOf, RefusalError, refusalOf } from '@holdfast/http-kit'
 import { type Asked, blockLists, nameOf } from '@holdfast/moderation'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { deleteContent, placeOf } from '../contents.ts'
+import { accountNamed } from '../calls.ts'
+import { placeOf } from '../contents.ts'
+import { deleteAccount, deleteContent, undo } from '../deletions.ts'
 import { unlessFault } from '../moderation.ts'
 import { accept } from '../reports.ts'
-import { type FormParts, sendView, type View } from './frame.ts'
+import { actForm, type FormParts, find, sendView, type View } from './frame.ts'
 import type { PageParts } from './page-parts.ts'
 import { actsView, blockedView, homeView, reportsView, searchView } from './views.ts'
 
@@ -75,9 +77,52 @@ function views(app: FastifyInstance, parts: PageParts): void {
   app.post<Asking>('/moderation/act', async (request, answer) => {
     const body = request.body ?? {}
     if (!parts.sessions.isMarked(request, body.mark)) throw new RefusalError('error-forbidden')
-    await actOf(parts, body, askedOf(request, body))
-    return seeOther(answer, body.back)
+    const asked = askedOf(request, body)
+    const rest = await restOf(parts, body, asked)
+    if (rest === undefined) {
+      await actOf(parts, body, asked)
+      return seeOther(answer, body.back)
+    }
+    if (rest.next === null && rest.failed.length === 0) return seeOther(answer, body.back)
+    const form = { mark: parts.sessions.markFor(request), back: String(body.back ?? '') }
+    return sendView(answer, restView(body, rest, form))
   })
+}
+
+/** What is done piece by piece: for as long as a reader waits, and then by another button. */
+interface Rest {
+  done: number
+  failed: readonly { account: string; status: string }[]
+  next: string | null
+}
+
+/** Undefined: another act. @throws RefusalError */
+async function restOf(parts: PageParts, body: Fields, asked: Asked): Promise<Rest | undefined> {
+  const { act, name, after } = body
+  const named = typeof name === 'string' ? name : ''
+  const from = typeof after === 'string' && after !== '' ? after : undefined
+  const all = { ...parts.accounts, lists: parts.lists }
+  if (act === 'undo') {
+    const { changed, next } = await undo(all, named, asked, from)
+    return { done: changed, failed: [], next }
+  }
+  const hash = nameOf('content', named)
+  if (act !== 'delete-hash') return undefined
+  if (hash === undefined) throw new RefusalError('error-names')
+  const { hits, failed, next } = await parts.everywhere.deleteHash(hash, { ...asked, final: false }, from)
+  return { done: hits.length, failed, next }
+}
+
+function restView({ act, name, reason }: Fields, { done, failed, next }: Rest, form: FormParts): View {
+  const title = next === null ? 'Not all' : 'Not yet all'
+  const again = [{ act: String(act), label: next === null ? 'Again' : 'Go on' }]
+  const fields = { name: String(name), ...(next === null ? {} : { after: next }) }
+  return {
+    title,
+    body: html`<h1>${title}</h1><p>${done} done, and there is more.${reason ? ` Reason: ${String(reason)}` : ''}</p>
+<ul>${failed.map(({ account, status }) => html`<li>${find(account)}: ${words[status] ?? status}</li>\n`)}</ul>
+${actForm(form, fields, again)}`,
+  }
 }
 
 /** @throws RefusalError */
@@ -97,12 +142,14 @@ async function actOf(parts: PageParts, { act, name, list }: Fields, asked: Asked
     }
     case 'delete': {
       const all = { ...parts.accounts, lists }
-      await deleteContent(all, await placeOf(all, named), asked)
+      await deleteContent(all, await placeOf(all, named), { ...asked, final: false })
       return
     }
-    case 'undo':
-      await unlessFault(lists.undo(named, asked))
+    case 'delete-account': {
+      const all = { ...parts.accounts, lists }
+      await deleteAccount(all, await accountNamed(all, named), { ...asked, final: false })
       return
+    }
     case 'accept':
       await take({})
       return
@@ -155,12 +202,13 @@ const words: Record<string, string> = {
   'error-notFound': 'There is no such account.',
   'error-content': 'There is no such content: it may be deleted.',
   'error-act': 'There is no such act or report.',
+  'error-after': 'The page is old. Begin again.',
   'error-report': 'There is no such report.',
   'error-final': 'Such an act cannot be undone.',
   'error-tooLate': 'It was done more than 30 days ago.',
   'error-forbidden': 'The request did not come from this page, or the page is old. Open it again.',
   'error-protectedFolder': 'A root folder or bin is not deleted. Suspend the account.',
-  'error-limits': 'The list is full.',
+  'error-limits': 'The list is full, or the account can hold no more of what is deleted.',
   'error-tooMany':
     'The folder has more contents than one report blocks. Suspend the account, or delete the folder.',
   'error-unavailable': 'The account does not answer now. Try again.',

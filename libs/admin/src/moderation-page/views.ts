@@ -5,6 +5,7 @@ import {
   type Act,
   type BlockList,
   blockLists,
+  isUndoable,
   nameOf,
   type Report,
   reportStates,
@@ -14,6 +15,7 @@ import {
 import { showAccount } from '../accounts.ts'
 import { accountNamed } from '../calls.ts'
 import { hashesOf, look, nameIn, placeOf, read } from '../contents.ts'
+import type { Hit, Sought } from '../everywhere.ts'
 import { actForm, type FormParts, facts, find, pager, searchForm, timeOf, type View } from './frame.ts'
 import type { PageParts } from './page-parts.ts'
 
@@ -64,11 +66,16 @@ async function viewOf(parts: PageParts, text: string, query: Query, form: FormPa
     const content = await contentView(parts, named, form)
     if (content !== undefined) return content
   }
-  return html`<h1>Uploads with “${text}” in the name</h1>${await uploads(parts, { name: text }, text, query)}`
+  return html`<h1>“${text}” in the name</h1>
+<h2>In all accounts</h2>${await everywhere(parts, { text }, query)}
+<h2>Uploads</h2>${await uploads(parts, { name: text }, text, query)}`
 }
 
 async function hashView(parts: PageParts, hash: string, query: Query, form: FormParts): Promise<Html> {
   return html`<h1>Content by its hash</h1><p><code>${hash}</code></p>${blockForm(parts, 'content', hash, form)}
+<h2>In all accounts</h2>${await everywhere(parts, { hash }, query)}
+<p class="quiet">Deleted from all accounts, it can be taken back for 30 days.</p>
+${actForm(form, { name: hash }, [{ act: 'delete-hash', label: 'Delete from all accounts' }])}
 <h2>Uploads of it</h2>${await uploads(parts, { hash }, hash, query)}`
 }
 
@@ -89,8 +96,14 @@ ${facts([
   ['Files', statsCurrent.fileCount],
   ['Bytes', statsCurrent.storage],
   ['Root folder', find(account.rootFolder)],
+  ...(account.endTime === null ? [] : [['Deleted; its contents end', timeOf(account.endTime)] as const]),
 ])}
 ${blockForm(parts, 'account', id, form)}
+${
+  account.endTime === null &&
+  html`<h2>Delete</h2><p class="quiet">Suspended at once, and emptied after 30 days. Acts take it back until then.</p>
+${actForm(form, { name: id }, [{ act: 'delete-account', label: 'Delete the account' }])}`
+}
 <h2>Its uploads</h2>${await uploads(parts, { account: id }, text, query)}`
 }
 
@@ -120,7 +133,7 @@ async function contentView(parts: PageParts, name: string, form: FormParts): Pro
   return html`<h1><bdi>${seen.name}</bdi></h1>${facts(about)}
 ${!item.isFolder && html`<h2>Bytes</h2>${blockForm(parts, 'content', blockedName(parts, [md5, blake3]), form)}`}
 <h2>Account</h2>${blockForm(parts, 'account', accountId, form)}
-<h2>Delete</h2><p class="quiet">As its owner would. It cannot be undone.</p>
+<h2>Delete</h2><p class="quiet">It can be taken back for 30 days.</p>
 ${actForm(form, { name: seen.id }, [{ act: 'delete', label: 'Delete' }])}
 ${
   'children' in seen &&
@@ -151,6 +164,29 @@ async function uploads(
 ): Promise<Html> {
   const page = await parts.transfers.find('upload', { ...anything, ...question }, { after: query.after })
   return html`${transfersTable(page.rows)}${pager('/moderation', page.next, { q: text })}`
+}
+
+/** A piece of a search, which takes seconds: begun by a link. */
+async function everywhere(parts: PageParts, sought: Sought, query: Query): Promise<Html> {
+  const q = query.q ?? ''
+  const link = (label: string, from: string) =>
+    html`<p><a href="/moderation?${new URLSearchParams({ q, from }).toString()}">${label}</a></p>`
+  if (query.from === undefined) return link('Look in all accounts', '')
+  const { hits, failed, looked, next } = await parts.everywhere.find(sought, query.from)
+  return html`${hits.length > 0 && hitsTable(hits)}
+<p class="quiet">${looked} looked at${next === null ? '.' : ', and there are more.'}</p>
+<ul>${failed.map(({ account }) => html`<li>${find(account)} gave no answer</li>\n`)}</ul>
+${next !== null && link('Go on', next)}`
+}
+
+function hitsTable(hits: readonly Hit[]): Html {
+  return html`<table><thead><tr><th>Made</th><th>Name</th><th class="number">Bytes</th><th>Account</th></tr></thead><tbody>
+${hits.map(
+  (
+    hit,
+  ) => html`<tr><td>${timeOf(hit.createTime)}</td><td><bdi>${find(hit.id, hit.name)}</bdi>${hit.inBin && html` <span class="quiet">in the bin</span>`}</td>
+<td class="number">${hit.size}</td><td>${find(hit.account, hit.account.slice(0, 8))}</td></tr>\n`,
+)}</tbody></table>`
 }
 
 /** What a name of the list is, and the button for it. */
@@ -251,6 +287,6 @@ function actsTable(acts: readonly Act[], form: FormParts): Html {
 ${acts.map(
   (act) => html`<tr><td>${timeOf(act.time)}</td><td>${act.by}</td>
 <td>${act.kind} <bdi>${act.what}</bdi>${act.reason !== '' && html` <span class="quiet">${act.reason}</span>`}</td>
-<td>${['block', 'unblock', 'undo'].includes(act.kind) && actForm(form, { name: act.id }, [{ act: 'undo', label: 'Undo' }])}</td></tr>\n`,
+<td>${isUndoable(act) && actForm(form, { name: act.id }, [{ act: 'undo', label: 'Undo' }])}</td></tr>\n`,
 )}</tbody></table>`
 }

@@ -33,7 +33,7 @@ export const storageSettings = {
     min: 1,
     max: 100_000,
     meaning:
-      'Questions a second that this comparison asks, in a cluster per region: one per account, and one more per thousand of its files.',
+      'Questions a second that this comparison asks, in a cluster per region: one per account, and one more per thousand of its files. A search of operators in all accounts asks as many.',
   }),
   HOLDFAST_SCRUB_RATE: bytes({
     fallback: '20MiB',

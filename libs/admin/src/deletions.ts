@@ -1,0 +1,120 @@
+/**
+ * Deletions by operators, of contents and of accounts, and taking them back. What they delete is
+ * kept for 30 days, unless said otherwise. The act is in the log before, with what it deletes.
+ */
+import { RefusalError } from '@holdfast/http-kit'
+import type { AccountId } from '@holdfast/kernel'
+import { type Act, type Asked, type Done, undoMs } from '@holdfast/moderation'
+import { blank, SetAccount } from '@holdfast/wire'
+import { showAccount } from './accounts.ts'
+import { askAsOperator } from './calls.ts'
+import { type ContentParts, type Place, read } from './contents.ts'
+import { unlessFault } from './moderation.ts'
+
+export const heldSeconds = undoMs / 1000
+/** Taking contents back continues in another call after this. */
+const pieceMs = 5_000
+
+export interface Deletion extends Asked {
+  /** At once and for good. */
+  final: boolean
+}
+
+/** What an act of now says of what it deletes. */
+export function deletedAs({ clock }: Pick<ContentParts, 'clock'>, final: boolean): Pick<Act, 'heldUntil'> {
+  return final ? {} : { heldUntil: Math.floor(clock.now() / 1000) + heldSeconds }
+}
+
+/** @throws RefusalError error-content */
+export async function deleteContent(
+  parts: ContentParts,
+  place: Place,
+  { final, ...asked }: Deletion,
+): Promise<Act> {
+  const { item } = await read(parts, place)
+  const { accountId, contentId } = place
+  const what = `content ${contentId} of account ${accountId}: ${item.name}`
+  const { acts } = parts.lists
+  const act = await acts.add({ ...asked, kind: 'delete', what, ...deletedAs(parts, final) })
+  if (!final) await acts.noteDeleted(act.id, { account: accountId, contents: [contentId] })
+  const value = {
+    contentIds: [contentId],
+    representation: undefined,
+    heldSeconds: final ? 0 : heldSeconds,
+  }
+  await askAsOperator(parts, accountId, { $case: 'deleteContents', value })
+  return act
+}
+
+/** It is suspended, and emptied when it can no longer be taken back. @throws RefusalError */
+export async function deleteAccount(
+  parts: ContentParts,
+  account: AccountId,
+  { final, ...asked }: Deletion,
+): Promise<{ act: Act; endTime: number }> {
+  const { email } = await showAccount(parts, account)
+  const as = { kind: 'delete', what: `account ${account}: ${email}`, account, ...deletedAs(parts, final) }
+  const { act } = await unlessFault(parts.lists.block('account', [account], asked, as))
+  const endTime = act.heldUntil ?? act.time
+  await setEnd(parts, account, { endTime })
+  return { act, endTime }
+}
+
+async function setEnd(
+  parts: ContentParts,
+  account: AccountId,
+  change: Partial<Pick<SetAccount, 'endTime' | 'clearEndTime'>>,
+): Promise<void> {
+  const value = { ...blank(SetAccount), ...change }
+  await askAsOperator(parts, account, { $case: 'setAccount', value })
+}
+
+/**
+ * Takes an act back: what it did to the lists, and what it deleted.
+ * @param after the `next` of the call before, which goes on with what was deleted.
+ */
+export async function undo(
+  parts: ContentParts,
+  id: string,
+  asked: Asked,
+  after?: string,
+): Promise<Done & { next: string | null }> {
+  const { lists, clock } = parts
+  const end = clock.monotonic() + pieceMs
+  const [by, place = ''] = after?.split(' ') ?? []
+  const done = by === undefined ? await unlessFault(lists.undo(id, asked)) : await goingOn(parts, id, by)
+  const act = await unlessFault(lists.acts.get(id))
+  if (by === undefined && act.account !== undefined) {
+    await setEnd(parts, act.account as AccountId, { clearEndTime: true })
+    done.changed++
+  }
+  let at = place
+  for await (const { account, contents, place } of lists.acts.deleted(id, { after: at })) {
+    if (at !== '' && clock.monotonic() >= end) return { ...done, next: `${done.act.id} ${at}` }
+    const changed = await takeBack(parts, account as AccountId, contents)
+    done.changed += changed
+    done.unchanged += contents.length - changed
+    at = place
+  }
+  return { ...done, next: null }
+}
+
+async function goingOn({ lists }: ContentParts, id: string, by: string): Promise<Done> {
+  const act = await unlessFault(lists.acts.get(by))
+  if (act.undoes !== id) throw new RefusalError('error-act')
+  return { act, changed: 0, unchanged: 0 }
+}
+
+/** @returns how many; others were taken back before, or were never deleted. */
+async function takeBack(parts: ContentParts, account: AccountId, contentIds: string[]): Promise<number> {
+  try {
+    await askAsOperator(parts, account, { $case: 'undoSweeps', value: { contentIds } })
+    return contentIds.length
+  } catch (error) {
+    if (!(error instanceof RefusalError) || error.status !== 'error-notFound') throw error
+  }
+  if (contentIds.length === 1) return 0
+  let changed = 0
+  for (const id of contentIds) changed += await takeBack(parts, account, [id])
+  return changed
+}
