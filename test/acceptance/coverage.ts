@@ -376,6 +376,7 @@ const table: Record<string, string[]> = {
     'content taken down',
     'suspended accounts',
     'networks kept out',
+    'deletions by operators',
   ],
   'beyond the contract': [
     'GET /openapi.json',

@@ -112,4 +112,75 @@ export const moderation = cases('operator', (test) => {
         await eventually(async () => assert.equal((await world.request('GET', link)).code, 200, link))
     },
   )
+
+  test(
+    'copies of a hash are found and deleted in all accounts, and an undo gives them back',
+    ['deletions by operators'],
+    async (world) => {
+      const [ann, bob] = await Promise.all([world.premium(), world.premium()])
+      const content = randomContent(10_000)
+      const files = [await ann.file({ content }), await bob.file({ content })]
+      const other = await bob.file({})
+      const found = (query: string) => foundBy(world, query)
+      const ids = files.map(({ id }) => id).sort()
+      await eventually(async () => assert.deepEqual(await found(`hash=${md5(content)}`), ids))
+      const act = await pieces(world, '/admin/contents/delete-hash', { hash: md5(content) })
+      assert.equal(act.deleted, 2)
+      for (const { link } of files)
+        await eventually(async () => assert.equal((await world.request('GET', link)).code, 404))
+      assert.equal((await world.request('GET', other.link)).code, 200)
+      assert.deepEqual(await found(`hash=${md5(content)}`), [])
+      assert.equal((await pieces(world, `/admin/acts/${act.id}/undo`, {})).changed, 2)
+      for (const { link } of files)
+        await eventually(async () => assert.equal((await world.request('GET', link)).code, 200))
+    },
+  )
+
+  test(
+    'a deleted account is gone for all, and an undo gives it back',
+    ['deletions by operators'],
+    async (world) => {
+      const ann = await world.premium()
+      const file = await ann.file({})
+      const act = await pieces(world, `/admin/accounts/${ann.id}/delete`, {})
+      await eventually(async () => (await ann.call('GET', '/accounts/getid')).refused('error-blocked'))
+      await eventually(async () => assert.equal((await world.request('GET', file.link)).code, 451))
+      await pieces(world, `/admin/acts/${act.id}/undo`, {})
+      await eventually(async () => assert.equal((await world.request('GET', file.link)).code, 200))
+      await eventually(async () => (await ann.call('GET', '/accounts/getid')).ok())
+    },
+  )
 })
+
+interface Piece {
+  act: { id: string }
+  deleted?: number
+  changed?: number
+  next?: string | null
+}
+
+/** All pieces of a search. */
+async function foundBy(world: World, query: string): Promise<string[]> {
+  const ids: string[] = []
+  for (let after = ''; ; ) {
+    const path = `/admin/contents/find?${query}${after === '' ? '' : `&after=${after}`}`
+    const piece = (await world.admin('GET', path)).ok<{ hits: { id: string }[]; next: string | null }>()
+    ids.push(...piece.hits.map(({ id }) => id))
+    if (piece.next === null) return ids.sort()
+    after = piece.next
+  }
+}
+
+/** All pieces of a change, summed up. */
+async function pieces(world: World, path: string, body: object) {
+  const sum = { id: '', deleted: 0, changed: 0 }
+  for (let after: string | null = null; ; ) {
+    const rest: object = after === null ? {} : { after }
+    const piece: Piece = (await world.admin('POST', path, { ...body, ...rest })).ok<Piece>()
+    sum.id = piece.act.id
+    sum.deleted += piece.deleted ?? 0
+    sum.changed += piece.changed ?? 0
+    after = piece.next ?? null
+    if (after === null) return sum
+  }
+}
