@@ -3,6 +3,7 @@
  * `start.ts` of each app puts together is right, and no setting is lost on the way. The chunk
  * stores, the listeners, their certificates and all that is between them are real.
  */
+import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -130,6 +131,23 @@ t.test('the processes of a cluster serve an upload, a change and a download', as
   t.equal((await fetch(page)).status, 200, 'the pages are there')
   const download = await fetch(String(child?.link), { headers: authorized })
   t.equal(await download.text(), 'bytes of a file')
+
+  const operator = (path: string, body?: object) =>
+    dataOf(
+      fetch(`${api.addresses.admin}/admin/${path}`, {
+        ...(body && { method: 'POST', body: JSON.stringify(body) }),
+        headers: { 'content-type': 'application/json' },
+      }),
+    )
+  const md5 = createHash('md5').update('bytes of a file').digest('hex')
+  for (const sought of ['text=B.TXT', `hash=${md5}`])
+    t.match(await operator(`contents/find?${sought}`), { hits: [{ id: file.id }], failed: [], next: null })
+  const deleted = await operator('contents/delete-hash', { hash: md5 })
+  t.match(deleted, { deleted: 1, failed: [], next: null })
+  t.same((await operator('contents/find?text=b.txt')).hits, [], 'accounts are asked from another process')
+  const { id } = deleted.act as { id: string }
+  t.match(await operator(`acts/${id}/undo`, {}), { changed: 1, next: null })
+  t.match(await operator('contents/find?text=b.txt'), { hits: [{ id: file.id }] })
 
   const evil = new FormData()
   evil.set('file', new Blob(['EVIL bytes']), 'b.txt')
