@@ -1,5 +1,7 @@
 /** What operators do to contents and accounts: found anywhere, deleted, and taken back. */
+import { blank, ManifestEntry } from '@holdfast/wire'
 import t from 'tap'
+import { rowsPerSlice } from '../src/bounds.ts'
 import { noLifetimes } from '../src/index.ts'
 import { type Ask, blobOf, equal, operator, pagesOf, restored, system, visitor, World } from './world.ts'
 
@@ -169,4 +171,24 @@ t.test('an account of many contents is emptied in bounded steps', async (t) => {
   t.equal(world.account().fileCount, 0)
   t.equal(world.state.nextDue(), undefined)
   holds(t, world)
+})
+
+t.test('a search in an account of many contents lets others get their turn', async (t) => {
+  const world = new World()
+  const root = world.create({ tier: 'premium' })
+  const files = Array.from({ length: 40_000 }, (_, at) => {
+    return { ...blank(ManifestEntry), name: `f${at}`, blob: blobOf(at === 7 ? 'one' : 'same') }
+  })
+  const manifest = { entries: [{ ...blank(ManifestEntry), isFolder: true, name: 'many' }, ...files] }
+  world.ask(operator, { copyContents: { sources: [{ contentId: 'many', manifest }], folderId: root } })
+  for (const by of [text('f39999'), copy('one')]) {
+    const asked = world.request(operator, { findContents: { by, page: 1, pageSize: 100 } })
+    const outcome = world.state.decide(asked, world.context())
+    if (outcome.kind !== 'slices') throw new Error(outcome.kind)
+    let slices = 0
+    while (outcome.steps.next().done !== true) slices++
+    // The first one was taken to see whether the work is long.
+    t.ok(slices >= Math.floor(files.length / rowsPerSlice) - 1, `${slices} slices`)
+    t.equal(found(world, by).total, 1)
+  }
 })
