@@ -235,13 +235,14 @@ function hitsOf(account: string, { hits }: SearchView): Hit[] {
 }
 
 function textOf({ place, key, page }: Place): string {
-  return Buffer.from(JSON.stringify([place, key, page])).toString('base64url')
+  const parts = place === key ? [page, key] : [page, key, place]
+  return Buffer.from(JSON.stringify(parts)).toString('base64url')
 }
 
 function placeOf(text: string | undefined): Place | undefined {
   if (text === undefined || text === '') return undefined
   try {
-    const [place, key, page] = JSON.parse(Buffer.from(text, 'base64url').toString()) as unknown[]
+    const [page, key, place = key] = JSON.parse(Buffer.from(text, 'base64url').toString()) as unknown[]
     if (typeof place === 'string' && typeof key === 'string' && Number.isSafeInteger(page))
       return { place, key, page: page as number }
   } catch {
