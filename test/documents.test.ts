@@ -156,6 +156,17 @@ t.test('files that a page names are there', async (t) => {
       if (!name.startsWith('.')) t.ok(resolved(page, name), `${page} names ${name}`)
 })
 
+t.test('variables that a page names are read somewhere', async (t) => {
+  const program = /\.(ts|mjs|js|sh|service|yml|yaml|toml)$/
+  const code = tracked
+    .filter((file) => program.test(file))
+    .map(read)
+    .join('\n')
+  for (const page of pages.filter((name) => !name.startsWith('bench/NOTES-') && name !== 'CHANGELOG.md'))
+    for (const [name] of read(page).matchAll(/\bHOLDFAST_[A-Z0-9_]+(?<!_)\b/g))
+      t.ok(code.includes(name), `${page} names ${name}`)
+})
+
 t.test('sections that pages and comments refer to are there', async (t) => {
   let found = 0
   for (const file of [...pages, ...sources.filter((name) => name !== 'test/documents.test.ts')])

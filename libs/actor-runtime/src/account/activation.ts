@@ -17,7 +17,7 @@
  * A long change is applied in slices. They keep the turn, and nothing is sealed or cut before the
  * last one.
  *
- * Around an append, in this order: pages of large changes, reference rows of blobs taken into use
+ * Around an append, in this order: pages of large changes, reference rows of blobs taken into use,
  * routes of share codes and the `active` row before it; an earlier wake row beside it, due before
  * the answers; references of released blobs and mails after it. Stores that keep the order of issue
  * get the rows before it without a wait.

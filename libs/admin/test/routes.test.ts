@@ -1,0 +1,128 @@
+/** The table of routes in the README is what the host registers when it has all its parts. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { readFileSync } from 'node:fs'
+import type { AccountClient } from '@holdfast/accounts'
+import { createRateLimits } from '@holdfast/http-kit'
+import { MemoryLookupStore } from '@holdfast/journal/testing'
+import { Keyring, systemClock } from '@holdfast/kernel'
+import { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
+import type { FastifyInstance, RouteOptions } from 'fastify'
+import { pino } from 'pino'
+import { Registry } from 'prom-client'
+import t from 'tap'
+import { createAdminHost } from '../src/host.ts'
+import { Readiness } from '../src/readiness.ts'
+
+t.test('the README has every route of the host, and no other', async (t) => {
+  const registered = await registeredRoutes()
+  t.ok(registered.length > 40, 'the host has all its parts')
+  t.strictSame(documentedRoutes(), registered)
+})
+
+/** As `POST /admin/accounts/:/repair`. The page for browsers counts as one. */
+async function registeredRoutes(): Promise<string[]> {
+  const found = new Set<string>()
+  const onRoute = ({ method, url }: RouteOptions) => {
+    const path = url.startsWith('/moderation') ? '/moderation' : url.replace(/:\w+/g, ':')
+    if (path === '/moderation') found.add(`GET ${path}`)
+    else for (const each of [method].flat()) if (each !== 'HEAD') found.add(`${each} ${path}`)
+  }
+  // Routes of the host itself are there as soon as it is made.
+  const watch = (message: unknown) =>
+    (message as { fastify: FastifyInstance }).fastify.addHook('onRoute', onRoute)
+  subscribe('fastify.initialization', watch)
+  const host = await hostOfAll()
+  unsubscribe('fastify.initialization', watch)
+  await host.ready()
+  await host.close()
+  return [...found].sort()
+}
+
+/**
+ * First cells of the table: a method holds until the next one, `<name>` is a parameter, and `…`
+ * stands for the path before it, without its last segment.
+ */
+function documentedRoutes(): string[] {
+  const text = readFileSync(new URL('../README.md', import.meta.url), 'utf8')
+  const cells = [...text.matchAll(/^\| (`[A-Z]+ \/.*?) \|/gm)].map(([, cell = '']) => cell)
+  return cells
+    .flatMap((cell) => {
+      let method = ''
+      let before = ''
+      return [...cell.matchAll(/`(?:([A-Z]+) )?([^`?]+)[^`]*`/g)].map(([, verb, path = '']) => {
+        method = verb ?? method
+        before = path.replace('…', before.slice(0, before.lastIndexOf('/')))
+        return `${method} ${before.replace(/<[^>]+>/g, ':')}`
+      })
+    })
+    .sort()
+}
+
+async function hostOfAll(): Promise<FastifyInstance> {
+  const unasked = async (): Promise<never> => {
+    throw new Error('no route is called')
+  }
+  const none = async function* () {}
+  const clock = systemClock
+  const lookups = new MemoryLookupStore()
+  const keyring = new Keyring(Buffer.alloc(32, 7))
+  const lists = await BlockLists.open({ lookups, clock })
+  const accounts: AccountClient = { call: unasked }
+  return createAdminHost({
+    log: pino({ level: 'silent' }),
+    metrics: new Registry(),
+    rateLimits: createRateLimits({ mode: 'off', clock }),
+    readiness: new Readiness({}),
+    adminToken: undefined,
+    uidOf: async () => 0,
+    connections: undefined,
+    operations: {
+      status: unasked,
+      collect: unasked,
+      reconcile: unasked,
+      settings: () => [],
+      bans: () => [],
+      liftBan: () => false,
+      acceptClock: unasked,
+      wholeReads: {
+        backUp: () => undefined,
+        verify: () => undefined,
+        importDirectory: () => undefined,
+        exportAccount: () => undefined,
+        run: undefined,
+      },
+      cluster: {
+        evacuate: unasked,
+        returnHome: unasked,
+        drainNode: unasked,
+        removeNode: unasked,
+        returnNode: unasked,
+      },
+    },
+    moderation: {
+      lists,
+      transfers: new TransferLog({
+        lookups,
+        clock,
+        days: { upload: 0, download: 0 },
+        rowsPerHourMax: 1,
+        isClockOff: () => false,
+        onFault: () => {},
+      }),
+      reports: new Reports({ lookups, clock, acts: lists.acts }),
+    },
+    accounts: {
+      accounts,
+      clock,
+      lookups,
+      ids: keyring.ids,
+      keyring,
+      region: 'eu-par',
+      tokenKeyId: 1,
+      repair: unasked,
+      listAccounts: none,
+      listReferences: none,
+      questionsPerSecond: 1,
+    },
+  })
+}
