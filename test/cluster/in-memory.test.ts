@@ -62,6 +62,24 @@ function starterOf(directory: string, connect: Connect) {
 
 const isReady = async ({ addresses }: Running) => (await fetch(`${addresses.admin}/readyz`)).ok
 
+/** What a cluster has no use for: its metadata are Cassandra's, and so are backups. */
+const embeddedAlone = new Set([
+  'holdfast_backup_last_timestamp_seconds',
+  'holdfast_clock_jump_seconds',
+  'holdfast_metadata_lost_batches',
+  'holdfast_metadata_writable',
+])
+
+function metricsIn(page: string): Set<string> {
+  const text = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8')
+  return new Set([...text.matchAll(/^\| `(holdfast_\w+)` /gm)].map(([, name]) => name as string))
+}
+
+async function metricsOf({ addresses }: Running): Promise<Set<string>> {
+  const text = await (await fetch(`${addresses.admin}/metrics`)).text()
+  return new Set([...text.matchAll(/^# TYPE (holdfast_\w+) /gm)].map(([, name]) => name as string))
+}
+
 async function eventually(what: string, holds: () => Promise<boolean>): Promise<void> {
   for (let attempt = 0; attempt < 200; attempt++) {
     if (await holds()) return
@@ -109,6 +127,12 @@ t.test('the processes of a cluster serve an upload, a change and a download', as
     await Promise.all([running[0] as Running, upload, api].map(connectionsOf)),
     [['download 120'], ['upload 60', 'download 60'], ['api 120']],
     'hosts share the connections of their process',
+  )
+
+  t.strictSame(
+    (await Promise.all(running.map(metricsOf))).reduce((all, some) => all.union(some)),
+    metricsIn('infra/METRICS.md').difference(embeddedAlone),
+    'the processes together show every metric of the document',
   )
 
   const form = new FormData()
