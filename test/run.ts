@@ -16,7 +16,7 @@ if (left.length > 0)
 console.log(`\n${passed} passed, ${failed} failed`)
 process.exitCode = exitCode
 
-/** tap leaves a folder out, without a word when files stand beside it. */
+/** tap leaves a folder out, and says nothing of it when files stand beside it. */
 function filesOf(word: string): string[] {
   if (statSync(word, { throwIfNoEntry: false })?.isDirectory() !== true) return [word]
   const files = globSync(`${word}/**/*.test.ts`)

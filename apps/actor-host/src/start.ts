@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { AccountHost, type Reconciler, roundInWords } from '@holdfast/actor-runtime'
 import { accountMetrics, reconcileMetrics } from '@holdfast/admin'
-import { chosenPorts, openMailer, signInMailer, urlOf } from '@holdfast/bootstrap'
+import { accountHostOptions, chosenPorts, openMailer, urlOf } from '@holdfast/bootstrap'
 import {
   type ClusterPart,
   type ClusterStart,
@@ -12,7 +12,6 @@ import {
   startAdmin,
   startReconciling,
 } from '@holdfast/cluster'
-import { createAccountStates, metadataBytesMax } from '@holdfast/content-tree'
 import { systemClock } from '@holdfast/kernel'
 
 /** By then every living member has sent a heartbeat. */
@@ -46,42 +45,29 @@ export async function startActorHost({ config, secrets, settings, log, connect }
   opened.defer(() => cluster.close())
   const { clock, keyring, bus, lookups, journals, metrics } = cluster
   const { observer, figures } = accountMetrics(metrics)
-  const host = new AccountHost({
-    hostId: config.nodeName,
-    bus,
-    journal: journals,
-    journalRepair: journals,
-    journalBackup: journals,
-    lookups,
-    homes: cluster.homes,
-    states: createAccountStates({
-      ids: keyring.ids,
-      codes: keyring.codes,
-      legacyCodes: keyring.legacyCodes,
-      tokens: keyring.tokens,
-      limits: config.tiers,
-      openListing: config.openListing,
-      directLinksPremium: config.directLinksPremium,
-      guestUploads: config.guestUploads,
-      metadataBytesMax,
-      lifetimes: config.lifetimes,
-      undoSeconds: config.undoSeconds,
-    }),
-    mailer: signInMailer({
-      mailer,
+  const host = new AccountHost(
+    accountHostOptions({
+      config,
+      hostId: config.nodeName,
+      bus,
+      journals,
+      journalBackup: journals,
+      lookups,
       keyring,
+      mailer,
       webUrl: config.publicUrls.web ?? config.publicUrls.api ?? urlOf(publicHost, config.listen.api),
+      clock,
+      log: log.child({ part: 'accounts' }),
+      metrics: observer,
+      isClockOff: cluster.isClockOff,
+      // Storage nodes look for unused blobs by themselves.
+      onBlobReleased: undefined,
+      hostOf: cluster.routes.hostOf,
+      predecessorOf: cluster.routes.predecessorOf,
+      replicaOf: cluster.replicaOf,
+      homes: cluster.homes,
     }),
-    hostOf: cluster.routes.hostOf,
-    predecessorOf: cluster.routes.predecessorOf,
-    replicaOf: cluster.replicaOf,
-    sweepMs: config.expirySweepMs,
-    isClockOff: cluster.isClockOff,
-    bounds: { memoryBytesMax: config.accountMemoryBytes },
-    clock,
-    log: log.child({ part: 'accounts' }),
-    metrics: observer,
-  })
+  )
   active = () => host.activeAccounts
   let reconciler: Reconciler | undefined
   reconcileMetrics(metrics, { rounds: () => reconciler?.rounds ?? {}, clock })

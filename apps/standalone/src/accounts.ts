@@ -8,10 +8,9 @@ import {
   type ReleasedBlob,
   type RepairReport,
 } from '@holdfast/actor-runtime'
-import { signInMailer } from '@holdfast/bootstrap'
+import { accountHostOptions } from '@holdfast/bootstrap'
 import { MemoryBus } from '@holdfast/bus'
 import type { Config } from '@holdfast/config'
-import { createAccountStates, metadataBytesMax } from '@holdfast/content-tree'
 import type { JournalRepair, JournalStore, LookupStore } from '@holdfast/journal'
 import type { Clock, Keyring } from '@holdfast/kernel'
 import type { Mailer } from '@holdfast/mail'
@@ -54,40 +53,25 @@ const hostId = 'standalone'
 const restMs = 5_000
 
 export function startAccounts(parts: AccountsDeps): Accounts {
-  const { config, keyring, clock, lookups } = parts
+  const { clock } = parts
   const log = parts.log.child({ part: 'accounts' })
   const bus = new MemoryBus({
     onHandlerError: ({ subject, error }) =>
       log.error({ subject, err: error }, 'a request was left without an answer'),
   })
-  const host = new AccountHost({
-    hostId,
-    bus,
-    journal: parts.journals,
-    journalRepair: parts.journals,
-    lookups,
-    states: createAccountStates({
-      ids: keyring.ids,
-      codes: keyring.codes,
-      legacyCodes: keyring.legacyCodes,
-      tokens: keyring.tokens,
-      limits: config.tiers,
-      openListing: config.openListing,
-      directLinksPremium: config.directLinksPremium,
-      guestUploads: config.guestUploads,
-      metadataBytesMax,
-      lifetimes: config.lifetimes,
-      undoSeconds: config.undoSeconds,
+  const host = new AccountHost(
+    accountHostOptions({
+      ...parts,
+      hostId,
+      bus,
+      log,
+      journalBackup: undefined,
+      hostOf: undefined,
+      predecessorOf: undefined,
+      replicaOf: undefined,
+      homes: undefined,
     }),
-    mailer: signInMailer({ mailer: parts.mailer, keyring, webUrl: parts.webUrl }),
-    onBlobReleased: parts.onBlobReleased,
-    sweepMs: config.expirySweepMs,
-    isClockOff: parts.isClockOff,
-    bounds: { memoryBytesMax: config.accountMemoryBytes },
-    clock,
-    log,
-    metrics: parts.metrics,
-  })
+  )
   host.start()
   return {
     client: new RoutedAccountClient({

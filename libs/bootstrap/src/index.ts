@@ -1,3 +1,4 @@
+export { accountHostOptions } from './account-host.ts'
 export {
   checkDataFormat,
   type DataFormat,
@@ -20,7 +21,6 @@ export { ignoreStdioErrors } from './output.ts'
 export { chosenPorts } from './ports.ts'
 export { makePrivate } from './private-files.ts'
 export { runMain } from './run-main.ts'
-export { signInMailer } from './sign-in-mailer.ts'
 export { stopAtSignals } from './signals.ts'
 export { exitCodes, StartFault } from './start-fault.ts'
 export { commit, commitOf, version } from './version.ts'

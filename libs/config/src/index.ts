@@ -13,4 +13,5 @@ export {
   settings,
 } from './config.ts'
 export { type Environment, SettingsFault } from './setting-kinds.ts'
+export type { AccountsConfig } from './topics/accounts.ts'
 export { clusterSettings } from './topics/cluster.ts'

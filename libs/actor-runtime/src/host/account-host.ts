@@ -68,46 +68,46 @@ export interface AccountHostOptions {
   bus: Bus
   journal: JournalStore
   /** The same store, for repairs of damaged accounts. Default: none are made here. */
-  journalRepair?: JournalRepair
+  journalRepair?: JournalRepair | undefined
   /** The same store, where a second region keeps the journals too. Default: there is none. */
-  journalBackup?: JournalBackup
+  journalBackup?: JournalBackup | undefined
   lookups: LookupStore
   states: AccountStates
   mailer: SignInMailer
   /** Called after a reference row was removed: the collector may check the blob. Must not throw. */
-  onBlobReleased?: (released: ReleasedBlob) => void
+  onBlobReleased?: ((released: ReleasedBlob) => void) | undefined
   /**
    * This host's view of the placement; requests for other accounts are redirected. Default: all are
    * ours.
    */
-  hostOf?: (accountId: string) => string | undefined
+  hostOf?: ((accountId: string) => string | undefined) | undefined
   /**
    * The host that has the account if it was recently placed there: it is asked to release it before
    * it is fenced. Default: none is asked.
    */
-  predecessorOf?: (accountId: string) => string | undefined
+  predecessorOf?: ((accountId: string) => string | undefined) | undefined
   /**
    * Copies of journals that other regions write, for downloads while their homes are unavailable.
    * Default: there are none.
    */
-  replicaOf?: (accountId: string) => Promise<JournalReplica | undefined>
+  replicaOf?: ((accountId: string) => Promise<JournalReplica | undefined>) | undefined
   /** Default: all accounts are kept together. */
-  homes?: Homes
+  homes?: Homes | undefined
   /** Between checks for due timers (HOLDFAST_EXPIRY_SWEEP_SECONDS), milliseconds. Default 2,000. */
   sweepMs: number
   /**
    * The wall clock is far from those of the other members: meanwhile no timer fires, because what
    * expired by this clock may not be expired. Default: never.
    */
-  isClockOff?: () => boolean
-  bounds?: Partial<RuntimeBounds>
-  clock?: Clock
-  timers?: LoopTimers
-  randomness?: Randomness
-  log?: RuntimeLog
-  metrics?: HostMetrics
+  isClockOff?: (() => boolean) | undefined
+  bounds?: Partial<RuntimeBounds> | undefined
+  clock?: Clock | undefined
+  timers?: LoopTimers | undefined
+  randomness?: Randomness | undefined
+  log?: RuntimeLog | undefined
+  metrics?: HostMetrics | undefined
   /** Instead of scrypt: for tests. */
-  checkPassword?: PasswordCheck
+  checkPassword?: PasswordCheck | undefined
 }
 
 const unavailable: AccountReply = {

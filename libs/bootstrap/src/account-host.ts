@@ -1,0 +1,72 @@
+/** The host of accounts as both modes build it. What only a cluster has is undefined in the other. */
+import type { AccountHostOptions, HostMetrics, ReleasedBlob, RuntimeLog } from '@holdfast/actor-runtime'
+import type { Bus } from '@holdfast/bus'
+import type { AccountsConfig } from '@holdfast/config'
+import { createAccountStates, metadataBytesMax } from '@holdfast/content-tree'
+import type { JournalBackup, JournalRepair, JournalStore, LookupStore } from '@holdfast/journal'
+import type { Clock, Keyring } from '@holdfast/kernel'
+import type { Mailer } from '@holdfast/mail'
+import { signInMailer } from './sign-in-mailer.ts'
+
+export interface AccountHostDeps {
+  config: AccountsConfig
+  hostId: string
+  bus: Bus
+  journals: JournalStore & JournalRepair
+  journalBackup: JournalBackup | undefined
+  lookups: LookupStore
+  keyring: Keyring
+  mailer: Mailer
+  /** Target of sign-in links. */
+  webUrl: string
+  clock: Clock
+  log: RuntimeLog
+  metrics: HostMetrics
+  /** No timer fires meanwhile. */
+  isClockOff: () => boolean
+  onBlobReleased: ((released: ReleasedBlob) => void) | undefined
+  hostOf: AccountHostOptions['hostOf'] | undefined
+  predecessorOf: AccountHostOptions['predecessorOf'] | undefined
+  replicaOf: AccountHostOptions['replicaOf'] | undefined
+  homes: AccountHostOptions['homes'] | undefined
+}
+
+/** One that is left out is a type error. The others are for tests. */
+type Wired = Required<Omit<AccountHostOptions, 'timers' | 'randomness' | 'checkPassword'>>
+
+export function accountHostOptions(deps: AccountHostDeps): Wired {
+  const { config, keyring } = deps
+  return {
+    hostId: deps.hostId,
+    bus: deps.bus,
+    journal: deps.journals,
+    journalRepair: deps.journals,
+    journalBackup: deps.journalBackup,
+    lookups: deps.lookups,
+    homes: deps.homes,
+    states: createAccountStates({
+      ids: keyring.ids,
+      codes: keyring.codes,
+      legacyCodes: keyring.legacyCodes,
+      tokens: keyring.tokens,
+      limits: config.tiers,
+      openListing: config.openListing,
+      directLinksPremium: config.directLinksPremium,
+      guestUploads: config.guestUploads,
+      metadataBytesMax,
+      lifetimes: config.lifetimes,
+      undoSeconds: config.undoSeconds,
+    }),
+    mailer: signInMailer({ mailer: deps.mailer, keyring, webUrl: deps.webUrl }),
+    onBlobReleased: deps.onBlobReleased,
+    hostOf: deps.hostOf,
+    predecessorOf: deps.predecessorOf,
+    replicaOf: deps.replicaOf,
+    sweepMs: config.expirySweepMs,
+    isClockOff: deps.isClockOff,
+    bounds: { memoryBytesMax: config.accountMemoryBytes },
+    clock: deps.clock,
+    log: deps.log,
+    metrics: deps.metrics,
+  }
+}
