@@ -3,10 +3,13 @@ import { spawnSync } from 'node:child_process'
 import { chmodSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { readConfig } from '@holdfast/config'
+import { defaultIdle } from '@holdfast/http-kit'
 import t from 'tap'
 import { parse } from 'yaml'
 import { makeSecrets } from '../infra/check/sandbox.ts'
 import { type ToolName, tool } from '../infra/check/tools.ts'
+import { readDeployment } from '../infra/regions/deployment.ts'
+import { render } from '../infra/regions/render.ts'
 
 const root = join(import.meta.dirname, '..')
 const fileOf = (name: string) => join(root, 'infra/deploy', name)
@@ -94,6 +97,42 @@ t.test('the unit, the settings and both proxies have the same names', async (t) 
     for (const name of names) t.match(textOf(proxy), new RegExp(`[ \\n]${name}[ ,;]`), `${proxy}: ${name}`)
   t.notMatch(textOf('nginx.conf') + textOf('Caddyfile'), '8090', 'the admin host is behind no proxy')
 })
+
+t.test('proxies close idle connections to the service long before it does', async (t) => {
+  const examples = ['one.yaml', 'three-hosts.yaml'].map((name) =>
+    readDeployment(readFileSync(join(root, 'infra/regions', name), 'utf8'), name),
+  )
+  const rendered = examples.flatMap((deployment) =>
+    [...render(deployment)].filter(([path]) => /\/(Caddyfile|nginx\/.*\.conf)$/.test(path)),
+  )
+  const files = [...rendered, ...['nginx.conf', 'Caddyfile'].map((name) => [name, textOf(name)] as const)]
+  for (const kind of ['nginx', 'Caddyfile'])
+    t.ok(files.filter(([path]) => path.includes(kind)).length >= 2, `${kind}: one, and rendered ones`)
+  for (const [path, text] of files) {
+    const kept = path.includes('nginx') ? keptByNginx(text) : keptByCaddy(text, t.testdir({}))
+    t.equal(kept.length, 3, `${path} says it for each host`)
+    // Unless the proxy is named in HOLDFAST_TRUST_PROXY it is a client like any other.
+    const { silentMs: _, ...times } = defaultIdle
+    for (const [name, ms] of Object.entries(times))
+      for (const seconds of kept) t.ok(2 * seconds * 1_000 < ms, `${path}: ${seconds} s, ${name} ${ms}`)
+  }
+})
+
+/** Seconds, of each host of the service. */
+function keptByNginx(text: string): number[] {
+  return [...text.matchAll(/^upstream [^}]*keepalive_timeout (\d+)s;/gm)].map(([, seconds]) =>
+    Number(seconds),
+  )
+}
+
+function keptByCaddy(text: string, folder: string): number[] {
+  const file = join(folder, 'Caddyfile')
+  writeFileSync(file, text)
+  const home = { HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder }
+  const { status, output } = said('caddy', ['adapt', '--adapter', 'caddyfile', '--config', file], home)
+  if (status !== 0) throw new Error(output)
+  return [...output.matchAll(/"idle_timeout":(\d+)/g)].map(([, nanoseconds]) => Number(nanoseconds) / 1e9)
+}
 
 function said(name: ToolName, args: readonly string[], more: NodeJS.ProcessEnv = {}) {
   const { path, env } = tool(name)

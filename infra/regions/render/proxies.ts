@@ -4,6 +4,12 @@
  */
 import { hostsWith, type Plan, type PlannedRegion, places } from '../plan.ts'
 
+/**
+ * A proxy closes connections to processes that idle for this long. It is shorter than the
+ * processes keep them (`defaultIdle`), so that they close none that the proxy sends on.
+ */
+const keptSeconds = 30
+
 /** A public site: its names and `address:port` of each process that serves it. */
 interface Site {
   upstream: string
@@ -56,6 +62,7 @@ export function nginxConfig(region: PlannedRegion): string {
         [['least_conn']],
         ...backends.map((backend): Directive => [['server', backend, 'max_fails=1', 'fail_timeout=5s']]),
         [['keepalive', '64']],
+        [['keepalive_timeout', `${keptSeconds}s`]],
       ],
     ],
   )
@@ -139,6 +146,7 @@ export function caddyfile({ deployment, regions }: Plan, region: PlannedRegion):
       '\t\tlb_try_duration 2s',
       '\t\tfail_duration 5s',
       '\t\tflush_interval -1',
+      `\t\ttransport http {\n\t\t\tkeepalive ${keptSeconds}s\n\t\t}`,
       '\t}',
       '}',
     ].join('\n'),

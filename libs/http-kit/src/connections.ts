@@ -36,6 +36,19 @@ import { type Evicted, fairShareMin, Room } from './room.ts'
 import type { PiecesLane } from './small-pieces-lane.ts'
 import { isOfUnknownLength, isReadingPaused, pauseReading, readInTurns } from './unknown-length.ts'
 
+/**
+ * How long a connection may idle, ms. A request that a proxy sends while its connection is closed
+ * for idling is lost, and the proxy answers 502: it may not repeat one that changes something.
+ */
+export interface IdleTimes {
+  /** Before the first byte. */
+  silentMs: number
+  /** After an answer. */
+  keptMs: number
+  /** Of trusted proxies, before and after. They close what they do not need by themselves. */
+  proxyMs: number
+}
+
 /** How many connections a listener accepts. */
 export interface ConnectionLimits {
   max: number
@@ -65,8 +78,7 @@ export interface ConnectionsDeps {
   metrics: Registry
   clock: Clock
   lane: PiecesLane
-  /** A connection that sends nothing for this long is closed. */
-  silentTimeoutMs: number
+  idle: IdleTimes
 }
 
 /** What a new connection counts for. */
@@ -288,6 +300,9 @@ export class Connections {
     connection.sinceMs = this.#clock.monotonic()
     if (connection.client !== undefined) this.#leaveClient(connection)
     this.#beginNext(connection)
+    // In place of what Node has just set. Node takes its own again with the next request.
+    if (connection.network.isProxy && connection.running === undefined)
+      connection.socket.setTimeout(this.#parts.idle.proxyMs)
   }
 
   #beginNext(connection: Connection): void {
@@ -421,7 +436,10 @@ export class Connections {
   }
 
   #awaitFirstBytes(connection: Connection, attach: Attach): void {
-    awaitFirstBytes(connection.socket, { timeoutMs: this.#parts.silentTimeoutMs }, (bytes) => {
+    const { proxyMs, silentMs } = this.#parts.idle
+    // Proxies open connections ahead of requests, too.
+    const timeoutMs = connection.network.isProxy ? proxyMs : silentMs
+    awaitFirstBytes(connection.socket, { timeoutMs }, (bytes) => {
       if (hasManyLines(bytes)) this.#awaitParsing(connection, bytes, attach)
       else this.#turns.take(connection.network.name, () => this.#serve(connection, bytes, attach))
     })

@@ -8,7 +8,7 @@ import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { TrustProxy } from './addresses.ts'
 import type { AnswerBudget } from './answer-budget.ts'
-import type { ConnectionLimits } from './connections.ts'
+import type { ConnectionLimits, IdleTimes } from './connections.ts'
 import type { RequestMetrics } from './request-metrics.ts'
 import type { PiecesLane } from './small-pieces-lane.ts'
 
@@ -36,8 +36,10 @@ export interface HttpHostOptions {
    * Default 60,000, 0 for `upload`.
    */
   requestTimeoutMs?: number
-  /** A connection without any transfer for this long is closed, ms. Default 120,000. */
+  /** A request without any transfer for this long is cut off, ms. Default 120,000. */
   idleTimeoutMs?: number
+  /** Of connections without a request. Default: `defaultIdle`. */
+  idle?: IdleTimes
 }
 
 /** What the public hosts of a process share, and what each of them may take. */

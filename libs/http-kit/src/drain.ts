@@ -21,6 +21,8 @@ export function drainOnClose(app: FastifyInstance, { drainMs }: { drainMs: numbe
   })
   app.addHook('preClose', async () => {
     closing = true
+    // A proxy would send its next request on a connection that ends with this answer.
+    for (const response of running) if (!response.headersSent) response.shouldKeepAlive = false
     deadline = setTimeout(() => {
       for (const response of running) response.destroy()
     }, drainMs)

@@ -15,7 +15,7 @@ import fastify, {
 } from 'fastify'
 import { clientAddress, proxyTrust } from './addresses.ts'
 import { bodyBytesMaxDefault, parseBody, parseForm } from './bodies.ts'
-import { type ConnectionLimits, Connections, type RequestHandler } from './connections.ts'
+import { type ConnectionLimits, Connections, type IdleTimes, type RequestHandler } from './connections.ts'
 import type { HttpHostOptions } from './contract.ts'
 import { KnownPaths } from './known-paths.ts'
 import { pathOf } from './log.ts'
@@ -29,8 +29,12 @@ import { answerUnread } from './unread-answer.ts'
 
 /** Slow headers are cut off after this time. */
 const headersTimeoutMs = 20_000
-/** Longer than proxies keep theirs (60 s), so that they do not send into a closing connection. */
-const keepAliveTimeoutMs = 65_000
+/** Of proxies: longer than any that the book names keeps its own by default (Caddy: 120 s). */
+export const defaultIdle: IdleTimes = {
+  silentMs: headersTimeoutMs,
+  keptMs: 65_000,
+  proxyMs: 150_000,
+}
 const connectionsCheckMs = 5_000
 /** Where the descriptors of the process were not divided. */
 const defaultConnections: ConnectionLimits = { max: 1_024, perNetworkMax: 1_024 }
@@ -39,10 +43,11 @@ const paramLengthMax = 4_096
 
 export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   const isTrusted = proxyTrust(options.trustProxy)
+  const idle = options.idle ?? defaultIdle
   const timeouts = {
     requestTimeout: options.requestTimeoutMs ?? (options.name === 'upload' ? 0 : 60_000),
     connectionTimeout: options.idleTimeoutMs ?? 120_000,
-    keepAliveTimeout: keepAliveTimeoutMs,
+    keepAliveTimeout: idle.keptMs,
   }
   const bodyLimit = options.bodyBytesMax ?? bodyBytesMaxDefault
   let connections: Connections | undefined
@@ -114,6 +119,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   function serverOf(handle: RequestHandler) {
     const made = createConnections(options, {
       isTrusted,
+      idle,
       handle: (request, response) => {
         const target = originForm(request)
         if (!isFramed(request) || target === undefined) return refuseRequest(response)
@@ -133,7 +139,11 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
 
 function createConnections(
   options: HttpHostOptions,
-  { isTrusted, handle }: { isTrusted: ReturnType<typeof proxyTrust>; handle: RequestHandler },
+  {
+    isTrusted,
+    idle,
+    handle,
+  }: { isTrusted: ReturnType<typeof proxyTrust>; idle: IdleTimes; handle: RequestHandler },
 ): Connections {
   return new Connections({
     host: options.name,
@@ -144,7 +154,7 @@ function createConnections(
     metrics: options.metrics,
     clock: options.clock ?? systemClock,
     lane: options.lane ?? new SmallPiecesLane(options.clock),
-    silentTimeoutMs: headersTimeoutMs,
+    idle,
   })
 }
 

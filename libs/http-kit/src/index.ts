@@ -5,7 +5,7 @@ export { banMetrics } from './ban-metrics.ts'
 export type { Ban } from './bans.ts'
 export { type Fields, parseBody, parseForm, parseJson, Repeated } from './bodies.ts'
 export { notePassed } from './connection.ts'
-export { type ConnectionLimits, requestsAheadMax } from './connections.ts'
+export { type ConnectionLimits, type IdleTimes, requestsAheadMax } from './connections.ts'
 export {
   cleanUploadName,
   mailboxOf,
@@ -33,7 +33,7 @@ export type {
 export type { ToldCounts } from './counter-table.ts'
 export { drainOnClose } from './drain.ts'
 export { guessing, RequestGuesses } from './guesses.ts'
-export { createHttpHost, logFailure, ok, takeOver } from './host.ts'
+export { createHttpHost, defaultIdle, logFailure, ok, takeOver } from './host.ts'
 export { Html, html } from './html.ts'
 export { type ItemShape, itemDocument } from './item-members.ts'
 export { createLog, pathOf, standardError } from './log.ts'

@@ -11,6 +11,7 @@ import {
   clientAddress,
   createHttpHost,
   createRateLimits,
+  drainOnClose,
   type HttpHostOptions,
   ok,
   requestsAheadMax,
@@ -44,7 +45,10 @@ interface Client {
 }
 
 /** A host whose `/held` waits until it is told to answer. */
-async function listening(t: Test, options: Partial<HttpHostOptions> = {}): Promise<Held> {
+async function listening(
+  t: Test,
+  { drainMs, ...options }: Partial<HttpHostOptions> & { drainMs?: number } = {},
+): Promise<Held> {
   const metrics = new Registry()
   const app = createHttpHost({
     name: 'api',
@@ -55,6 +59,7 @@ async function listening(t: Test, options: Partial<HttpHostOptions> = {}): Promi
     rateLimits: createRateLimits({ mode: 'off', clock: systemClock }),
     ...options,
   })
+  if (drainMs !== undefined) drainOnClose(app, { drainMs })
   const handled: string[] = []
   const waiting: (() => void)[] = []
   app.get('/held/:name', async (request) => {
@@ -352,6 +357,57 @@ t.test('a request behind one whose connection ends is not handled', async (t) =>
   held.answer()
   await client.closed
   t.same(held.handled, ['a'])
+})
+
+/** One has sent nothing, the other was answered. */
+async function idling(held: Held, from: string): Promise<Client[]> {
+  const silent = await held.dial(from)
+  const kept = await held.dial(from)
+  kept.socket.write(get('/now'))
+  await until(() => kept.received() !== '')
+  return [silent, kept]
+}
+
+t.test('an idle connection of a proxy outlives those of clients', async (t) => {
+  const held = await listening(t, {
+    trustProxy: ['127.0.0.9'],
+    idle: { silentMs: 50, keptMs: 50, proxyMs: 60_000 },
+  })
+  const ofProxy = await idling(held, '127.0.0.9')
+  for (const client of await idling(held, '127.0.0.1')) await client.closed
+  t.equal(openOf(ofProxy), 2)
+  for (const { socket } of ofProxy) socket.write(get('/now'))
+  await until(() => ofProxy.every(({ received }) => received().endsWith('"127.0.0.9"}}')))
+})
+
+t.test('an idle connection of a proxy is closed in the end, one with a request is not', async (t) => {
+  const held = await listening(t, {
+    trustProxy: ['127.0.0.9'],
+    idle: { silentMs: 60_000, keptMs: 60_000, proxyMs: 300 },
+  })
+  const clients = await idling(held, '127.0.0.1')
+  const [, asking] = (await idling(held, '127.0.0.9')) as [Client, Client]
+  asking.socket.write(get('/held/a'))
+  await until(() => held.handled.length === 1)
+  for (const client of await idling(held, '127.0.0.9')) await client.closed
+  t.ok(asking.isOpen())
+  held.answer()
+  await until(() => asking.received().match(/200 OK/g)?.length === 2)
+  await asking.closed
+  t.equal(openOf(clients), 2)
+})
+
+t.test('an answer that ends its connection in a close says so', async (t) => {
+  const held = await listening(t, { drainMs: 10_000 })
+  const client = await held.dial()
+  client.socket.write(get('/held/a'))
+  await until(() => held.handled.length === 1)
+  const closed = held.app.close()
+  await until(() => !held.app.server.listening)
+  held.answer()
+  await client.closed
+  t.match(client.received(), /^HTTP\/1\.1 200 .*\r\nConnection: close\r\n/s)
+  await closed
 })
 
 t.test('a network at its maximum loses its longest idle connection, or is refused', async (t) => {
