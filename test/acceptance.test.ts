@@ -1,8 +1,8 @@
 /** The acceptance suite against the embedded service, which runs as a separate process. */
 import t from 'tap'
 import { allCases } from './acceptance/cases.ts'
+import { compareWithDocuments } from './acceptance/compared.ts'
 import { hostsOf, Instances } from './acceptance/instances.ts'
-import { compareWithDocuments } from './acceptance/seen.ts'
 import { emptyRows, runCases } from './acceptance/suite.ts'
 import { Standalone } from './support/standalone.ts'
 

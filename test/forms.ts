@@ -56,7 +56,7 @@ export const longFiles: Readonly<Record<string, string>> = {
     'contracts that the same store keeps over RocksDB daily; rows are daily',
   'libs/journal-cassandra/test/backup.test.ts': 'two Cassandras, cut for longer than their hints last',
   'test/abuse-attacks.test.ts': 'latencies beside attacks need the machine for 70 s',
-  'test/proxies.test.ts': 'nginx and Caddy, each before a service of its own: half a minute',
+  'test/proxies.test.ts': 'the acceptance suite through nginx and Caddy: minutes',
   'test/pypi-programs.test.ts': 'makes four environments of Python for the clients',
   'test/clients/clients.test.ts': 'installs nine clients of other people and plays them',
   'test/cluster/faults.test.ts': '17 faults of 8 to 24 s; two of them are in acceptance.test.ts',

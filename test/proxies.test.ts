@@ -4,44 +4,50 @@ import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import https from 'node:https'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { buffer } from 'node:stream/consumers'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { makeSecrets } from '../infra/check/sandbox.ts'
 import { tool } from '../infra/check/tools.ts'
 import { freePorts } from '../infra/servers/ports.ts'
+import { allCases } from './acceptance/cases.ts'
+import { directCases, isOf, unlimitedCases } from './acceptance/proxied.ts'
 import { Standalone } from './support/standalone.ts'
+
+t.setTimeout(600_000)
 
 const recipe = (name: string) => readFileSync(join(import.meta.dirname, '../infra/deploy', name), 'utf8')
 const servicePorts = ['8080', '8081', '8082']
+const settings = recipe('holdfast.env')
 const names = {
-  api: 'api.files.example',
-  upload: 'upload.files.example',
-  download: 'download.files-content.example',
+  web: nameOf('WEB'),
+  api: nameOf('API'),
+  upload: nameOf('UPLOAD'),
+  download: nameOf('DOWNLOAD'),
 }
+const [, region] = /^HOLDFAST_REGION=(.*)$/m.exec(settings) ?? []
+const regionalUpload = names.upload.replace('upload', `upload-${region}`)
 /** Names have at most 255 characters: of 4 bytes each, which a header needs 12 characters for. */
 const longestName = '😀'.repeat(250)
+/** Elsewhere the machine has one address of loopback. */
+const ownAddresses = process.platform === 'linux' ? ['--network', '127.77'] : []
 
-for (const proxy of ['nginx', 'caddy'] as const)
+interface Proxied {
+  service: Standalone
+  port: number
+  /** File with the authority of its certificate. */
+  authority: string
+}
+
+for (const proxy of ['nginx', 'caddy'] as const) {
   t.test(`${proxy} passes what clients send, and says where they are`, async (t) => {
-    const folder = t.testdir({})
-    makeSecrets(folder)
-    const service = await Standalone.start({
-      settings: { HOLDFAST_TRUST_PROXY: '1', HOLDFAST_LOG_LEVEL: 'debug' },
-    })
-    const [port] = (await freePorts(1)) as [number]
-    const running = proxy === 'nginx' ? startNginx(folder, port, service) : startCaddy(folder, port, service)
-    t.teardown(async () => {
-      running.kill('SIGTERM')
-      await once(running, 'exit')
-      await service.stop()
-    })
-    await listening(port, running)
-
+    const proxied = await startBehind(t, proxy, { HOLDFAST_LOG_LEVEL: 'debug' })
+    const { service } = proxied
     const bytes = Buffer.alloc(3_000_000, 'holdfast')
     const form = new FormData()
     form.set('file', new Blob([bytes]), longestName)
     const sent = new Response(form)
-    const answer = await call(port, names.upload, '/uploadfile', {
+    const answer = await call(proxied, names.upload, '/uploadfile', {
       method: 'POST',
       headers: { 'content-type': sent.headers.get('content-type') ?? '', 'x-forwarded-for': '198.51.100.7' },
       body: Buffer.from(await sent.arrayBuffer()),
@@ -53,13 +59,85 @@ for (const proxy of ['nginx', 'caddy'] as const)
 
     const path = `/download/${data.id}/${encodeURIComponent(longestName)}`
     const headers = { authorization: `Bearer ${data.guestToken}`, range: 'bytes=8-15' }
-    const part = await call(port, names.download, path, { headers })
+    const part = await call(proxied, names.download, path, { headers })
     t.equal(part.code, 206, part.body.toString().slice(0, 300))
     t.equal(part.body.toString(), 'holdfast')
-    t.equal((await call(port, names.api, '/regions')).code, 200)
+    t.equal((await call(proxied, names.api, '/regions')).code, 200)
   })
 
-function startNginx(folder: string, port: number, service: Standalone): ChildProcess {
+  t.test(`${proxy} carries the acceptance suite`, async (t) => {
+    const { service, port, authority } = await startBehind(t, proxy, {})
+    const at = (name: string) => `https://${name}:${port}`
+    const suite = spawn(
+      process.execPath,
+      [
+        join(import.meta.dirname, 'acceptance/run.ts'),
+        ...['--api', at(names.api), '--web', at(names.web)],
+        ...['--upload', at(names.upload), '--download', at(names.download)],
+        ...['--admin', service.admin, '--outbox', service.outbox],
+        ...['--proxied', '--names-at', '127.0.0.1', ...ownAddresses],
+      ],
+      { env: { ...process.env, NODE_EXTRA_CA_CERTS: authority }, stdio: ['ignore', 'pipe', 'inherit'] },
+    )
+    let passed = 0
+    const faults: string[] = []
+    for await (const line of createInterface(suite.stdout)) {
+      if (line.startsWith('ok ')) passed++
+      else if (/^NOT OK|^ {9}|^not in/.test(line)) faults.push(line)
+    }
+    const [code] = suite.exitCode === null ? await once(suite, 'exit') : [suite.exitCode]
+    t.strictSame(faults, [])
+    t.equal(code, 0)
+    t.equal(passed, allCases.filter(({ name }) => !isOf(directCases, name)).length)
+  })
+}
+
+t.test('what is left out behind proxies are cases', async (t) => {
+  for (const [begin] of [...directCases, ...unlimitedCases])
+    t.ok(
+      allCases.some(({ name }) => name.startsWith(begin)),
+      begin,
+    )
+})
+
+function nameOf(host: string): string {
+  const [, name] = new RegExp(`^HOLDFAST_PUBLIC_${host}_URL=https://(\\S+)$`, 'm').exec(settings) ?? []
+  if (name === undefined) throw new Error(`holdfast.env has no ${host}`)
+  return name
+}
+
+/** The service with the settings of holdfast.env, at a port that any user may open. */
+async function startBehind(
+  t: Test,
+  proxy: 'nginx' | 'caddy',
+  more: Record<string, string>,
+): Promise<Proxied> {
+  const folder = t.testdir({})
+  const [port] = (await freePorts(1)) as [number]
+  const given = [...settings.matchAll(/^(HOLDFAST_\w+)=(.*)$/gm)].map(([, name = '', value = '']) => [
+    name,
+    value.startsWith('https:') ? `${value}:${port}` : value,
+  ])
+  const service = await Standalone.start({ settings: { ...Object.fromEntries(given), ...more } })
+  const start = proxy === 'nginx' ? startNginx : startCaddy
+  const { running, authority } = start(folder, port, service)
+  t.teardown(async () => {
+    running.kill('SIGTERM')
+    if (running.exitCode === null) await once(running, 'exit')
+    await service.stop()
+  })
+  const proxied = { service, port, authority }
+  await listening(proxied, running)
+  return proxied
+}
+
+interface Started {
+  running: ChildProcess
+  authority: string
+}
+
+function startNginx(folder: string, port: number, service: Standalone): Started {
+  makeSecrets(folder, [...Object.values(names), regionalUpload])
   const text = recipe('nginx.conf')
     .replaceAll('/etc/holdfast', folder)
     .replace(/server \{\n {2}listen 80 [^}]*\}\n/, '')
@@ -70,27 +148,32 @@ function startNginx(folder: string, port: number, service: Standalone): ChildPro
     .map((what) => `${what}_temp_path ${folder};`)
     .join(' ')
   const main = join(folder, 'nginx.conf')
+  // Each case calls from an address of its own, and its connections stay open after it.
   writeFileSync(
     main,
-    `daemon off; pid ${folder}/pid; events {} http { access_log off; ${temporary} include recipe.conf; }`,
+    `daemon off; pid ${folder}/pid; events { worker_connections 4096; } http { access_log off; ${temporary} include recipe.conf; }`,
   )
   const { path, env } = tool('nginx')
-  return spawn(path, ['-p', folder, '-e', 'stderr', '-c', main], { env, stdio: 'ignore' })
+  const running = spawn(path, ['-p', folder, '-e', 'stderr', '-c', main], {
+    env,
+    stdio: 'ignore',
+  })
+  return { running, authority: join(folder, 'tls/public.pem') }
 }
 
-function startCaddy(folder: string, port: number, service: Standalone): ChildProcess {
-  const certificate = `\ttls ${folder}/tls/public.pem ${folder}/tls/public.key\n`
-  const text = recipe('Caddyfile')
-    .replace('{\n\temail', `{\n\tadmin off\n\tauto_https disable_redirects\n\thttps_port ${port}\n\temail`)
-    .replace(/^(\S.*example \{\n)/gm, `$1${certificate}`)
+/** It makes certificates by itself, as it gets them on the internet. */
+function startCaddy(folder: string, port: number, service: Standalone): Started {
+  const here = ['admin off', 'auto_https disable_redirects', 'local_certs', 'skip_install_trust']
+  const text = recipe('Caddyfile').replace('{\n', `{\n\t${here.join('\n\t')}\n\thttps_port ${port}\n`)
   const file = join(folder, 'Caddyfile')
   writeFileSync(file, toService(text, service))
   const { path, env } = tool('caddy')
   const home = { HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder }
-  return spawn(path, ['run', '--adapter', 'caddyfile', '--config', file], {
+  const running = spawn(path, ['run', '--adapter', 'caddyfile', '--config', file], {
     env: { ...env, ...home },
     stdio: 'ignore',
   })
+  return { running, authority: join(folder, 'caddy/pki/authorities/local/root.crt') }
 }
 
 function toService(text: string, { ports }: Standalone): string {
@@ -100,10 +183,10 @@ function toService(text: string, { ports }: Standalone): string {
   )
 }
 
-async function listening(port: number, proxy: ChildProcess): Promise<void> {
+async function listening(proxied: Proxied, running: ChildProcess): Promise<void> {
   for (;;) {
-    if (proxy.exitCode !== null) throw new Error(`the proxy ended with ${proxy.exitCode}`)
-    const there = await call(port, names.api, '/regions').catch(() => undefined)
+    if (running.exitCode !== null) throw new Error(`the proxy ended with ${running.exitCode}`)
+    const there = await call(proxied, names.api, '/regions').catch(() => undefined)
     if (there?.code === 200) return
     await new Promise((later) => setTimeout(later, 50))
   }
@@ -116,7 +199,7 @@ interface Sent {
 }
 
 async function call(
-  port: number,
+  { port, authority }: Proxied,
   host: string,
   path: string,
   { method = 'GET', headers = {}, body }: Sent = {},
@@ -125,8 +208,7 @@ async function call(
   const request = https.request({
     ...{ host: '127.0.0.1', port, path, method, servername: host, agent: false },
     headers: { host, ...headers, ...length },
-    // Of a throwaway certificate.
-    rejectUnauthorized: false,
+    ca: readFileSync(authority),
   })
   request.end(body)
   const [response] = await once(request, 'response')

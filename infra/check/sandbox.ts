@@ -59,8 +59,12 @@ function readableHere(path: string, text: string, secrets: string): string {
   return path.includes('/systemd/') ? text : text.replaceAll(places.etc, secrets)
 }
 
-/** Passwords and certificates that are good for nothing, in the places below `/etc/holdfast`. */
-export function makeSecrets(folder: string): void {
+/**
+ * Passwords and certificates that are good for nothing, in the places below `/etc/holdfast`. Each
+ * certificate is its own authority.
+ * @param names of the public certificate
+ */
+export function makeSecrets(folder: string, names: readonly string[] = []): void {
   for (const name of ['secrets', 'tls']) mkdirSync(join(folder, name), { recursive: true })
   for (const name of ['admin-token', 'nats-password', 'cassandra-password', 'cluster-secret'])
     writeFileSync(join(folder, 'secrets', name), 'only-for-the-check')
@@ -69,17 +73,15 @@ export function makeSecrets(folder: string): void {
     'HOLDFAST_PASSWORD: "only-for-the-check"\nSYSTEM_PASSWORD: "only-for-the-check-too"\n',
   )
   const { path, env } = tool('openssl')
-  for (const [name, certificate] of [
-    ['node', 'node.pem'],
-    ['public', 'public.pem'],
-    ['ca', 'ca.pem'],
-  ] as const) {
+  const namesExtension = ['-addext', `subjectAltName=${names.map((name) => `DNS:${name}`).join()}`]
+  for (const name of ['node', 'public', 'ca']) {
     const key = join(folder, 'tls', `${name}.key`)
     const made = spawnSync(
       path,
       [
         ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'],
-        ...['-keyout', key, '-out', join(folder, 'tls', certificate), '-days', '2', '-subj', `/CN=${name}`],
+        ...['-keyout', key, '-out', join(folder, 'tls', `${name}.pem`), '-days', '2', '-subj', `/CN=${name}`],
+        ...(name === 'public' && names.length > 0 ? namesExtension : []),
       ],
       { env, encoding: 'utf8' },
     )

@@ -2,17 +2,31 @@
  * Plain requests over node:http, without any normalisation: paths, headers and bodies are sent as
  * given.
  */
+import dns from 'node:dns'
 import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import https from 'node:https'
-import net from 'node:net'
+import net, { isIP, type LookupFunction } from 'node:net'
 import tls from 'node:tls'
 import { note, noteRaw } from './seen.ts'
 
 /** No answer of the service takes this long, uploads of the suite included. */
 const requestTimeoutMs = 45_000
+/** Where all names lead; undefined: DNS says it. */
+let addressOfNames: string | undefined
+const lookup: LookupFunction = (name, options, found) => {
+  if (addressOfNames === undefined) return dns.lookup(name, options, found)
+  const family = isIP(addressOfNames)
+  if (options.all) found(null, [{ address: addressOfNames, family }])
+  else found(null, addressOfNames, family)
+}
 const agents = {
   'http:': new http.Agent({ keepAlive: true, maxSockets: 256 }),
   'https:': new https.Agent({ keepAlive: true, maxSockets: 256 }),
+}
+
+/** From now on all names lead to this address, as those of a proxy that no DNS knows. */
+export function leadNamesTo(address: string): void {
+  addressOfNames = address
 }
 
 export interface Sent {
@@ -49,6 +63,7 @@ function once(url: string | URL, sent: Sent): Promise<Received> {
       protocol: target.protocol,
       hostname: target.hostname.replace(/^\[|\]$/g, ''),
       port: target.port,
+      lookup,
       path,
       method: sent.method ?? 'GET',
       headers: { ...(body ? { 'content-length': String(body.length) } : {}), ...sent.headers },
@@ -97,6 +112,7 @@ export function connectTo(target: URL, from?: string): net.Socket {
   const address = {
     host: target.hostname.replace(/^\[|\]$/g, ''),
     port: Number(target.port || (target.protocol === 'https:' ? 443 : 80)),
+    lookup,
     ...(from === undefined ? {} : { localAddress: from }),
   }
   return target.protocol === 'https:'
@@ -110,15 +126,26 @@ export function connectTo(target: URL, from?: string): net.Socket {
 export function rawExchange(
   url: string,
   bytes: Uint8Array | string,
-  options: { until?: RegExp; timeoutMs?: number; halfClose?: boolean; from?: string | undefined } = {},
+  options: {
+    until?: RegExp
+    timeoutMs?: number
+    halfClose?: boolean
+    from?: string | undefined
+    /** Sends a byte of the body now and then. */
+    continues?: boolean
+  } = {},
 ): Promise<RawExchange> {
   const target = new URL(url)
   return new Promise((resolve, reject) => {
     const socket = connectTo(target, options.from)
     let text = ''
-    const finish = (closed: boolean) => {
+    const end = () => {
       clearTimeout(timer)
+      clearInterval(continuing)
       socket.destroy()
+    }
+    const finish = (closed: boolean) => {
+      end()
       noteRaw(url, Buffer.from(bytes as string).toString('latin1'), text)
       resolve({ text, closed })
     }
@@ -130,10 +157,11 @@ export function rawExchange(
     socket.once('close', () => finish(true))
     socket.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'EPIPE' || error.code === 'ECONNRESET') return finish(true)
-      clearTimeout(timer)
+      end()
       reject(error)
     })
     socket.write(bytes)
+    const continuing = options.continues ? setInterval(() => socket.write('x'), 200) : undefined
     if (options.halfClose) socket.end()
   })
 }

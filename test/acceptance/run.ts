@@ -3,23 +3,27 @@
  *
  *   npm run test:acceptance -- [--api URL] [--upload URL] [--download URL] [--admin URL]
  *                              [--web URL] [--outbox DIR] [--only TEXT] [--names]
- *                              [--admin-token FILE] [--network 100.64] [--proxied]
+ *                              [--admin-token FILE] [--network 100.64]
+ *                              [--proxied] [--rate-limited] [--names-at ADDRESS]
  *                              [--parallel 12]
  *
  * URL may be several, comma-separated: they are used in turn. Without options it tries the default
  * addresses and, when none answers, starts the service itself on free ports with a separate data
  * directory. A service on another machine asks operators for the token in FILE. With `--network`
  * each case calls from an address of its own, which this machine must have. `--proxied` leaves
- * out the cases that a proxy in front changes (`proxied.ts`), and does not ask for all rows.
+ * out the cases that a proxy in front changes, `--rate-limited` those that need a service without
+ * rate limits (`proxied.ts`); neither asks for all rows. With `--names-at` all names lead to that
+ * address, whatever DNS says.
  */
 import { readFileSync } from 'node:fs'
 import { commandLine, headOf } from '../../infra/command-line.ts'
 import { Standalone } from '../support/standalone.ts'
 import { allCases } from './cases.ts'
+import { type Comparison, compareWithDocuments } from './compared.ts'
 import { describeCoverage } from './coverage.ts'
+import { leadNamesTo } from './http.ts'
 import { hostsOf, Instances } from './instances.ts'
-import { worksBehindProxy } from './proxied.ts'
-import { type Comparison, compareWithDocuments } from './seen.ts'
+import { directCases, isOf, unlimitedCases } from './proxied.ts'
 import { emptyRows, type Result, runCases } from './suite.ts'
 import type { Hosts } from './world.ts'
 
@@ -33,6 +37,8 @@ const { values: options } = commandLine('test:acceptance', headOf(import.meta.fi
   'admin-token': { type: 'string' },
   network: { type: 'string' },
   proxied: { type: 'boolean', default: false },
+  'rate-limited': { type: 'boolean', default: false },
+  'names-at': { type: 'string' },
   parallel: { type: 'string', default: '12' },
   only: { type: 'string' },
   names: { type: 'boolean', default: false },
@@ -52,10 +58,10 @@ const service =
 if (service) console.log(`started the service at ${service.api} with ${service.dataDir}`)
 const hosts = service ? hostsOf(service) : givenHosts()
 
-const chosen = allCases.filter(
-  ({ name }) => name.includes(options.only ?? '') && (!options.proxied || worksBehindProxy(name)),
-)
-const whole = options.only === undefined && !options.proxied
+if (options['names-at'] !== undefined) leadNamesTo(options['names-at'])
+const leftOut = [...(options.proxied ? directCases : []), ...(options['rate-limited'] ? unlimitedCases : [])]
+const chosen = allCases.filter(({ name }) => name.includes(options.only ?? '') && !isOf(leftOut, name))
+const whole = options.only === undefined && leftOut.length === 0
 let code = 1
 try {
   const results = await runCases(chosen, {

@@ -92,10 +92,18 @@ export class World {
   }
 
   /**
-   * Behind a proxy, which answers by itself what is no HTTP, and paths that it cannot normalise.
+   * Behind a proxy, which may answer by itself what is no HTTP, and paths that it cannot normalise.
    */
   get isProxied(): boolean {
     return this.api().startsWith('https:')
+  }
+
+  /**
+   * Before an answer to a request whose body is not yet complete: Caddy gives it to clients with
+   * HTTP/1 when more of the body comes (with HTTP/2 at once).
+   */
+  get waitsForBody(): boolean {
+    return this.isProxied
   }
 
   #next(hosts: string[]): string {

@@ -418,6 +418,7 @@ export const uploads = cases('POST {upload_url}/uploadfile', (test) => {
         until: new RegExp(status),
         timeoutMs: 5_000,
         from: world.from,
+        continues: world.waitsForBody,
       })
       assert.match(text, new RegExp(`"${status}"`), `no early ${status}: ${text.slice(0, 200)}`)
     }
@@ -428,6 +429,7 @@ export const uploads = cases('POST {upload_url}/uploadfile', (test) => {
       until: /error-limits/,
       timeoutMs: 5_000,
       from: world.from,
+      continues: world.waitsForBody,
     })
     assert.match(text, /"error-limits"/)
   })

@@ -20,6 +20,7 @@ export async function acceptFrom(deployed: Deployed, at: number): Promise<string
     ...['--admin-token', `${deployed.layout.folder}/secrets/admin-token`],
     ...[
       '--proxied',
+      '--rate-limited',
       '--parallel',
       parallel,
       '--network',
