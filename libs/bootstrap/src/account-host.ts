@@ -1,4 +1,6 @@
-/** The host of accounts as both modes build it. What only a cluster has is undefined in the other. */
+/**
+ * The host of accounts as both modes build it. What only a cluster has is undefined in the other.
+ */
 import type { AccountHostOptions, HostMetrics, ReleasedBlob, RuntimeLog } from '@holdfast/actor-runtime'
 import type { Bus } from '@holdfast/bus'
 import type { AccountsConfig } from '@holdfast/config'
