@@ -85,10 +85,14 @@ export class World {
     return new URL(this.uploadHost()).host
   }
 
-  /** The public name of a region's upload host, beside the one of the upload host. */
-  regionalHost(name: string): string {
-    const { host } = new URL(this.uploadHost())
-    return host.startsWith('upload') ? host.replace(/^[^.]+/, name) : `${name}.example.test`
+  /**
+   * A region's upload host by its public name, such as `upload-eu-par`. Without a proxy the name is
+   * only said.
+   */
+  #regionalHost(name: string): { url: string; headers: Record<string, string> } {
+    const url = this.uploadHost()
+    if (!this.isProxied) return { url, headers: { host: `${name}.example.test` } }
+    return { url: url.replace(/(?<=\/\/)[^.]+/, name), headers: {} }
   }
 
   /**
@@ -148,11 +152,18 @@ export class World {
     return new Answer(`${method} ${target}`, await send(target, sent))
   }
 
-  /** A form to the upload host. */
-  uploadForm(parts: readonly Part[], options: CallOptions & { path?: string } = {}): Promise<Answer> {
+  /** A form to the upload host, or to the one that a region has of this name. */
+  uploadForm(
+    parts: readonly Part[],
+    options: CallOptions & { path?: string; regional?: string } = {},
+  ): Promise<Answer> {
     const form = multipart(parts)
-    return this.request('POST', this.uploadHost() + (options.path ?? '/uploadfile'), {
+    const { path = '/uploadfile', regional } = options
+    const { url, headers } =
+      regional === undefined ? { url: this.uploadHost(), headers: {} } : this.#regionalHost(regional)
+    return this.request('POST', url + path, {
       ...options,
+      headers: { ...options.headers, ...headers },
       body: form.body,
       type: form.contentType,
     })

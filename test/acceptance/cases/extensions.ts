@@ -466,9 +466,9 @@ export const clients = cases('real clients', (test) => {
 
   test('gofilepy: servers, then a form to /uploadFile, then form bodies', ['gofilepy'], async (world) => {
     const { servers } = (await world.call('GET', '/servers')).ok<{ servers: { name: string }[] }>()
-    const host = world.regionalHost(servers[0]?.name ?? '')
+    const regional = servers[0]?.name ?? ''
     const first = (
-      await world.uploadForm([filePart({ name: 'py.txt' })], { path: '/uploadFile', headers: { host } })
+      await world.uploadForm([filePart({ name: 'py.txt' })], { path: '/uploadFile', regional })
     ).ok()
     const form = (fields: Record<string, string>) => ({
       body: new URLSearchParams({ token: first.guestToken, ...fields }).toString(),
@@ -481,7 +481,7 @@ export const clients = cases('real clients', (test) => {
           { name: 'token', value: first.guestToken },
           { name: 'folderId', value: first.parentFolder },
         ],
-        { path: '/uploadFile', headers: { host } },
+        { path: '/uploadFile', regional },
       )
     ).ok()
     assert.equal(again.parentFolder, first.parentFolder)

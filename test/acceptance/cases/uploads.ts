@@ -577,13 +577,14 @@ export const uploads = cases('POST {upload_url}/uploadfile', (test) => {
   test('every regional host accepts uploads', ['regional hosts'], async (world) => {
     const guest = await world.guest()
     const { servers } = (await world.call('GET', '/servers')).ok<{ servers: { name: string }[] }>()
-    // A proxy knows the names of its own regions.
+    // Proxies know the names of their regions.
     const names = world.isProxied
       ? servers.map(({ name }) => name)
       : regionCodes.map((code) => `upload-${code}`)
     for (const name of names) {
-      const headers = { host: world.regionalHost(name) }
-      assert.equal((await guest.upload({ content: name, call: { headers } })).ok().size, name.length)
+      const parts = [{ name: 'folderId', value: guest.root }, filePart({ content: name })]
+      const answer = await world.uploadForm(parts, { token: guest.token, regional: name })
+      assert.equal(answer.ok().size, name.length)
     }
   })
 
