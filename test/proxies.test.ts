@@ -119,12 +119,15 @@ async function startBehind(
     value.startsWith('https:') ? `${value}:${port}` : value,
   ])
   const service = await Standalone.start({ settings: { ...Object.fromEntries(given), ...more } })
+  const stop: (() => Promise<void>)[] = [() => service.stop()]
+  t.teardown(async () => {
+    for (const one of stop.reverse()) await one()
+  })
   const start = proxy === 'nginx' ? startNginx : startCaddy
   const { running, authority } = start(folder, port, service)
-  t.teardown(async () => {
+  stop.push(async () => {
     running.kill('SIGTERM')
     if (running.exitCode === null) await once(running, 'exit')
-    await service.stop()
   })
   const proxied = { service, port, authority }
   await listening(proxied, running)
