@@ -1,0 +1,18 @@
+/** Phrases that readers stumble over. A process, a client and a user are "it". */
+const phrases = [
+  ...['whoever', 'he', 'his', 'him', 'himself', 'anew', 'for ever', 'a word to', 'without a word'],
+  ...['goes out with', 'stands? still', 'stood still', 'nobody is told', 'sent away', 'turned away'],
+  ...['further ado', 'of its own accord', 'behind the scenes', 'to be had', 'lets go of'],
+]
+const phrase = new RegExp(`\\b(${phrases.join('|')})\\b|\\bso (many|long)\\b(?! that)`, 'i')
+
+/** The file with the list itself. */
+export const listOfPhrases = 'test/support/plain-english.ts'
+
+/** Lines of a text with such a phrase, as `line: phrase`. */
+export function riddlesIn(text: string): string[] {
+  return text.split('\n').flatMap((line, index) => {
+    const [found] = phrase.exec(line) ?? []
+    return found === undefined ? [] : [`${index + 1}: ${found}`]
+  })
+}
