@@ -197,10 +197,10 @@ function storingAlerts({ window, age }: Times): Record<string, Wanted> {
       expr: 'holdfast_accounts_quarantined > 0',
       summary: '{{ $labels.process }} has accounts that cannot be read.',
     },
-    HoldfastCollectStandstill: {
+    HoldfastCollectPaused: {
       severity: 'ticket',
       pending: 6 * hour,
-      expr: `holdfast_collect_standstill_seconds > ${age(day)}`,
+      expr: `holdfast_collect_paused_seconds > ${age(day)}`,
       summary: 'Deleted bytes of {{ $labels.process }} stay on the disk.',
     },
     HoldfastReconcileOld: {

@@ -177,7 +177,7 @@ export const dashboards: readonly Dashboard[] = [
         'Collection: since',
         's',
         ['last pass {{process}}', 'time() - (holdfast_collect_last_success_timestamp_seconds > 0)'],
-        ['standstill {{process}}', 'holdfast_collect_standstill_seconds'],
+        ['paused {{process}}', 'holdfast_collect_paused_seconds'],
       ),
       lines('References compared with accounts', 'short', [
         '{{figure}}',

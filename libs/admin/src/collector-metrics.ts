@@ -10,8 +10,8 @@ export function collectorMetrics(
 ): void {
   const { gauge, counter } = readMetrics(registry)
   gauge(
-    'holdfast_collect_standstill_seconds',
-    'Since when no pass over unreferenced bytes has completed; 0 when the last one did. Status says why.',
+    'holdfast_collect_paused_seconds',
+    'For how long no pass over unreferenced bytes has completed; 0 when the last one did. Status says why.',
     () => (collector.paused === undefined ? 0 : Math.max(0, clock.now() - collector.paused.sinceMs) / 1000),
   )
   gauge(

@@ -20,9 +20,8 @@ function subjectOf(node: string): string {
   return `collect.${node}`
 }
 
-/** Nodes of earlier versions ask by these names, too. */
 function pauseSubjectOf(node: string): string {
-  return `standstill.${node}`
+  return `collect-paused.${node}`
 }
 
 export class CollectFault extends Fault {
@@ -48,7 +47,7 @@ export function serveCollecting(
     }
   })
   const pauses = bus.serve(pauseSubjectOf(config.nodeName), async () =>
-    Buffer.from(JSON.stringify({ standstill: paused() })),
+    Buffer.from(JSON.stringify({ paused: paused() })),
   )
   return {
     close() {
@@ -75,8 +74,8 @@ export async function collectingStatus({
   const asked = peers.beats().map(async ({ id }) => {
     try {
       const answer = await bus.request(pauseSubjectOf(id), new Uint8Array(), { timeoutMs: askMs })
-      const { standstill: paused } = JSON.parse(Buffer.from(answer).toString()) as {
-        standstill?: CollectorPause
+      const { paused } = JSON.parse(Buffer.from(answer).toString()) as {
+        paused?: CollectorPause
       }
       return paused && { id, ...paused }
     } catch {

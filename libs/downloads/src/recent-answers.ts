@@ -1,5 +1,5 @@
 /**
- * Access answers, cached for moments, so that a file with many readers does not ask its account
+ * Access answers, cached for seconds, so that a file with many readers does not ask its account
  * every time.
  *
  * Visitor answers live 2.5 s from when the question was sent, because the answer may have been true
@@ -19,8 +19,8 @@ const answersMax = 10_000
 
 interface Answer {
   askedMs: number
-  /** Of the account, when the question was sent for its owner. */
-  moment: object | undefined
+  /** Of the account when the question was sent for its owner. */
+  version: object | undefined
   view: Promise<FileView>
 }
 
@@ -52,12 +52,12 @@ export class RecentAnswers {
     return answer.view
   }
 
-  /** @param moment of the account now (`AccountVersions`); undefined: it is asked. */
-  ofOwner(question: string, moment: object | undefined, ask: () => Promise<FileView>): Promise<FileView> {
-    if (moment === undefined) return ask()
+  /** @param version of the account now (`AccountVersions`); undefined: it is asked. */
+  ofOwner(question: string, version: object | undefined, ask: () => Promise<FileView>): Promise<FileView> {
+    if (version === undefined) return ask()
     const known = this.#known(question)
-    if (known?.moment === moment) return known.view
-    const answer = this.#remember(question, moment, ask)
+    if (known?.version === version) return known.view
+    const answer = this.#remember(question, version, ask)
     answer.view.catch(() => this.#forget(question, answer))
     return answer.view
   }
@@ -67,9 +67,9 @@ export class RecentAnswers {
     return known !== undefined && this.#clock.monotonic() - known.askedMs < lifetimeMs ? known : undefined
   }
 
-  #remember(question: string, moment: object | undefined, ask: () => Promise<FileView>): Answer {
+  #remember(question: string, version: object | undefined, ask: () => Promise<FileView>): Answer {
     const askedMs = this.#clock.monotonic()
-    const answer = { askedMs, moment, view: ask() }
+    const answer = { askedMs, version, view: ask() }
     this.#answers.delete(question)
     this.#answers.set(question, answer)
     this.#forgetOldest(askedMs)

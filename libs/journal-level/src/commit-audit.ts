@@ -84,10 +84,10 @@ export class CommitAudit {
 
   /** Restarts: what earlier runs left has been read and compared. */
   static async begin(directory: string, store: Uint8Array): Promise<CommitAudit> {
-    const witness = new CommitAudit(directory, store)
+    const audit = new CommitAudit(directory, store)
     await rm(join(directory, fileNames[1]), { force: true })
-    await witness.#turnTo(0)
-    return witness
+    await audit.#turnTo(0)
+    return audit
   }
 
   /**
@@ -143,7 +143,7 @@ function writeAll(fd: number, bytes: Buffer, position: number): Promise<void> {
 }
 
 /** All entries that belong to this store, of each file up to the first incomplete one. */
-export async function readWitness(directory: string, store: Uint8Array): Promise<AuditEntry[]> {
+export async function readEntries(directory: string, store: Uint8Array): Promise<AuditEntry[]> {
   const files = fileNames.map((name) => readIfThere(join(directory, name)))
   return (await Promise.all(files)).flatMap((bytes) => entriesOf(bytes, store))
 }

@@ -59,7 +59,7 @@ export interface GroupWriterDeps {
   /** Adds to a batch what marks it. */
   seal(batch: number): RowChange
   /** After the sync, before any caller is answered. Must not fail. */
-  witness(batch: number, facts: Fact[]): Promise<void>
+  audit(batch: number, facts: Fact[]): Promise<void>
   onFailure(fault: JournalFault): void
   /** After each batch that is on disk. */
   onSuccess?(): void
@@ -183,7 +183,7 @@ export class GroupWriter {
       return
     }
     this.#parts.onSuccess?.()
-    await this.#parts.witness(
+    await this.#parts.audit(
       batch,
       group.flatMap((place) => place.fact ?? []),
     )

@@ -14,7 +14,7 @@ import {
 } from '@holdfast/journal'
 import { type Clock, type Failing, makeDirectories, systemClock, writableBytes } from '@holdfast/kernel'
 import { Ballast } from './ballast.ts'
-import { type AuditedFact, CommitAudit, readWitness, Suspicions } from './commit-audit.ts'
+import { type AuditedFact, CommitAudit, readEntries, Suspicions } from './commit-audit.ts'
 import {
   decodeNumber,
   decodeSmall,
@@ -98,7 +98,7 @@ export class LevelMetadataStore {
   readonly #closing = new AbortController()
   /** Recovering, or looking for a ballast. */
   #caring: Promise<void> = Promise.resolve()
-  #witness: CommitAudit
+  #audit: CommitAudit
   #lostBatches: number
   /** The message of the fault that was reported last, while it lasts. */
   #told: string | undefined
@@ -107,16 +107,16 @@ export class LevelMetadataStore {
 
   private constructor(
     options: LevelMetadataStoreOptions,
-    parts: { rows: Rows; store: Uint8Array; witness: CommitAudit; found: Inspected },
+    parts: { rows: Rows; store: Uint8Array; audit: CommitAudit; found: Inspected },
   ) {
-    const { rows, store, witness, found } = parts
+    const { rows, store, audit, found } = parts
     const { suspicions } = found
     this.#options = options
     this.#clock = options.clock ?? systemClock
     this.#path = resolve(options.path)
     this.#rows = rows
     this.#store = store
-    this.#witness = witness
+    this.#audit = audit
     this.#suspicions = suspicions
     this.#lostBatches = found.lostBatches
     const writer = new GroupWriter(
@@ -129,7 +129,7 @@ export class LevelMetadataStore {
           this.#failing = undefined
         },
         seal: markerOf,
-        witness: (batch, facts) => this.#witness.note(batch, facts),
+        audit: (batch, facts) => this.#audit.note(batch, facts),
         onFailure: (fault) => this.#failed(fault),
       },
       found,
@@ -172,8 +172,8 @@ export class LevelMetadataStore {
     try {
       const store = await identify(rows)
       const found = await inspect(rows, { path, store })
-      const witness = await CommitAudit.begin(path, store)
-      return new LevelMetadataStore(options, { rows, store, witness, found })
+      const audit = await CommitAudit.begin(path, store)
+      return new LevelMetadataStore(options, { rows, store, audit, found })
     } catch (error) {
       await rows.close()
       throw error
@@ -200,10 +200,10 @@ export class LevelMetadataStore {
       const store = await identify(rows)
       // What it finds is noted in the copy: the next start finds it again.
       const found = await inspect(rows, { path, store })
-      const witness = await CommitAudit.begin(copy, store)
+      const audit = await CommitAudit.begin(copy, store)
       const opened = new LevelMetadataStore(
         { ...options, path, ballastBytes: 0, commit: refuse, reopen: refuse },
-        { rows, store, witness, found },
+        { rows, store, audit, found },
       )
       // As after a write: readiness and callers know at once.
       await opened.#writer.write([]).catch(() => {})
@@ -278,7 +278,7 @@ export class LevelMetadataStore {
     this.#closing.abort()
     await this.#caring
     await this.#writer.close()
-    await this.#witness.close()
+    await this.#audit.close()
     await this.#rows.close()
   }
 
@@ -353,8 +353,8 @@ export class LevelMetadataStore {
       const reopen = () => this.#rows.reopen(this.#options.copyForReading)
       await (this.#options.reopen?.(reopen) ?? reopen())
       const found = await inspect(this.#rows, { path: this.#path, store: this.#store })
-      await this.#witness.close()
-      this.#witness = await CommitAudit.begin(this.#path, this.#store)
+      await this.#audit.close()
+      this.#audit = await CommitAudit.begin(this.#path, this.#store)
       for (const fact of found.suspicions) this.#suspicions.add(fact)
       this.#lostBatches = found.lostBatches
       this.#journals.forget()
@@ -458,7 +458,7 @@ interface Inspected {
 async function inspect(rows: Rows, { path, store }: { path: string; store: Uint8Array }): Promise<Inspected> {
   const checked = await numberAt(rows, keys.meta('checked'))
   const marked = await markedBatches(rows)
-  const seen = (await readWitness(path, store)).filter(({ batch }) => batch > checked)
+  const seen = (await readEntries(path, store)).filter(({ batch }) => batch > checked)
   const newest = [...marked].reduce((most, batch) => Math.max(most, batch), checked)
   const lost = seen.filter(({ batch }) => batch > newest - markerSlots && !marked.has(batch))
   const last = seen.reduce((most, { batch }) => Math.max(most, batch), newest)

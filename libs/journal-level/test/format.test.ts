@@ -51,7 +51,7 @@ t.test('keys and rows of version 1 never change', async (t) => {
       page: hex(encodeNamed('acc', 'p/1', Buffer.from('page'))),
       lookup: hex(encodeSmall(keys.lookup('code/x'), Buffer.from('value'))),
       number: hex(encodeNumber(keys.counter('codes'), 258)),
-      witness: hex(encodeEntry(7, [{ subject: 'jacc', epoch: 2, number: 3 }])),
+      auditEntry: hex(encodeEntry(7, [{ subject: 'jacc', epoch: 2, number: 3 }])),
     },
     {
       fixedKey: 'jacc\0s',
@@ -67,7 +67,7 @@ t.test('keys and rows of version 1 never change', async (t) => {
       page: '01cfb93a40e2e701ec723eff4bff3cb02670616765',
       lookup: '23025fa576616c7565',
       number: '2100132f0000000000000102',
-      witness:
+      auditEntry:
         '000000320f0897aa000000000000000700011edf0da4e127d168b92dcc8b1360c97300000000000000020000000000000003',
     },
   )

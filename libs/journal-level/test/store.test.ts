@@ -75,7 +75,7 @@ t.test('batches are bounded by bytes, one larger change goes alone', async (t) =
     {
       commit: async (changes) => void sizes.push(changes.length - 1),
       seal: () => ({ type: 'del', key: Buffer.alloc(1) }),
-      witness: async () => {},
+      audit: async () => {},
       onFailure: () => t.fail('nothing fails'),
     },
     { nextBatch: 1 },
@@ -91,7 +91,7 @@ t.test('a full queue refuses writes, and accepts again when it is written', asyn
     {
       commit: async () => {},
       seal: () => ({ type: 'del', key: Buffer.alloc(1) }),
-      witness: async () => {},
+      audit: async () => {},
       onFailure: () => t.fail('nothing fails'),
     },
     { nextBatch: 1 },

@@ -63,7 +63,7 @@ export const faults: readonly Fault[] = [
   {
     name: 'kill -STOP and -CONT, again and again',
     alerts: ['HoldfastSlowFast', 'HoldfastSlowSlow', 'HoldfastLoopSlow'],
-    besides: ['HoldfastProcessDown', 'HoldfastReconcileOld', 'HoldfastCollectStandstill'],
+    besides: ['HoldfastProcessDown', 'HoldfastReconcileOld', 'HoldfastCollectPaused'],
     make: async ({ service }) => {
       let ended = false
       const stopping = (async () => {
@@ -87,7 +87,7 @@ export const faults: readonly Fault[] = [
       ...['HoldfastMetadataUnwritable', 'HoldfastStoreUnwritable', 'HoldfastNotReady'],
       ...['HoldfastErrorsFast', 'HoldfastErrorsSlow'],
     ],
-    besides: ['HoldfastDiskFull', 'HoldfastCollectStandstill', 'HoldfastReconcileOld', 'HoldfastScrubOld'],
+    besides: ['HoldfastDiskFull', 'HoldfastCollectPaused', 'HoldfastReconcileOld', 'HoldfastScrubOld'],
     world: (disk) => ({ dataDir: join(disk, 'full') }),
     make: async (_, disk) => {
       const filler = new Filler(disk)
@@ -142,7 +142,7 @@ export const faults: readonly Fault[] = [
     name: 'a file of the store is deleted',
     alerts: ['HoldfastExtentsQuarantined'],
     besides: [
-      ...['HoldfastProcessDown', 'HoldfastDamaged', 'HoldfastCollectStandstill'],
+      ...['HoldfastProcessDown', 'HoldfastDamaged', 'HoldfastCollectPaused'],
       ...['HoldfastErrorsFast', 'HoldfastErrorsSlow', 'HoldfastScrubOld'],
     ],
     make: async ({ service }) => {
@@ -155,7 +155,7 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'the end of the metadata log is lost',
-    alerts: ['HoldfastMetadataLost', 'HoldfastCollectStandstill', 'HoldfastQuarantine'],
+    alerts: ['HoldfastMetadataLost', 'HoldfastCollectPaused', 'HoldfastQuarantine'],
     besides: ['HoldfastProcessDown', 'HoldfastErrorsFast', 'HoldfastErrorsSlow', 'HoldfastReconcileOld'],
     make: async ({ service }) => {
       await service.kill()
@@ -173,7 +173,7 @@ export const faults: readonly Fault[] = [
     alerts: ['HoldfastStoreFailed'],
     besides: [
       ...['HoldfastProcessDown', 'HoldfastStoreUnwritable', 'HoldfastNotReady', 'HoldfastErrorsFast'],
-      ...['HoldfastErrorsSlow', 'HoldfastCollectStandstill', 'HoldfastReconcileOld', 'HoldfastScrubOld'],
+      ...['HoldfastErrorsSlow', 'HoldfastCollectPaused', 'HoldfastReconcileOld', 'HoldfastScrubOld'],
     ],
     make: async (world) => {
       const { service } = world
