@@ -53,6 +53,15 @@ const isAdapter = (lib: string) =>
   /-(nats|level|cassandra|grpc|rocks|http)$/.test(lib) || lib === 'chunk-store'
 const layerOf = (lib: string) => (isAdapter(lib) ? 2 : layers.findIndex((layer) => layer.includes(lib)))
 
+/** Another build of one may crash the process: a change of version is a decision. */
+const nativeBindings = [
+  '@napi-rs/blake-hash',
+  '@node-rs/crc32',
+  '@nxtedition/rocksdb',
+  'classic-level',
+  'koffi',
+]
+
 /** Tests that fail now and then (`test/forms.ts`). */
 const unsteadyMax = 0
 
@@ -168,6 +177,24 @@ t.test('packages are imported by name, and internals stay internal', async (t) =
       if (!inside) t.fail(`${file} reaches into ${specifier}`)
       if (/^@holdfast\/[^/]+\/src/.test(specifier)) t.fail(`${file} reaches into ${specifier}`)
     }
+  }
+})
+
+t.test('a package imports all that it depends on, and native bindings are exact', async (t) => {
+  for (const folder of packages()) {
+    const { dependencies = {}, devDependencies = {} } = json(`${folder}/package.json`)
+    const code = tracked
+      .filter((file) => file.startsWith(`${folder}/`) && /\.(ts|tsx|mjs|js)$/.test(file))
+      .map(read)
+    for (const name of Object.keys({ ...dependencies, ...devDependencies })) {
+      const imported = new RegExp(`['"]${name.replace(/^@types\//, '')}['"/]`)
+      t.ok(
+        code.some((text) => imported.test(text)),
+        `${folder}/package.json: ${name} is imported`,
+      )
+    }
+    for (const name of nativeBindings)
+      t.match(dependencies[name] ?? '1.0.0', /^\d/, `${folder}/package.json: ${name} is exact`)
   }
 })
 
