@@ -29,8 +29,8 @@ export function uploadPaths(uploadUrl: string): Record<string, object> {
                 properties: {
                   file: { type: 'string', format: 'binary' },
                   folderId: once(
-                    { type: 'string', format: 'uuid' },
-                    'Destination folder; omitted: a new public folder at the root',
+                    { type: 'string', anyOf: [{ format: 'uuid' }, { maxLength: 0 }] },
+                    'Destination folder; omitted or empty: a new public folder at the root',
                   ),
                   token: once(
                     { type: 'string', pattern: '^[A-Za-z0-9_-]{64}$' },
