@@ -208,3 +208,56 @@ t.test(
     })
   },
 )
+
+/** Texts of each kind of value. */
+const texts = [
+  ...['on', 'off', '2', '7001', '100000000', '5GiB', '12345', 'invite', 'accept', 'level', 'debug'],
+  ...['file:/mails', 'clamd:/socket', '/ca.pem', 'text', '0123456789abcdef', 'another-0123456789'],
+  ...['http://files.example.org', 'smtp://mail.example.org', 'nats://one.example.org:4222'],
+  ...[
+    'na-nyc',
+    'na-nyc,eu-par',
+    'na-nyc=http://up.example.org',
+    'one.example.org:9042',
+    'eu-par=c:1;na-nyc=d:1',
+  ],
+  ...['127.0.0.2', 'example.org', 'Files <files@example.org>', '10.0.0.0/8'],
+]
+/** Settings that are set together or not at all. */
+const together: Record<string, string>[] = [
+  { HOLDFAST_REGIONS: 'eu-par,na-nyc', HOLDFAST_CASSANDRA: 'eu-par=a:1;na-nyc=b:1' },
+  { HOLDFAST_NATS_USER: 'ann', HOLDFAST_NATS_PASSWORD: 'hush' },
+  { HOLDFAST_CASSANDRA_USER: 'ann', HOLDFAST_CASSANDRA_PASSWORD: 'hush' },
+  { HOLDFAST_TLS_CA: '/a.pem', HOLDFAST_TLS_CERT: '/a.pem', HOLDFAST_TLS_KEY: '/a.key' },
+]
+
+for (const [mode, { known, base, read }] of Object.entries({
+  embedded: {
+    known: settings,
+    base: {},
+    read: (env: Record<string, string>) => readConfig(env, noFiles),
+  },
+  cluster: {
+    known: clusterSettings,
+    base: { HOLDFAST_NODE_NAME: 'upload-1', HOLDFAST_CLUSTER_SECRET: 'secret-of-a-cluster' },
+    read: (env: Record<string, string>) =>
+      readClusterConfig(env, { readSecret: () => rootCertificates[0] as string }),
+  },
+}))
+  t.test(`${mode}: no setting is without effect on the configuration`, async (t) => {
+    const results = (name: string) => {
+      const others = { ...base, ...together.find((group) => name in group) }
+      const seen = [others, ...texts.map((text) => ({ ...others, [name]: text }))].flatMap((env) => {
+        try {
+          return [JSON.stringify(read(env))]
+        } catch {
+          return []
+        }
+      })
+      return new Set(seen)
+    }
+    t.strictSame(
+      Object.keys(known).filter((name) => results(name).size < 2),
+      [],
+    )
+  })
