@@ -344,7 +344,13 @@ t.test('a file past the largest is refused, by its announced length or when it p
   t.match(await post(process, endless()), tooLarge, 'without a length')
   const announced = { 'content-length': 5_000_000 }
   t.match(await post(process, endless(), { headers: announced }), tooLarge)
+  const silent = await raw(process, head(5_000_000))
+  await eitherOf(silent.socket, 'data')
+  t.match(silent.text(), /^HTTP\/1\.1 413 /, 'before any of it arrives')
+  silent.socket.destroy()
   await holds(t, process, 1, 'nothing of the refused ones')
+  const stored = await process.metric('holdfast_upload_bytes_total', { outcome: 'stored' })
+  t.equal(Math.floor(stored / 1_000), 100, 'the form of the one that was stored')
 })
 
 t.test('where guests may not upload, an upload needs the token of another account', async (t) => {
