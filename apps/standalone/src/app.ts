@@ -25,15 +25,15 @@ import { Scrubber } from '@holdfast/blob-store'
 import { commit, descriptorLimit, divideDescriptors, listen, openMailer, version } from '@holdfast/bootstrap'
 import type { Config, Secrets, SettingDescription } from '@holdfast/config'
 import { AnswerBudget, createRateLimits, drainOnClose, SmallPiecesLane } from '@holdfast/http-kit'
-import { systemClock } from '@holdfast/kernel'
+import { type Clock, systemClock } from '@holdfast/kernel'
 import { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
 import { openScans } from '@holdfast/upload'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { startAccounts } from './accounts.ts'
 import { type Addresses, listeningOf } from './addresses.ts'
-import { WholeReads } from './backing-up.ts'
-import { createCollector, createReconciler, walksOf } from './collecting.ts'
+import { WholeReads, type WholeReadsDeps } from './backing-up.ts'
+import { type CollectingDeps, createCollector, createReconciler, walksOf } from './collecting.ts'
 import { isFullDisk, untilRoom } from './full-disk.ts'
 import { createPublicHosts, tokenKeyId } from './hosts.ts'
 import { createOperations } from './operations.ts'
@@ -104,30 +104,12 @@ async function startWith(
   const { metadata, clockGuard, keyring, blobs } = stores
   const { lookups, journals } = metadata
   const rounds = () => reconciler
-  const collector = createCollector({ config: config.collect, blobs, metadata, rounds, clock, log })
-  opened.defer(() => collector.close())
-  collectorMetrics(metrics, { collector, clock })
-  const wholeReads = new WholeReads({
-    dataDir: config.dataDir,
-    metadata,
-    blobs,
-    collector,
+  const { collector, wholeReads, scrubber } = openUpkeep({
+    ...{ config, stores, opened, metrics, clock, log, rounds },
     accounts: () => operator(),
     isBlocked: (blobId) => blocked.blocksBlob(blobId),
     scans: () => scans,
-    clock,
-    log: log.child({ part: 'backup' }),
   })
-  opened.defer(() => wholeReads.close())
-  backupMetrics(metrics, () => wholeReads.lastBackupMs)
-  const scrubber = new Scrubber({
-    store: blobs,
-    ...config.scrub,
-    clock,
-    log: log.child({ part: 'scrubber' }),
-  })
-  opened.defer(() => scrubber.close())
-  scrubMetrics(metrics, { scrubber, store: blobs })
 
   const { urls, ports, host, adminHost } = await listeningOf(config)
   const mailer = await openMailer({ config, secrets, folder: stores.outbox, clock })
@@ -181,17 +163,7 @@ async function startWith(
   })
   const rateLimits = createRateLimits({ mode: config.rateLimits, clock })
   opened.defer(() => rateLimits.close())
-  const readiness = new Readiness(
-    {
-      metadata: async () => {
-        if (metadata.failure !== undefined) throw metadata.failure
-      },
-      store: async () => {
-        if (!(await blobs.usage()).writable) throw new Error('not writable: the disk is full or failed')
-      },
-    },
-    { vital: { metadata: () => metadata.failing, store: () => blobs.failing }, clock },
-  )
+  const readiness = readinessOf(stores, clock)
   const admin = createAdminHost({
     log,
     metrics,
@@ -303,6 +275,57 @@ async function openModeration({
   opened.defer(() => transfers.close())
   transferMetrics(metrics, transfers)
   return { blocked, scans, reports, transfers }
+}
+
+/** What goes on beside requests: unused blobs are removed, stores read again, backups made. */
+function openUpkeep({
+  config,
+  stores: { metadata, blobs },
+  opened,
+  metrics,
+  clock,
+  log,
+  rounds,
+  ...asked
+}: Omit<StoresOptions, 'descriptors' | 'onlyReads'> & { stores: Stores } & Pick<CollectingDeps, 'rounds'> &
+  Pick<WholeReadsDeps, 'accounts' | 'isBlocked' | 'scans'>) {
+  const collector = createCollector({ config: config.collect, blobs, metadata, rounds, clock, log })
+  opened.defer(() => collector.close())
+  collectorMetrics(metrics, { collector, clock })
+  const wholeReads = new WholeReads({
+    dataDir: config.dataDir,
+    metadata,
+    blobs,
+    collector,
+    ...asked,
+    clock,
+    log: log.child({ part: 'backup' }),
+  })
+  opened.defer(() => wholeReads.close())
+  backupMetrics(metrics, () => wholeReads.lastBackupMs)
+  const scrubber = new Scrubber({
+    store: blobs,
+    ...config.scrub,
+    clock,
+    log: log.child({ part: 'scrubber' }),
+  })
+  opened.defer(() => scrubber.close())
+  scrubMetrics(metrics, { scrubber, store: blobs })
+  return { collector, wholeReads, scrubber }
+}
+
+function readinessOf({ metadata, blobs }: Stores, clock: Clock): Readiness {
+  return new Readiness(
+    {
+      metadata: async () => {
+        if (metadata.failure !== undefined) throw metadata.failure
+      },
+      store: async () => {
+        if (!(await blobs.usage()).writable) throw new Error('not writable: the disk is full or failed')
+      },
+    },
+    { vital: { metadata: () => metadata.failing, store: () => blobs.failing }, clock },
+  )
 }
 
 /** An operator's call does not wait long. */
