@@ -198,6 +198,25 @@ t.test('a package imports all that it depends on, and native bindings are exact'
   }
 })
 
+t.test('a package shows others no value that only itself uses', async (t) => {
+  const texts = tracked.filter(isSource).map((file) => ({ file, text: read(file) }))
+  for (const folder of packages().filter((each) => each !== 'libs/http-kit')) {
+    const index = texts.find(({ file }) => file === `${folder}/src/index.ts`)
+    const importing = new RegExp(
+      `\\{([^{}]*)\\}\\s*(?:from|= await import\\()\\s*'@holdfast/${basename(folder)}'`,
+      'g',
+    )
+    const used = texts
+      .filter(({ file }) => !file.startsWith(`${folder}/`))
+      .flatMap(({ text }) => [...text.matchAll(importing)].flatMap(([, names = '']) => names.split(/\W+/)))
+    const shown = [...(index?.text ?? '').matchAll(/^export \{([^}]*)\}/gm)]
+      .flatMap(([, names = '']) => names.split(','))
+      .map((name) => name.trim().replace(/^.* as /, ''))
+      .filter((name) => name !== '' && !name.startsWith('type '))
+    for (const name of shown) t.ok(used.includes(name), `${folder}/src/index.ts: others use ${name}`)
+  }
+})
+
 t.test('no file of a package leads back to itself, also by types alone', async (t) => {
   const sources = tracked.filter((name) => isSource(name) && /^(infra|(apps|libs)\/[^/]+\/src)\//.test(name))
   const imports = new Map(

@@ -1,6 +1,6 @@
 import type { RegionCode } from '@holdfast/kernel'
 import t from 'tap'
-import { regionalUploadUrl } from '../src/index.ts'
+import { regionalUploadUrl } from '../src/region-hosts.ts'
 
 t.test('a regional upload host stands under the domain of the upload host', async (t) => {
   const heard = () => 'http://127.0.0.1:1'

@@ -1,7 +1,6 @@
 export { createUpload } from './app.ts'
 export type { UploadDeps } from './context.ts'
 export { fileType } from './file-type.ts'
-export { ClamdScanner } from './scanning/clamd-scanner.ts'
 export {
   allIsGood,
   ContentScans,
@@ -10,6 +9,5 @@ export {
   type ScanSettings,
 } from './scanning/content-scans.ts'
 export { openScans } from './scanning/open-scans.ts'
-export { ProgramScanner } from './scanning/program-scanner.ts'
-export { ScanFault, type Scanner, type Verdict } from './scanning/scanner.ts'
+export type { Scanner, Verdict } from './scanning/scanner.ts'
 export { defaultBounds, type UploadSettings, uploadSettings } from './settings.ts'

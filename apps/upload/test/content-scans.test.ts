@@ -6,7 +6,8 @@ import { MemoryLookupStore } from '@holdfast/journal/testing'
 import { systemClock } from '@holdfast/kernel'
 import { BlockLists } from '@holdfast/moderation'
 import t, { type Test } from 'tap'
-import { ClamdScanner, ContentScans, type Scanner, type ScanSettings } from '../src/index.ts'
+import { ContentScans, type Scanner, type ScanSettings } from '../src/index.ts'
+import { ClamdScanner } from '../src/scanning/clamd-scanner.ts'
 
 const clean = { isClean: true } as const
 

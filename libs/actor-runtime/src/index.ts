@@ -1,11 +1,11 @@
 export type { QuarantinedAccount } from './account/fault-backoff.ts'
-export { accountContentsMax, defaultBounds, type RuntimeBounds } from './bounds.ts'
+export { accountContentsMax, type RuntimeBounds } from './bounds.ts'
 export { AccountHost, type AccountHostOptions } from './host/account-host.ts'
 export { replicaOperations } from './host/account-replicas.ts'
-export { type HostMetrics, mailOutcomes, noMetrics, type RuntimeLog, silentLog } from './observer.ts'
+export { type HostMetrics, mailOutcomes, type RuntimeLog } from './observer.ts'
 export type { Lag } from './queues/arrivals.ts'
 export { FairSemaphore, type Lane } from './queues/fair-semaphore.ts'
-export { checkByScrypt, type PasswordCheck } from './queues/password-checks.ts'
+export type { PasswordCheck } from './queues/password-checks.ts'
 export {
   notesOf,
   Reconciler,
@@ -19,4 +19,4 @@ export {
 export type { RepairReport } from './repair/repair.ts'
 export { repairAccount } from './repair/repair-client.ts'
 export type { ReleasedBlob, SignInMailer } from './services.ts'
-export { type LoopTimers, systemLoop } from './timers.ts'
+export type { LoopTimers } from './timers.ts'

@@ -1,7 +1,7 @@
 /** What an account keeps through crashes, takeovers, checkpoints and passivation. */
 import { mintRequestId } from '@holdfast/kernel'
 import t, { type Test } from 'tap'
-import { systemLoop } from '../src/index.ts'
+import { systemLoop } from '../src/timers.ts'
 import { mortal } from './mortal-stores.ts'
 import { blob } from './tiny-core.ts'
 import { itemsOf, ManualTime, type Operation, routeOf, settled, statusOf, World } from './world.ts'

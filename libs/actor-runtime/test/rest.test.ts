@@ -1,7 +1,7 @@
 /** Work around the turns: effects, timers, checkpoints, passivation. */
 import { CheckpointRoot } from '@holdfast/wire'
 import t from 'tap'
-import { noMetrics } from '../src/index.ts'
+import { noMetrics } from '../src/observer.ts'
 import { blob } from './tiny-core.ts'
 import { ManualTime, settled, statusOf, World } from './world.ts'
 

@@ -4,7 +4,7 @@
  */
 import { JournalFault, type JournalFaultCode } from '@holdfast/journal'
 import t from 'tap'
-import { noMetrics } from '../src/index.ts'
+import { noMetrics } from '../src/observer.ts'
 import { ManualTime, settled, statusOf, World } from './world.ts'
 
 const bounds = { checkpointBytesMin: 200, tailBytesMax: 400, tailFlushesMax: 8 }

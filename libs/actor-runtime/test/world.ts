@@ -8,7 +8,8 @@ import { MemoryBus } from '@holdfast/bus'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { type Clock, codesPerBlock, IdCodec, mintRequestId, systemClock } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest, Item } from '@holdfast/wire'
-import { AccountHost, type AccountHostOptions, type LoopTimers, systemLoop } from '../src/index.ts'
+import { AccountHost, type AccountHostOptions, type LoopTimers } from '../src/index.ts'
+import { systemLoop } from '../src/timers.ts'
 import { TinyStates } from './tiny-core.ts'
 
 const ids = new IdCodec({ contentKey: Buffer.alloc(32, 1), accountKey: Buffer.alloc(32, 2) })

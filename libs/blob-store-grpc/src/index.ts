@@ -1,4 +1,4 @@
-export { type CallProof, ClusterSecret } from './cluster-secret.ts'
+export type { CallProof } from './cluster-secret.ts'
 export { type NodeBounds, type NodeFigures, type RefusalReason, refusalReasons } from './node-load.ts'
 export { RemoteBlobStore, type RemoteBlobStoreOptions } from './remote-blob-store.ts'
 export {

@@ -1,18 +1,10 @@
 export { accountHostOptions } from './account-host.ts'
-export {
-  checkDataFormat,
-  type DataFormat,
-  dataFormats,
-  requireStores,
-  signDataFormat,
-  upgradeOf,
-} from './data-format.ts'
+export { checkDataFormat, type DataFormat, requireStores, signDataFormat } from './data-format.ts'
 export {
   type DescriptorBudget,
   type DescriptorNeeds,
   descriptorLimit,
   divideDescriptors,
-  limitIn,
 } from './descriptors.ts'
 export { addressFault, listen, urlOf, webUrlOf } from './listening.ts'
 export { openMailer } from './mailer.ts'
@@ -23,4 +15,4 @@ export { makePrivate } from './private-files.ts'
 export { runMain } from './run-main.ts'
 export { stopAtSignals } from './signals.ts'
 export { exitCodes, StartFault } from './start-fault.ts'
-export { commit, commitOf, version } from './version.ts'
+export { commit, version } from './version.ts'

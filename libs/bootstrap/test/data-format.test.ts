@@ -1,15 +1,13 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { dataReleaseOf } from '../src/data-format.ts'
+import { dataFormats, dataReleaseOf, upgradeOf } from '../src/data-format.ts'
 import {
   checkDataFormat,
   commit,
   type DataFormat,
-  dataFormats,
   requireStores,
   signDataFormat,
-  upgradeOf,
   version,
 } from '../src/index.ts'
 

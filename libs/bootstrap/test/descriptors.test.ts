@@ -1,5 +1,6 @@
 import t from 'tap'
-import { descriptorLimit, divideDescriptors, limitIn, StartFault } from '../src/index.ts'
+import { limitIn } from '../src/descriptors.ts'
+import { descriptorLimit, divideDescriptors, StartFault } from '../src/index.ts'
 
 const needs = {
   publicHosts: 3,

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { commitOf } from '../src/index.ts'
+import { commitOf } from '../src/version.ts'
 
 const identity = ['-c', 'user.name=a', '-c', 'user.email=a@b']
 

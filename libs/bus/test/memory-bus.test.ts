@@ -1,15 +1,8 @@
 import fc from 'fast-check'
 import t from 'tap'
-import {
-  type Bus,
-  BusFault,
-  MemoryBus,
-  maxMessageBytes,
-  maxReplyBytes,
-  ReplyJoiner,
-  requestsInFlightMax,
-  splitReply,
-} from '../src/index.ts'
+import { type Bus, BusFault, MemoryBus, maxMessageBytes, ReplyJoiner, splitReply } from '../src/index.ts'
+import { requestsInFlightMax } from '../src/memory-bus.ts'
+import { maxReplyBytes } from '../src/parts.ts'
 import { busContract } from '../src/testing.ts'
 
 t.test('the bus within a process', async (t) => {

@@ -9,7 +9,9 @@ import { MemoryJournalStore, MemoryLookupStore } from '@holdfast/journal/testing
 import type { RegionCode } from '@holdfast/kernel'
 import pino from 'pino'
 import t from 'tap'
-import { AccountRounds, accountsOf, homeRegions, RegionalLookups, roundsKey, scopeOf } from '../src/index.ts'
+import { AccountRounds, accountsOf, roundsKey, scopeOf } from '../src/account-rounds.ts'
+import { homeRegions } from '../src/metadata.ts'
+import { RegionalLookups } from '../src/regional-lookups.ts'
 
 const regions: RegionCode[] = ['eu-par', 'na-nyc', 'ap-tyo']
 

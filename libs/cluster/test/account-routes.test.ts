@@ -1,6 +1,6 @@
 import type { AccountId, RegionCode } from '@holdfast/kernel'
 import t from 'tap'
-import { AccountRoutes } from '../src/index.ts'
+import { AccountRoutes } from '../src/account-routes.ts'
 
 const account = 'account' as AccountId
 const minuteMs = 60_000

@@ -8,16 +8,9 @@ export {
   assertPrefixes,
   assertRoot,
   assertRow,
-  maxAccountBytes,
   maxEventBytes,
   maxFlushBytes,
-  maxLookupKeyBytes,
-  maxLookupValueBytes,
-  maxPageBytes,
-  maxPageNameBytes,
   maxPrefixes,
-  maxRootBytes,
-  maxTakeCount,
 } from './bounds.ts'
 export { JournalFault, type JournalFaultCode } from './errors.ts'
 export type { JournalRemain, JournalRepair } from './journal-repair.ts'

@@ -8,7 +8,6 @@ export {
   isTag,
   isTime,
   nameCodePointsMax,
-  tagCodePointsMax,
   tagsMax,
   timeMax,
   timeMin,
@@ -29,7 +28,6 @@ export {
   regionCodes,
   uuidOfBytes,
 } from './ids.ts'
-export { Invitations } from './invitations.ts'
 export { Keyring } from './keyring.ts'
 export { MailProofs } from './mail-proofs.ts'
 export { type Randomness, systemRandomness } from './randomness.ts'

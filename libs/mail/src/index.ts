@@ -1,4 +1,4 @@
-export { MailFault, type MailFaultCode } from './errors.ts'
+export type { MailFaultCode } from './errors.ts'
 export type { Mailer, SignInMail } from './mailer.ts'
 export { OutboxMailer } from './outbox-mailer.ts'
 export { SmtpMailer } from './smtp-mailer.ts'

@@ -2,7 +2,8 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
-import { MailFault, OutboxMailer, SmtpMailer } from '../src/index.ts'
+import { MailFault } from '../src/errors.ts'
+import { OutboxMailer, SmtpMailer } from '../src/index.ts'
 
 const from = 'Holdfast <no-reply@files.example.org>'
 /** The clock does not advance. */

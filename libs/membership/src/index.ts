@@ -1,5 +1,5 @@
 export { AgreedClock } from './agreed-clock.ts'
-export { clockOffsets, clockToleranceMs, isClockOff } from './clocks.ts'
+export { clockOffsets, isClockOff } from './clocks.ts'
 export {
   assertLoad,
   assertMemberInfo,

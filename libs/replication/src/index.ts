@@ -1,10 +1,10 @@
 export { type Drained, type DrainOptions, leaveGroup } from './draining.ts'
-export { type Holder, readFromAny } from './failover-read.ts'
+export type { Holder } from './failover-read.ts'
 export { type GroupProgress, groupProgress } from './group-progress.ts'
 export { Holders, type HoldersOptions, type NodeReport } from './holders.ts'
 export { LocalNode, type LocalNodeOptions } from './local-node.ts'
 export { NodeGroups, type NodeGroupsOptions } from './node-groups.ts'
-export { nearestFirst, type Peers } from './peers.ts'
+export type { Peers } from './peers.ts'
 export {
   GroupMap,
   type GroupNode,
@@ -12,13 +12,12 @@ export {
   nodesOf,
   type PlacementGroup,
   planGroups,
-  quorumOf,
   writeQuorum,
 } from './placement-groups.ts'
-export { Puller, type PullerOptions, type PullRound } from './puller.ts'
+export type { PullerOptions, PullRound } from './puller.ts'
 export { type ReadThroughOptions, ReadThroughStore } from './read-through.ts'
 export { RejoinCheck, type RejoinCheckOptions } from './rejoin-check.ts'
 export { repairSources } from './repair-sources.ts'
 export { ReplicatedBlobStore, type ReplicatedBlobStoreOptions } from './replicated-blob-store.ts'
-export { Replicator, type ReplicatorOptions, type SourceLag, sourcesOf } from './replicator.ts'
-export { type Watermark, Watermarks } from './watermarks.ts'
+export { Replicator, type ReplicatorOptions, type SourceLag } from './replicator.ts'
+export type { Watermark } from './watermarks.ts'

@@ -8,8 +8,9 @@ import {
 } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t, { type Test } from 'tap'
-import { Replicator, sourcesOf } from '../src/index.ts'
+import { Replicator } from '../src/index.ts'
 import { copyKey } from '../src/names.ts'
+import { sourcesOf } from '../src/replicator.ts'
 import { group, type NodeSpec, Region, upload } from './region.ts'
 import { VirtualTime } from './virtual-time.ts'
 

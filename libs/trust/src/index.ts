@@ -1,4 +1,4 @@
 export { Authority, AuthorityFault, type HostNames, type IssuedFiles } from './authority.ts'
-export { type CertificateInfo, infoOf } from './certificate-info.ts'
+export type { CertificateInfo } from './certificate-info.ts'
 export { hostOf, isOfHost } from './server-identity.ts'
 export { type TlsContext, TlsFiles, type TlsPaths } from './tls-files.ts'
