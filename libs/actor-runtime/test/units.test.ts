@@ -272,6 +272,7 @@ t.test('an answer that is not encoded weighs what it lists', (t) => {
   t.ok(one > 0)
   t.equal(weigh({ $case: 'content', value: { item, files } }) - empty, 1_003 * one)
   t.equal(weigh({ $case: 'search', value: { hits: [1, 2] } }) - empty, 2 * one)
+  t.equal(weigh({ $case: 'held', value: { contents: [1, 2] } }) - empty, 2 * one)
   t.equal(weigh({ $case: 'copy', value: { results: [1, 2] } }) - empty, 2 * one)
   t.equal(
     weigh({ $case: 'manifest', value: { manifests: [{ entries: [1] }, { entries: [1, 2] }] } }) - empty,

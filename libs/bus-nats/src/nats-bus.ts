@@ -387,7 +387,10 @@ function endOf(code: BusFaultCode | undefined): RequestEnd | undefined {
       return 'cancelled'
     case 'BUSY':
       return 'busy'
-    default:
+    case 'TOO_LARGE':
+    case 'CLOSED':
+    case 'REFUSED':
+    case undefined:
       return undefined
   }
 }

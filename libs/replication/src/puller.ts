@@ -262,8 +262,13 @@ export class Puller {
       case 'UNKNOWN':
       case 'IO':
         return 'owed'
-      default:
-        throw info // this store is full or closed
+      case 'FULL':
+      case 'CLOSED':
+      case 'CANCELLED':
+      case 'INVALID':
+      case 'STALE_PLACEMENT':
+      case 'UNVERIFIED':
+        throw info // of this store or of the round, not of this copy
     }
   }
 

@@ -104,7 +104,19 @@ function listedIn({ result }: AccountReply): number {
       return result.value.results.length
     case 'manifest':
       return result.value.manifests.reduce((sum, { entries }) => sum + entries.length, 0)
-    default:
+    case 'held':
+      return result.value.contents.length
+    case 'account':
+    case 'archive':
+    case 'code':
+    case 'directLink':
+    case 'done':
+    case 'file':
+    case 'moved':
+    case 'reconcile':
+    case 'refusal':
+    case 'unavailable':
+    case undefined:
       return 0
   }
 }
