@@ -86,9 +86,9 @@ t.test('no file is a collection of things without a name', async (t) => {
   t.strictSame(drawers, [], 'name the concept that is missing')
 })
 
-t.test('what a part is made of and set to has no optional fields', async (t) => {
+t.test('what a part is made of, set to or keeps has no optional fields', async (t) => {
   // A part that is not wired is a type error. What may be missing is written as undefined.
-  const blocks = /^(?:export )?interface (\w+(?:Settings|Deps))\b[\s\S]*?^}/gm
+  const blocks = /^(?:export )?interface (\w+(?:Settings|Deps|State|Row))\b[\s\S]*?^}/gm
   const optional = tracked
     .filter((file) => isSource(file) && /^(apps|libs)\/[^/]+\/src\//.test(file))
     .flatMap((file) =>

@@ -2,6 +2,9 @@ import { responsesOf } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import { itemAnswer, modTimeRange } from './schemas.ts'
 
+/** As `isUuid` has it. */
+const uuid = '[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}'
+
 /** The upload host's operation for the OpenAPI document: another host serves it. */
 export function uploadPaths(uploadUrl: string): Record<string, object> {
   /** In a form a field that occurs at most once is a list of at most one. */
@@ -29,7 +32,7 @@ export function uploadPaths(uploadUrl: string): Record<string, object> {
                 properties: {
                   file: { type: 'string', format: 'binary' },
                   folderId: once(
-                    { type: 'string', anyOf: [{ format: 'uuid' }, { maxLength: 0 }] },
+                    { type: 'string', pattern: `^(${uuid})?$` },
                     'Destination folder; omitted or empty: a new public folder at the root',
                   ),
                   token: once(

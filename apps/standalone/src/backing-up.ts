@@ -5,7 +5,13 @@
  */
 import { randomUUID } from 'node:crypto'
 import { resolve, sep } from 'node:path'
-import { accountNamed, type OperatorDeps } from '@holdfast/admin'
+import {
+  accountNamed,
+  type BackupRequest,
+  type ExportRequest,
+  type ImportRequest,
+  type OperatorDeps,
+} from '@holdfast/admin'
 import { BackupDirectory, BackupFault, pruneBackup, takeBackup, verifyLive } from '@holdfast/backup'
 import type { Collector } from '@holdfast/blob-store'
 import type { ChunkStore } from '@holdfast/chunk-store'
@@ -34,37 +40,18 @@ export interface WholeReadsDeps {
   log: Logger
 }
 
-export interface ImportRequest {
-  directory: string
-  account: string
-  folder?: string | undefined
-}
-
-export interface ExportRequest {
-  account: string
-  target: string
-}
-
-export interface BackupOptions {
-  target: string
-  bytesPerSecond?: number | undefined
-  keyFile?: string | undefined
-  /** Which earlier backups stay; undefined: all. */
-  prune?: { keep: number; withinDays: number } | undefined
-}
-
 /** A run that reads everything. */
 export interface Run {
   id: string
   what: 'backup' | 'verification' | 'import' | 'export'
-  target?: string
+  target: string | undefined
   startedMs: number
   running: boolean
   /** Figures so far. */
   progress: object
-  outcome?: object
+  outcome: object | undefined
   /** Why it ended without an outcome. */
-  failure?: string
+  failure: string | undefined
 }
 
 export class WholeReads {
@@ -89,7 +76,7 @@ export class WholeReads {
   }
 
   /** Begins one, or joins the one that runs into the same target. Undefined: another run is on. */
-  backUp({ target, bytesPerSecond, keyFile, prune }: BackupOptions): Run | undefined {
+  backUp({ target, bytesPerSecond, keyFile, prune }: BackupRequest): Run | undefined {
     const { dataDir, metadata, blobs, clock } = this.#deps
     return this.#begin({ what: 'backup', target }, async (run) => {
       const path = outsideOf(dataDir, target)
@@ -116,7 +103,7 @@ export class WholeReads {
   /** Reads and checks every copy. Undefined: another run is on. */
   verify(): Run | undefined {
     const { metadata, blobs } = this.#deps
-    return this.#begin({ what: 'verification' }, async (run) => {
+    return this.#begin({ what: 'verification', target: undefined }, async (run) => {
       const progress = { copies: 0, bytes: 0 }
       run.progress = progress
       return verifyLive(blobs, () => metadata.everything(), referenceOfRow, {
@@ -189,6 +176,8 @@ export class WholeReads {
       startedMs: this.#deps.clock.now(),
       running: true,
       progress: {},
+      outcome: undefined,
+      failure: undefined,
     }
     this.#run = run
     this.#work = this.#finish(run, work)

@@ -12,3 +12,4 @@ export { type Check, type Phase, Readiness, type VitalPart } from './readiness.t
 export { type Rounds, reconcileMetrics } from './reconcile-metrics.ts'
 export { type ScrubDeps, scrubMetrics, scrubStatus } from './scrub-metrics.ts'
 export { diskMetrics, metadataMetrics, storeMetrics, storeStatus } from './store-metrics.ts'
+export type { BackupRequest, ExportRequest, ImportRequest } from './whole-reads.ts'

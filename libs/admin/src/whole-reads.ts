@@ -19,10 +19,10 @@ export interface WholeReadOperations {
 export interface BackupRequest {
   /** A directory on the machine of the service. */
   target: string
-  bytesPerSecond?: number | undefined
-  keyFile?: string | undefined
+  bytesPerSecond: number | undefined
+  keyFile: string | undefined
   /** Which earlier backups stay; undefined: all. */
-  prune?: { keep: number; withinDays: number } | undefined
+  prune: { keep: number; withinDays: number } | undefined
 }
 
 export interface ImportRequest {
@@ -31,7 +31,7 @@ export interface ImportRequest {
   /** By id or e-mail address. */
   account: string
   /** Id of the folder that gets the content; undefined: a new one with the directory's name. */
-  folder?: string | undefined
+  folder: string | undefined
 }
 
 export interface ExportRequest {

@@ -164,12 +164,12 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
 async function openAccountData({ config, role, clock, opened, servers, metrics, warn, isClockOff }: Joining) {
   const { region } = config
   // The term of an account comes from the region map, which is itself read from here.
-  let homeOf = (_account: string): Home => ({ serving: region, term: 1 })
+  let homeOf = (_account: string): Home => ({ serving: region, term: 1, handedOver: false })
   const metadata = await servers.openMetadata({
     onRequest: cassandraMetrics(metrics),
     journals: role === 'actor-host',
     termOf: (account) => homeOf(account).term,
-    handedOver: (account) => homeOf(account).handedOver === true,
+    handedOver: (account) => homeOf(account).handedOver,
   })
   opened.defer(() => metadata.close())
   cassandraNodeMetrics(metrics, metadata)

@@ -40,7 +40,7 @@ export function keptAccounts({
     takeAll(birth, after) {
       const home = metadata.homes.get(birth)
       if (home === undefined) throw new Error(`the journals of ${birth} are not kept in ${region}`)
-      const { term, handedOver = false } = regions.homeOf(birth)
+      const { term, handedOver } = regions.homeOf(birth)
       return home.journals.takeAll(term, { pagesNamedBy, handedOver, after })
     },
     async *listAccounts(after) {

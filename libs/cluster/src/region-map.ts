@@ -21,7 +21,7 @@ export interface Home {
    * The region of the previous term is alive, and is asked for every account that was not opened
    * yet.
    */
-  handedOver?: true
+  handedOver: boolean
 }
 
 export interface RegionMapOptions {
@@ -75,7 +75,8 @@ export class RegionMap {
     const { regions } = this.#options
     // No account was ever born in a region that the installation lacks: the first region answers
     // so.
-    return { serving: regions.includes(birth) ? birth : (regions[0] as RegionCode), term: 1 }
+    const serving = regions.includes(birth) ? birth : (regions[0] as RegionCode)
+    return { serving, term: 1, handedOver: false }
   }
 
   /** The regions that keep the journals of accounts born in this one. */
@@ -156,14 +157,14 @@ export class RegionMap {
     await this.refresh()
     const known = this.homeOf(birth)
     if (known.serving === to) return this.#claim(birth, known, rowKey(birth, known))
-    const home = { serving: to, term: known.term + 1, ...(handedOver ? { handedOver } : {}) }
+    const home = { serving: to, term: known.term + 1, handedOver }
     return this.#claim(birth, home as Home, rowKey(birth, home))
   }
 
   /** Everything was handed over: the old region is not asked any more. */
   async endHandover(birth: RegionCode): Promise<Home> {
     const { serving, term } = this.homeOf(birth)
-    const home = { serving, term }
+    const home = { serving, term, handedOver: false }
     return (await this.#claim(birth, home, `${rowKey(birth, home)}/done`)).home
   }
 
@@ -171,7 +172,7 @@ export class RegionMap {
   async #claim(birth: RegionCode, wanted: Home, key: string): Promise<{ home: Home; heard: RegionCode[] }> {
     const { regions, stores } = this.#options
     const heard = [wanted.serving]
-    const written = RegionMapEntry.encode({ region: birth, handedOver: false, ...wanted }).finish()
+    const written = RegionMapEntry.encode({ region: birth, ...wanted }).finish()
     const row = (await stores.get(wanted.serving)?.claim(key, written)) ?? written
     await Promise.all(
       regions
@@ -210,7 +211,7 @@ export class RegionMap {
 
 function homeOfRow(row: Uint8Array): Home {
   const { serving, term, handedOver } = RegionMapEntry.decode(row)
-  return { serving: serving as RegionCode, term, ...(handedOver ? { handedOver } : {}) }
+  return { serving: serving as RegionCode, term, handedOver }
 }
 
 function rowKey(birth: RegionCode, { term }: { term: number }): string {

@@ -11,6 +11,7 @@ import pino from 'pino'
 import t from 'tap'
 import { AccountRounds, accountsOf, roundsKey, scopeOf } from '../src/account-rounds.ts'
 import { homeRegions } from '../src/metadata.ts'
+import type { Home } from '../src/region-map.ts'
 import { RegionalLookups } from '../src/regional-lookups.ts'
 
 const regions: RegionCode[] = ['eu-par', 'na-nyc', 'ap-tyo']
@@ -22,9 +23,12 @@ function world() {
   const away = new Proxy({} as LookupStore, {
     get: () => () => Promise.reject(Object.assign(new Error('away'), { code: 'UNAVAILABLE' })),
   })
-  const homes = new Map<RegionCode, { serving: RegionCode; term: number }>()
+  const homes = new Map<RegionCode, Omit<Home, 'handedOver'>>()
   const map = {
-    homeOf: (birth: RegionCode) => homes.get(birth) ?? { serving: birth, term: 1 },
+    homeOf: (birth: RegionCode) => ({
+      handedOver: false,
+      ...(homes.get(birth) ?? { serving: birth, term: 1 }),
+    }),
     keepersOf: (birth: RegionCode) => homeRegions(regions, birth),
   }
   const time = { ms: Date.UTC(2030, 0, 1) }

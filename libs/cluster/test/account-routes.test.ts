@@ -22,7 +22,10 @@ function world(replicaReadsMs: number) {
         return { close() {} }
       },
     } as unknown as ConstructorParameters<typeof AccountRoutes>[0]['membership'],
-    regions: { homeOf: () => ({ serving: 'eu-par', term: 1 }), keepersOf: () => ['eu-par', 'na-nyc'] },
+    regions: {
+      homeOf: () => ({ serving: 'eu-par', term: 1, handedOver: false }),
+      keepersOf: () => ['eu-par', 'na-nyc'],
+    },
     ids: { birthRegion: () => 'eu-par' },
     clock: { now: () => time.ms, monotonic: () => time.ms },
     replicaReadsMs,

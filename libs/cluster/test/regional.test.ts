@@ -150,9 +150,13 @@ t.test('the homes of a lost region move to its backup, and all reachable regions
   const { stores } = world()
   const cut = new Map(stores).set('na-nyc', away)
   const paris = await mapAt('eu-par', cut, t)
-  t.strictSame(paris.homeOf('na-nyc'), { serving: 'na-nyc', term: 1 })
-  t.strictSame(paris.homeOf('sa-sao'), { serving: 'eu-par', term: 1 }, 'nobody was born there')
-  const moved = { serving: 'ap-tyo', term: 2 }
+  t.strictSame(paris.homeOf('na-nyc'), { serving: 'na-nyc', term: 1, handedOver: false })
+  t.strictSame(
+    paris.homeOf('sa-sao'),
+    { serving: 'eu-par', term: 1, handedOver: false },
+    'nobody was born there',
+  )
+  const moved = { serving: 'ap-tyo', term: 2, handedOver: false }
   t.strictSame(await paris.moveHome('na-nyc'), { home: moved, heard: ['eu-par', 'ap-tyo'] })
   t.strictSame(
     await paris.moveHome('na-nyc'),
@@ -187,7 +191,7 @@ t.test('homes return under the next term; concurrent ways back agree on one', as
   t.strictSame((await york.moveHome('na-nyc', { to: 'na-nyc', handedOver: true })).home, handed)
   await tokyo.refresh()
   t.strictSame(tokyo.homeOf('na-nyc'), handed)
-  const ended = { serving: 'na-nyc', term: 5 }
+  const ended = { serving: 'na-nyc', term: 5, handedOver: false }
   t.strictSame(await york.endHandover('na-nyc'), ended)
   for (const map of [paris, tokyo]) {
     await map.refresh()

@@ -62,9 +62,9 @@ interface Row {
   /** The act that blocked it. */
   act: string
   /** The act that lifted it. */
-  lifted?: string
+  lifted: string | undefined
   /** When it was lifted, Unix seconds. */
-  liftedTime?: number
+  liftedTime: number | undefined
 }
 
 type Lists = Readonly<Record<BlockList, ReadonlyMap<string, Row>>>
@@ -172,7 +172,7 @@ export class BlockLists implements Blocked {
       if (rows.size + unknown > namesMax[list])
         throw new ModerationFault('FULL', `the list ${list} has at most ${namesMax[list]} names`)
       const act = await this.acts.add({ ...asked, ...as })
-      return this.#write(act, list, new Map(fresh.map((name) => [name, { act: act.id }])), names.length)
+      return this.#write(act, list, new Map(fresh.map((name) => [name, blockedBy(act)])), names.length)
     })
   }
 
@@ -203,7 +203,7 @@ export class BlockLists implements Blocked {
       for (const list of blockLists) {
         const rows = new Map<string, Row>()
         for (const [name, row] of this.#lists[list]) {
-          if (row.lifted === id) rows.set(name, { act: act.id })
+          if (row.lifted === id) rows.set(name, blockedBy(act))
           else if (row.act === id && row.lifted === undefined)
             rows.set(name, { act: id, lifted: act.id, liftedTime: act.time })
         }
@@ -276,6 +276,10 @@ export class BlockLists implements Blocked {
     this.#last = turn.catch(() => undefined)
     return turn
   }
+}
+
+function blockedBy({ id }: Act): Row {
+  return { act: id, lifted: undefined, liftedTime: undefined }
 }
 
 function emptyLists(): Record<BlockList, Map<string, Row>> {
