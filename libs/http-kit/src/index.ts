@@ -1,11 +1,11 @@
 export { RefusalError } from '@holdfast/kernel'
-export { clientAddress, networkOf, normalAddress, type TrustProxy } from './addresses.ts'
+export { clientAddress, networkOf, type TrustProxy } from './addresses.ts'
 export { AnswerBudget, type AnswerBudgetOptions, type AnswerShare } from './answer-budget.ts'
 export { banMetrics } from './ban-metrics.ts'
 export type { Ban } from './bans.ts'
-export { type Fields, parseBody, parseForm, parseJson, Repeated } from './bodies.ts'
+export { type Fields, Repeated } from './bodies.ts'
 export { notePassed } from './connection.ts'
-export { type ConnectionLimits, type IdleTimes, requestsAheadMax } from './connections.ts'
+export type { ConnectionLimits, IdleTimes } from './connections.ts'
 export {
   cleanUploadName,
   mailboxOf,
@@ -36,12 +36,11 @@ export { guessing, RequestGuesses } from './guesses.ts'
 export { createHttpHost, defaultIdle, logFailure, ok, takeOver } from './host.ts'
 export { Html, html } from './html.ts'
 export { type ItemShape, itemDocument } from './item-members.ts'
-export { createLog, pathOf, standardError } from './log.ts'
+export { createLog, standardError } from './log.ts'
 export { booleanOf, documented, integerOf, parametersOf, refined } from './parameters.ts'
 export { PiecewiseRequest, smallPieceBytes, takePieces } from './piecewise-request.ts'
 export {
   ItemPresenter,
-  linkSeconds,
   type PresentSettings,
   type PresentView,
   presentPage,

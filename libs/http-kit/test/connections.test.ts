@@ -7,6 +7,7 @@ import type { FastifyInstance } from 'fastify'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t, { type Test } from 'tap'
+import { requestsAheadMax } from '../src/connections.ts'
 import {
   clientAddress,
   createHttpHost,
@@ -14,7 +15,6 @@ import {
   drainOnClose,
   type HttpHostOptions,
   ok,
-  requestsAheadMax,
 } from '../src/index.ts'
 
 /** More than the systems of both ends take. */

@@ -2,25 +2,23 @@ import { Type } from '@sinclair/typebox'
 import fc from 'fast-check'
 import t from 'tap'
 import { growsLinearly } from '../../../test/support/growth.ts'
+import { normalAddress } from '../src/addresses.ts'
+import { parseBody, parseForm, parseJson } from '../src/bodies.ts'
 import {
   bearerOf,
   cleanUploadName,
   integerOf,
-  normalAddress,
   parametersOf,
-  parseBody,
   parseDescription,
   parseEmail,
-  parseForm,
   parseIds,
-  parseJson,
   parseName,
   parseTags,
-  pathOf,
   RefusalError,
   Repeated,
   refined,
 } from '../src/index.ts'
+import { pathOf } from '../src/log.ts'
 
 const read = parametersOf(
   Type.Object({

@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t from 'tap'
+import { normalAddress } from '../src/addresses.ts'
 import { CounterTable } from '../src/counter-table.ts'
 import { GuessGates } from '../src/guesses.ts'
 import {
@@ -9,7 +10,6 @@ import {
   createRateLimits,
   type Guess,
   networkOf,
-  normalAddress,
   ok,
   type RateLimitPolicies,
   RefusalError,
