@@ -55,7 +55,10 @@ export interface Turn {
   refuse: (refusal: RefusalError) => void
 }
 
-/** What a body of unknown length does. */
+/**
+ * What a body of unknown length does. Its turn comes also when it has arrived whole by then: it may
+ * not have begun.
+ */
 export interface BodyTurns extends Turn {
   /** Nothing more is read of it until `readOn`. */
   pause: () => void
@@ -148,7 +151,11 @@ export class SmallPiecesLane {
   }
 
   #flow(body: Body): void {
-    if (body.hasLeft) return
+    if (body.hasLeft) {
+      // All of it is here: it takes no place, and its request may begin.
+      body.turns.readOn()
+      return
+    }
     body.sinceMs = this.#clock.monotonic()
     // Before it is read: it may leave at once.
     this.#flowing.add(body)
@@ -167,10 +174,7 @@ export class SmallPiecesLane {
       this.#flow(body)
       return false
     }
-    const refuse = (why: RefusalError) => {
-      if (!body.hasLeft) body.turns.refuse(why)
-    }
-    this.#wait(body.network, { readOn, refuse }, waitMs)
+    this.#wait(body.network, { readOn, refuse: body.turns.refuse }, waitMs)
   }
 
   #wait(network: string, turn: Turn, waitMs: number): void {

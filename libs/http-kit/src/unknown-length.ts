@@ -55,6 +55,7 @@ export function readInTurns(response: ServerResponse, deps: UnknownLengthDeps): 
   const request = response.req as PiecewiseRequest
   const { socket } = request
   let isBegun = false
+  let hasLeft = false
   const begin = () => {
     isBegun = true
     handle(request, response)
@@ -62,12 +63,14 @@ export function readInTurns(response: ServerResponse, deps: UnknownLengthDeps): 
     request.read(0)
   }
   const readOn = () => {
-    if (socket.destroyed) return false
-    resumeReading(socket)
+    // Where nothing more comes of it, the socket is another request's.
+    if (socket.destroyed || (hasLeft && isBegun)) return false
+    if (!hasLeft) resumeReading(socket)
     if (!isBegun) begin()
     return true
   }
   const refuseIt = (refusal: RefusalError) => {
+    if (hasLeft && isBegun) return
     if (isBegun && request.waitedTooLong !== undefined) request.waitedTooLong(refusal)
     else refuse()
   }
@@ -81,6 +84,7 @@ export function readInTurns(response: ServerResponse, deps: UnknownLengthDeps): 
     socket.off('close', leave)
     // A read of small pieces may have been its last.
     setImmediate(() => {
+      hasLeft = true
       body?.leave()
       resumeReading(socket)
     })

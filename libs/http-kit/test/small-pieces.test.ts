@@ -11,14 +11,18 @@ import {
   ok,
   type PiecesLane,
   RefusalError,
+  SmallPiecesLane,
   type Turn,
 } from '../src/index.ts'
 
 /** A host whose lane lets nothing begin before the test says so. */
-async function waitingHost(t: Test, { isFree = false, isKnown = false } = {}) {
+async function waitingHost(
+  t: Test,
+  { isFree = false, isKnown = false, own = undefined as PiecesLane | undefined } = {},
+) {
   const turns: Turn[] = []
   const took: number[] = []
-  const lane: PiecesLane = {
+  const lane: PiecesLane = own ?? {
     isKnown: () => isKnown,
     enter: (_network, turn) => void turns.push(turn),
     begin: (_network, turn) => {
@@ -211,4 +215,30 @@ t.test('a newcomer of a network that sent small pieces is not read before its tu
   t.same(host.begun, [])
   host.turns.shift()?.readOn()
   await until(() => received().includes('200 OK'))
+})
+
+t.test('a request that is whole while the lane is busy begins, or is refused', async (t) => {
+  const time = { nowMs: 0, monotonic: () => time.nowMs }
+  const lane = new SmallPiecesLane(time)
+  const host = await waitingHost(t, { own: lane })
+  const busy = await Promise.all([host.dial(), host.dial()])
+  for (const { socket } of busy) socket.write(`${chunkedHead('/read')}1\r\nx\r\n`)
+  await until(() => host.begun.length === 2)
+  const whole = await host.dial()
+  whole.socket.write(`${chunkedHead('/read')}2\r\nxy\r\n${end}`)
+  await polls()
+  t.equal(whole.received(), '', 'it waits for its turn')
+  time.nowMs = 10
+  await until(() => whole.received().includes('"bytes":2'))
+  for (const { socket } of busy) socket.destroy()
+  const other = lane.beginBody('other', { pause() {}, readOn: () => true, refuse() {} })
+  for (let rests = 0; rests < 10; rests++) other.took(80)
+  const late = await host.dial()
+  late.socket.write(`${chunkedHead('/read')}2\r\nxy\r\n${end}`)
+  await polls()
+  t.equal(late.received(), '')
+  time.nowMs += 2_600
+  await once(late.socket, 'close')
+  t.match(late.received(), /^HTTP\/1\.1 429 .*"error-rateLimit"/s, 'too late')
+  other.leave()
 })
