@@ -1,6 +1,7 @@
 /**
  * The host of accounts as both modes build it. What only a cluster has is undefined in the other.
  */
+import { getHeapStatistics } from 'node:v8'
 import type { AccountHostOptions, HostMetrics, ReleasedBlob, RuntimeLog } from '@holdfast/actor-runtime'
 import type { Bus } from '@holdfast/bus'
 import type { AccountsConfig } from '@holdfast/config'
@@ -31,6 +32,13 @@ export interface AccountHostDeps {
   predecessorOf: AccountHostOptions['predecessorOf'] | undefined
   replicaOf: AccountHostOptions['replicaOf'] | undefined
   homes: AccountHostOptions['homes'] | undefined
+}
+
+/** Accounts may have this part of the heap: the rest is for requests, answers and the collector. */
+const heapPart = 3
+
+function heapBytes(): number {
+  return getHeapStatistics().heap_size_limit
 }
 
 /** One that is left out is a type error. The others are for tests. */
@@ -66,7 +74,7 @@ export function accountHostOptions(deps: AccountHostDeps): Wired {
     replicaOf: deps.replicaOf,
     sweepMs: config.expirySweepMs,
     isClockOff: deps.isClockOff,
-    bounds: { memoryBytesMax: config.accountMemoryBytes },
+    bounds: { memoryBytesMax: Math.min(config.accountMemoryBytes, heapBytes() / heapPart) },
     clock: deps.clock,
     log: deps.log,
     metrics: deps.metrics,

@@ -14,6 +14,15 @@ export const contentsMax = 1_048_576
  * 4,000 pages, which its root can name.
  */
 export const metadataBytesMax = 256 * 1024 * 1024
+/**
+ * The same for each content that the account may have, ten times what a usual one takes: an account
+ * of anybody, with 10,000 contents, has 20 MiB and never 256.
+ */
+export const metadataBytesPerContent = 2 * 1024
+/** However few contents it may have. */
+export const metadataBytesMin = 1024 * 1024
+/** The part of them that direct links may take: in memory these are several times as large. */
+export const directLinksShare = 1 / 16
 /** Folders below the root. Walks upward are bounded by it. */
 export const treeDepthMax = 128
 export const directLinksPerContentMax = 100

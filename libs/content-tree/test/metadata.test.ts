@@ -136,3 +136,33 @@ t.test('a checkpoint at the cap has a root within its bound', async (t) => {
   // Epoch, number and page, a digest, the part, and what protobuf adds.
   t.ok(pages * (24 + 32 + 2 + 6) < 256 * 1024, `${pages} pages`)
 })
+
+t.test('an account of few contents has less metadata, and a part of it for links', async (t) => {
+  const MiB = 1024 * 1024
+  const world = new World({ metadataBytesMax: 256 * MiB })
+  const root = world.create()
+  const linked = (contentId: string) => {
+    const auth = [{ user: 'u'.repeat(60_000), salt: Buffer.alloc(16), hash: Buffer.alloc(32) }]
+    return world.status(operator, { putDirectLink: { contentId, link: { ...blank(DirectLink), auth } } })
+  }
+  for (const [contents, bytes] of [
+    [10, MiB],
+    [2_048, 4 * MiB],
+  ] as const) {
+    world.ask(operator, { setAccount: { limitContents: contents } })
+    const { metadataBytes } = world.state
+    for (let status = 'ok'; status === 'ok'; ) status = linked(world.file(root).id)
+    const links = world.state.metadataBytes - (contents === 10 ? metadataBytes : 0)
+    t.ok(links > bytes / 16 - 70_000 && links < bytes / 16 + 5_000, `${links} bytes of links`)
+  }
+  let status = 'ok'
+  while (status === 'ok') {
+    const { id } = world.folder(root)
+    status = describe(world, id, 'ä'.repeat(2_000))
+  }
+  t.equal(status, 'error-limits')
+  t.ok(
+    world.state.metadataBytes > 4 * MiB - 5_000 && world.state.metadataBytes <= 4 * MiB,
+    `${world.state.metadataBytes}`,
+  )
+})

@@ -816,6 +816,7 @@ t.test('counting long texts yields about every MiB', async (t) => {
 t.test('an answer has 8 MiB of direct links, and one item always has all of its own', async (t) => {
   const world = new World()
   const root = world.create()
+  world.ask(operator, { setAccount: { limitContents: 1_000_000 } })
   const auth = Array.from({ length: 100 }, (_, n) => ({
     user: `${n}`.padEnd(500, 'u'),
     salt: Buffer.alloc(16),

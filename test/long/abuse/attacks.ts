@@ -3,7 +3,7 @@ import type { Attack } from './attack.ts'
 import { accountsFlood, mailsFlood } from './attacks/accounts-and-mails.ts'
 import { brokenHttp, comingAndGoing, forwardedFor, hugeHeaders } from './attacks/broken-http.ts'
 import { guessesOnADirectLink, passwordGuesses } from './attacks/guesses.ts'
-import { copies, directLinks, expiries, searches } from './attacks/heavy-accounts.ts'
+import { copies, directLinks, expiries, fullDirectLinks, searches } from './attacks/heavy-accounts.ts'
 import { archives, rangeStorms, slowReaders, unreadDownloads } from './attacks/hostile-downloads.ts'
 import {
   abortedUploads,
@@ -19,13 +19,14 @@ import { idleConnections, idleConnectionsV6 } from './attacks/idle-connections.t
 import { listingBombRead, listingBombUnread } from './attacks/listing-bombs.ts'
 import { noDescriptors } from './attacks/no-descriptors.ts'
 import { pipelinedGets, pipelinedListings } from './attacks/pipelines.ts'
-import { halfOpen, slowBodies, slowHeaders } from './attacks/slow-requests.ts'
+import { halfOpen, slowBodies, slowChunks, slowHeaders } from './attacks/slow-requests.ts'
 
 export const attacks: readonly Attack[] = [
   idleConnections,
   idleConnectionsV6,
   slowHeaders,
   slowBodies,
+  slowChunks,
   halfOpen,
   comingAndGoing,
   brokenHttp,
@@ -55,6 +56,7 @@ export const attacks: readonly Attack[] = [
   searches,
   copies,
   directLinks,
+  fullDirectLinks,
   expiries,
   noDescriptors,
 ]

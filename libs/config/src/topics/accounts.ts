@@ -86,7 +86,8 @@ export const accountSettings = {
   }),
   HOLDFAST_ACCOUNT_MEMORY: bytes({
     fallback: '256MiB',
-    meaning: 'Memory for loaded accounts. Above it the accounts that were idle longest are unloaded.',
+    meaning:
+      'Memory for loaded accounts, at most a third of the heap of Node. Above it the accounts that were idle longest are unloaded.',
   }),
 }
 

@@ -15,7 +15,13 @@ import {
 } from '@holdfast/wire'
 import type { Account } from '../account/account.ts'
 import { type AccountRecord, accountView, limitsOf } from '../account/record.ts'
-import { contentsMax, outcomeBytesMax } from '../bounds.ts'
+import {
+  contentsMax,
+  directLinksShare,
+  metadataBytesMin,
+  metadataBytesPerContent,
+  outcomeBytesMax,
+} from '../bounds.ts'
 import type { DecideContext, Outcome, TreeSettings } from '../contract.ts'
 import { NewIds } from '../new-ids.ts'
 import { commandNumbers, type OperationName } from '../operations.ts'
@@ -197,7 +203,20 @@ export class Deciding {
 
   /** Bytes of metadata that the account may still take. */
   get metadataLeft(): number {
-    return this.settings.metadataBytesMax - this.tree.savedBytes
+    return this.#metadataBytesMax - this.tree.savedBytes
+  }
+
+  /** Bytes that its direct links may still take. */
+  get directLinkBytesLeft(): number {
+    return this.#metadataBytesMax * directLinksShare - this.tree.directLinkBytes
+  }
+
+  get #metadataBytesMax(): number {
+    const { contents = contentsMax } = limitsOf(this.account.known, this.settings)
+    return Math.min(
+      this.settings.metadataBytesMax,
+      Math.max(metadataBytesMin, contents * metadataBytesPerContent),
+    )
   }
 
   accountView(record: AccountRecord = this.account.known): AccountView {

@@ -26,7 +26,8 @@ export function putDirectLink(deciding: Deciding, { contentId, linkId, link }: P
     createTime: before?.createTime ?? deciding.now,
   }
   const growth = savedLinkBytes(record) - (before === undefined ? 0 : savedLinkBytes(before))
-  if (!deciding.growthFits(growth)) return refuse('error-limits')
+  if (!deciding.growthFits(growth) || (growth > 0 && growth > deciding.directLinkBytesLeft))
+    return refuse('error-limits')
   const value = { contentId: tree.idOf(row), link: record }
   return deciding.changed([{ $case: 'directLinkPut', value }], linkView(deciding, row, record))
 }

@@ -79,6 +79,42 @@ export const directLinks: Attack = {
   },
 }
 
+/** Each body has 45 KB of short texts, which are many objects in memory. */
+export const fullDirectLinks: Attack = {
+  name: 'direct links with full lists by 8 guests',
+  prepare: async ({ world }) => {
+    const guests = await Promise.all(
+      Array.from({ length: 8 }, async (_, number) => {
+        const owner = await world(address(98, number)).guest()
+        const files = await Promise.all(Array.from({ length: 12 }, () => owner.file()))
+        return { token: owner.token, ids: files.map(({ id }) => id) }
+      }),
+    )
+    return { tokens: guests.map(({ token }) => token), ids: guests.flatMap(({ ids }) => ids) }
+  },
+  run: async (hostile) => {
+    const { ids = [], tokens = [] } = hostile.prepared
+    const labels = `${'a'.repeat(32)}.${'b'.repeat(32)}.${'c'.repeat(32)}`
+    const entries = (entryOf: (n: number) => string) => Array.from({ length: 100 }, (_, n) => entryOf(n))
+    await hostile.each(8, async (number) => {
+      const socket = hostile.connect('api', { from: address(99, number) })
+      for (const id of ids.slice(number * 12, number * 12 + 12)) {
+        const turn = hostile.inputs
+        const lists = JSON.stringify({
+          sourceIpsAllowed: entries((n) => `2001:db8:${(turn % 65_536).toString(16)}:${n}::/64`),
+          domainsAllowed: entries((n) => `allowed${turn}.n${n}.${labels}.test`),
+          domainsBlocked: entries((n) => `blocked${turn}.n${n}.${labels}.test`),
+          auth: entries((n) => `user${turn}-${n}:secret${n}`),
+        })
+        hostile.sent()
+        if (!(await hostile.write(socket, json(`/contents/${id}/directlinks`, lists, tokens[number])))) break
+        await hostile.pause(10)
+      }
+      socket.destroy()
+    })
+  },
+}
+
 export const expiries: Attack = {
   name: 'expiries of 400 folders, moved again and again',
   prepare: async ({ world }) => {
