@@ -60,6 +60,8 @@ export interface ConnectionLimits {
 export const requestsAheadMax = 64
 /** Of all waiting request lines and headers: one read of a socket holds no more. */
 const aheadBytesMax = 64 * 1024
+/** After a refusal on a listener that is full of networks with a connection or two each. */
+const crowdedMs = 60_000
 /** A /48 of v6 has 65,536 networks, and as many connections as this many of them. */
 const siteNetworks = 2
 
@@ -104,6 +106,11 @@ export class Connections {
   readonly #turns: LoopTurns
   readonly #room: Room
   #open = 0
+  /**
+   * Until then connections end with their answers. None of the networks owes another one room, and
+   * while each asks again and again none idles: so they take turns.
+   */
+  #crowdedUntilMs = Number.NEGATIVE_INFINITY
   #closing = false
 
   constructor(parts: ConnectionsDeps) {
@@ -256,6 +263,9 @@ export class Connections {
     connection.begin(response, this.#clock.monotonic())
     this.#speaks(connection)
     response.once('close', answered)
+    // Not where more has been sent: it would be lost.
+    if (this.#clock.monotonic() < this.#crowdedUntilMs && !connection.network.isProxy)
+      response.shouldKeepAlive &&= connection.ahead.length > 0
     if (isOfUnknownLength(response.req)) this.#beginPieces(connection, response)
     else this.#parts.handle(response.req, response)
   }
@@ -383,6 +393,7 @@ export class Connections {
     }
     if (!this.#room.makeFor(network)) {
       this.#refused('full')
+      if (this.#networks.size > limits.max / 2) this.#crowdedUntilMs = this.#clock.monotonic() + crowdedMs
       return 'error-unavailable'
     }
     return { network, site }

@@ -581,6 +581,34 @@ async function ask(held: Held, from: string, headers?: string): Promise<string> 
 
 const openOf = (clients: Client[]) => clients.filter((client) => client.isOpen()).length
 
+t.test('on a host full of networks that keep asking, connections end with their answers', async (t) => {
+  const { clock } = handClock()
+  const held = await listening(t, { clock, connections: { max: 8, perNetworkMax: 8 } })
+  const crowd = await Promise.all(Array.from({ length: 8 }, (_, number) => held.dial(`127.0.${number}.1`)))
+  const askAll = async () => {
+    const before = crowd.map(({ received }) => received().length)
+    for (const { socket } of crowd) if (!socket.destroyed) socket.write(get('/now'))
+    await until(() =>
+      crowd.every((one, at) => !one.isOpen() || one.received().length > (before[at] as number)),
+    )
+  }
+  await askAll()
+  t.ok(
+    crowd.every(({ isOpen }) => isOpen()),
+    'all are kept while nobody is refused',
+  )
+  const late = await held.dial('127.0.100.1')
+  await late.closed
+  t.match(late.received(), /^HTTP\/1\.1 503 /, 'by the clock none idles')
+  await askAll()
+  await Promise.all(crowd.map(({ closed }) => closed))
+  t.match(crowd[0]?.received(), /connection: close/i)
+  const newcomer = await held.dial('127.0.100.1')
+  newcomer.socket.write(get('/now'))
+  await until(() => newcomer.received() !== '')
+  t.match(newcomer.received(), '200 OK')
+})
+
 t.test('one slow request from each of many networks blocks no client', async (t) => {
   const { clock, pass } = handClock()
   const held = await listening(t, { connections: { max: 6, perNetworkMax: 100 }, clock })

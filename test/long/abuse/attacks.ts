@@ -15,7 +15,7 @@ import {
   uploadsWithoutToken,
 } from './attacks/hostile-forms.ts'
 import { nestedJson, poisonedJson } from './attacks/hostile-json.ts'
-import { idleConnections, idleConnectionsV6 } from './attacks/idle-connections.ts'
+import { askingNetworks, idleConnections, idleConnectionsV6 } from './attacks/idle-connections.ts'
 import { listingBombRead, listingBombUnread } from './attacks/listing-bombs.ts'
 import { noDescriptors } from './attacks/no-descriptors.ts'
 import { pipelinedGets, pipelinedListings } from './attacks/pipelines.ts'
@@ -24,6 +24,7 @@ import { halfOpen, slowBodies, slowChunks, slowHeaders } from './attacks/slow-re
 export const attacks: readonly Attack[] = [
   idleConnections,
   idleConnectionsV6,
+  askingNetworks,
   slowHeaders,
   slowBodies,
   slowChunks,

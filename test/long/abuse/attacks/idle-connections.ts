@@ -1,10 +1,10 @@
 /**
- * Connections without requests: to every listener at a time, more than the service has descriptors.
+ * More connections than the service has descriptors or places, without requests or with few.
  * Some accounts write meanwhile, so that a metadata store that fails for lack of a descriptor is
  * noticed.
  */
 import { type Attack, listeners } from '../attack.ts'
-import { address, type Hostile } from '../hostile.ts'
+import { address, type Hostile, request } from '../hostile.ts'
 import { busyWriters, writeMuch, writersAheadMs } from './busy-writers.ts'
 
 const each = 1_100
@@ -27,6 +27,20 @@ export const idleConnectionsV6: Attack = {
   name: 'idle connections from 1,100 IPv6 networks',
   manyIpv6: true,
   run: (hostile) => hold(hostile, (number) => `2001:db8:${number.toString(16)}::1`),
+}
+
+/** More networks than a host has places, each with one connection on which it keeps asking. */
+export const askingNetworks: Attack = {
+  name: 'requests of 320 networks, five a second each',
+  run: (hostile) =>
+    hostile.each(320, async (number) => {
+      const socket = hostile.connect('api', { from: address(6, number), answers: 'drop' })
+      while (await hostile.write(socket, request('/status'))) {
+        hostile.sent()
+        await hostile.pause(200)
+      }
+      await hostile.pause(200)
+    }),
 }
 
 function hold(hostile: Hostile, from: (number: number) => string): Promise<void> {
