@@ -7,7 +7,7 @@ const uuid = '[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}'
 
 /** The upload host's operation for the OpenAPI document: another host serves it. */
 export function uploadPaths(uploadUrl: string): Record<string, object> {
-  /** In a form a field that occurs at most once is a list of at most one. */
+  /** An empty field counts as none. In a form a field that occurs at most once is a list of at most one. */
   const once = (schema: object, description: string) => ({
     description,
     anyOf: [schema, { type: 'array', items: schema, maxItems: 1 }],
@@ -36,11 +36,16 @@ export function uploadPaths(uploadUrl: string): Record<string, object> {
                     'Destination folder; omitted or empty: a new public folder at the root',
                   ),
                   token: once(
-                    { type: 'string', pattern: '^[A-Za-z0-9_-]{64}$' },
+                    { type: 'string', pattern: '^([A-Za-z0-9_-]{64})?$' },
                     'Account token; the Authorization header may carry it instead',
                   ),
                   modTime: once(
-                    { type: 'integer', ...modTimeRange },
+                    {
+                      anyOf: [
+                        { type: 'integer', ...modTimeRange },
+                        { type: 'string', maxLength: 0 },
+                      ],
+                    },
                     'Unix seconds, from the year 0 to 9999',
                   ),
                 },

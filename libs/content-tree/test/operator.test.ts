@@ -113,6 +113,21 @@ t.test('what an operator deletes is held past the bin, and comes back whole', as
   holds(t, world)
 })
 
+t.test('what is held for less time ends before what was held earlier for more', async (t) => {
+  const world = new World()
+  const root = world.create()
+  const [long, short] = [world.folder(root), world.folder(root)]
+  world.ask(operator, deletion([long.id], month))
+  world.ask(operator, deletion([short.id], 20))
+  t.equal(world.state.nextDue(), world.now + 20)
+  t.ok(tick(world, 40).change)
+  t.equal(world.status(operator, undo([short.id])), 'error-notFound')
+  t.equal(world.state.nextDue(), world.now - 40 + month)
+  holds(t, world)
+  t.equal(world.status(operator, undo([long.id])), 'ok')
+  t.equal(world.state.nextDue(), undefined)
+})
+
 t.test('a deleted account waits as it is, and is given back or emptied', async (t) => {
   const idle = { ...noLifetimes, idleSeconds: 10 * day }
   const world = new World({ lifetimes: { guest: idle, standard: idle }, undoSeconds: day })

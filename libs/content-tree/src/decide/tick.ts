@@ -132,11 +132,8 @@ function ended(deciding: Deciding, isOver: boolean): Events {
 /** What can no longer be taken back. @param all nothing can. */
 function heldOver({ tree, now }: Deciding, all: boolean): Events {
   if (tree.held === none) return []
-  const ended: string[] = []
-  for (const row of tree.children(tree.held)) {
-    if (ended.length >= duePerTickMax) break
-    if (all || now >= (tree.sweptByRow.get(row)?.until ?? 0)) ended.push(tree.idOf(row))
-  }
+  const rows = all ? tree.children(tree.held).take(duePerTickMax) : tree.heldTimers.due(now, duePerTickMax)
+  const ended = [...rows].map((row) => tree.idOf(row))
   const value = { ids: [], toBin: false, time: now, sweep: undefined, ended }
   return ended.length === 0 ? [] : [{ $case: 'contentsDeleted', value }]
 }
@@ -187,8 +184,8 @@ export function nextDue(account: Account, settings: TreeSettings): number | unde
   const { endTime } = record
   const times =
     endTime === undefined
-      ? [tree.timers.next(), nextInBin(tree), nextHeld(tree), nextIdle(account, settings)]
-      : [isEmpty(tree) ? undefined : endTime, nextHeld(tree)]
+      ? [tree.timers.next(), nextInBin(tree), tree.heldTimers.next(), nextIdle(account, settings)]
+      : [isEmpty(tree) ? undefined : endTime, tree.heldTimers.next()]
   const least = Math.min(...times.map((time) => time ?? Number.POSITIVE_INFINITY))
   return least === Number.POSITIVE_INFINITY ? undefined : least
 }
@@ -201,11 +198,6 @@ function isEmpty(tree: Account['tree']): boolean {
 function nextInBin(tree: Account['tree']): number | undefined {
   const first = firstOf(tree, tree.bin, (row) => (tree.recycled.get(row)?.time ?? 0) + recycledSecondsMax)
   return tree.bin === none ? undefined : first
-}
-
-function nextHeld(tree: Account['tree']): number | undefined {
-  if (tree.held === none) return undefined
-  return firstOf(tree, tree.held, (row) => tree.sweptByRow.get(row)?.until ?? 0)
 }
 
 function firstOf(tree: Account['tree'], folder: number, timeOf: (row: number) => number): number | undefined {

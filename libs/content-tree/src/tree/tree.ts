@@ -98,6 +98,8 @@ export class Tree {
   readonly sweptByRow = new Map<number, Swept>()
   readonly orders: ListingOrders
   readonly timers: ExpiryHeap
+  /** When what lies in `held` can no longer be taken back: each for a time of its own. */
+  readonly heldTimers = new ExpiryHeap((row, until) => this.sweptByRow.get(row)?.until === until)
   root = none
   bin = none
   /** The top of what timers deleted and can be taken back; nobody finds anything in it. */
@@ -142,7 +144,8 @@ export class Tree {
       this.#textBytes +
       this.#index.bytes +
       this.orders.bytes +
-      this.timers.bytes
+      this.timers.bytes +
+      this.heldTimers.bytes
     )
   }
 
@@ -496,7 +499,11 @@ export class Tree {
   /** @param swept undefined: it does not lie in the folder `held` by itself. */
   setSwept(row: number, swept: Swept | undefined): void {
     if (swept === undefined) this.sweptByRow.delete(row)
-    else this.sweptByRow.set(row, swept)
+    else {
+      this.sweptByRow.set(row, swept)
+      this.heldTimers.add(row, swept.until)
+      this.heldTimers.tidy(this.sweptByRow.size)
+    }
     this.#changed(row)
   }
 
