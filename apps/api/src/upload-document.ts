@@ -7,7 +7,10 @@ const uuid = '[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}'
 
 /** The upload host's operation for the OpenAPI document: another host serves it. */
 export function uploadPaths(uploadUrl: string): Record<string, object> {
-  /** An empty field counts as none. In a form a field that occurs at most once is a list of at most one. */
+  /**
+   * An empty field counts as none. In a form a field that occurs at most once is a list of at most
+   * one.
+   */
   const once = (schema: object, description: string) => ({
     description,
     anyOf: [schema, { type: 'array', items: schema, maxItems: 1 }],
