@@ -87,7 +87,7 @@ export function serve<P extends TObject = Nothing, Q extends TObject = Nothing, 
     handler: async (request, reply) => {
       const result = await guessing(context.rateLimits, request, (guesses) => answer(request, guesses))
       if (!(result instanceof WrittenAnswer)) return result
-      const charge = () => context.rateLimits.charge(request, doorOf(request).name)
+      const charge = () => context.rateLimits.charge(request, doorOf(request).name, 1)
       return await sendWritten(request, reply, { answer: result, budget: context.answers, charge })
     },
   })

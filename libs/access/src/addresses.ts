@@ -17,6 +17,11 @@ export function parseRange(text: string): AddressRange | undefined {
   return parsed && rangeOf([parsed])
 }
 
+/** Whether `parseRange` takes it: for one of many that are only checked. */
+export function isRange(text: string): boolean {
+  return parseSubnet(text) !== undefined
+}
+
 /** All of these as one; a text that `parseRange` does not take is left out. */
 export function rangesOf(texts: Iterable<string>): AddressRange {
   return rangeOf([...texts].map(parseSubnet).filter((parsed) => parsed !== undefined))

@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
 import { growsLinearly } from '../../../test/support/growth.ts'
+import { parseRange } from '../src/addresses.ts'
 import {
   accessTo,
   type DirectLinkInfo,
@@ -11,7 +12,6 @@ import {
   isShown,
   normalDomain,
   type PasswordVerdict,
-  parseRange,
   signCapability,
   verifyCapability,
 } from '../src/index.ts'

@@ -81,10 +81,10 @@ export interface RateLimits {
    */
   takeAddress(request: FastifyRequest, endpoint: string): Promise<void> | undefined
   /**
-   * Draws one more request of the address' budget of the endpoint, for an answer larger than most.
-   * It refuses nothing now: the next request is refused.
+   * Draws further requests of the address' budget of the endpoint, for a body or an answer larger
+   * than most. It refuses nothing now: the next request is refused.
    */
-  charge(request: FastifyRequest, endpoint: string): void
+  charge(request: FastifyRequest, endpoint: string, requests: number): void
   /**
    * Returns what was drawn at this time on the address' budget of the endpoint and not used. Past
    * windows do not change.

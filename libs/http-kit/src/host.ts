@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
-import { isFramed, RefusalError, systemClock } from '@holdfast/kernel'
+import { type Clock, isFramed, RefusalError, systemClock } from '@holdfast/kernel'
 import fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -13,12 +13,13 @@ import fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify'
-import { clientAddress, proxyTrust } from './addresses.ts'
+import { clientAddress, networkOf, proxyTrust } from './addresses.ts'
 import { bodyBytesMaxDefault, parseBody, parseForm } from './bodies.ts'
 import { type ConnectionLimits, Connections, type IdleTimes, type RequestHandler } from './connections.ts'
-import type { HttpHostOptions } from './contract.ts'
+import type { HttpHostOptions, RateLimits } from './contract.ts'
 import { KnownPaths } from './known-paths.ts'
 import { pathOf } from './log.ts'
+import { LoopTurns } from './loop-turns.ts'
 import { PiecewiseRequest } from './piecewise-request.ts'
 import { readBody } from './read-body.ts'
 import { httpCodeOf, type KnownStatus, refusalOf, unavailableRetrySeconds } from './refusals.ts'
@@ -97,7 +98,11 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   // document.
   app.setValidatorCompiler(() => () => true)
   app.setSerializerCompiler(() => (data) => JSON.stringify(data))
-  readBodies(app, { bytesMax: bodyLimit })
+  readBodies(app, {
+    bytesMax: bodyLimit,
+    rateLimits: options.rateLimits,
+    clock: options.clock ?? systemClock,
+  })
 
   app.decorateRequest('rateLimit', null)
   app.decorateRequest('refusedAs', null)
@@ -179,7 +184,17 @@ function createHostServer(
   return server
 }
 
-function readBodies(app: FastifyInstance, { bytesMax }: { bytesMax: number }): void {
+/** A body counts as one more request for each of these: checking and keeping it takes as long. */
+const bodyBytesPerRequest = 2 * 1024
+
+/** Such bodies take milliseconds to check and to keep: those of one turn of the loop wait. */
+const largeBodyBytes = 8 * 1024
+
+function readBodies(
+  app: FastifyInstance,
+  { bytesMax, rateLimits, clock }: { bytesMax: number; rateLimits: RateLimits; clock: Clock },
+): void {
+  const turns = new LoopTurns(clock)
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (request, payload, done) =>
     readBody(
@@ -187,11 +202,18 @@ function readBodies(app: FastifyInstance, { bytesMax }: { bytesMax: number }): v
       { bytesMax, announced: request.headers['content-length'] },
       (error, body) => {
         if (body === undefined) return done(error ?? new RefusalError('error-body'))
-        try {
-          done(null, parseBody(request.headers['content-type'], body))
-        } catch (error) {
-          done(error as Error)
+        const { endpoint } = request.routeOptions.config
+        if (endpoint !== undefined)
+          rateLimits.charge(request, endpoint, Math.floor(body.length / bodyBytesPerRequest))
+        const parse = () => {
+          try {
+            done(null, parseBody(request.headers['content-type'], body))
+          } catch (error) {
+            done(error as Error)
+          }
         }
+        if (body.length < largeBodyBytes) parse()
+        else turns.take(networkOf(clientAddress(request)), parse)
       },
     ),
   )

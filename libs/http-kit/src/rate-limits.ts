@@ -120,10 +120,10 @@ export class CountingRateLimits implements RateLimits {
     }
   }
 
-  charge(request: FastifyRequest, endpoint: string): void {
-    if (this.#off) return
+  charge(request: FastifyRequest, endpoint: string, requests: number): void {
+    if (this.#off || requests === 0) return
     const budget = this.#policies.endpoints[endpoint] ?? this.#policies.standard
-    this.#count(`a ${endpoint} `, clientAddress(request), budget, 1)
+    this.#count(`a ${endpoint} `, clientAddress(request), budget, requests)
   }
 
   refundAddress(request: FastifyRequest, endpoint: string, drawnMs: number): void {

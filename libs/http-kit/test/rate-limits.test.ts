@@ -240,3 +240,22 @@ t.test('answers report what is left', async (t) => {
   t.equal(over.headers['retry-after'], '10')
   t.equal(over.headers.ratelimit, '"address";r=0;t=10')
 })
+
+t.test('a large body counts as several requests', async (t) => {
+  const clock = { now: () => 1_700_000_000_000, monotonic: () => 0 }
+  const app = createHttpHost({
+    name: 'api',
+    log: pino({ level: 'silent' }),
+    metrics: new Registry(),
+    trustProxy: false,
+    cors: true,
+    rateLimits: createRateLimits({ mode: 'default', clock, policies }),
+  })
+  t.teardown(() => app.close())
+  app.post('/x', { config: { endpoint: 'x' } }, async () => ok({}))
+  const post = (bytes: number) =>
+    app.inject({ method: 'POST', url: '/x', payload: { text: 'x'.repeat(bytes - '{"text":""}'.length) } })
+  t.equal((await post(2_047)).statusCode, 200)
+  t.equal((await post(4_096)).statusCode, 200, 'what comes next is refused, not the large one')
+  t.equal((await post(20)).statusCode, 429)
+})
