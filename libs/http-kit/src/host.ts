@@ -184,8 +184,14 @@ function createHostServer(
   return server
 }
 
-/** A body counts as one more request for each of these: checking and keeping it takes as long. */
+/** Of a usual body, also of a long report in a form. */
+const freeBodyBytes = 12 * 1024
+/** A larger one counts as one more request for each of these: checking it takes as long. */
 const bodyBytesPerRequest = 2 * 1024
+
+function chargeOf(bodyBytes: number): number {
+  return bodyBytes < freeBodyBytes ? 0 : Math.floor(bodyBytes / bodyBytesPerRequest)
+}
 
 /** Such bodies take milliseconds to check and to keep: those of one turn of the loop wait. */
 const largeBodyBytes = 8 * 1024
@@ -203,8 +209,7 @@ function readBodies(
       (error, body) => {
         if (body === undefined) return done(error ?? new RefusalError('error-body'))
         const { endpoint } = request.routeOptions.config
-        if (endpoint !== undefined)
-          rateLimits.charge(request, endpoint, Math.floor(body.length / bodyBytesPerRequest))
+        if (endpoint !== undefined) rateLimits.charge(request, endpoint, chargeOf(body.length))
         const parse = () => {
           try {
             done(null, parseBody(request.headers['content-type'], body))

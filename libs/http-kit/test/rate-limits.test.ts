@@ -255,7 +255,7 @@ t.test('a large body counts as several requests', async (t) => {
   app.post('/x', { config: { endpoint: 'x' } }, async () => ok({}))
   const post = (bytes: number) =>
     app.inject({ method: 'POST', url: '/x', payload: { text: 'x'.repeat(bytes - '{"text":""}'.length) } })
-  t.equal((await post(2_047)).statusCode, 200)
-  t.equal((await post(4_096)).statusCode, 200, 'what comes next is refused, not the large one')
+  t.equal((await post(12_287)).statusCode, 200)
+  t.equal((await post(12_288)).statusCode, 200, 'what comes next is refused, not the large one')
   t.equal((await post(20)).statusCode, 429)
 })
