@@ -15,6 +15,9 @@ const hitBytes = 250
 const time = (description: string) =>
   Type.Optional(refined(Type.Integer({ description: `${description}, Unix seconds` }), integerOf))
 
+/** As `trim` has it: expressions of other languages take other characters for white space. */
+const notBlank = '[^\\t-\\r \\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff]'
+
 export function searchContents(app: FastifyInstance, context: ApiContext) {
   serve(app, context, {
     name: 'searchContents',
@@ -29,7 +32,7 @@ export function searchContents(app: FastifyInstance, context: ApiContext) {
       searchedString: refined(
         Type.String({ minLength: 1, maxLength: 1_024, description: 'Part of a name or tag, without case' }),
         (sent) => (sent.trim() === '' ? undefined : sent),
-        { pattern: '[!-~]' },
+        { pattern: notBlank },
       ),
       password: readerPassword,
       createTimeFrom: time('Created at or after'),
