@@ -94,7 +94,7 @@ function isCredential(text: string): boolean {
 }
 
 function basicAuthsOf(texts: readonly string[]): BasicAuth[] {
-  // Drawn at once: a hundred draws take as long as all the rest.
+  // Drawn at once: a hundred draws took a tenth of the time of the request.
   const salts = randomBytes(texts.length * saltBytes)
   return texts.map((text, at) => basicAuthOf(text, salts.subarray(at * saltBytes, (at + 1) * saltBytes)))
 }

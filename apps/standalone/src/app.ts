@@ -179,7 +179,7 @@ async function startWith(
       startedMs,
       clock,
       readiness,
-      rateLimits: rateLimits,
+      rateLimits,
       stores,
       collector,
       reconciler,

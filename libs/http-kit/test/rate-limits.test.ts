@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { normalAddress } from '../src/addresses.ts'
 import { CounterTable } from '../src/counter-table.ts'
 import { GuessGates } from '../src/guesses.ts'
@@ -217,7 +217,8 @@ t.test('a flood of keys neither grows a table nor frees those who are over', asy
   t.ok(shared.count > shared.quota, 'late attackers share one counter')
 })
 
-t.test('answers report what is left', async (t) => {
+/** Its clock stands. */
+function limitedHost(t: Test) {
   const clock = { now: () => 1_700_000_000_000, monotonic: () => 0 }
   const app = createHttpHost({
     name: 'api',
@@ -228,6 +229,11 @@ t.test('answers report what is left', async (t) => {
     rateLimits: createRateLimits({ mode: 'default', clock, policies }),
   })
   t.teardown(() => app.close())
+  return app
+}
+
+t.test('answers report what is left', async (t) => {
+  const app = limitedHost(t)
   app.get('/x', { config: { endpoint: 'x' } }, async () => ok({}))
   const first = await app.inject({ method: 'GET', url: '/x' })
   t.equal(first.headers['ratelimit-policy'], '"address";q=3;w=10')
@@ -242,16 +248,7 @@ t.test('answers report what is left', async (t) => {
 })
 
 t.test('a large body counts as several requests', async (t) => {
-  const clock = { now: () => 1_700_000_000_000, monotonic: () => 0 }
-  const app = createHttpHost({
-    name: 'api',
-    log: pino({ level: 'silent' }),
-    metrics: new Registry(),
-    trustProxy: false,
-    cors: true,
-    rateLimits: createRateLimits({ mode: 'default', clock, policies }),
-  })
-  t.teardown(() => app.close())
+  const app = limitedHost(t)
   app.post('/x', { config: { endpoint: 'x' } }, async () => ok({}))
   const post = (bytes: number) =>
     app.inject({ method: 'POST', url: '/x', payload: { text: 'x'.repeat(bytes - '{"text":""}'.length) } })

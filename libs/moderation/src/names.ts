@@ -28,5 +28,5 @@ const parsers: Readonly<Record<BlockList, (text: string) => string | undefined>>
   content: (text) => (/^(?:[0-9a-f]{32}|[0-9a-f]{64})$/i.test(text) ? text.toLowerCase() : undefined),
   account: (text) => (isUuid(text.toLowerCase()) ? text.toLowerCase() : undefined),
   network: (text) => (isRange(text) ? text.toLowerCase() : undefined),
-  invitation: (text) => (/^[^\s@/]{1,64}@[a-z\d.-]{1,255}$/i.test(text) ? text.toLowerCase() : undefined),
+  invitation: (text) => (/^[!-?A-~]{1,64}@[a-z\d.-]{1,255}$/i.test(text) ? text.toLowerCase() : undefined),
 }

@@ -44,7 +44,16 @@ t.test('names have one spelling', async (t) => {
   t.equal(nameOf('content', ` ${'A'.repeat(32)} `), 'a'.repeat(32))
   t.equal(nameOf('network', '2001:DB8::/32'), '2001:db8::/32')
   t.equal(nameOf('invitation', 'Ann@Example.org'), 'ann@example.org')
-  for (const wrong of ['', 'ann', 'a b@example.org', 'a/b@example.org', 'ann@exam/ple'])
+  t.equal(nameOf('invitation', 'a/b+c@example.org'), 'a/b+c@example.org', 'as sign-up takes it')
+  for (const wrong of [
+    '',
+    'ann',
+    'a b@example.org',
+    'a@b@example.org',
+    'ä@example.org',
+    '\u0001@x.org',
+    'ann@exam/ple',
+  ])
     t.equal(nameOf('invitation', wrong), undefined, wrong)
   for (const wrong of ['', '1.2.3', '1.2.3.4/33', 'x']) t.equal(nameOf('network', wrong), undefined, wrong)
   for (const wrong of ['', 'a'.repeat(31), 'a'.repeat(48), 'g'.repeat(32), `${'a'.repeat(32)}/`])
