@@ -15,7 +15,7 @@ import {
 import type { Suspicions } from './commit-audit.ts'
 import { decodeNumber, decodeSmall, encodeNumber, encodeSmall, keys } from './format.ts'
 import { batchBytesMax, type GroupWriter, type RowChange } from './group-writer.ts'
-import type { Rows } from './rows.ts'
+import type { KeyRange, Rows } from './rows.ts'
 import { UncommittedRows } from './uncommitted-rows.ts'
 
 /** Counters kept in memory; there are a handful. */
@@ -98,12 +98,29 @@ export class LevelLookups implements LookupStore, LookupWalk {
     }
   }
 
-  /** In sequence: each opens an iterator, which takes microseconds. */
+  /**
+   * In the order of keys. Where there is no row, the next one answers for all prefixes before it: as
+   * many iterators are opened as rows are found, and one more.
+   */
   async firstOf(prefixes: readonly string[]): Promise<(LookupRow | undefined)[]> {
     assertPrefixes(prefixes)
-    const found: (LookupRow | undefined)[] = []
-    for (const prefix of prefixes) found.push(await firstRow(this.scan(prefix, { limit: 1 })))
-    return found
+    const inOrder = [...new Set(prefixes)].sort()
+    const lt = Buffer.concat([keys.lookup(inOrder.at(-1) ?? ''), Buffer.of(0xff)])
+    const found = new Map<string, LookupRow>()
+    let next: LookupRow | undefined
+    for (const prefix of inOrder) {
+      if (next === undefined || next.key < prefix)
+        next = await this.#firstIn({ gte: keys.lookup(prefix), lt })
+      if (next === undefined) break
+      if (next.key.startsWith(prefix)) found.set(prefix, next)
+    }
+    return prefixes.map((prefix) => found.get(prefix))
+  }
+
+  async #firstIn(range: KeyRange): Promise<LookupRow | undefined> {
+    for await (const [key, stored] of this.#rows.scan(range, { limit: 1 }))
+      return { key: keys.lookupOf(key), value: decodeSmall(key, stored) }
+    return undefined
   }
 
   async *walk(kind: string, { after = '' }: { after?: string } = {}) {
@@ -170,11 +187,6 @@ interface Claim {
   readonly ended: Promise<void>
   /** A write of the key was queued since its last read. */
   disturbed: boolean
-}
-
-async function firstRow(rows: AsyncIterable<LookupRow>): Promise<LookupRow | undefined> {
-  for await (const row of rows) return row
-  return undefined
 }
 
 function keyOf(change: LookupChange): string {

@@ -3,8 +3,12 @@ import { join } from 'node:path'
 import type { JournalFault } from '@holdfast/journal'
 import { Level } from 'level'
 import t, { type Test } from 'tap'
+import { Suspicions } from '../src/commit-audit.ts'
+import { encodeSmall, keys } from '../src/format.ts'
 import { batchBytesMax, GroupWriter, queuedBytesMax, type RowChange } from '../src/group-writer.ts'
 import { LevelMetadataStore } from '../src/index.ts'
+import { LevelLookups } from '../src/level-lookups.ts'
+import { Rows } from '../src/rows.ts'
 import { UncommittedRows } from '../src/uncommitted-rows.ts'
 import { directory } from './directories.ts'
 
@@ -260,4 +264,30 @@ t.test('more accounts than are kept in memory stay fenced', async (t) => {
   await t.rejects(store.journals.append(old, bytes('stale')), { code: 'FENCED' })
   await store.journals.append(ownership, bytes('row'))
   await store.close()
+})
+
+t.test('prefixes without rows cost one look at the disk together', async (t) => {
+  const rows = await Rows.open(await directory(t))
+  t.teardown(() => rows.close())
+  const key = keys.lookup('hours/00000500/a')
+  await rows.commit([{ type: 'put', key, value: encodeSmall(key, bytes('1')) }])
+  let scans = 0
+  const counting: Pick<Rows, 'scan'> = {
+    scan(range, options) {
+      scans++
+      return rows.scan(range, options)
+    },
+  }
+  const lookups = new LevelLookups({
+    rows: counting as Rows,
+    writer: {} as GroupWriter,
+    suspicions: new Suspicions(),
+  })
+  const prefixes = Array.from({ length: 1000 }, (_, hour) => `hours/${String(999 - hour).padStart(8, '0')}/`)
+  const found = await lookups.firstOf(prefixes)
+  t.strictSame(
+    found.flatMap((row, at) => (row === undefined ? [] : [[at, row.key]])),
+    [[499, 'hours/00000500/a']],
+  )
+  t.equal(scans, 2)
 })
