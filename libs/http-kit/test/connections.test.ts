@@ -326,6 +326,37 @@ t.test('of too many requests in a first packet few are read, and none is handled
   await until(() => fair.received().split('HTTP/1.1 200').length === requestsAheadMax + 2)
 })
 
+t.test(
+  'a body that is there before its connection is served arrives whole, read by the parser',
+  async (t) => {
+    const { app, dial } = await listening(t, { bodyBytesMax: 1024 * 1024 })
+    const bodies: Buffer[] = []
+    const listeners: number[] = []
+    app.server.on('request', (request) => {
+      const pieces: Buffer[] = []
+      listeners.push(request.socket.listenerCount('data'))
+      request
+        .on('data', (piece: Buffer) => pieces.push(piece))
+        .on('end', () => bodies.push(Buffer.concat(pieces)))
+    })
+    // Few lines are put back as they came, many are parsed in pieces.
+    for (const text of ['               ', '              \n']) {
+      const body = `{${text.repeat(20 * 1024)}}`
+      // Each waits for the turn of its network, while its socket reads on.
+      const clients = await Promise.all(Array.from({ length: 16 }, () => dial()))
+      for (const client of clients)
+        client.socket.write(
+          `POST /body HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+        )
+      await Promise.all(clients.map(({ closed }) => closed))
+      t.equal(bodies.length, clients.length)
+      t.ok(bodies.splice(0).every((got) => got.equals(Buffer.from(body))))
+      // A second listener would make the parser read from the buffer of the socket.
+      t.strictSame(new Set(listeners.splice(0)), new Set([1]))
+    }
+  },
+)
+
 t.test('what cannot be parsed is not answered in the place of a request before it', async (t) => {
   const held = await listening(t)
   const waiting = await held.dial()
