@@ -1,6 +1,6 @@
 /** `infra/METRICS.md`: what `/metrics` of a process shows, from the metrics themselves. */
 import { clockMetric } from '@holdfast/admin'
-import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { Registry } from 'prom-client'
 import { certificateMetrics } from '../../libs/cluster/src/certificate-metrics.ts'
 import { busMetrics, cassandraMetrics, cassandraNodeMetrics } from '../../libs/cluster/src/server-metrics.ts'
 import { peerMetrics } from '../../libs/storage-role/src/peer-metrics.ts'
@@ -62,19 +62,12 @@ function ownMetrics(registry: Registry): OwnMetric[] {
     .filter(({ name }) => name.startsWith('holdfast_'))
     .map((metric) => ({
       name: metric.name,
-      type: typeOf(metric),
-      // Every metric of prom-client has them; its types do not say so.
-      labels: (metric as unknown as { labelNames: string[] }).labelNames,
+      // Every metric has them; the types of prom-client do not say so.
+      type: (metric as unknown as { type: string }).type,
+      labels: (metric as unknown as { labelNames: readonly string[] }).labelNames,
       help: metric.help,
     }))
     .sort((a, b) => (a.name < b.name ? -1 : 1))
-}
-
-function typeOf(metric: object): string {
-  if (metric instanceof Counter) return 'counter'
-  if (metric instanceof Gauge) return 'gauge'
-  if (metric instanceof Histogram) return 'histogram'
-  throw new Error('a metric of an unknown type')
 }
 
 function tableOf(metrics: readonly OwnMetric[]): string {

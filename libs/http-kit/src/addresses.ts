@@ -35,6 +35,11 @@ function withoutPort(text: string): string {
  * client.
  */
 export function clientAddress(request: FastifyRequest): string {
+  request.address ||= addressOf(request)
+  return request.address
+}
+
+function addressOf(request: FastifyRequest): string {
   const plain = normalAddress(request.ip)
   if (plain !== undefined) return plain
   const known = request.ips?.map((one) => normalAddress(one)).findLast((one) => one !== undefined)

@@ -127,6 +127,10 @@ declare module 'fastify' {
     endpoint?: string
   }
   interface FastifyRequest {
+    /** The pattern of its route; null: an unknown path. */
+    routeUrl: string | null
+    /** What `clientAddress` found; empty before. */
+    address: string
     rateLimit: RateLimitShown | null
     /** The status that it was refused with, for metrics. */
     refusedAs: string | null

@@ -104,6 +104,8 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     clock: options.clock ?? systemClock,
   })
 
+  app.decorateRequest('routeUrl', null)
+  app.decorateRequest('address', '')
   app.decorateRequest('rateLimit', null)
   app.decorateRequest('refusedAs', null)
   app.decorateRequest('hostMetrics', { getter: () => metrics })
@@ -233,6 +235,9 @@ function enterRequests(
   app.addHook('onRoute', (route) => paths.add(route.method, route.url))
   // No promise where nothing must be awaited, which is nearly every request.
   app.addHook('onRequest', (request, reply, done) => {
+    // Each look at it makes an object.
+    const { url, config } = request.routeOptions
+    request.routeUrl = url ?? null
     reply.headers(commonHeaders(request.id, options.cors))
     if (options.cors && request.method === 'OPTIONS') {
       void reply.code(204).headers(preflightHeaders).send()
@@ -242,7 +247,6 @@ function enterRequests(
     if (options.isBanned?.(clientAddress(request)) === true) throw new RefusalError('error-forbidden')
     if (connections()?.takeClient(request) === false)
       throw new RefusalError('error-rateLimit', { retryAfter: 1 })
-    const { url, config } = request.routeOptions
     const allowed = paths.allowed(request, url)
     const known = !request.is404 && allowed === undefined
     const endpoint = known ? config.endpoint : 'unknown'

@@ -9,6 +9,11 @@ const authority = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\da-f:.]+(?:%[\w.~%-]+)?\])(?::\d
 /** The start of an absolute-form target, where a user may be named; the path follows. */
 const origin = /^https?:\/\/(?:[^/?#@]*@)?([^/?#@]+)(?=[/?#]|$)/i
 
+/** Hosts that were found sound. Clients of a service name a few. */
+const soundHosts = new Set<string>()
+const soundHostsMax = 100
+const soundHostLengthMax = 300
+
 /**
  * The target as routes compare it: its path and query. Proxies may ask for `http://host/path`, and
  * OPTIONS for `*`. @returns undefined: it is none of these
@@ -29,8 +34,16 @@ export function hasSoundHost({ httpVersion, rawHeaders }: IncomingMessage): bool
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at] as string
     if (name.length !== 4 || name.toLowerCase() !== 'host') continue
-    if (!authority.test(rawHeaders[at + 1] as string)) return false
+    if (!isSoundHost(rawHeaders[at + 1] as string)) return false
     count++
   }
   return count === 1 || (count === 0 && httpVersion === '1.0')
+}
+
+function isSoundHost(host: string): boolean {
+  if (soundHosts.has(host)) return true
+  if (!authority.test(host)) return false
+  if (soundHosts.size >= soundHostsMax) soundHosts.clear()
+  if (host.length <= soundHostLengthMax) soundHosts.add(host)
+  return true
 }
