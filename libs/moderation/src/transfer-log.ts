@@ -111,7 +111,9 @@ export class TransferLog implements NotesTransfers {
   readonly #options: TransferLogOptions
   readonly #timers: Timers
   readonly #counts: Record<TransferKind, Counts>
-  readonly #waiting: { put: string; value: Buffer }[] = []
+  readonly #waiting: { put: string; row: TransferRow }[] = []
+  /** Rows of several processes, written in the same millisecond, have different keys. */
+  readonly #own = randomBytes(6).toString('hex')
   readonly #cancels = new Map<string, () => void>()
   #work: Promise<unknown> = Promise.resolve()
   #sweptOnce = false
@@ -152,8 +154,8 @@ export class TransferLog implements NotesTransfers {
       md5: blob === undefined ? null : hex(blob.subarray(0, 16)),
       blake3: blob === undefined ? null : hex(blob.subarray(16)),
     }
-    const id = `${String(timeMax - 1 - nowMs).padStart(13, '0')}-${randomBytes(6).toString('hex')}`
-    this.#waiting.push({ put: `${prefixOf(kind, hour)}${id}`, value: Buffer.from(JSON.stringify(row)) })
+    const id = `${String(timeMax - 1 - nowMs).padStart(13, '0')}-${this.#own}${counts.written.toString(36)}`
+    this.#waiting.push({ put: `${prefixOf(kind, hour)}${id}`, row })
     if (!this.#cancels.has('write')) this.#after('write', writeEveryMs, () => this.flush())
   }
 
@@ -168,7 +170,9 @@ export class TransferLog implements NotesTransfers {
     return this.#inTurn(async () => {
       while (this.#waiting.length > 0) {
         const rows = this.#waiting.slice(0, rowsPerWrite)
-        await this.#options.lookups.write(rows)
+        await this.#options.lookups.write(
+          rows.map(({ put, row }) => ({ put, value: Buffer.from(JSON.stringify(row)) })),
+        )
         this.#waiting.splice(0, rows.length)
       }
     })
