@@ -157,18 +157,25 @@ export async function startCluster(
   }
 }
 
-/** The embedded service in its own process, on fresh data. */
+/**
+ * The embedded service in its own process, on fresh data; of another checkout by the command that
+ * its `npm start` names.
+ */
 export async function startEmbedded(
   dataDirectory: string,
   env: Record<string, string> = {},
+  checkout?: string,
 ): Promise<Service> {
+  const cwd = checkout ?? repository
+  const command = checkout === undefined ? `exec ${launcher} apps/standalone/src/main.ts` : startOf(checkout)
   const [api, upload, download, admin] = await freePorts(4)
   const start = () =>
-    spawn(launcher, ['apps/standalone/src/main.ts'], {
-      cwd: repository,
+    spawn('/bin/sh', ['-c', command], {
+      cwd,
       stdio: ['ignore', 'ignore', 'inherit'],
       env: {
         ...process.env,
+        PATH: `${join(cwd, 'node_modules/.bin')}:${process.env.PATH}`,
         HOLDFAST_API_PORT: String(api),
         HOLDFAST_UPLOAD_PORT: String(upload),
         HOLDFAST_DOWNLOAD_PORT: String(download),
@@ -197,6 +204,13 @@ export async function startEmbedded(
   }
   await ready(service.admin, child)
   return service
+}
+
+function startOf(checkout: string): string {
+  const { scripts } = JSON.parse(readFileSync(join(checkout, 'package.json'), 'utf8')) as {
+    scripts: { start: string }
+  }
+  return scripts.start
 }
 
 async function ready(admin: URL, child: ChildProcess): Promise<void> {

@@ -13,6 +13,8 @@
  *   --profile DIR  writes profiles of the service's threads there and shows where the time went;
  *                  rates are lower then.
  *                  Of a cluster: of one process of each kind, from its start
+ *   --against DIR  measures the service of another checkout, with its packages installed, and this one
+ *                  in turn, and shows new by old (24 rounds)
  *   --slowed PLANT burn=MICROS or wait=MS: slows the service on purpose; --check must find it
  *   --data DIR     where fresh data lives (a real disk, not a tmpfs)
  *   --api URL --upload URL --admin URL [--pids N,N]   measures a running service
@@ -23,6 +25,7 @@ import { cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { commandLine, headOf } from '../infra/command-line.ts'
+import { againstTable, type Compared, compared, starts, together } from './against.ts'
 import { budgetTable, judged } from './budgets.ts'
 import { Client } from './client.ts'
 import { addToHistory } from './history.ts'
@@ -66,6 +69,7 @@ const { values, refuse } = commandLine('bench', headOf(import.meta.filename), {
   history: { type: 'string', default: process.env.BENCH_HISTORY ?? '' },
   profile: { type: 'string' },
   slowed: { type: 'string' },
+  against: { type: 'string' },
   data: { type: 'string', default: join(import.meta.dirname, '..', 'data') },
   api: { type: 'string' },
   upload: { type: 'string' },
@@ -76,7 +80,7 @@ const { values, refuse } = commandLine('bench', headOf(import.meta.filename), {
 /** Of ours in a cluster of two regions. */
 const clusterProcesses = 12
 const quick = values.quick
-const rounds = Number(values.rounds ?? 3)
+const rounds = Number(values.rounds ?? (values.against === undefined ? 3 : 24))
 if (!Number.isInteger(rounds) || rounds < 1) refuse(`--rounds ${values.rounds} is no number of rounds`)
 const mode = values.cluster ? 'cluster' : values.api === undefined ? 'embedded' : 'given'
 const baselineFile = join(import.meta.dirname, `baseline-${mode}${quick ? '-quick' : ''}.json`)
@@ -88,8 +92,12 @@ if (values.cluster && values.api !== undefined)
   refuse('--cluster starts a cluster, --api names a service that runs')
 if (values.slowed !== undefined && !/^(burn|wait)=\d*[1-9]\d*$/.test(values.slowed))
   refuse(`--slowed takes burn=MICROS or wait=MS, not ${values.slowed}`)
+if (values.against !== undefined && (mode !== 'embedded' || values.check || values.save))
+  refuse('--against compares two embedded services, not with the baseline')
 const chosen = scenarios(quick).filter(
-  ({ name, own = false }) => values.only.some((text) => name.includes(text)) && !(own && mode !== 'embedded'),
+  ({ name, own = false }) =>
+    values.only.some((text) => name.includes(text)) &&
+    !(own && (mode !== 'embedded' || values.against !== undefined)),
 )
 for (const text of values.only)
   if (!chosen.some(({ name }) => name.includes(text))) refuse(`no scenario's name contains "${text}"`)
@@ -127,6 +135,14 @@ const bench: Bench = {
  * stays.
  */
 const looksAtOnce = 2
+if (values.against !== undefined) {
+  try {
+    await turns(values.against)
+  } finally {
+    await end()
+  }
+  process.exit()
+}
 const results: Result[] = []
 const faults: string[] = []
 try {
@@ -196,6 +212,37 @@ function started<T extends { stop(): Promise<void> } | undefined>(one: T): T {
 async function end(): Promise<void> {
   await Promise.allSettled([...running].map((one) => one.stop()))
   rmSync(directory, { recursive: true, force: true })
+}
+
+/** Of all chosen scenarios, shown as they are measured and as a table at the end. */
+async function turns(checkout: string): Promise<void> {
+  const all: Compared[] = []
+  for (let start = 0; start < starts; start++) {
+    const both = { old: checkout, new: undefined }
+    const services = {} as Record<'old' | 'new', Service>
+    for (const which of start % 2 === 0 ? (['old', 'new'] as const) : (['new', 'old'] as const))
+      services[which] = started(
+        await startEmbedded(mkdtempSync(join(directory, `${which}-`)), ofService(), both[which]),
+      )
+    const benchOf = (service: Service): Bench => ({ ...bench, service, client: new Client(service) })
+    const benches = { old: benchOf(services.old), new: benchOf(services.new) }
+    for (const scenario of chosen) {
+      const one = await compared(scenario, benches, Math.ceil(rounds / starts))
+      all.push(one)
+      const place = `start ${start + 1}/${starts}, ${elapsedSeconds()} s`
+      console.error(
+        `${place}: ${againstTable(together([one]))
+          .split('\n')
+          .at(-1)}`,
+      )
+    }
+    for (const service of Object.values(services)) {
+      await service.stop()
+      running.delete(service)
+    }
+  }
+  console.log(`${commitOf(checkout)} and ${commitOf(import.meta.dirname)}, ${rounds} rounds`)
+  console.log(againstTable(together(all)))
 }
 
 /** On a signal: nothing is left behind. */

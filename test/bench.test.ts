@@ -5,6 +5,7 @@
 import { appendFileSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { againstTable, together } from '../bench/against.ts'
 import { budgets, judged } from '../bench/budgets.ts'
 import { addToHistory, drawn, readHistory } from '../bench/history.ts'
 import { type Baseline, faultsOf, keptOf, type Result, type Round, summarise } from '../bench/report.ts'
@@ -65,6 +66,15 @@ function round(
 const usual = summarise('upload', 'requests', [round(), round(), round()])
 const baseline: Baseline = { commit: '', machine: {}, scenarios: keptOf([usual]) }
 const faults = (...rounds: Round[]) => faultsOf(summarise('upload', 'requests', rounds), baseline)
+
+t.test('rounds of several starts count alike for old and new', async (t) => {
+  const part = (name: string, figures: number[]) => ({ name, figures, costs: figures.map((one) => 1 / one) })
+  const all = together([part('up', [1.2, 0.8]), part('down', [2]), part('up', [1, 1, 1])])
+  t.strictSame(againstTable(all).split('\n').slice(2), [
+    '| up | 1.00 (1.00–1.00) | 1.00 (1.00–1.00) |',
+    '| down | 2.00 (2.00–2.00) | 0.50 (0.50–0.50) |',
+  ])
+})
 
 t.test('unchanged figures are no regression', async (t) => {
   t.strictSame(faults(round(), round(), round()), [])
