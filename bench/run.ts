@@ -13,8 +13,8 @@
  *   --profile DIR  writes profiles of the service's threads there and shows where the time went;
  *                  rates are lower then.
  *                  Of a cluster: of one process of each kind, from its start
- *   --against DIR  measures the service of another checkout, with its packages installed, and this one
- *                  in turn, and shows new by old (24 rounds)
+ *   --against DIR  measures the service of another checkout, with its packages installed, and this
+ *                  one in turn, and shows new by old (24 rounds)
  *   --slowed PLANT burn=MICROS or wait=MS: slows the service on purpose; --check must find it
  *   --data DIR     where fresh data lives (a real disk, not a tmpfs)
  *   --api URL --upload URL --admin URL [--pids N,N]   measures a running service

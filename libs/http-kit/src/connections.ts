@@ -556,8 +556,8 @@ function readSince(socket: Socket, first: Buffer): Buffer {
 
 /**
  * At a connection's end Node makes an error for each unanswered request, with the same stack: 25 µs
- * each, and one read of 64 KiB holds 1,500 of them. So stacks are disabled while Node's own listener
- * runs, which comes between these two.
+ * each, and one read of 64 KiB holds 1,500 of them. So stacks are disabled while Node's own
+ * listener runs, which comes between these two.
  */
 function attachQuietly(socket: Socket, attach: Attach): void {
   const { stackTraceLimit } = Error

@@ -99,8 +99,8 @@ export class LevelLookups implements LookupStore, LookupWalk {
   }
 
   /**
-   * In the order of keys. Where there is no row, the next one answers for all prefixes before it: as
-   * many iterators are opened as rows are found, and one more.
+   * In the order of keys. Where there is no row, the next one answers for all prefixes before it:
+   * as many iterators are opened as rows are found, and one more.
    */
   async firstOf(prefixes: readonly string[]): Promise<(LookupRow | undefined)[]> {
     assertPrefixes(prefixes)
