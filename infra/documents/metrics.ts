@@ -1,8 +1,12 @@
 /** `infra/METRICS.md`: what `/metrics` of a process shows, from the metrics themselves. */
 import { clockMetric } from '@holdfast/admin'
 import { Registry } from 'prom-client'
-import { certificateMetrics } from '../../libs/cluster/src/certificate-metrics.ts'
-import { busMetrics, cassandraMetrics, cassandraNodeMetrics } from '../../libs/cluster/src/server-metrics.ts'
+import { certificateMetrics } from '../../libs/cluster/src/servers/certificate-metrics.ts'
+import {
+  busMetrics,
+  cassandraMetrics,
+  cassandraNodeMetrics,
+} from '../../libs/cluster/src/servers/server-metrics.ts'
 import { peerMetrics } from '../../libs/storage-role/src/peer-metrics.ts'
 import { replicationMetrics } from '../../libs/storage-role/src/replication-metrics.ts'
 import type { RunningService } from './service.ts'

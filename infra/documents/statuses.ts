@@ -122,7 +122,7 @@ function sourcesOf(folder: string): string[] {
 const wordings = [
   'apps/ctl/src/admin-client.ts',
   'libs/web/src/problem-page.ts',
-  'libs/http-kit/src/responses.ts',
+  'libs/http-kit/src/answers/responses.ts',
 ]
 
 function statusesIn(source: string): string[] {

@@ -9,7 +9,7 @@
  * A kernel with netem could do the same. Many have none, so this is what is used and tested.
  */
 import { constants, openSync, readSync, writeSync } from 'node:fs'
-import { systemCalls } from '../../libs/http-kit/src/system-calls.ts'
+import { systemCalls } from '../../libs/http-kit/src/connections/system-calls.ts'
 
 export interface DelayOptions {
   /** Names of the devices, one for each region. */

@@ -12,8 +12,8 @@ import {
 } from '@holdfast/config'
 import { createLog, standardError } from '@holdfast/http-kit'
 import type { Logger } from 'pino'
-import { type Connect, connectServers } from './connect-servers.ts'
-import { liveSecrets } from './live-secrets.ts'
+import { type Connect, connectServers } from './servers/connect-servers.ts'
+import { liveSecrets } from './servers/live-secrets.ts'
 
 /** What each process of a cluster starts with. */
 export interface ClusterStart {

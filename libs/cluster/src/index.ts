@@ -1,20 +1,20 @@
-export { serveAccountLists } from './account-lists.ts'
-export { type ClusterAdminOptions, startAdmin } from './admin.ts'
+export { serveAccountLists } from './accounts/account-lists.ts'
+export { startReconciling, wantRound } from './accounts/reconciling.ts'
 export type { ClusterPart } from './cluster-part.ts'
 export { type ClusterStart, runClusterProcess } from './cluster-start.ts'
-export { type GroupStatus, serveGroupStatus } from './cluster-status.ts'
-export { serveCollecting } from './collecting.ts'
-export { type ClusterServers, type Connect, connectServers } from './connect-servers.ts'
-export { serveTakeover, type TakenOver } from './evacuation.ts'
-export { GroupLeader, type GroupLeaderOptions, GroupRows } from './group-rows.ts'
 export {
   clusterBlobs,
   clusterDescriptors,
   joinCluster,
   tokenKeyId,
 } from './join-cluster.ts'
-export { openMetadata } from './metadata.ts'
-export { type NodeAdminState, NodeAdminStates } from './node-admin-states.ts'
-export { startReconciling, wantRound } from './reconciling.ts'
-export { StoragePeers } from './storage-peers.ts'
-export { type ClusterTrust, openTrust } from './trust.ts'
+export { type ClusterAdminOptions, startAdmin } from './operator/admin.ts'
+export { type GroupStatus, serveGroupStatus } from './operator/cluster-status.ts'
+export { serveTakeover, type TakenOver } from './regions/evacuation.ts'
+export { type ClusterServers, type Connect, connectServers } from './servers/connect-servers.ts'
+export { openMetadata } from './servers/metadata.ts'
+export { type ClusterTrust, openTrust } from './servers/trust.ts'
+export { serveCollecting } from './storage/collecting.ts'
+export { GroupLeader, type GroupLeaderOptions, GroupRows } from './storage/group-rows.ts'
+export { type NodeAdminState, NodeAdminStates } from './storage/node-admin-states.ts'
+export { StoragePeers } from './storage/storage-peers.ts'

@@ -3,8 +3,8 @@ import { MemoryBus } from '@holdfast/bus'
 import { JournalFault } from '@holdfast/journal'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import type { RegionCode } from '@holdfast/kernel'
-import type { Connect } from './connect-servers.ts'
-import { homeRegions, type KeptHome } from './metadata.ts'
+import type { Connect } from './servers/connect-servers.ts'
+import { homeRegions, type KeptHome } from './servers/metadata.ts'
 
 /** All processes that connect with the result share its bus, journals and lookups. */
 export function memoryServers(regions: readonly RegionCode[]): Connect {

@@ -2,7 +2,7 @@
 import { MemoryBus } from '@holdfast/bus'
 import type { RegionCode } from '@holdfast/kernel'
 import t from 'tap'
-import { accountsEverywhere, serveAccountLists } from '../src/account-lists.ts'
+import { accountsEverywhere, serveAccountLists } from '../src/accounts/account-lists.ts'
 
 const regions: RegionCode[] = ['na-nyc', 'eu-par', 'ap-sgp']
 const accountsOf = { 'eu-par': 1_203, 'na-nyc': 500 }

@@ -1,6 +1,6 @@
 import type { AccountId, RegionCode } from '@holdfast/kernel'
 import t from 'tap'
-import { AccountRoutes } from '../src/account-routes.ts'
+import { AccountRoutes } from '../src/accounts/account-routes.ts'
 
 const account = 'account' as AccountId
 const minuteMs = 60_000

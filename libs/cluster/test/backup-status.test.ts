@@ -1,7 +1,7 @@
 import { lagSubjectOf } from '@holdfast/accounts'
 import { MemoryBus } from '@holdfast/bus'
 import t from 'tap'
-import { backupStatus } from '../src/cluster-status.ts'
+import { backupStatus } from '../src/operator/cluster-status.ts'
 
 t.test(
   'status reports how far second regions are behind, by the farthest account of all hosts',

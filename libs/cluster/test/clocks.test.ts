@@ -1,6 +1,6 @@
 import { type Member, MemoryMembership } from '@holdfast/membership'
 import t from 'tap'
-import { clocksStatus } from '../src/cluster-status.ts'
+import { clocksStatus } from '../src/operator/cluster-status.ts'
 
 function members(...aheadMs: number[]): readonly Member[] {
   const nowMs = Date.UTC(2030, 0, 1)

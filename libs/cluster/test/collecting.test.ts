@@ -6,9 +6,9 @@ import { MemoryLookupStore } from '@holdfast/journal/testing'
 import type { RegionCode } from '@holdfast/kernel'
 import pino from 'pino'
 import t from 'tap'
-import { collectingStatus } from '../src/collecting.ts'
 import { serveCollecting } from '../src/index.ts'
-import { RegionalLookups } from '../src/regional-lookups.ts'
+import { RegionalLookups } from '../src/regions/regional-lookups.ts'
+import { collectingStatus } from '../src/storage/collecting.ts'
 
 const regions: RegionCode[] = ['eu-par', 'na-nyc']
 const log = pino({ level: 'silent' })

@@ -4,7 +4,7 @@
 import { MemoryBus } from '@holdfast/bus'
 import { MemoryLookupStore } from '@holdfast/journal/testing'
 import t from 'tap'
-import { portionOf, takenOver } from '../src/evacuation.ts'
+import { portionOf, takenOver } from '../src/regions/evacuation.ts'
 
 const changedMs = Date.UTC(2030, 0, 1)
 

@@ -1,6 +1,6 @@
 import { mock } from 'node:test'
 import t from 'tap'
-import { RateLimitedLog } from '../src/rate-limited-log.ts'
+import { RateLimitedLog } from '../src/servers/rate-limited-log.ts'
 
 t.test('of many events the first is logged at once, the others per interval with their number', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })

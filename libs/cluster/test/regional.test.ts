@@ -8,10 +8,10 @@ import {
 } from '@holdfast/journal/testing'
 import { codesPerBlock, Keyring, type RegionCode, systemClock } from '@holdfast/kernel'
 import t, { type Test } from 'tap'
-import { homeRegions } from '../src/metadata.ts'
-import { RegionMap } from '../src/region-map.ts'
-import { RegionalJournals } from '../src/regional-journals.ts'
-import { RegionalLookups } from '../src/regional-lookups.ts'
+import { RegionMap } from '../src/regions/region-map.ts'
+import { RegionalJournals } from '../src/regions/regional-journals.ts'
+import { RegionalLookups } from '../src/regions/regional-lookups.ts'
+import { homeRegions } from '../src/servers/metadata.ts'
 
 const regions: RegionCode[] = ['eu-par', 'na-nyc', 'ap-tyo']
 const keyring = new Keyring(Buffer.alloc(32, 3))

@@ -7,7 +7,7 @@ import { MemoryBus } from '@holdfast/bus'
 import { mintRequestId, systemClock } from '@holdfast/kernel'
 import { AccountReply, type AccountRequest } from '@holdfast/wire'
 import t from 'tap'
-import { ReplicaReads } from '../src/replica-reads.ts'
+import { ReplicaReads } from '../src/accounts/replica-reads.ts'
 
 const caller = { who: { $case: 'operator' as const, value: {} } }
 

@@ -1,7 +1,7 @@
 /** When rows that all processes hold a copy of are read again. */
 import { MemoryBus } from '@holdfast/bus'
 import t from 'tap'
-import { Rereading, RereadPlan } from '../src/rereading.ts'
+import { Rereading, RereadPlan } from '../src/sharing/rereading.ts'
 
 const ticks = (plan: RereadPlan, count: number) => Array.from({ length: count }, () => plan.isDue())
 const often = Array<boolean>(5).fill(true)

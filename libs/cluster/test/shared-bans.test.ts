@@ -3,7 +3,7 @@ import { type CountingRateLimits, createRateLimits, defaultPolicies } from '@hol
 import { systemClock } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
 import t from 'tap'
-import { SharedBans } from '../src/shared-bans.ts'
+import { SharedBans } from '../src/sharing/shared-bans.ts'
 
 /** A frontend that bans a client after three requests. */
 function frontend(): CountingRateLimits {

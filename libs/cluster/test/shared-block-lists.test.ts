@@ -2,7 +2,7 @@ import { MemoryBus } from '@holdfast/bus'
 import { MemoryLookupStore } from '@holdfast/journal/testing'
 import { systemClock } from '@holdfast/kernel'
 import t from 'tap'
-import { shareBlockLists } from '../src/shared-block-lists.ts'
+import { shareBlockLists } from '../src/sharing/shared-block-lists.ts'
 
 t.test('an act of one process reaches another by its announcement', async (t) => {
   const bus = new MemoryBus()

@@ -6,7 +6,7 @@ import type { FastifyRequest } from 'fastify'
 import t from 'tap'
 import { startNats } from '../../../infra/servers/nats.ts'
 import { freePorts } from '../../../infra/servers/ports.ts'
-import { SharedCounts } from '../src/shared-counts.ts'
+import { SharedCounts } from '../src/sharing/shared-counts.ts'
 
 const quota = 40
 const [port = 0] = await freePorts(1)

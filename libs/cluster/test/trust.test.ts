@@ -6,9 +6,9 @@ import { Authority } from '@holdfast/trust'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t from 'tap'
-import { certificateMetrics } from '../src/certificate-metrics.ts'
-import { liveSecrets } from '../src/live-secrets.ts'
-import { openTrust } from '../src/trust.ts'
+import { certificateMetrics } from '../src/servers/certificate-metrics.ts'
+import { liveSecrets } from '../src/servers/live-secrets.ts'
+import { openTrust } from '../src/servers/trust.ts'
 
 function logged() {
   const lines: { level: number; msg: string }[] = []

@@ -13,20 +13,25 @@ import fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify'
-import { clientAddress, networkOf, proxyTrust } from './addresses.ts'
-import { bodyBytesMaxDefault, parseBody, parseForm } from './bodies.ts'
-import { type ConnectionLimits, Connections, type IdleTimes, type RequestHandler } from './connections.ts'
+import { httpCodeOf, type KnownStatus, refusalOf, unavailableRetrySeconds } from './answers/refusals.ts'
+import {
+  type ConnectionLimits,
+  Connections,
+  type IdleTimes,
+  type RequestHandler,
+} from './connections/connections.ts'
 import type { HttpHostOptions, RateLimits } from './contract.ts'
-import { KnownPaths } from './known-paths.ts'
 import { pathOf } from './log.ts'
-import { LoopTurns } from './loop-turns.ts'
-import { PiecewiseRequest } from './piecewise-request.ts'
-import { readBody } from './read-body.ts'
-import { httpCodeOf, type KnownStatus, refusalOf, unavailableRetrySeconds } from './refusals.ts'
-import { hasSoundHost, originForm } from './request-heads.ts'
-import { RequestMetrics } from './request-metrics.ts'
-import { SmallPiecesLane } from './small-pieces-lane.ts'
-import { answerUnread } from './unread-answer.ts'
+import { RequestMetrics } from './metrics/request-metrics.ts'
+import { clientAddress, networkOf, proxyTrust } from './rate-limits/addresses.ts'
+import { PiecewiseRequest } from './reading/piecewise-request.ts'
+import { readBody } from './reading/read-body.ts'
+import { SmallPiecesLane } from './reading/small-pieces-lane.ts'
+import { answerUnread } from './reading/unread-answer.ts'
+import { bodyBytesMaxDefault, parseBody, parseForm } from './requests/bodies.ts'
+import { KnownPaths } from './requests/known-paths.ts'
+import { hasSoundHost, originForm } from './requests/request-heads.ts'
+import { LoopTurns } from './turns/loop-turns.ts'
 
 /** Slow headers are cut off after this time. */
 const headersTimeoutMs = 20_000

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import t from 'tap'
-import { nextWaiting, type Waiting } from '../src/accept-waiting.ts'
+import { nextWaiting, type Waiting } from '../src/connections/accept-waiting.ts'
 
 /** Elsewhere Node accepts them. */
 const onLinux = { skip: process.platform !== 'linux' && 'accept4 is a call of Linux' }

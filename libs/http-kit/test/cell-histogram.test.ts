@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { Histogram, Registry } from 'prom-client'
 import t from 'tap'
-import { CellHistogram } from '../src/cell-histogram.ts'
+import { CellHistogram } from '../src/metrics/cell-histogram.ts'
 
 const options = { name: 'seconds', help: 'Seconds.', bounds: [0.1, 1, 10], labelNames: ['host'] }
 

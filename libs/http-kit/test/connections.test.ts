@@ -7,7 +7,7 @@ import type { FastifyInstance } from 'fastify'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t, { type Test } from 'tap'
-import { requestsAheadMax } from '../src/connections.ts'
+import { requestsAheadMax } from '../src/connections/connections.ts'
 import {
   clientAddress,
   createHttpHost,

@@ -12,8 +12,8 @@ import {
   RefusalError,
   tokenOf,
 } from '../src/index.ts'
-import { PiecewiseRequest } from '../src/piecewise-request.ts'
-import { readBody } from '../src/read-body.ts'
+import { PiecewiseRequest } from '../src/reading/piecewise-request.ts'
+import { readBody } from '../src/reading/read-body.ts'
 
 class Broken extends Fault {
   readonly code = 'BROKEN'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { JsonWriter, nameBytesMax, numberBytesMax, uuidBytes } from '../src/json-writer.ts'
+import { JsonWriter, nameBytesMax, numberBytesMax, uuidBytes } from '../src/items/json-writer.ts'
 
 function written(write: (json: JsonWriter) => void): string {
   const json = new JsonWriter()

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { LoopTurns } from '../src/loop-turns.ts'
+import { LoopTurns } from '../src/turns/loop-turns.ts'
 
 const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))
 

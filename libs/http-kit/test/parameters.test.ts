@@ -2,8 +2,6 @@ import { Type } from '@sinclair/typebox'
 import fc from 'fast-check'
 import t from 'tap'
 import { growsLinearly } from '../../../test/support/growth.ts'
-import { normalAddress } from '../src/addresses.ts'
-import { parseBody, parseForm, parseJson } from '../src/bodies.ts'
 import {
   bearerOf,
   cleanUploadName,
@@ -19,6 +17,8 @@ import {
   refined,
 } from '../src/index.ts'
 import { pathOf } from '../src/log.ts'
+import { normalAddress } from '../src/rate-limits/addresses.ts'
+import { parseBody, parseForm, parseJson } from '../src/requests/bodies.ts'
 
 const read = parametersOf(
   Type.Object({

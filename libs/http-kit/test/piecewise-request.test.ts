@@ -1,6 +1,6 @@
 import { Socket } from 'node:net'
 import t from 'tap'
-import { PiecewiseRequest, takePieces } from '../src/piecewise-request.ts'
+import { PiecewiseRequest, takePieces } from '../src/reading/piecewise-request.ts'
 
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
 

@@ -2,7 +2,7 @@ import { verifyCapability } from '@holdfast/access'
 import { blank, DirectLink, FileColumns, Item } from '@holdfast/wire'
 import t from 'tap'
 import { ItemPresenter, presentPage } from '../src/index.ts'
-import { JsonWriter } from '../src/json-writer.ts'
+import { JsonWriter } from '../src/items/json-writer.ts'
 
 const capabilityKey = new Uint8Array(32).fill(7)
 const present = new ItemPresenter({

@@ -2,9 +2,6 @@ import type { FastifyRequest } from 'fastify'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t, { type Test } from 'tap'
-import { normalAddress } from '../src/addresses.ts'
-import { CounterTable } from '../src/counter-table.ts'
-import { GuessGates } from '../src/guesses.ts'
 import {
   createHttpHost,
   createRateLimits,
@@ -14,6 +11,9 @@ import {
   type RateLimitPolicies,
   RefusalError,
 } from '../src/index.ts'
+import { normalAddress } from '../src/rate-limits/addresses.ts'
+import { CounterTable } from '../src/rate-limits/counter-table.ts'
+import { GuessGates } from '../src/rate-limits/guesses.ts'
 
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import type { RefusalError } from '../src/index.ts'
-import { type LaneBody, SmallPiecesLane } from '../src/small-pieces-lane.ts'
+import { type LaneBody, SmallPiecesLane } from '../src/reading/small-pieces-lane.ts'
 
 /** The clock moves when a test says so. */
 function lane(t: Test) {

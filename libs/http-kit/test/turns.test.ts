@@ -1,6 +1,6 @@
 import t from 'tap'
 import { AnswerBudget } from '../src/index.ts'
-import { Turns } from '../src/turns.ts'
+import { Turns } from '../src/turns/turns.ts'
 
 const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))
 

@@ -3,9 +3,9 @@
  */
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { isReadingPaused } from '../reading/unknown-length.ts'
 import type { Waiting } from './accept-waiting.ts'
 import { confirmedBytes } from './confirmed-bytes.ts'
-import { isReadingPaused } from './unknown-length.ts'
 
 /** The pace of a request is not known before. */
 const youngMs = 2_000

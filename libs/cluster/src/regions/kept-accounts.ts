@@ -1,9 +1,9 @@
 /** The journals that this region keeps, by the region where their accounts were born. */
 import type { AccountId, Keyring, RegionCode } from '@holdfast/kernel'
-import { accountsOf } from './account-rounds.ts'
-import type { ClusterPart } from './cluster-part.ts'
+import { accountsOf } from '../accounts/account-rounds.ts'
+import type { ClusterPart } from '../cluster-part.ts'
+import type { MetadataConnections } from '../servers/metadata.ts'
 import { pagesNamedBy } from './evacuation.ts'
-import type { MetadataConnections } from './metadata.ts'
 import type { RegionMap } from './region-map.ts'
 import { RegionalJournals } from './regional-journals.ts'
 

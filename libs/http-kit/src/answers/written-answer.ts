@@ -11,10 +11,10 @@
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { clientAddress, networkOf } from './addresses.ts'
+import { logFailure, takeOver } from '../host.ts'
+import { JsonWriter } from '../items/json-writer.ts'
+import { clientAddress, networkOf } from '../rate-limits/addresses.ts'
 import type { AnswerBudget, AnswerShare } from './answer-budget.ts'
-import { logFailure, takeOver } from './host.ts'
-import { JsonWriter } from './json-writer.ts'
 import { refusalOf } from './refusals.ts'
 
 /** Sent as one buffer: one and a half times a page of 1,000 plain files. */

@@ -13,7 +13,7 @@
 import { notesOf, type RoundState } from '@holdfast/actor-runtime'
 import type { JournalAccounts, LookupStore } from '@holdfast/journal'
 import type { Clock, RegionCode } from '@holdfast/kernel'
-import type { RegionMap } from './region-map.ts'
+import type { RegionMap } from '../regions/region-map.ts'
 
 export interface AccountRoundsOptions {
   regions: readonly RegionCode[]

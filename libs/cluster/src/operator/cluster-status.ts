@@ -5,8 +5,8 @@ import type { Lag, QuarantinedAccount } from '@holdfast/actor-runtime'
 import type { Subscription } from '@holdfast/bus'
 import { isClockOff, type Member } from '@holdfast/membership'
 import { nodesOf, type PlacementGroup, writeQuorum } from '@holdfast/replication'
-import type { ClusterPart } from './cluster-part.ts'
-import { collectingStatus } from './collecting.ts'
+import type { ClusterPart } from '../cluster-part.ts'
+import { collectingStatus } from '../storage/collecting.ts'
 
 /** What a storage node reports of a group it holds. */
 export interface GroupStatus {

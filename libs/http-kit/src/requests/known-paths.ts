@@ -3,7 +3,7 @@
  * Paths ignore case.
  */
 import type { FastifyRequest } from 'fastify'
-import { pathOf } from './log.ts'
+import { pathOf } from '../log.ts'
 
 export class KnownPaths {
   readonly #methods = new Map<string, Set<string>>()

@@ -6,8 +6,8 @@
 import { Readable } from 'node:stream'
 import type { RefusalError } from '@holdfast/kernel'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { httpCodeOf } from '../answers/refusals.ts'
 import { PiecewiseRequest, takePieces } from './piecewise-request.ts'
-import { httpCodeOf } from './refusals.ts'
 
 const lingerBytes = 8 * 1024 * 1024
 const lingerMs = 10_000

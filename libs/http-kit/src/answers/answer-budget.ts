@@ -18,8 +18,8 @@
  */
 import { type Clock, RefusalError, systemClock } from '@holdfast/kernel'
 import { Counter, Gauge, type Registry } from 'prom-client'
-import { LoopTurns } from './loop-turns.ts'
-import { Turns } from './turns.ts'
+import { LoopTurns } from '../turns/loop-turns.ts'
+import { Turns } from '../turns/turns.ts'
 
 export interface AnswerBudgetOptions {
   metrics?: Registry

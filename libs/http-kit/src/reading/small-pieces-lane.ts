@@ -18,7 +18,7 @@
  * While nothing waits, nothing is held up.
  */
 import { type Clock, RefusalError, RoundRobin, systemClock } from '@holdfast/kernel'
-import { unavailableRetrySeconds } from './refusals.ts'
+import { unavailableRetrySeconds } from '../answers/refusals.ts'
 
 /** Bodies that are read at a time. Each may take 25 ms of the same turn of the loop. */
 const flowingMax = 2

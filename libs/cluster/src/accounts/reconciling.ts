@@ -4,8 +4,8 @@
  */
 import { Reconciler, type Round, roundInWords } from '@holdfast/actor-runtime'
 import { Fault, type RegionCode, systemTimers } from '@holdfast/kernel'
+import type { ClusterPart } from '../cluster-part.ts'
 import { roundsKey, scopeOf } from './account-rounds.ts'
-import type { ClusterPart } from './cluster-part.ts'
 
 /** A long round continues in the background when its caller has waited for this long. */
 const reconcileMs = 9 * 60_000

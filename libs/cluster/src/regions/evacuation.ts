@@ -19,8 +19,8 @@ import { RefusalError } from '@holdfast/http-kit'
 import type { Taken } from '@holdfast/journal-cassandra'
 import type { Clock, RegionCode } from '@holdfast/kernel'
 import { CheckpointRoot } from '@holdfast/wire'
-import type { ClusterPart } from './cluster-part.ts'
-import { backupOf } from './metadata.ts'
+import type { ClusterPart } from '../cluster-part.ts'
+import { backupOf } from '../servers/metadata.ts'
 
 /** The successor's findings. Accounts are named up to `namedMax`. */
 export interface TakenOver {

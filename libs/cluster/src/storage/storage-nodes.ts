@@ -1,7 +1,7 @@
 /** The operator's calls on storage nodes. */
 import { RefusalError } from '@holdfast/http-kit'
 import { nodesOf } from '@holdfast/replication'
-import type { ClusterPart } from './cluster-part.ts'
+import type { ClusterPart } from '../cluster-part.ts'
 
 /**
  * Moves away what the node holds; then it may be stopped permanently. `ctl status` shows how many

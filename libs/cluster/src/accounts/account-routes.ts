@@ -6,7 +6,7 @@ import type { AccountId, Clock, IdCodec, RegionCode } from '@holdfast/kernel'
 import type { Subscription } from '@holdfast/membership'
 import type { NatsMembership } from '@holdfast/membership-nats'
 import { Placement } from '@holdfast/placement'
-import type { RegionMap } from './region-map.ts'
+import type { RegionMap } from '../regions/region-map.ts'
 
 export interface AccountRoutesOptions {
   membership: Pick<NatsMembership, 'beats' | 'self' | 'onChange'>

@@ -6,7 +6,7 @@
  */
 import type { Bus } from '@holdfast/bus'
 import type { LookupStore } from '@holdfast/journal'
-import { Rereading } from './rereading.ts'
+import { Rereading } from '../sharing/rereading.ts'
 
 export type NodeAdminState = 'draining' | 'removed'
 

@@ -3,7 +3,7 @@
  * region lists those that the region serves, a page a request.
  */
 import { Fault, type RegionCode } from '@holdfast/kernel'
-import type { ClusterPart } from './cluster-part.ts'
+import type { ClusterPart } from '../cluster-part.ts'
 import { leaderOf } from './reconciling.ts'
 
 /** Of a cluster, what a list needs. */

@@ -12,7 +12,7 @@
  * wait for each other. Therefore every wait has a limit.
  */
 import type { FastifyRequest } from 'fastify'
-import type { Guess, GuessKind, RateLimits } from './contract.ts'
+import type { Guess, GuessKind, RateLimits } from '../contract.ts'
 
 /** Waiting guesses of one network: as many as the largest request budget of an endpoint admits. */
 const waitingPerCounterMax = 1_000

@@ -12,8 +12,8 @@ import type { LookupStore } from '@holdfast/journal'
 import { type Clock, type RegionCode, regionCodes } from '@holdfast/kernel'
 import { GroupMap, type GroupNode, type PlacementGroup, planGroups } from '@holdfast/replication'
 import { PlacementGroup as PlacementGroupRow } from '@holdfast/wire/cluster'
+import { Rereading } from '../sharing/rereading.ts'
 import type { NodeAdminStates } from './node-admin-states.ts'
-import { Rereading } from './rereading.ts'
 import type { StoragePeers } from './storage-peers.ts'
 
 export interface GroupRowsOptions {

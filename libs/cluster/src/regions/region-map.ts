@@ -12,7 +12,7 @@
 import { JournalFault, type LookupStore } from '@holdfast/journal'
 import type { Clock, RegionCode } from '@holdfast/kernel'
 import { RegionMapEntry } from '@holdfast/wire/cluster'
-import { backupOf, homeRegions } from './metadata.ts'
+import { backupOf, homeRegions } from '../servers/metadata.ts'
 
 export interface Home {
   serving: RegionCode

@@ -5,7 +5,7 @@
 import type { CollectorPause } from '@holdfast/blob-store'
 import type { Bus, Subscription } from '@holdfast/bus'
 import { Fault } from '@holdfast/kernel'
-import type { ClusterPart } from './cluster-part.ts'
+import type { ClusterPart } from '../cluster-part.ts'
 
 type Figures = Record<string, unknown>
 type Options = { graceMs?: number }
