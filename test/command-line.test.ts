@@ -3,10 +3,13 @@
  * command in every document is valid for its program.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
-import { globSync, readFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { commands } from '../apps/ctl/src/commands.ts'
 import { ctl } from '../apps/ctl/src/ctl.ts'
+import { scenarios } from '../bench/scenarios.ts'
+import { planted } from './sim/planted.ts'
 
 const root = join(import.meta.dirname, '..')
 const read = (path: string) => readFileSync(join(root, path), 'utf8')
@@ -49,7 +52,10 @@ interface Printed {
   command: string
 }
 
-/** Lines of `sh` blocks without their comments, and commands of npm within the text. */
+/**
+ * Lines of `sh` blocks without their comments. Within the text, commands of npm, and what is
+ * written as `ctl …`.
+ */
 const printed: Printed[] = execFileSync('git', ['ls-files', '*.md'], { cwd: root, encoding: 'utf8' })
   .split('\n')
   .filter((path) => path !== '')
@@ -64,7 +70,10 @@ const printed: Printed[] = execFileSync('git', ['ls-files', '*.md'], { cwd: root
     const pictures = blocks.filter(([, language]) => language === '')
     t.notMatch(pictures.join(''), /^(npm|curl|node) /m, `${document}: commands are in sh or bash blocks`)
     const lines = blocks.flatMap(([, language, body = '']) => (language === 'sh' ? body.split('\n') : []))
-    const spans = [...text.matchAll(/`(npm [^`]+)`/g)].map(([, command = '']) => command)
+    const prose = text.replace(/^```.*?^```$/gms, '')
+    const spans = [...prose.matchAll(/`((?:[A-Z_]+=\S+ )*(?:npm|ctl)\s[^`]+)`/g)].map(
+      ([, command = '']) => command,
+    )
     return [...lines, ...spans]
       .map((command) => command.replace(/(^| )#.*/, '').trim())
       .filter((command) => command !== '')
@@ -74,14 +83,34 @@ const printed: Printed[] = execFileSync('git', ['ls-files', '*.md'], { cwd: root
 /** Third-party programs that `test/clients` runs with these very arguments. */
 const foreign = ['rclone']
 
+/** Values that a program takes for an option, where it takes some alone. */
+const known: Readonly<Record<string, (value: string) => boolean>> = {
+  'bench --only': (text) =>
+    [true, false].some((quick) => scenarios(quick).some(({ name }) => name.includes(text))),
+  'sim --break': (name) => name in planted,
+  'test:long --only': (suite) => suites.includes(suite),
+}
+const suites = [...read('test/long/run.ts').matchAll(/^await suite\('([a-z]+)'/gm)].map(([, name]) => name)
+
 t.test('each command of a document is valid for its program', async (t) => {
   const scripts = JSON.parse(read('package.json')).scripts as Record<string, string>
   const asked = new Map<string, string[][]>()
   const directory = join(t.testdir(), 'own')
   for (const { document, command } of printed) {
-    const words = wordsOf(command)
+    const all = wordsOf(command)
+    const words = all.slice(all.findIndex((word) => !/^[A-Z_]+=/.test(word)))
+    for (const [, variable = ''] of command.matchAll(/^([A-Z_]+)=/g))
+      t.ok(isRead(variable), `${document}: ${command}: ${variable}`)
     const [program = '', verb = '', ...rest] = words.filter((word) => word !== '-s')
     if (foreign.includes(program)) continue
+    if (program === 'ctl') {
+      t.not(words[1], '--', `${document}: ${command}: only npm needs --`)
+      // A name alone stands for the command, as a name of a group does for its commands.
+      const name = words.slice(1).join(' ')
+      if (!commands.some((each) => each.words === name || each.words.startsWith(`${name} `)))
+        await checkCtl(`${document}: ${command}`, words.slice(1))
+      continue
+    }
     if (program !== 'npm') {
       t.fail(`${document}: ${command}: a document names commands of npm`)
       continue
@@ -100,14 +129,29 @@ t.test('each command of a document is valid for its program', async (t) => {
   for (const [script, invocations] of asked) {
     const program = /\S+\.ts/.exec(scripts[script] ?? '')?.[0] ?? ''
     t.ok(programs.includes(program), `${script} runs ${program}`)
+    for (const options of invocations) checkValues(script, program, options)
     if (start(program, ...invocations.flat(), '--help').status === 0) continue
     for (const options of invocations)
       t.equal(start(program, ...options, '--help').status, 0, `npm run ${script} -- ${options.join(' ')}`)
   }
 
   function checkFiles(command: string, files: readonly string[]): void {
-    for (const file of files.filter((word) => !word.startsWith('-')))
+    for (const file of files.filter((word) => !/^[-<]/.test(word)))
       t.not(globSync(file, { cwd: root }).length, 0, `${command}: ${file}`)
+  }
+
+  /** What a program looks at behind its options: names, and files of deployments. */
+  function checkValues(script: string, program: string, options: readonly string[]): void {
+    const command = `npm run ${script} -- ${options.join(' ')}`
+    for (const [at, option] of options.entries()) {
+      const isKnown = known[`${script} ${option}`]
+      const value = options[at + 1] ?? ''
+      if (isKnown !== undefined && !/^[A-Z<]/.test(value)) t.ok(isKnown(value), `${command}: ${value}`)
+    }
+    if (script !== 'infra' || options[0]?.startsWith('--')) return
+    const [verb = '', file = ''] = options
+    t.match(read(program), `npm run -s infra -- ${verb} <file>`, `${command}: ${verb}`)
+    if (!/^[<$]|^$/.test(file)) t.ok(existsSync(join(root, file)), `${command}: ${file}`)
   }
 
   /**
@@ -118,7 +162,7 @@ t.test('each command of a document is valid for its program', async (t) => {
     const env = { HOLDFAST_ADMIN_BIND: '127.0.0.1', HOLDFAST_ADMIN_PORT: '1' }
     const toHost = words
       .filter((word, at) => word !== '--admin' && words[at - 1] !== '--admin')
-      .map((word) => (word === '<directory>' ? directory : word))
+      .map((word) => (word === '<directory>' ? directory : /^(N|DAYS|BYTES)$/.test(word) ? '7' : word))
     const said: string[] = []
     const code = await ctl(toHost, {
       env,
@@ -131,6 +175,14 @@ t.test('each command of a document is valid for its program', async (t) => {
     t.ok(code === 3 || noBackup || isDone || toHost.includes('--help'), `${command}: ${said.join(' ')}`)
   }
 })
+
+/** Whether a program of ours or a test reads this variable of the environment. */
+function isRead(variable: string): boolean {
+  return (
+    spawnSync('git', ['grep', '-qE', `env\\.${variable}\\b`, '--', '*.ts', '*.mjs'], { cwd: root }).status ===
+    0
+  )
+}
 
 /** Brackets and dots of optional parts are removed; a quoted text is one word. */
 function wordsOf(command: string): string[] {

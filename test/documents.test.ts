@@ -5,6 +5,7 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
+import { clusterSettings, settings } from '@holdfast/config'
 import { statuses } from '@holdfast/http-kit'
 import t from 'tap'
 import { documents } from '../infra/documents/documents.ts'
@@ -147,15 +148,26 @@ t.test('files that a page names are there', async (t) => {
       if (!name.startsWith('.')) t.ok(resolved(page, name), `${page} names ${name}`)
 })
 
-t.test('variables that a page names are read somewhere', async (t) => {
-  const program = /\.(ts|mjs|js|sh|service|yml|yaml|toml)$/
+t.test('variables that a page names are settings, with valid values', async (t) => {
+  const schema: Readonly<Record<string, { secret: boolean; parse(text: string): unknown }>> = {
+    ...settings,
+    ...clusterSettings,
+  }
   const code = tracked
-    .filter((file) => program.test(file))
+    .filter((file) => /\.(ts|mjs|js|sh)$/.test(file))
     .map(read)
     .join('\n')
+  const isSetting = (name: string) => name in schema || schema[name.replace(/_FILE$/, '')]?.secret === true
+  // Of tests, and of the servers' own files.
+  const isRead = (name: string) => new RegExp(`env\\.${name}\\b|Reference\\('${name}'\\)`).test(code)
   for (const page of pages.filter((name) => !name.startsWith('bench/NOTES-') && name !== 'CHANGELOG.md'))
-    for (const [name] of read(page).matchAll(/\bHOLDFAST_[A-Z0-9_]+(?<!_)\b/g))
-      t.ok(code.includes(name), `${page} names ${name}`)
+    for (const [, name = '', value] of read(page).matchAll(
+      /\b(HOLDFAST_[A-Z0-9_]+(?<!_)\b)(?:=([\w./:-]+))?/g,
+    )) {
+      t.ok(isSetting(name) || isRead(name), `${page} names ${name}`)
+      if (value !== undefined && schema[name] !== undefined)
+        t.doesNotThrow(() => schema[name]?.parse(value), `${page}: ${name}=${value}`)
+    }
 })
 
 t.test('sections that pages and comments refer to are there', async (t) => {
