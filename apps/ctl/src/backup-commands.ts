@@ -2,15 +2,25 @@
  * Commands over everything. The running service takes backups and verifies itself; `restore` and
  * the verification of a backup run here, without a service.
  */
-import { access, mkdir, readdir, rename, rm } from 'node:fs/promises'
+import { access, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { BackupDirectory, BackupFault, restoreBackup, verifyBackup } from '@holdfast/backup'
+import {
+  BackupDirectory,
+  BackupFault,
+  named,
+  readSegments,
+  restoreBackup,
+  type Snapshot,
+  type Verified,
+  verifyBackup,
+} from '@holdfast/backup'
 import { BlobFault } from '@holdfast/blob-store'
 import { StartFault, upgradeOf } from '@holdfast/bootstrap/data-format'
 import { ChunkStore } from '@holdfast/chunk-store'
 import { JournalFault } from '@holdfast/journal'
-import { LevelMetadataStore, referenceOfRow } from '@holdfast/journal-level'
+import { LevelMetadataStore, referenceOfRow, rowsOfJournals } from '@holdfast/journal-level'
 import { AdminError, type Call } from './admin-client.ts'
 import { type Command, json, numberOf, type Options, type Step, UsageFault } from './command.ts'
 
@@ -52,7 +62,7 @@ export const backupCommands: readonly Command[] = [
     words: 'verify',
     usage: '[backup directory] [--at SNAPSHOT] [--key-file FILE]',
     meaning:
-      'Reads every file of a backup, or without one of the running service, and names what is damaged or missing with the accounts that use it.',
+      'Reads every file of a backup, or without one of the running service, and names what is damaged or missing: the files with their paths, and whose they are.',
     options: { at: 'string', 'key-file': 'string' },
     plan: (words, options) => {
       if (words.length === 0)
@@ -144,8 +154,31 @@ function told(outcome: string): string {
 
 async function verified(path: string, options: Options): Promise<string> {
   const { directory, snapshot } = await opened(path, options)
-  const outcome = await verifyBackup(directory, snapshot, referenceOfRow)
+  const verified = await verifyBackup(directory, snapshot, referenceOfRow)
+  const outcome = await namedFrom(directory, snapshot, verified)
   return json({ ...outcome, takenMs: snapshot.takenMs, unreadableWhenTaken: snapshot.unreadable })
+}
+
+/** Names files of a backup: journals of the accounts in question are restored for a moment. */
+async function namedFrom(directory: BackupDirectory, snapshot: Snapshot, verified: Verified) {
+  const accounts = new Set(verified.broken.flatMap((one) => one.accounts))
+  if (accounts.size === 0) return named(verified, async () => ({}))
+  // Rarely needed: what decides of accounts takes a while to load.
+  const { storedAccounts, usesOfCopy } = await import('@holdfast/bootstrap/stored-accounts')
+  const path = await mkdtemp(join(tmpdir(), 'holdfast-verify-'))
+  try {
+    const rows = rowsOfJournals(readSegments(directory, snapshot.rows), accounts)
+    await LevelMetadataStore.restore(path, rows)
+    const store = await LevelMetadataStore.open({ path })
+    try {
+      const asked = storedAccounts(store.journals)
+      return await named(verified, (account, copy) => usesOfCopy(asked, account, copy))
+    } finally {
+      await store.close()
+    }
+  } finally {
+    await rm(path, { recursive: true, force: true })
+  }
 }
 
 /**

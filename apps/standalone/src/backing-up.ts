@@ -5,6 +5,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { resolve, sep } from 'node:path'
+import { usesOfCopy } from '@holdfast/accounts'
 import {
   accountNamed,
   type BackupRequest,
@@ -12,7 +13,7 @@ import {
   type ImportRequest,
   type OperatorDeps,
 } from '@holdfast/admin'
-import { BackupDirectory, BackupFault, pruneBackup, takeBackup, verifyLive } from '@holdfast/backup'
+import { BackupDirectory, BackupFault, named, pruneBackup, takeBackup, verifyLive } from '@holdfast/backup'
 import type { Collector } from '@holdfast/blob-store'
 import type { ChunkStore } from '@holdfast/chunk-store'
 import { type LevelMetadataStore, referenceOfRow } from '@holdfast/journal-level'
@@ -106,13 +107,14 @@ export class WholeReads {
     return this.#begin({ what: 'verification', target: undefined }, async (run) => {
       const progress = { copies: 0, bytes: 0 }
       run.progress = progress
-      return verifyLive(blobs, () => metadata.everything(), referenceOfRow, {
+      const verified = await verifyLive(blobs, () => metadata.everything(), referenceOfRow, {
         signal: this.#closing.signal,
         onCopy: (bytes) => {
           progress.copies++
           progress.bytes += bytes
         },
       })
+      return named(verified, (account, copy) => usesOfCopy(this.#deps.accounts(), account, copy))
     })
   }
 

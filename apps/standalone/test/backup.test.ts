@@ -1,6 +1,6 @@
 /** The drill: load, a backup under load, more load, a restore by the operator's program. */
 import { createHash } from 'node:crypto'
-import { rmSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { call, dataDir, operator, startHere, uploadText } from './run.ts'
@@ -70,5 +70,72 @@ t.test('what was acknowledged before a backup is there after a restore, with its
   })
   t.match(await operator(['verify', target]), { code: 0, answer: { damaged: 0, missing: 0 } })
 })
+
+/** Changes a byte of the file with this text. */
+function damage(folder: string, text: string): void {
+  for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
+    const path = join(folder, name)
+    const bytes = statSync(path).isFile() ? readFileSync(path) : Buffer.alloc(0)
+    const at = bytes.indexOf(text)
+    if (at < 0) continue
+    bytes.writeUInt8(bytes.readUInt8(at) ^ 1, at)
+    writeFileSync(path, bytes)
+    return
+  }
+  throw new Error(`no file of ${folder} has the text`)
+}
+
+t.test(
+  'a damaged file is named with its path and its owner, in a backup and in the live store',
+  async (t) => {
+    const dir = dataDir(t)
+    const backup = join(dataDir(t), 'backup')
+    let service = await startHere(dir)
+    const { api, upload, admin } = service.addresses
+    const made = await operator(['account', 'create', 'ann@example.com', '--admin', admin])
+    const { id, token, rootFolder } = made.answer
+    const headers = { authorization: `Bearer ${token}`, ...json }
+    const folder = async (parentFolderId: string, folderName: string): Promise<string> => {
+      const body = JSON.stringify({ parentFolderId, folderName })
+      return (await call(`${api}/contents/createfolder`, { method: 'POST', headers, body })).data.id
+    }
+    const folderId = await folder(await folder(rootFolder, 'photos'), '2026')
+    const text = 'a text that rots '.repeat(500)
+    const files = await Promise.all(
+      ['kept.txt', 'deleted.txt'].map((name) =>
+        uploadText(upload, { name, text: `${name} ${text}`, fields: { token, folderId } }),
+      ),
+    )
+    await operator(['content', 'delete', files[1]?.data.id, '--admin', admin])
+    await operator(['backup', backup, '--admin', admin])
+    await service.close()
+    const owner = { account: id, email: 'ann@example.com' }
+    const kept = { id: files[0]?.data.id, path: '/photos/2026/kept.txt', inBin: false }
+    const report = {
+      damaged: 2,
+      missing: 0,
+      broken: [
+        { why: 'damaged', accounts: 1, usedBy: [{ ...owner, files: [kept], count: 1 }] },
+        { why: 'damaged', accounts: 1, usedBy: [{ ...owner, files: [], count: 0 }] },
+      ],
+    }
+    /** The one that is still there first. */
+    const reportOf = async (words: string[]): Promise<typeof report> => {
+      const { code, text: said } = await operator(words)
+      t.equal(code, 1)
+      const told = JSON.parse(said.slice(said.indexOf('{'))) as typeof report
+      told.broken.sort((one, other) => (other.usedBy[0]?.count ?? 0) - (one.usedBy[0]?.count ?? 0))
+      return told
+    }
+    for (const name of ['kept.txt', 'deleted.txt']) {
+      damage(join(dir, 'blobs', 'extents'), `${name} ${text}`)
+      damage(join(backup, 'objects'), `${name} ${text}`)
+    }
+    t.match(await reportOf(['verify', backup]), report)
+    service = await startHere(dir)
+    t.teardown(() => service.close())
+    t.match(await reportOf(['verify', '--admin', service.addresses.admin]), report)
+  },
+)
 
 const json = { 'content-type': 'application/json' }

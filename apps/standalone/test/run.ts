@@ -102,9 +102,10 @@ export async function call(url: string, request: RequestInit = {}): Promise<Answ
 
 export async function uploadText(
   upload: string,
-  { name, text }: { name: string; text: string },
+  { name, text, fields = {} }: { name: string; text: string; fields?: Record<string, string> },
 ): Promise<Answer> {
   const body = new FormData()
+  for (const [field, value] of Object.entries(fields)) body.append(field, value)
   body.append('file', new Blob([text]), name)
   return call(`${upload}/uploadfile`, { method: 'POST', body })
 }

@@ -35,3 +35,4 @@ export {
   replicaSubjectOf,
   subjectOf,
 } from './subjects.ts'
+export { type CopyUses, usesOfCopy } from './uses-of-copy.ts'

@@ -47,6 +47,12 @@ export interface Homes {
   served(): readonly string[]
 }
 
+/** What reads an account and answers questions about it. */
+export type ReadingServices = Pick<
+  Services,
+  'states' | 'clock' | 'timers' | 'randomness' | 'bounds' | 'passwords'
+>
+
 export interface Services {
   readonly hostId: string
   readonly journal: JournalStore

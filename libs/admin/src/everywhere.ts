@@ -22,6 +22,8 @@ export interface Hit {
   id: string
   type: 'file' | 'folder'
   name: string
+  /** Names of the folders above it, and its own. */
+  path: string
   createTime: number
   size: number
   /** It lies in the bin of its account. */
@@ -229,8 +231,8 @@ type By = NonNullable<FindContents['by']>
 type ByCopy = Extract<By, { $case: 'copy' }>
 
 function hitsOf(account: string, { hits }: SearchView): Hit[] {
-  return hits.map(({ id, isFolder, name, createTime, size, inBin }) => {
-    return { account, id, type: isFolder ? 'folder' : 'file', name, createTime, size, inBin }
+  return hits.map(({ id, isFolder, name, path, createTime, size, inBin }) => {
+    return { account, id, type: isFolder ? 'folder' : 'file', name, path, createTime, size, inBin }
   })
 }
 

@@ -30,7 +30,8 @@ function page({ hits, silent, asked }: World, { accountId, operation }: Omit<Acc
   if (operation?.$case !== 'findContents') throw new Error(operation?.$case)
   const { page, pageSize } = operation.value
   const of = Array.from({ length: hits }, (_, at): SearchHit => {
-    return { id: `${accountId}/${at}`, isFolder: false, name: 'f', size: 1, createTime: 0, inBin: false }
+    const id = `${accountId}/${at}`
+    return { id, isFolder: false, name: 'f', path: '/f', size: 1, createTime: 0, inBin: false }
   })
   const value = {
     hits: of.slice((page - 1) * pageSize, page * pageSize),

@@ -8,6 +8,12 @@ export function nameOfCopy({ id, incarnation }: BlobName): string {
   return `${hex(id)}/${hex(incarnation)}`
 }
 
+/** The other way round. */
+export function namedCopy(copy: string): BlobName {
+  const [id = '', incarnation = ''] = copy.split('/')
+  return { id: Buffer.from(id, 'hex'), incarnation: Buffer.from(incarnation, 'hex') }
+}
+
 /** @throws BackupFault `DAMAGED` at the end when the bytes are not those of the id. */
 export async function checkBytes(id: Uint8Array, bytes: AsyncIterable<Uint8Array>): Promise<void> {
   const digester = new BlobDigester()

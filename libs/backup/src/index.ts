@@ -3,6 +3,15 @@ export { checkBytes, forEachOf } from './copies.ts'
 export { BackupFault } from './errors.ts'
 export { type Pruned, pruneBackup } from './prune-backup.ts'
 export { type RestoreTarget, restoreBackup } from './restore-backup.ts'
+export { readSegments } from './segments.ts'
 export type { Snapshot } from './snapshot.ts'
 export { type BackupProgress, type Taken, takeBackup } from './take-backup.ts'
-export { type Broken, type Reference, type Verified, verifyBackup, verifyLive } from './verify-backup.ts'
+export {
+  type Broken,
+  type Named,
+  named,
+  type Reference,
+  type Verified,
+  verifyBackup,
+  verifyLive,
+} from './verify-backup.ts'

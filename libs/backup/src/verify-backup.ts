@@ -2,10 +2,10 @@
  * Reads everything, and names what is damaged or missing with the accounts that use it. A backup
  * and a live store are judged alike.
  */
-import { BlobFault, type BlobInfo, type BlobStore } from '@holdfast/blob-store'
+import { BlobFault, type BlobInfo, type BlobName, type BlobStore } from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
 import type { BackupDirectory } from './backup-directory.ts'
-import { checkBytes, forEachOf, nameOfCopy } from './copies.ts'
+import { checkBytes, forEachOf, namedCopy, nameOfCopy } from './copies.ts'
 import { BackupFault } from './errors.ts'
 import { copyOfRow, type Row, readSegments } from './segments.ts'
 import type { Snapshot } from './snapshot.ts'
@@ -13,6 +13,8 @@ import type { Snapshot } from './snapshot.ts'
 const copiesAtOnce = 8
 /** Entries of a report. */
 const brokenMax = 1_000
+/** Accounts that are asked for a report, each of them once for each of its broken copies. */
+const questionsMax = 2_000
 
 /** A row that says that an account uses a copy. */
 export interface Reference {
@@ -40,6 +42,36 @@ export interface Verified {
   broken: Broken[]
 }
 
+/** What an account uses a broken copy for, or why it could not be asked. */
+export type Use = object | { account: string; unread: string }
+
+export interface Named extends Omit<Verified, 'broken'> {
+  broken: (Omit<Broken, 'accounts'> & { usedBy: Use[]; accounts: number })[]
+}
+
+/** Asks accounts which of their files are broken, a bounded number of times. */
+export async function named(
+  verified: Verified,
+  usesOf: (account: string, copy: BlobName) => Promise<object>,
+): Promise<Named> {
+  const broken: Named['broken'] = []
+  let left = questionsMax
+  for (const { accounts, ...one } of verified.broken) {
+    const usedBy: Use[] = []
+    for (const account of accounts.slice(0, left)) {
+      left--
+      usedBy.push(
+        await usesOf(account, namedCopy(one.copy)).catch((error: Error) => ({
+          account,
+          unread: error.message,
+        })),
+      )
+    }
+    broken.push({ ...one, usedBy, accounts: accounts.length })
+  }
+  return { ...verified, broken }
+}
+
 /** @throws BackupFault `DAMAGED` when a segment of the snapshot is damaged. */
 export async function verifyBackup(
   directory: BackupDirectory,
@@ -63,11 +95,7 @@ export async function verifyLive(
   return verify({
     copies: blobs.inventory(),
     references: referencesIn(rows(), referenceOf),
-    cameLater: async (copy) => {
-      const [id = '', incarnation = ''] = copy.split('/')
-      const name = { id: Buffer.from(id, 'hex'), incarnation: Buffer.from(incarnation, 'hex') }
-      return (await blobs.stat(name)) !== undefined
-    },
+    cameLater: async (copy) => (await blobs.stat(namedCopy(copy))) !== undefined,
     check: async (info) => {
       signal.throwIfAborted()
       await checkBytes(info.id, blobs.read(info, { start: 0, end: info.size }, { signal }))

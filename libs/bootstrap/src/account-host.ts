@@ -44,6 +44,23 @@ function heapBytes(): number {
 /** One that is left out is a type error. The others are for tests. */
 type Wired = Required<Omit<AccountHostOptions, 'timers' | 'randomness' | 'checkPassword'>>
 
+/** How accounts of an installation decide. */
+export function accountStates({ config, keyring }: Pick<AccountHostDeps, 'config' | 'keyring'>) {
+  return createAccountStates({
+    ids: keyring.ids,
+    codes: keyring.codes,
+    legacyCodes: keyring.legacyCodes,
+    tokens: keyring.tokens,
+    limits: config.tiers,
+    openListing: config.openListing,
+    directLinksPremium: config.directLinksPremium,
+    guestUploads: config.guestUploads,
+    metadataBytesMax,
+    lifetimes: config.lifetimes,
+    undoSeconds: config.undoSeconds,
+  })
+}
+
 export function accountHostOptions(deps: AccountHostDeps): Wired {
   const { config, keyring } = deps
   return {
@@ -54,19 +71,7 @@ export function accountHostOptions(deps: AccountHostDeps): Wired {
     journalBackup: deps.journalBackup,
     lookups: deps.lookups,
     homes: deps.homes,
-    states: createAccountStates({
-      ids: keyring.ids,
-      codes: keyring.codes,
-      legacyCodes: keyring.legacyCodes,
-      tokens: keyring.tokens,
-      limits: config.tiers,
-      openListing: config.openListing,
-      directLinksPremium: config.directLinksPremium,
-      guestUploads: config.guestUploads,
-      metadataBytesMax,
-      lifetimes: config.lifetimes,
-      undoSeconds: config.undoSeconds,
-    }),
+    states: accountStates({ config, keyring }),
     mailer: signInMailer({ mailer: deps.mailer, keyring, webUrl: deps.webUrl }),
     onBlobReleased: deps.onBlobReleased,
     hostOf: deps.hostOf,

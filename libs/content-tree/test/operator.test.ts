@@ -44,7 +44,11 @@ function found(
   const { result } = world.ask(operator, { findContents: { by, page, pageSize } })
   if (result.$case !== 'search') throw new Error(JSON.stringify(result))
   const { hits, page: shown } = result.value
-  return { names: hits.map(({ name, inBin }) => `${name}${inBin ? ' (bin)' : ''}`), total: shown?.totalCount }
+  return {
+    names: hits.map(({ name, inBin }) => `${name}${inBin ? ' (bin)' : ''}`),
+    paths: hits.map(({ path }) => path),
+    total: shown?.totalCount,
+  }
 }
 
 const text = (value: string) => ({ $case: 'text', value }) as const
@@ -65,7 +69,11 @@ t.test('contents are found by name and by copy, in the bin too, a page at a time
   world.ask(world.bearer(), { deleteContents: { contentIds: [thrown.id] } })
   t.same(new Set(found(world, text('invoice')).names), new Set(['Invoice 1', 'old INVOICE (bin)']))
   t.same(found(world, copy('vile')).total, 3)
-  t.same(found(world, copy('unknown')), { names: [], total: 0 })
+  t.same(
+    new Set(found(world, copy('vile')).paths),
+    new Set(['/Invoice 1', `/${folder.name}/other`, '/old INVOICE']),
+  )
+  t.same(found(world, copy('unknown')), { names: [], paths: [], total: 0 })
   const pages = [1, 2, 3].flatMap((page) => found(world, copy('vile'), page, 1).names)
   t.same(new Set(pages), new Set(['Invoice 1', 'other', 'old INVOICE (bin)']))
   t.equal(found(world, copy('vile'), 4, 1).names.length, 0)

@@ -1,2 +1,2 @@
+export { referenceOfRow, rowsOfJournals } from './kinds-of-rows.ts'
 export { LevelMetadataStore, type LevelMetadataStoreOptions } from './level-metadata-store.ts'
-export { referenceOfRow } from './reference-of-row.ts'

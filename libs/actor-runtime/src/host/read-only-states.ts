@@ -9,7 +9,7 @@ import { LRUCache } from 'lru-cache'
 import { networkOf } from '../account/mailbox.ts'
 import { keyOf } from '../queues/password-checks.ts'
 import { Semaphore } from '../queues/semaphore.ts'
-import type { Services } from '../services.ts'
+import type { ReadingServices } from '../services.ts'
 import { inTurns } from '../timers.ts'
 
 export interface ReadOnlyState {
@@ -39,12 +39,12 @@ const readsAtOnceMax = 4
 const readsWaitingMax = 64
 
 export class ReadOnlyStates {
-  readonly #services: Services
+  readonly #services: ReadingServices
   readonly #options: ReadOnlyStatesOptions
   readonly #semaphore = new Semaphore(readsAtOnceMax)
   readonly #states: LRUCache<string, Promise<ReadOnlyState | undefined>>
 
-  constructor(services: Services, options: ReadOnlyStatesOptions) {
+  constructor(services: ReadingServices, options: ReadOnlyStatesOptions) {
     this.#services = services
     this.#options = options
     this.#states = new LRUCache({

@@ -21,7 +21,7 @@ import { type Change, CheckpointRoot } from '@holdfast/wire'
 import { encodeRoot, pagesOf } from '../account/checkpoints.ts'
 import { decodeRow, digestOf } from '../account/flush-row.ts'
 import { forEachAtMost } from '../queues/semaphore.ts'
-import type { Services } from '../services.ts'
+import type { ReadingServices, Services } from '../services.ts'
 import { inTurns } from '../timers.ts'
 
 export interface RepairReport {
@@ -128,7 +128,7 @@ export async function repair(
  * @throws JournalFault `UNAVAILABLE`.
  */
 export async function readableState(
-  services: Services,
+  services: ReadingServices,
   journal: JournalRepair,
   account: string,
 ): Promise<{ state: AccountState; isWhole: boolean } | undefined> {
@@ -192,7 +192,7 @@ function rootOf(bytes: Uint8Array | undefined, damage: string[]): CheckpointRoot
 
 /** Undefined without a base. */
 async function planOf(
-  services: Services,
+  services: ReadingServices,
   journal: JournalRepair,
   { account, found }: { account: string; found: Remains },
 ): Promise<Plan | undefined> {
@@ -214,7 +214,7 @@ function dropBehindRefused(entries: readonly Entry[]): void {
 
 /** The state that the rows are applied to, made on each call. */
 async function baseOf(
-  services: Services,
+  services: ReadingServices,
   journal: JournalRepair,
   { account, found: { root, rows, damage } }: { account: string; found: Remains },
 ): Promise<{ through: number; state: () => Promise<AccountState> } | undefined> {
@@ -320,7 +320,7 @@ function rowDamage(
  *   unusable.
  */
 async function applied(
-  services: Services,
+  services: ReadingServices,
   state: AccountState,
   entries: readonly Entry[],
 ): Promise<Omit<Plan, 'through'> | undefined> {

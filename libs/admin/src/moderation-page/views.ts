@@ -184,7 +184,7 @@ function hitsTable(hits: readonly Hit[]): Html {
 ${hits.map(
   (
     hit,
-  ) => html`<tr><td>${timeOf(hit.createTime)}</td><td><bdi>${find(hit.id, hit.name)}</bdi>${hit.inBin && html` <span class="quiet">in the bin</span>`}</td>
+  ) => html`<tr><td>${timeOf(hit.createTime)}</td><td><bdi>${find(hit.id, hit.path)}</bdi>${hit.inBin && html` <span class="quiet">in the bin</span>`}</td>
 <td class="number">${hit.size}</td><td>${find(hit.account, hit.account.slice(0, 8))}</td></tr>\n`,
 )}</tbody></table>`
 }

@@ -37,9 +37,16 @@ export function* searchAll(
       if (tree.isFolder(row)) open.push(row)
     }
   const view = yield* pageOf(tree, rows, page)
-  for (const hit of view.hits) hit.inBin = tree.inBin(tree.find(hit.id))
+  for (const hit of view.hits) {
+    const row = tree.find(hit.id)
+    hit.inBin = tree.inBin(row)
+    hit.path = tree.pathOf(row, pathUnitsMax)
+  }
   return view
 }
+
+/** Of a path that is shown: hundreds of hits fit into one message. */
+const pathUnitsMax = 400
 
 /** Undefined: nothing in the account uses the copy. */
 function usesOf(tree: Tree, copy: Copy): ((row: number) => boolean) | undefined {
@@ -76,6 +83,7 @@ function* pageOf(tree: Tree, found: readonly number[], query: Page): Generator<v
       size: tree.sizeOf(row),
       createTime: created[row] as number,
       inBin: false,
+      path: '',
     })),
     page: { page: query.page, pageSize: query.pageSize, totalCount: sorted.length },
   }

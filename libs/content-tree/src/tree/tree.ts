@@ -242,6 +242,19 @@ export class Tree {
     return at
   }
 
+  /**
+   * Its name behind those of the folders above it, without the top's: `/photos/a.jpg`. Of a longer
+   * one the end, behind `…`.
+   */
+  pathOf(row: number, max = Number.POSITIVE_INFINITY): string {
+    let path = ''
+    for (let at = row; this.parentOf(at) !== none; at = this.parentOf(at)) {
+      path = `/${this.contents.names[at]}${path}`
+      if (path.length > max) return `…${path.slice(-max).toWellFormed()}`
+    }
+    return path
+  }
+
   /** Levels of folders between it and the top: 0 for a top. */
   depthOf(row: number): number {
     let depth = 0

@@ -185,6 +185,8 @@ export interface SearchHit {
   createTime: number;
   /** Only where it was requested by FindContents. */
   inBin: boolean;
+  /** Its name behind those of the folders above it: `/photos/a.jpg`. Only for FindContents. */
+  path: string;
 }
 
 export interface FileView {
@@ -1555,7 +1557,7 @@ export const SearchView: MessageFns<SearchView> = {
 };
 
 function createBaseSearchHit(): SearchHit {
-  return { id: "", isFolder: false, name: "", size: 0, createTime: 0, inBin: false };
+  return { id: "", isFolder: false, name: "", size: 0, createTime: 0, inBin: false, path: "" };
 }
 
 export const SearchHit: MessageFns<SearchHit> = {
@@ -1577,6 +1579,9 @@ export const SearchHit: MessageFns<SearchHit> = {
     }
     if (message.inBin !== false) {
       writer.uint32(48).bool(message.inBin);
+    }
+    if (message.path !== "") {
+      writer.uint32(58).string(message.path);
     }
     return writer;
   },
@@ -1640,6 +1645,14 @@ export const SearchHit: MessageFns<SearchHit> = {
             }
 
             message.inBin = reader.bool();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.path = reader.string();
             continue;
           }
         }
