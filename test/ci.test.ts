@@ -1,6 +1,6 @@
-/** What CI reads of `.ci/run`: its last line and its exit code. */
-import { spawnSync } from 'node:child_process'
-import { chmodSync, copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
+/** What CI reads of `.ci/run`: its last line and its exit code. And how long CI lets it run. */
+import { execFileSync, spawnSync } from 'node:child_process'
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 
@@ -13,6 +13,21 @@ const well = {
   long: 'echo 3 passed, 0 failed',
 }
 
+/** What the script looks for. */
+const tools = ['unzip', 'openssl', 'nats-server', 'curl', 'ip', 'javac', 'mvn']
+
+function copyOfScript(folder: string): void {
+  for (const name of ['bin', '.ci', 'infra']) mkdirSync(join(folder, name), { recursive: true })
+  writeFileSync(join(folder, 'infra/ready.mjs'), '')
+  copyFileSync(join(root, '.ci/run'), join(folder, '.ci/run'))
+}
+
+function command(folder: string, name: string, script: string): void {
+  const path = join(folder, 'bin', name)
+  writeFileSync(path, `#!/bin/sh\n${script}\n`)
+  chmodSync(path, 0o755)
+}
+
 /** Runs a copy of the script; `npm` and the tools that it looks for are these shell commands. */
 function ciRun(folder: string, { check, infra, bench, daily, long }: typeof well) {
   const npm = `case "$*" in
@@ -23,14 +38,9 @@ function ciRun(folder: string, { check, infra, bench, daily, long }: typeof well
   'run test:long -- --ci') ${long} ;;
   *) exit 9 ;;
 esac`
-  for (const name of ['bin', '.ci', 'infra']) mkdirSync(join(folder, name), { recursive: true })
-  writeFileSync(join(folder, 'infra/ready.mjs'), '')
-  copyFileSync(join(root, '.ci/run'), join(folder, '.ci/run'))
-  for (const name of ['npm', 'unzip', 'openssl', 'nats-server', 'curl', 'ip', 'javac']) {
-    const path = join(folder, 'bin', name)
-    writeFileSync(path, `#!/bin/sh\n${name === 'npm' ? npm : ''}\n`)
-    chmodSync(path, 0o755)
-  }
+  copyOfScript(folder)
+  for (const name of tools) command(folder, name, '')
+  command(folder, 'npm', npm)
   const env = { ...process.env, PATH: `${join(folder, 'bin')}:${process.env.PATH}` }
   const { status, stdout } = spawnSync(join(folder, '.ci/run'), { env, encoding: 'utf8' })
   return { status, last: stdout.trim().split('\n').at(-1) }
@@ -54,3 +64,29 @@ for (const [what, ends, expected] of cases)
   t.test(`${what}: ${expected.last}`, async (t) => {
     t.strictSame(ciRun(t.testdir(), { ...well, ...ends }), expected)
   })
+
+t.test('a user who is not root is told what is missing, and nothing is installed', async (t) => {
+  const folder = t.testdir()
+  copyOfScript(folder)
+  for (const name of ['bash', 'dirname']) {
+    const path = execFileSync('sh', ['-c', `command -v ${name}`], { encoding: 'utf8' }).trim()
+    symlinkSync(path, join(folder, 'bin', name))
+  }
+  command(folder, 'id', 'echo 1000')
+  for (const name of ['npm', 'node', 'apt-get']) command(folder, name, `echo ${name} was run`)
+  for (const name of ['openssl', 'nats-server', 'ip']) command(folder, name, '')
+  const env = { PATH: join(folder, 'bin'), XDG_CACHE_HOME: folder }
+  const { status, stdout } = spawnSync(join(folder, '.ci/run'), { env, encoding: 'utf8' })
+  t.equal(status, 1)
+  t.strictSame(stdout.trim().split('\n'), [
+    'This machine lacks these packages, and only root can install them: unzip curl openjdk-17-jdk-headless maven',
+    '0 passed, 1 failed',
+  ])
+})
+
+t.test('CI stops a run that exceeds the minutes which the script names', async (t) => {
+  const read = (path: string) => readFileSync(join(root, path), 'utf8')
+  const [, minutes = ''] = /in (\d+) minutes on two cores/.exec(read('.ci/run')) ?? []
+  const [, bound = ''] = /timeout-minutes: (\d+)/.exec(read('.github/workflows/ci.yml')) ?? []
+  t.equal(Number(bound), Number(minutes) + 5)
+})
