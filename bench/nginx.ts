@@ -7,7 +7,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { freePort } from '../infra/servers/ports.ts'
-import { stop } from './processes.ts'
+import { plain, stop } from './processes.ts'
 
 export interface Nginx {
   pids: number[]
@@ -34,7 +34,7 @@ http {
 }
 `,
   )
-  const child = spawn('nginx', ['-p', home, '-c', configuration, '-e', log], { stdio: 'ignore' })
+  const child = spawn('nginx', ['-p', home, '-c', configuration, '-e', log], { stdio: 'ignore', env: plain })
   const started = new Promise<boolean>((resolve) => {
     child.once('spawn', () => resolve(true))
     child.once('error', () => resolve(false))

@@ -239,8 +239,12 @@ export interface Reference {
   stop(): Promise<void>
 }
 
+/** References lack our allocator settings, as in the baselines: they would move each ratio. */
+export const plain = { ...process.env, GLIBC_TUNABLES: undefined }
+
 export async function startReference(directory: string): Promise<Reference> {
   const child = spawn(process.execPath, [join(import.meta.dirname, 'reference.ts'), directory], {
+    env: plain,
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
   })
   const line = await new Promise<string>((resolve) =>
