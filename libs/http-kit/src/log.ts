@@ -1,6 +1,7 @@
 /** The log of a process. Secrets of a request never reach it. */
 import { type DestinationStream, type Logger, pino } from 'pino'
 
+/** Of these names in fields of a line, whatever they hold. */
 const secretNames = ['token', 'guestToken', 'authorization', 'Authorization', 'password', 'auth', 'cookie']
 
 /** @param options.level a pino level. @param options.destination default: standard output. */
@@ -14,9 +15,25 @@ export function createLog(options: { level: string; destination?: DestinationStr
         paths: secretNames.flatMap((name) => [name, `*.${name}`, `*.*.${name}`]),
         censor: '[secret]',
       },
+      hooks: { streamWrite: withoutSecrets },
     },
     options.destination ?? pino.destination(1),
   )
+}
+
+/** A token, wherever a client or a fault puts it; a digest in hex is none. */
+const tokens = /(?<![\w-])(?![\da-f]{64})[\w-]{64}(?![\w-])/g
+/** Of an address, without what stands around it in lines, URLs and headers. */
+const part = String.raw`[^\s"'<>()[\],;:\\/@=?&]`
+/**
+ * An e-mail address, as it is or in a URL; a package with a scope or a version is none. It is
+ * looked for where a run of such characters begins, so that long lines take no long time.
+ */
+const addresses = new RegExp(`(?<!${part})${part}+(?:@|%40)${part}{1,253}\\.\\p{L}${part}+`, 'gu')
+
+/** Paths, ids of clients, words of a mail relay and messages of faults are theirs. */
+function withoutSecrets(line: string): string {
+  return line.replace(tokens, '[secret]').replace(addresses, '[address]')
 }
 
 /**
