@@ -5,62 +5,11 @@
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { startActorHost } from '@holdfast/actor-host'
-import { startApi } from '@holdfast/api/start'
-import type { ClusterStart, Connect } from '@holdfast/cluster'
-import { memoryServers } from '@holdfast/cluster/testing'
-import { clusterSettings, describeSettings, readClusterConfig, settings } from '@holdfast/config'
-import { startStorageNode } from '@holdfast/storage-node'
-import { Authority } from '@holdfast/trust'
-import { startUpload } from '@holdfast/upload/start'
 import { pino } from 'pino'
 import t from 'tap'
-
-interface Running {
-  addresses: Record<string, string>
-  close(): Promise<void>
-}
-
-const region = 'eu-par'
-const nodes = ['node1', 'node2', 'node3']
-
-function starterOf(directory: string, connect: Connect) {
-  return (name: string, start: (options: ClusterStart) => Promise<Running>, more: object = {}) => {
-    const env = {
-      HOLDFAST_NODE_NAME: name,
-      HOLDFAST_DATA_DIR: join(directory, name),
-      HOLDFAST_CLUSTER_SECRET: 'a-secret-of-this-test',
-      HOLDFAST_RATE_LIMITS: 'off',
-      HOLDFAST_OPEN_LISTING: 'on',
-      HOLDFAST_CONNECTIONS_MAX: '120',
-      HOLDFAST_TLS_CA: join(directory, 'certs/machine/ca.pem'),
-      HOLDFAST_TLS_CERT: join(directory, 'certs/machine/node.pem'),
-      HOLDFAST_TLS_KEY: join(directory, 'certs/machine/node.key'),
-      ...Object.fromEntries(
-        ['API', 'UPLOAD', 'DOWNLOAD', 'ADMIN', 'CONTROL', 'BYTES'].map((port) => [
-          `HOLDFAST_${port}_PORT`,
-          '0',
-        ]),
-      ),
-      ...more,
-    }
-    const { config, secrets } = readClusterConfig(env, {
-      readSecret: (path) => readFileSync(path, 'utf8'),
-    })
-    return start({
-      config,
-      secrets,
-      settings: describeSettings(env, { ...settings, ...clusterSettings }),
-      log: pino({ level: 'silent' }),
-      connect,
-    })
-  }
-}
-
-const isReady = async ({ addresses }: Running) => (await fetch(`${addresses.admin}/readyz`)).ok
+import { dataOf, type Running, startMemoryCluster } from './in-memory.ts'
 
 /** What a cluster has no use for: its metadata are Cassandra's, and so are backups. */
 const embeddedAlone = new Set([
@@ -80,42 +29,13 @@ async function metricsOf({ addresses }: Running): Promise<Set<string>> {
   return new Set([...text.matchAll(/^# TYPE (holdfast_\w+) /gm)].map(([, name]) => name as string))
 }
 
-async function eventually(what: string, holds: () => Promise<boolean>): Promise<void> {
-  for (let attempt = 0; attempt < 200; attempt++) {
-    if (await holds()) return
-    await new Promise((resolve) => setTimeout(resolve, 50))
-  }
-  throw new Error(`not: ${what}`)
-}
-
 t.test('the processes of a cluster serve an upload, a change and a download', async (t) => {
-  const directory = await mkdtemp(join(tmpdir(), 'holdfast-'))
-  const authority = await Authority.create(join(directory, 'certs'), { name: 'test', days: 2 })
-  await authority.issue({ host: 'machine', names: ['127.0.0.1'] }, { days: 2 })
-  const start = starterOf(directory, memoryServers([region]))
-  const running: Running[] = []
-  t.teardown(async () => {
-    for (const one of running.toReversed()) await one.close()
-    await rm(directory, { recursive: true })
-  })
-  const started = async (one: Promise<Running>) => {
-    running.push(await one)
-    return running.at(-1) as Running
-  }
-  await Promise.all(nodes.map((name) => started(start(name, startStorageNode))))
-  await started(start('host', startActorHost))
-  const scanner = join(directory, 'scanner')
+  const scanner = join(t.testdir(), 'scanner')
   await writeFile(scanner, '#!/bin/sh\nif grep -q EVIL; then echo Evil; exit 1; fi\n', { mode: 0o755 })
-  const upload = await started(start('upload', startUpload, { HOLDFAST_SCANNER: `program:${scanner}` }))
-  const api = await started(
-    start('api', startApi, {
-      HOLDFAST_PUBLIC_UPLOAD_URL: upload.addresses.upload,
-      HOLDFAST_PUBLIC_DOWNLOAD_URL: upload.addresses.download,
-    }),
-  )
-  await eventually('every process is ready', async () =>
-    (await Promise.all(running.map(isReady))).every(Boolean),
-  )
+  const { nodes, upload, api, running } = await startMemoryCluster(t, {
+    logOf: () => pino({ level: 'silent' }),
+    scanner: `program:${scanner}`,
+  })
 
   const connectionsOf = async ({ addresses }: Running) =>
     [
@@ -124,7 +44,7 @@ t.test('the processes of a cluster serve an upload, a change and a download', as
       ),
     ].map(([, host, max]) => `${host} ${max}`)
   t.strictSame(
-    await Promise.all([running[0] as Running, upload, api].map(connectionsOf)),
+    await Promise.all([nodes[0] as Running, upload, api].map(connectionsOf)),
     [['download 120'], ['upload 60', 'download 60'], ['api 120']],
     'hosts share the connections of their process',
   )
@@ -182,9 +102,3 @@ t.test('the processes of a cluster serve an upload, a change and a download', as
   const acts = await (await fetch(`${api.addresses.admin}/admin/acts`)).json()
   t.match(acts, { data: { acts: [{ by: 'scanner', kind: 'block' }] } }, 'all processes have its act')
 })
-
-async function dataOf(asked: Promise<Response>): Promise<Record<string, unknown>> {
-  const answer = (await (await asked).json()) as { status: string; data: Record<string, unknown> }
-  if (answer.status !== 'ok') throw new Error(answer.status)
-  return answer.data
-}

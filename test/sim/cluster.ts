@@ -1,7 +1,7 @@
 /** A region under the scheduler: actor hosts, frontends, the metadata stores, and their faults. */
 
 import { RoutedAccountClient } from '@holdfast/accounts'
-import { AccountHost, type ReleasedBlob, type RuntimeBounds } from '@holdfast/actor-runtime'
+import { AccountHost, type ReleasedBlob, type RuntimeBounds, silentLog } from '@holdfast/actor-runtime'
 import {
   type AccountStates,
   createAccountStates,
@@ -363,6 +363,6 @@ export class Cluster {
       const bug = err !== undefined && err.code === undefined ? err.stack : err?.message
       this.scheduler.note(`${process.name} log: ${message}${err === undefined ? '' : `: ${bug}`}`)
     }
-    return { info: () => {}, warn: note, error: note }
+    return { ...silentLog, warn: note, error: note }
   }
 }

@@ -356,6 +356,7 @@ export class Workload {
       requestId,
       caller,
       clientNetwork: undefined,
+      clientRequest: undefined,
       tierNeeded: '',
       operation,
       deadlineMs: 0,

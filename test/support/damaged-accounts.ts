@@ -1,7 +1,7 @@
 /** Damaged accounts and their repair, over any store of journals: the real core on a real host. */
 import { randomBytes } from 'node:crypto'
 import { RoutedAccountClient } from '@holdfast/accounts'
-import { AccountHost, type RuntimeBounds } from '@holdfast/actor-runtime'
+import { AccountHost, type RuntimeBounds, silentLog } from '@holdfast/actor-runtime'
 import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/content-tree'
 import type { JournalRepair, JournalStore, LookupStore } from '@holdfast/journal'
@@ -67,7 +67,7 @@ class Life {
       states,
       mailer: { send: async () => {} },
       bounds,
-      log: { info() {}, warn() {}, error: (_, message) => void this.errors.push(message) },
+      log: { ...silentLog, error: (_, message) => void this.errors.push(message) },
     })
     this.host.start()
     this.#client = new RoutedAccountClient({
@@ -88,6 +88,7 @@ class Life {
       requestId,
       caller: { who },
       clientNetwork: undefined,
+      clientRequest: undefined,
       tierNeeded: '',
       operation,
     }

@@ -166,6 +166,7 @@ export class OneProcess {
         requestId: mintRequestId(Date.now()),
         caller: { who },
         clientNetwork: undefined,
+        clientRequest: undefined,
         tierNeeded: '',
         operation,
       },

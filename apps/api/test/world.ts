@@ -166,6 +166,7 @@ export function world(t: Test, options: WorldOptions = {}) {
         requestId: mintRequestId(clock.now()),
         caller: { who: { $case: 'operator', value: {} } },
         clientNetwork: undefined,
+        clientRequest: undefined,
         tierNeeded: '',
         operation,
       },

@@ -1,7 +1,14 @@
 /** One request to an account. Every host, page and job asks through this. */
 
 import type { AccountId } from '@holdfast/kernel'
-import { type Clock, type IdCodec, mintRequestId, parseToken, RefusalError } from '@holdfast/kernel'
+import {
+  type Clock,
+  clientRequest,
+  type IdCodec,
+  mintRequestId,
+  parseToken,
+  RefusalError,
+} from '@holdfast/kernel'
 import type { AccountReply, AccountRequest, Caller } from '@holdfast/wire'
 import type { AccountClient } from './contract.ts'
 
@@ -59,6 +66,7 @@ export async function ask({ accounts, clock }: AskDeps, question: Question): Pro
       caller: { who },
       tierNeeded,
       clientNetwork: isFromOutside ? question.clientNetwork : undefined,
+      clientRequest: clientRequest(),
       operation,
     },
     { ...(timeoutMs === undefined ? {} : { timeoutMs }), ...(signal === undefined ? {} : { signal }) },

@@ -2,12 +2,20 @@
 
 /** A child logger: constant messages, facts as fields. `pino` fits. */
 export interface RuntimeLog {
+  isLevelEnabled(level: 'debug'): boolean
+  debug(fields: object, message: string): void
   info(fields: object, message: string): void
   warn(fields: object, message: string): void
   error(fields: object, message: string): void
 }
 
-export const silentLog: RuntimeLog = { info() {}, warn() {}, error() {} }
+export const silentLog: RuntimeLog = {
+  isLevelEnabled: () => false,
+  debug() {},
+  info() {},
+  warn() {},
+  error() {},
+}
 
 /** Called as things happen; must not throw, must not wait. */
 export const mailOutcomes = ['sent', 'refused', 'failed'] as const

@@ -8,7 +8,7 @@ import { Keyring, mintRequestId, systemClock } from '@holdfast/kernel'
 import { type AccountReply, AccountRequest, blank } from '@holdfast/wire'
 import t from 'tap'
 import { sizeOf } from '../../../test/forms.ts'
-import { AccountHost } from '../src/index.ts'
+import { AccountHost, silentLog } from '../src/index.ts'
 
 const contents = sizeOf('writtenContents')
 const atOnce = 250
@@ -69,7 +69,7 @@ t.test(`an account of ${contents} contents wrote at most 4 times what it takes`,
     }),
     mailer: { send: async () => {} },
     log: {
-      info() {},
+      ...silentLog,
       warn: (fields, message) => t.fail(message, fields),
       error: (fields, message) => t.fail(message, fields),
     },

@@ -3,6 +3,7 @@
  * the account is.
  */
 import t from 'tap'
+import { silentLog } from '../src/index.ts'
 import { Arrivals } from '../src/queues/arrivals.ts'
 import { blob } from './tiny-core.ts'
 import { ManualTime, settled, World } from './world.ts'
@@ -154,8 +155,7 @@ t.test('the second region is left alone after a failure, and the longest waiting
       return { rows: 1, pages: 0 }
     },
   }
-  const log = { info() {}, warn() {}, error() {} }
-  const arrivals = new Arrivals({ backup, clock: time, log, accountsMax: 3 })
+  const arrivals = new Arrivals({ backup, clock: time, log: silentLog, accountsMax: 3 })
   for (const account of ['a', 'b', 'c', 'd']) {
     arrivals.changed(account)
     await time.advance(1_000)
@@ -192,8 +192,7 @@ t.test('an account that fails alone blocks no other', async (t) => {
       return { rows: 0, pages: 0 }
     },
   }
-  const log = { info() {}, warn() {}, error() {} }
-  const arrivals = new Arrivals({ backup, clock: time, log, accountsMax: 10 })
+  const arrivals = new Arrivals({ backup, clock: time, log: silentLog, accountsMax: 10 })
   for (const account of ['bad', 'a', 'b', 'c']) arrivals.changed(account)
   await time.advance(40_000)
   const pass = () => arrivals.pass({ isOurs: () => true, arrived: async () => {} })

@@ -22,7 +22,7 @@ import {
 import t from 'tap'
 import { wrapped } from '../../../test/sim/observed-states.ts'
 import type { RuntimeBounds } from '../src/bounds.ts'
-import { AccountHost } from '../src/index.ts'
+import { AccountHost, silentLog } from '../src/index.ts'
 
 const ring = new Keyring(Buffer.alloc(32, 7))
 const none = { storage: undefined, contents: undefined, traffic: undefined }
@@ -62,7 +62,7 @@ async function live(
     sweepMs: 100,
     bounds,
     log: {
-      info() {},
+      ...silentLog,
       warn: (fields) => void faults.push(fields),
       error: (fields) => void faults.push(fields),
     },
@@ -89,6 +89,7 @@ async function live(
           requestId,
           caller: { who },
           clientNetwork: undefined,
+          clientRequest: undefined,
           tierNeeded: '',
           operation,
         },

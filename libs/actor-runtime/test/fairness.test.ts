@@ -31,6 +31,7 @@ function request(
     caller: { who },
     tierNeeded: '',
     clientNetwork: network,
+    clientRequest: undefined,
     operation,
   }
 }

@@ -27,6 +27,7 @@ function request(account: string): Omit<AccountRequest, 'deadlineMs'> {
     requestId: mintRequestId(Date.now()),
     caller,
     clientNetwork: undefined,
+    clientRequest: undefined,
     tierNeeded: '',
     operation,
   }

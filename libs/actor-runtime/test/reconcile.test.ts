@@ -3,7 +3,7 @@ import { referenceKey } from '@holdfast/journal'
 import { IdCodec, mintRequestId, systemTimers } from '@holdfast/kernel'
 import type { ReconcileView } from '@holdfast/wire'
 import t, { type Test } from 'tap'
-import { Reconciler, type ReconcilerOptions } from '../src/index.ts'
+import { Reconciler, type ReconcilerOptions, silentLog } from '../src/index.ts'
 import { blob } from './tiny-core.ts'
 import { settled, statusOf, World } from './world.ts'
 
@@ -54,7 +54,7 @@ function reconciler(world: World, options: Partial<ReconcilerOptions> = {}) {
     wantedMs: 1_000,
     clock: world.clock,
     timers: systemTimers,
-    log: { info() {}, warn: (_, message) => void world.warnings.push(message), error() {} },
+    log: { ...silentLog, warn: (_, message) => void world.warnings.push(message) },
     ...options,
   })
   return one
@@ -71,6 +71,7 @@ async function ask(
       requestId: mintRequestId(Date.now()),
       caller: { who: { $case: 'system', value: {} } },
       clientNetwork: undefined,
+      clientRequest: undefined,
       tierNeeded: '',
       operation: {
         $case: 'reconcile',

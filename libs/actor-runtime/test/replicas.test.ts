@@ -54,6 +54,7 @@ function request(accountId: string, operation: Operation): AccountRequest {
     deadlineMs: Date.now() + 10_000,
     caller: { who: { $case: 'visitor', value: { accountId: '' } } },
     clientNetwork: undefined,
+    clientRequest: undefined,
     tierNeeded: '',
     operation,
   }

@@ -17,6 +17,7 @@ function asked(): Omit<AccountRequest, 'deadlineMs'> {
     requestId: mintRequestId(Date.now()),
     caller,
     clientNetwork: undefined,
+    clientRequest: undefined,
     tierNeeded: '',
     operation,
   }

@@ -8,7 +8,7 @@ import { MemoryBus } from '@holdfast/bus'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { type Clock, codesPerBlock, IdCodec, mintRequestId, systemClock } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest, Item } from '@holdfast/wire'
-import { AccountHost, type AccountHostOptions, type LoopTimers } from '../src/index.ts'
+import { AccountHost, type AccountHostOptions, type LoopTimers, silentLog } from '../src/index.ts'
 import { systemLoop } from '../src/timers.ts'
 import { TinyStates } from './tiny-core.ts'
 
@@ -58,7 +58,7 @@ export class World {
       states: this.states,
       mailer: { send: (mail) => this.mailer.send(mail) },
       onBlobReleased: ({ blob }) => void this.released.push(`${blob.id[0]}`),
-      log: { info() {}, warn: note, error: note },
+      log: { ...silentLog, warn: note, error: note },
       ...options,
       bounds: { retryFirstMs: 1, retryMaxMs: 4, fencedPauseMs: 1, ...options.bounds },
     })
@@ -82,6 +82,7 @@ export class World {
       requestId: id,
       caller: { who: { $case: 'operator', value: {} } },
       clientNetwork: undefined,
+      clientRequest: undefined,
       tierNeeded: '',
       operation,
     }

@@ -24,10 +24,11 @@ import {
   releaseBuffer,
   smallBlobBytesMax,
 } from '@holdfast/blob-store'
-import { isFramed } from '@holdfast/kernel'
+import { forClientRequest, isFramed } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
 import { batchAnswer, batchKey, batchRequestBytesMax, copiesOf, digestOfNames } from './batch.ts'
 import { type Callers, peerOf } from './callers.ts'
+import { type CallNotes, clientRequestOf } from './client-requests.ts'
 import { type ClusterSecret, sentContent } from './cluster-secret.ts'
 import { faultKey, faultOf, httpStatusOfFault } from './faults.ts'
 import type { NodeLoad } from './node-load.ts'
@@ -54,6 +55,7 @@ export class ByteRoutes {
   readonly #secret: ClusterSecret
   readonly #callers: Callers
   readonly #load: NodeLoad
+  readonly #notes: CallNotes
   /** Connections with a running request. Peers send one request at a time on each. */
   readonly #answering = new WeakSet<object>()
 
@@ -63,12 +65,14 @@ export class ByteRoutes {
     secret: ClusterSecret
     callers: Callers
     load: NodeLoad
+    notes: CallNotes
   }) {
     this.#store = parts.store
     this.#stages = parts.stages
     this.#secret = parts.secret
     this.#callers = parts.callers
     this.#load = parts.load
+    this.#notes = parts.notes
   }
 
   /** Never rejects. */
@@ -96,20 +100,26 @@ export class ByteRoutes {
         return
       }
       this.#callers.proven(peerOf(socket))
-      const [, stage] = /^\/stages\/([0-9a-f]{32})$/.exec(path) ?? []
-      const [, id, incarnation, terms] =
-        /^\/blobs\/([0-9a-f]{96})\/([0-9a-f]{32})(?:\?(.*))?$/.exec(path) ?? []
-      if (method === 'POST' && path === '/blobs') await this.#sendBatch(request, response)
-      else if (method === 'PUT' && stage !== undefined)
-        await this.#receive(Buffer.from(stage, 'hex'), request, response)
-      else if (id !== undefined && incarnation !== undefined && (method === 'GET' || method === 'PUT')) {
-        const blob = { id: Buffer.from(id, 'hex'), incarnation: Buffer.from(incarnation, 'hex') }
-        if (method === 'GET') await this.#send(blob, request, response)
-        else await this.#put(blob, terms, request, response)
-      } else response.writeHead(404, { connection: 'close' }).end()
+      const requestId = clientRequestOf(request.headers)
+      response.once('close', this.#notes.began(requestId, `${method} ${path}`))
+      await forClientRequest(requestId, () => this.#route(request, response))
     } catch (error) {
       refuse(request, response, error)
     }
+  }
+
+  async #route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = '', url: path = '' } = request
+    const [, stage] = /^\/stages\/([0-9a-f]{32})$/.exec(path) ?? []
+    const [, id, incarnation, terms] = /^\/blobs\/([0-9a-f]{96})\/([0-9a-f]{32})(?:\?(.*))?$/.exec(path) ?? []
+    if (method === 'POST' && path === '/blobs') await this.#sendBatch(request, response)
+    else if (method === 'PUT' && stage !== undefined)
+      await this.#receive(Buffer.from(stage, 'hex'), request, response)
+    else if (id !== undefined && incarnation !== undefined && (method === 'GET' || method === 'PUT')) {
+      const blob = { id: Buffer.from(id, 'hex'), incarnation: Buffer.from(incarnation, 'hex') }
+      if (method === 'GET') await this.#send(blob, request, response)
+      else await this.#put(blob, terms, request, response)
+    } else response.writeHead(404, { connection: 'close' }).end()
   }
 
   async #receive(uploadId: Buffer, request: IncomingMessage, response: ServerResponse): Promise<void> {

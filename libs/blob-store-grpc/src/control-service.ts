@@ -9,6 +9,7 @@ import {
   type status,
 } from '@grpc/grpc-js'
 import { BlobFault, type LogPosition, type Placement, type Pulled } from '@holdfast/blob-store'
+import { forClientRequest } from '@holdfast/kernel'
 import type {
   InventoryRequest,
   InventoryResponse,
@@ -17,6 +18,7 @@ import type {
   PullResponse,
   StorageServiceServer,
 } from '@holdfast/wire/storage'
+import { type CallNotes, clientRequestOf } from './client-requests.ts'
 import { contentId, infoOf, messageOf, nameOf, uploadIdOf } from './copies.ts'
 import { faultKey, faultOf, grpcStatusOf } from './faults.ts'
 import type { OpenStages } from './open-stages.ts'
@@ -25,19 +27,24 @@ import type { ServedStore } from './served-store.ts'
 export interface ServiceDeps {
   store: ServedStore
   stages: OpenStages
+  notes: CallNotes
 }
 
 /** Copies in one message of an inventory. */
 const inventoryBatch = 1000
 
-export function controlService({ store, stages }: ServiceDeps): StorageServiceServer {
+export function controlService({ store, stages, notes }: ServiceDeps): StorageServiceServer {
   const unary =
     <Q extends object, A>(answer: (request: Q, call: ServerUnaryCall<Q, A>) => Promise<A>) =>
     (call: ServerUnaryCall<Q, A>, done: sendUnaryData<A>) => {
-      answer(call.request, call).then(
-        (response) => done(null, response),
-        (error) => done(refusal(error)),
-      )
+      const requestId = clientRequestOf(call.metadata)
+      const noted = notes.began(requestId, call.getPath())
+      forClientRequest(requestId, () => answer(call.request, call))
+        .then(
+          (response) => done(null, response),
+          (error) => done(refusal(error)),
+        )
+        .finally(noted)
     }
 
   return {

@@ -23,6 +23,7 @@ import {
 import { type Clock, systemClock } from '@holdfast/kernel'
 import type { TlsContext } from '@holdfast/trust'
 import { type PullResponse, StorageServiceClient, StorageServiceService } from '@holdfast/wire/storage'
+import { nameClientRequest } from './client-requests.ts'
 import { ClusterSecret, type ClusterSecretSource } from './cluster-secret.ts'
 import { byteAgent, callCredentials, callOptions } from './connections.ts'
 import { infoOf, messageOf, nameOf } from './copies.ts'
@@ -375,6 +376,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
   #proof(path: string, message: Buffer): Metadata {
     const metadata = new Metadata()
     proveCall(metadata, { secret: this.#secret, path, message })
+    nameClientRequest(metadata)
     return metadata
   }
 

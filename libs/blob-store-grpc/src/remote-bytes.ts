@@ -7,6 +7,7 @@ import { hex } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
 import { batchKey, batchOf, digestOfNames, namesOf } from './batch.ts'
 import { crcKey } from './byte-routes.ts'
+import { clientRequestHeaders } from './client-requests.ts'
 import type { ClusterSecret } from './cluster-secret.ts'
 import { faultKey, namedFault } from './faults.ts'
 import { SocketMemory } from './socket-memory.ts'
@@ -98,7 +99,11 @@ function requestFor(
   const range = `bytes=${start}-${end - 1}`
   return httpRequest(url + path, {
     agent,
-    headers: { range, authorization: secret.prove({ method: 'GET', path, content: range }) },
+    headers: {
+      range,
+      authorization: secret.prove({ method: 'GET', path, content: range }),
+      ...clientRequestHeaders(),
+    },
   })
 }
 

@@ -1,6 +1,7 @@
 /** Small blobs to a node: one request each. */
 import { request as httpRequest } from 'node:http'
 import { BlobFault, type BlobInfo, type PutOptions, type SmallBlob } from '@holdfast/blob-store'
+import { clientRequestHeaders } from './client-requests.ts'
 import { putInfoOf, putPath } from './put-terms.ts'
 import { type ByteLine, refusalOf, responseTo, textOf } from './remote-bytes.ts'
 
@@ -21,6 +22,7 @@ export async function putBytes(
     headers: {
       authorization: line.secret.prove({ method: 'PUT', path }),
       'content-length': bytes.length,
+      ...clientRequestHeaders(),
     },
   })
   const release = line.beginStream(() => request.destroy(new BlobFault('CLOSED', 'the store is closed')))

@@ -12,6 +12,7 @@ import {
 } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
 import { proofKey } from './byte-routes.ts'
+import { clientRequestHeaders } from './client-requests.ts'
 import { sentContent } from './cluster-secret.ts'
 import { type ByteLine, refusalOf, textOf } from './remote-bytes.ts'
 
@@ -32,6 +33,7 @@ const bufferedBytesMax = 1024 * 1024
 export class RemoteStage implements PlacedStage {
   readonly uploadId: Uint8Array
   readonly #parts: RemoteStageDeps
+  readonly #requestHeaders = clientRequestHeaders()
   #request: ClientRequest | undefined
   /** The node's answer about the bytes; a refusal may come before their end. */
   #outcome: Promise<SealedContent> | undefined
@@ -90,6 +92,7 @@ export class RemoteStage implements PlacedStage {
         authorization: secret.prove({ method: 'PUT', path }),
         'transfer-encoding': 'chunked',
         trailer: proofKey,
+        ...this.#requestHeaders,
       },
     })
     this.#request = request

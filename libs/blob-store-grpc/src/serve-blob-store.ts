@@ -9,6 +9,7 @@ import { type Clock, systemClock } from '@holdfast/kernel'
 import type { TlsContext } from '@holdfast/trust'
 import { ByteRoutes } from './byte-routes.ts'
 import { Callers } from './callers.ts'
+import { type CallLog, CallNotes, silentLog } from './client-requests.ts'
 import { ClusterSecret, type ClusterSecretSource } from './cluster-secret.ts'
 import { controlService } from './control-service.ts'
 import { byteListener, callListener } from './listeners.ts'
@@ -32,6 +33,7 @@ export interface ServeBlobStoreOptions {
   /** Running requests of all peers together. */
   bounds?: NodeBounds
   clock?: Clock
+  log?: CallLog
 }
 
 export interface BlobStoreServer {
@@ -71,6 +73,7 @@ export async function serveBlobStore(
 ): Promise<BlobStoreServer> {
   const host = options.host ?? '127.0.0.1'
   const clock = options.clock ?? systemClock
+  const notes = new CallNotes(options.log ?? silentLog, clock)
   const secret = new ClusterSecret(options.secret, clock)
   const stages = new OpenStages(clock, options.stageIdleMs ?? 3_600_000)
   const load = new NodeLoad(options.bounds)
@@ -83,7 +86,7 @@ export async function serveBlobStore(
     strangersMax: Math.ceil(connections.bytes * bytesStrangersShare),
     onRefused,
   })
-  const routes = new ByteRoutes({ store, stages, secret, callers: byteCallers, load })
+  const routes = new ByteRoutes({ store, stages, secret, callers: byteCallers, load, notes })
 
   const { tls } = options
   const bytes = byteListener({
@@ -117,7 +120,7 @@ export async function serveBlobStore(
       }),
     ],
   })
-  control.addService(provenDefinition, controlService({ store, stages }))
+  control.addService(provenDefinition, controlService({ store, stages, notes }))
   // We manage its connections, and their encryption: the library limits neither their number nor
   // their idle time.
   const injector = control.createConnectionInjector(ServerCredentials.createInsecure())

@@ -178,6 +178,7 @@ async function world(t: Test) {
       requestId,
       caller,
       clientNetwork: undefined,
+      clientRequest: undefined,
       tierNeeded: '',
       operation,
     })

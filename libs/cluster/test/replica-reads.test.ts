@@ -17,6 +17,7 @@ function asked(operation: NonNullable<AccountRequest['operation']>): Omit<Accoun
     requestId: mintRequestId(Date.now()),
     caller,
     clientNetwork: undefined,
+    clientRequest: undefined,
     tierNeeded: '',
     operation,
   }

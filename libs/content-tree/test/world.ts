@@ -123,6 +123,7 @@ export class World {
       accountId: this.id,
       requestId: more.requestId ?? this.requestId(),
       clientNetwork: undefined,
+      clientRequest: undefined,
       tierNeeded: more.tierNeeded ?? '',
       caller: { who },
       operation: { $case, value: { ...blankOperations.get($case as string), ...value } } as Operation,

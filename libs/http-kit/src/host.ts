@@ -5,7 +5,14 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
-import { type Clock, isFramed, RefusalError, systemClock } from '@holdfast/kernel'
+import {
+  type Clock,
+  forClientRequest,
+  isClientRequest,
+  isFramed,
+  RefusalError,
+  systemClock,
+} from '@holdfast/kernel'
 import fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -115,6 +122,8 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   app.decorateRequest('refusedAs', null)
   app.decorateRequest('hostMetrics', { getter: () => metrics })
   enterRequests(app, { options, connections: () => connections })
+  // After the body: its events are the connection's, and would not keep it.
+  app.addHook('preHandler', (request, _reply, done) => forClientRequest(request.id, done))
   app.addHook('onSend', (request, reply, payload, done) => {
     finishHeaders(request, reply)
     done(null, payload)
@@ -375,7 +384,7 @@ function showRateLimit(request: FastifyRequest, reply: FastifyReply) {
 /** An incoming id when it is safe in a header and a log line; otherwise a new one. */
 function requestIdOf(raw: IncomingMessage): string {
   const sent = raw.headers['x-request-id']
-  return typeof sent === 'string' && /^[A-Za-z0-9._:/+=@-]{1,128}$/.test(sent) ? sent : randomUUID()
+  return isClientRequest(sent) ? sent : randomUUID()
 }
 
 /** Fastify would refuse a Content-Type it cannot parse before it sees that the body is empty. */

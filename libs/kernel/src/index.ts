@@ -1,3 +1,4 @@
+export { clientRequest, forClientRequest, isClientRequest } from './client-request.ts'
 export { type Clock, systemClock } from './clock.ts'
 export {
   codePoints,

@@ -15,6 +15,7 @@ import {
   type WholeBytes,
   type WholeReads,
 } from '@holdfast/blob-store'
+import { clientRequest } from '@holdfast/kernel'
 import { type Holder, readFromAny, readWholeFrom } from './failover-read.ts'
 import type { LocalNode } from './local-node.ts'
 import { copyKey } from './names.ts'
@@ -75,7 +76,10 @@ export class ReadThroughStore implements BlobStore, WholeReads {
     const { log } = this.#options
     const failed = (holder: string, fault: BlobFault) => {
       if (fault.code !== 'NOT_FOUND')
-        log.warn({ holder, code: fault.code }, 'a holder failed; the next one continues')
+        log.warn(
+          { requestId: clientRequest(), holder, code: fault.code },
+          'a holder failed; the next one continues',
+        )
     }
     yield* readFromAny(this.#holders(blob), blob, range, { signal, failed })
   }

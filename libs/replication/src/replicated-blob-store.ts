@@ -31,7 +31,7 @@ import {
   type WholeBytes,
   type WholeReads,
 } from '@holdfast/blob-store'
-import { backgroundTimers, type Clock, hex, systemClock, type Timers } from '@holdfast/kernel'
+import { backgroundTimers, type Clock, clientRequest, hex, systemClock, type Timers } from '@holdfast/kernel'
 import { Placement } from '@holdfast/placement'
 import { type Holder, readFromAny, readWholeFrom, worstOf } from './failover-read.ts'
 import { GatheringStage } from './gathering-stage.ts'
@@ -245,7 +245,10 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
     this.#assertOpen()
     const failed = (holder: string, fault: BlobFault) => {
       if (fault.code !== 'NOT_FOUND')
-        this.#options.log.warn({ holder, code: fault.code }, 'a holder failed; the next one continues')
+        this.#options.log.warn(
+          { requestId: clientRequest(), holder, code: fault.code },
+          'a holder failed; the next one continues',
+        )
     }
     const holders = this.#nearest(this.#groupsOf(blob).flatMap(nodesOf))
     try {
@@ -465,7 +468,10 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
   }
 
   #warnBroken(node: string, { code, message }: BlobFault): void {
-    this.#options.log.warn({ node, code, error: message }, 'a node lost its part of an upload')
+    this.#options.log.warn(
+      { requestId: clientRequest(), node, code, error: message },
+      'a node lost its part of an upload',
+    )
   }
 
   /**

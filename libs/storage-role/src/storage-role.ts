@@ -154,6 +154,7 @@ export class StorageRole {
       controlPort: this.#ports.control,
       bytesPort: this.#ports.bytes,
       bounds: { connections: descriptors.peerConnections },
+      log: cluster.log.child({ part: 'node' }),
     })
     peerMetrics(cluster.metrics, this.#server)
     cluster.readiness.addVital('store', () => this.#store.failing)

@@ -269,7 +269,10 @@ export class AccountActor {
       if (outcome.kind !== 'reply') return false
       ask.answer(encodeReply(asTold(outcome.reply)))
     } catch (error) {
-      log.error({ account: this.account, err: error }, 'a decision failed')
+      log.error(
+        { requestId: ask.request.clientRequest, account: this.account, err: error },
+        'a decision failed',
+      )
       ask.refuse('error-internal')
     }
     return true

@@ -657,8 +657,12 @@ export class Activation {
    * activation ends.
    */
   #bug(ask: PendingRequest, error: unknown): void {
-    const operation = ask.request.operation?.$case
-    this.#services.log.error({ account: this.#ownership.account, operation, err: error }, 'a decision failed')
+    const { account } = this.#ownership
+    const { clientRequest: requestId, operation } = ask.request
+    this.#services.log.error(
+      { requestId, account, operation: operation?.$case, err: error },
+      'a decision failed',
+    )
     ask.refuse('error-internal')
     this.#ailing = true
     void this.#kick()
@@ -677,7 +681,7 @@ export class Activation {
       status = await fetchNeeds(ask, needs, { services: this.#services, codes: this.#codes })
     } catch (error) {
       this.#services.log.warn(
-        { account: this.#ownership.account, err: error },
+        { requestId: ask.request.clientRequest, account: this.#ownership.account, err: error },
         'a decision did not get what it needs',
       )
       ask.unavailable()

@@ -382,10 +382,18 @@ export class AccountHost implements AccountVersions {
       this.#used(actor, { uses })
       actor.answered()
       answered(answer)
+      if (this.#services.log.isLevelEnabled('debug')) this.#tell(ask)
     }
     const ask = new PendingRequest(request, ended, kind)
     ask.arrivedMs = clock.monotonic()
     actor.submit(ask)
+  }
+
+  #tell({ request, arrivedMs }: PendingRequest): void {
+    const { clock, log } = this.#services
+    const { accountId: account, clientRequest: requestId, operation } = request
+    const seconds = (clock.monotonic() - arrivedMs) / 1000
+    log.debug({ requestId, account, operation: operation?.$case, seconds }, 'an account answered')
   }
 
   /** Another host, when our own view of the placement names one. */
@@ -704,6 +712,7 @@ export class AccountHost implements AccountVersions {
       deadlineMs: nowMs + tickTimeoutMs,
       caller: { who: { $case: 'system', value: {} } },
       clientNetwork: undefined,
+      clientRequest: undefined,
       tierNeeded: '',
       operation: { $case: 'tick', value: { uses: undefined } },
     }

@@ -48,9 +48,9 @@ export class AccountReplicas {
       const reply = await this.#states.answer(request)
       if (reply !== undefined) return encodeReply(reply)
     } catch (error) {
-      const { accountId: account } = request
+      const { accountId: account, clientRequest: requestId } = request
       overloaded = error instanceof AccountsUnavailable && error.overloaded
-      this.#services.log.warn({ account, err: error }, 'a copy of an account could not be read')
+      this.#services.log.warn({ requestId, account, err: error }, 'a copy of an account could not be read')
     }
     return encodeReply({ result: { $case: 'unavailable', value: { overloaded, damaged: false } } })
   }

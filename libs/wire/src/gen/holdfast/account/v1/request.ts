@@ -51,7 +51,14 @@ export interface AccountRequest {
    * Names the network of a visitor's request, at most 32 characters: visitors' requests and
    * password checks take turns by it. Absent: unknown, or limits are off.
    */
-  clientNetwork: string | undefined;
+  clientNetwork:
+    | string
+    | undefined;
+  /**
+   * The X-Request-Id of the client's request, at most 128 characters, for the log. Absent: it is
+   * nobody's request.
+   */
+  clientRequest: string | undefined;
   operation:
     | //
     /** Queries. */
@@ -496,6 +503,7 @@ function createBaseAccountRequest(): AccountRequest {
     caller: undefined,
     tierNeeded: "",
     clientNetwork: undefined,
+    clientRequest: undefined,
     operation: undefined,
   };
 }
@@ -519,6 +527,9 @@ export const AccountRequest: MessageFns<AccountRequest> = {
     }
     if (message.clientNetwork !== undefined) {
       writer.uint32(50).string(message.clientNetwork);
+    }
+    if (message.clientRequest !== undefined) {
+      writer.uint32(58).string(message.clientRequest);
     }
     switch (message.operation?.$case) {
       case "authenticate":
@@ -680,6 +691,14 @@ export const AccountRequest: MessageFns<AccountRequest> = {
             }
 
             message.clientNetwork = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.clientRequest = reader.string();
             continue;
           }
           case 10: {

@@ -1,0 +1,114 @@
+/** A cluster whose processes all run in this one, over a bus and journals in memory. */
+import { readFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startActorHost } from '@holdfast/actor-host'
+import { startApi } from '@holdfast/api/start'
+import type { ClusterStart, Connect } from '@holdfast/cluster'
+import { memoryServers } from '@holdfast/cluster/testing'
+import { clusterSettings, describeSettings, readClusterConfig, settings } from '@holdfast/config'
+import { startStorageNode } from '@holdfast/storage-node'
+import { Authority } from '@holdfast/trust'
+import { startUpload } from '@holdfast/upload/start'
+import type { Logger } from 'pino'
+import type { Test } from 'tap'
+
+export interface Running {
+  addresses: Record<string, string>
+  close(): Promise<void>
+}
+
+export interface MemoryCluster {
+  nodes: Running[]
+  host: Running
+  upload: Running
+  api: Running
+  /** All of them. */
+  running: Running[]
+}
+
+const region = 'eu-par'
+const nodeNames = ['node1', 'node2', 'node3']
+
+function starterOf(directory: string, connect: Connect, logOf: (process: string) => Logger) {
+  return (name: string, start: (options: ClusterStart) => Promise<Running>, more: object = {}) => {
+    const env = {
+      HOLDFAST_NODE_NAME: name,
+      HOLDFAST_DATA_DIR: join(directory, name),
+      HOLDFAST_CLUSTER_SECRET: 'a-secret-of-this-test',
+      HOLDFAST_RATE_LIMITS: 'off',
+      HOLDFAST_OPEN_LISTING: 'on',
+      HOLDFAST_CONNECTIONS_MAX: '120',
+      HOLDFAST_TLS_CA: join(directory, 'certs/machine/ca.pem'),
+      HOLDFAST_TLS_CERT: join(directory, 'certs/machine/node.pem'),
+      HOLDFAST_TLS_KEY: join(directory, 'certs/machine/node.key'),
+      ...Object.fromEntries(
+        ['API', 'UPLOAD', 'DOWNLOAD', 'ADMIN', 'CONTROL', 'BYTES'].map((port) => [
+          `HOLDFAST_${port}_PORT`,
+          '0',
+        ]),
+      ),
+      ...more,
+    }
+    const { config, secrets } = readClusterConfig(env, {
+      readSecret: (path) => readFileSync(path, 'utf8'),
+    })
+    return start({
+      config,
+      secrets,
+      settings: describeSettings(env, { ...settings, ...clusterSettings }),
+      log: logOf(name),
+      connect,
+    })
+  }
+}
+
+const isReady = async ({ addresses }: Running) => (await fetch(`${addresses.admin}/readyz`)).ok
+
+/** Resolves when every process is ready; the test ends them. */
+export async function startMemoryCluster(
+  t: Test,
+  { logOf, scanner }: { logOf: (process: string) => Logger; scanner: string },
+): Promise<MemoryCluster> {
+  const directory = await mkdtemp(join(tmpdir(), 'holdfast-'))
+  const authority = await Authority.create(join(directory, 'certs'), { name: 'test', days: 2 })
+  await authority.issue({ host: 'machine', names: ['127.0.0.1'] }, { days: 2 })
+  const start = starterOf(directory, memoryServers([region]), logOf)
+  const running: Running[] = []
+  t.teardown(async () => {
+    for (const one of running.toReversed()) await one.close()
+    await rm(directory, { recursive: true })
+  })
+  const started = async (one: Promise<Running>) => {
+    running.push(await one)
+    return running.at(-1) as Running
+  }
+  const nodes = await Promise.all(nodeNames.map((name) => started(start(name, startStorageNode))))
+  const host = await started(start('host', startActorHost))
+  const upload = await started(start('upload', startUpload, { HOLDFAST_SCANNER: scanner }))
+  const api = await started(
+    start('api', startApi, {
+      HOLDFAST_PUBLIC_UPLOAD_URL: upload.addresses.upload,
+      HOLDFAST_PUBLIC_DOWNLOAD_URL: upload.addresses.download,
+    }),
+  )
+  await eventually('every process is ready', async () =>
+    (await Promise.all(running.map(isReady))).every(Boolean),
+  )
+  return { nodes, host, upload, api, running }
+}
+
+export async function eventually(what: string, holds: () => Promise<boolean>): Promise<void> {
+  for (let attempt = 0; attempt < 200; attempt++) {
+    if (await holds()) return
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+  throw new Error(`not: ${what}`)
+}
+
+export async function dataOf(asked: Promise<Response>): Promise<Record<string, unknown>> {
+  const answer = (await (await asked).json()) as { status: string; data: Record<string, unknown> }
+  if (answer.status !== 'ok') throw new Error(answer.status)
+  return answer.data
+}
