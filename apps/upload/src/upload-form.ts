@@ -73,10 +73,11 @@ export class UploadForm {
 
   /** Unix seconds; undefined when none was sent. @throws RefusalError error-modTime */
   get modTime(): number | undefined {
+    if (this.#bad.has('modTime')) throw new RefusalError('error-modTime')
     const value = this.#values.get('modTime') ?? ''
     if (value === '') return undefined
     const time = integerOf(value)
-    const seconds = time === undefined || this.#bad.has('modTime') ? undefined : parseModTime(time)
+    const seconds = time === undefined ? undefined : parseModTime(time)
     if (seconds === undefined) throw new RefusalError('error-modTime')
     return seconds
   }

@@ -276,6 +276,7 @@ t.test('a refused upload leaves nothing and gets the reason', async (t) => {
     ["another's folder", 'error-notOwner', 401, form(['folderId', other.root], file), bearer],
     ["another's folder, after the file", 'error-notOwner', 401, form(file, ['folderId', other.root]), bearer],
     ['a bad time', 'error-modTime', 400, form(file, ['modTime', 'yesterday']), bearer],
+    ['two times, one empty', 'error-modTime', 400, form(file, ['modTime', '7'], ['modTime', '']), bearer],
     ['a time in milliseconds', 'error-modTime', 400, form(file, ['modTime', '253402300800']), bearer],
     ['a key that is none', 'error-idempotencyKey', 400, form(file), { 'idempotency-key': 'ü' }],
     ['no form', 'error-body', 400, Buffer.from('{}'), { 'content-type': 'application/json' }],
