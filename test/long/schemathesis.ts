@@ -13,6 +13,7 @@ import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { decimalForm } from '../../libs/http-kit/src/index.ts'
 import { pypiPrograms } from '../support/pypi-programs.ts'
 import { Standalone } from '../support/standalone.ts'
 
@@ -115,9 +116,10 @@ async function narrowedDocument(
     // No minimum: a value just below one is valid as well, and would be tested as invalid.
     const future = [soonest, maximum]
     const narrowed = { enum: name === 'expireTime' ? [minimum, ...future] : future }
-    const texts = others.map((form) =>
-      form.pattern === undefined ? form : { ...form, pattern: '^(0|[5-9][0-9]{9})$' },
-    )
+    // A text has no value just below the first one: this is all that is valid, but for an hour.
+    const later = decimalForm({ minimum: Math.ceil(Date.now() / 1000) + 3_600, maximum: Number(maximum) })
+    const pattern = name === 'expireTime' ? `^(-?0+|${later})$` : `^${later}$`
+    const texts = others.map((form) => (form.pattern === undefined ? form : { ...form, pattern }))
     return { ...value, anyOf: [{ ...plain, ...narrowed }, ...texts] }
   }
   const file = join(folder, 'openapi.json')

@@ -42,7 +42,7 @@ export const directLinkBody = Type.Object({
     refined(
       Type.Integer({ description: 'Unix seconds, in the future; omitted or 0: none' }),
       (time: number) => (time >= 0 && time <= timeMax ? time : undefined),
-      { minimum: 0, maximum: timeMax, examples: [futureTime], decimals: '^[0-9]{1,10}$' },
+      { minimum: 0, maximum: timeMax, examples: [futureTime] },
     ),
   ),
   sourceIpsAllowed: list('Addresses or CIDR ranges', isRange, {

@@ -8,10 +8,15 @@ import {
   parseUuid,
   refined,
 } from '@holdfast/http-kit'
-import { isShareCode, nameCodePointsMax, timeMax, timeMin } from '@holdfast/kernel'
+import { idsPerListMax, isShareCode, nameCodePointsMax, timeMax, timeMin } from '@holdfast/kernel'
 import { Type } from '@sinclair/typebox'
 
-const uuidForm = '[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}'
+/** Members of a class: expressions of other languages take other characters for white space. */
+export const whiteSpace = '\\t-\\r \\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff'
+/** A character that `trim` removes. */
+export const white = `[${whiteSpace}]`
+
+export const uuidForm = '[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}'
 
 export const uuid = (description: string) =>
   refined(Type.String({ format: 'uuid', description, maxLength: 64 }), parseUuid, {
@@ -26,10 +31,12 @@ export const uuidOrCode = (description: string) =>
     { pattern: `^(${uuidForm}|[0-9A-Za-z]{8}|[0-9A-Za-z]{6})$`, minLength: 6, maxLength: 36 },
   )
 
+const idEntry = `${white}*${uuidForm}${white}*`
+
 export const contentsId = refined(
   Type.String({ description: 'Comma-separated UUIDs, at most 1,000; one bad id fails the call' }),
   parseIds,
-  { pattern: `^ *${uuidForm} *(, *${uuidForm} *){0,999}$`, minLength: 36 },
+  { pattern: `^${idEntry}(,${idEntry}){0,${idsPerListMax - 1}}$`, minLength: 36 },
 )
 
 export const contentName = (description: string) =>

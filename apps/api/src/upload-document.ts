@@ -1,15 +1,15 @@
-import { responsesOf } from '@holdfast/http-kit'
+import { decimalForm, integerForms, responsesOf } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
-import { itemAnswer, modTimeRange } from './schemas.ts'
+import { itemAnswer, modTimeRange, uuidForm, white } from './schemas.ts'
 
-/** As `isUuid` has it. */
-const uuid = '[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}'
+/** White space around a field is dropped; what is then empty counts as none. */
+const optional = (form: string) => ({ type: 'string', pattern: `^${white}*(${form}${white}*)?$` })
+const [modTimeNumber] = integerForms(modTimeRange)
 
 /** The upload host's operation for the OpenAPI document: another host serves it. */
 export function uploadPaths(uploadUrl: string): Record<string, object> {
   /**
-   * An empty field counts as none. In a form a field that occurs at most once is a list of at most
-   * one.
+   * In a form a field that occurs at most once is a list of at most one.
    */
   const once = (schema: object, description: string) => ({
     description,
@@ -35,20 +35,15 @@ export function uploadPaths(uploadUrl: string): Record<string, object> {
                 properties: {
                   file: { type: 'string', format: 'binary' },
                   folderId: once(
-                    { type: 'string', pattern: `^(${uuid})?$` },
+                    optional(uuidForm),
                     'Destination folder; omitted or empty: a new public folder at the root',
                   ),
                   token: once(
-                    { type: 'string', pattern: '^([A-Za-z0-9_-]{64})?$' },
+                    optional('[A-Za-z0-9_-]{64}'),
                     'Account token; the Authorization header may carry it instead',
                   ),
                   modTime: once(
-                    {
-                      anyOf: [
-                        { type: 'integer', ...modTimeRange },
-                        { type: 'string', maxLength: 0 },
-                      ],
-                    },
+                    { anyOf: [modTimeNumber, optional(decimalForm(modTimeRange))] },
                     'Unix seconds, from the year 0 to 9999',
                   ),
                 },

@@ -1,6 +1,7 @@
 import { AccountsUnavailable } from '@holdfast/accounts'
 import { nothingBlocked } from '@holdfast/moderation'
 import t from 'tap'
+import { white } from '../src/schemas.ts'
 import { sha256, world } from './world.ts'
 
 t.test('a guest account is made at once, for any form of an empty body', async (t) => {
@@ -302,7 +303,8 @@ t.test('the OpenAPI document requires what the service requires', async (t) => {
   const id = '3f2b8c54-9d1e-4f6a-8b7c-0123456789ab'
   const { pattern, minLength } = property('/contents', 'delete', 'contentsId')
   t.equal(minLength, 36)
-  for (const good of [id, `${id},${id.toUpperCase()}`, ` ${id} , ${id}`]) t.match(good, new RegExp(pattern))
+  for (const good of [id, `${id},${id.toUpperCase()}`, ` ${id} ,\t${id}\ufeff`])
+    t.match(good, new RegExp(pattern))
   for (const bad of ['', 'x', `${id},`, `${id};${id}`, 'Zz9Zz9Zz']) t.notMatch(bad, new RegExp(pattern))
   const [name, none] = property('/contents/createFolder', 'post', 'folderName').anyOf
   t.match(name, { minLength: 1, maxLength: 255 })
@@ -310,8 +312,17 @@ t.test('the OpenAPI document requires what the service requires', async (t) => {
   for (const bad of ['.', '..', 'a/b', 'a\u0000']) t.notMatch(bad, new RegExp(name.pattern))
   for (const good of ['...', '.a', 'ä b', '..a']) t.match(good, new RegExp(name.pattern))
   const [email] = property('/accounts', 'post', 'email').anyOf
-  for (const good of ['a@b.co', 'a.b+c@d-e.example.org']) t.match(good, new RegExp(email.pattern))
-  for (const bad of ['.a@b.co', 'a..b@c.de', 'a.@b.co', 'x@guest.INVALID', 'a@b', 'a b@c.de'])
+  for (const good of ['a@b.co', 'a.b+c@d-e.example.org', ' a@b.co\n'])
+    t.match(good, new RegExp(email.pattern))
+  for (const bad of [
+    '.a@b.co',
+    'a..b@c.de',
+    'a.@b.co',
+    'x@guest.INVALID',
+    'x@guest.invalid ',
+    'a@b',
+    'a b@c.de',
+  ])
     t.notMatch(bad, new RegExp(email.pattern))
   t.equal(property('/contents/{contentId}/directlinks', 'post', 'auth').anyOf[0].items.maxLength, 512)
   const linkAt = '/contents/{contentId}/directlinks'
@@ -332,7 +343,27 @@ t.test('the OpenAPI document requires what the service requires', async (t) => {
     }
   const modTime = property('/contents/createFolder', 'post', 'modTime').anyOf
   t.match(modTime[0], { type: 'integer', minimum: -62_167_219_200, maximum: 253_402_300_799 })
-  t.match(modTime[1], { type: 'string' }, 'a decimal text is an integer')
+  const upload = bodyOf('/uploadfile', 'post').content['multipart/form-data'].schema.properties
+  const changed = change.find(({ title }: { title: string }) => title === 'modTime').properties.attributeValue
+  const [{ anyOf: inForm }] = upload.modTime.anyOf
+  const anyExpiry = new RegExp(expiry.anyOf[1].pattern)
+  for (const [, { pattern }] of [modTime, changed.anyOf, inForm]) {
+    for (const good of ['-62167219200', '253402300799', '007']) t.match(good, new RegExp(pattern))
+    for (const bad of ['-62167219201', '253402300800', '1.5']) t.notMatch(bad, new RegExp(pattern))
+  }
+  t.match('253402300799', anyExpiry, 'a decimal text is an integer')
+  const fields = { folderId: id, token: 'x'.repeat(64), modTime: '7' }
+  for (const [field, value] of Object.entries(fields)) {
+    const [one] = upload[field].anyOf
+    const form = new RegExp((one.anyOf?.[1] ?? one).pattern)
+    for (const good of ['', ' ', value, ` ${value}\r\n`]) t.match(good, form, field)
+    for (const bad of [`${value},`, `${value} ${value}`]) t.notMatch(bad, form, field)
+  }
+  const tags = change.find(({ title }: { title: string }) => title === 'tags').properties.attributeValue
+  const list = new RegExp(tags.anyOf[0].pattern, 'u')
+  for (const good of ['a', 'ä-1,,b_', ' a , b ', 'x'.repeat(25), ',', `${'a,'.repeat(50)} ,`])
+    t.match(good, list)
+  for (const bad of ['a b', 'x'.repeat(26), 'a;b', 'a,'.repeat(51)]) t.notMatch(bad, list)
   for (const [path, methods] of Object.entries(paths))
     for (const [method, { responses }] of Object.entries(methods as Record<string, { responses: object }>)) {
       if (method === 'servers') continue
@@ -349,6 +380,13 @@ t.test('the OpenAPI document requires what the service requires', async (t) => {
     'error-token',
   ])
   for (const path of Object.keys(paths)) t.notMatch(path, /^\/(d|profile|assets)\b|^\/$/)
+})
+
+t.test('the document takes for white space what the service does', async (t) => {
+  for (let code = 0; code <= 0xffff; code++) {
+    const character = String.fromCharCode(code)
+    if (new RegExp(`^${white}$`).test(character) !== (character.trim() === '')) t.fail(code.toString(16))
+  }
 })
 
 t.test('where sign-up is closed nobody makes an account, and a known address gets its link', async (t) => {

@@ -62,5 +62,6 @@ export {
   passwordLengthMax,
   passwordLengthMin,
 } from './requests/content-rules.ts'
-export { booleanOf, documented, integerOf, parametersOf, refined } from './requests/parameters.ts'
+export { decimalForm, type IntegerRange, integerForms, integerOf } from './requests/integers.ts'
+export { booleanOf, documented, parametersOf, refined } from './requests/parameters.ts'
 export { accountCookieOf, bearerOf, oneToken, tokenOf } from './requests/token-transport.ts'

@@ -9,6 +9,7 @@ export {
   isTag,
   isTime,
   nameCodePointsMax,
+  tagCodePointsMax,
   tagsMax,
   timeMax,
   timeMin,

@@ -21,6 +21,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Call } from '../call.ts'
 import type { ApiContext } from '../context.ts'
 import { idempotencyKeyOf, serve } from '../operation.ts'
+import { white } from '../schemas.ts'
 import { maySignUp } from '../sign-up.ts'
 
 /**
@@ -31,8 +32,7 @@ const unguessableKeyLength = 16
 
 /** What `parseEmail` accepts: plain addresses, no route to a guest. */
 export const emailDocument = {
-  pattern:
-    "^(?!\\.)(?!.*\\.\\.)(?!.*\\.@)(?!.*@[Gg][Uu][Ee][Ss][Tt]\\.[Ii][Nn][Vv][Aa][Ll][Ii][Dd]$)[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.){1,8}[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$",
+  pattern: `^${white}*(?!\\.)(?!.*\\.\\.)(?!.*\\.@)(?!.*@[Gg][Uu][Ee][Ss][Tt]\\.[Ii][Nn][Vv][Aa][Ll][Ii][Dd]${white}*$)[A-Za-z0-9.!#$%&'*+/=?^_\`{|}~-]{1,64}@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.){1,8}[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?${white}*$`,
   minLength: 5,
   maxLength: 254,
 }

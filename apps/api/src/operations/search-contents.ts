@@ -6,7 +6,7 @@ import type { FastifyInstance } from 'fastify'
 import type { ApiContext } from '../context.ts'
 import { pageMax, refusalsOfReading } from '../listing.ts'
 import { serve } from '../operation.ts'
-import { mapAnswer, pageAnswer, readerPassword, uuidOrCode } from '../schemas.ts'
+import { mapAnswer, pageAnswer, readerPassword, uuidOrCode, whiteSpace } from '../schemas.ts'
 
 const hitsMax = 10_000
 /** Approximate bytes of a hit in an answer. */
@@ -14,9 +14,6 @@ const hitBytes = 250
 
 const time = (description: string) =>
   Type.Optional(refined(Type.Integer({ description: `${description}, Unix seconds` }), integerOf))
-
-/** As `trim` has it: expressions of other languages take other characters for white space. */
-const notBlank = '[^\\t-\\r \\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff]'
 
 export function searchContents(app: FastifyInstance, context: ApiContext) {
   serve(app, context, {
@@ -32,7 +29,7 @@ export function searchContents(app: FastifyInstance, context: ApiContext) {
       searchedString: refined(
         Type.String({ minLength: 1, maxLength: 1_024, description: 'Part of a name or tag, without case' }),
         (sent) => (sent.trim() === '' ? undefined : sent),
-        { pattern: notBlank },
+        { pattern: `[^${whiteSpace}]` },
       ),
       password: readerPassword,
       createTimeFrom: time('Created at or after'),

@@ -1,6 +1,7 @@
 import { viewOf } from '@holdfast/accounts'
 import {
   booleanOf,
+  integerForms,
   integerOf,
   ok,
   parseDescription,
@@ -14,7 +15,7 @@ import {
   RefusalError,
   Repeated,
 } from '@holdfast/http-kit'
-import { descriptionCodePointsMax, timeMax } from '@holdfast/kernel'
+import { descriptionCodePointsMax, tagCodePointsMax, tagsMax, timeMax } from '@holdfast/kernel'
 import type { UpdateContent } from '@holdfast/wire'
 import { type Static, Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
@@ -22,32 +23,40 @@ import type { Call } from '../call.ts'
 import type { ApiContext } from '../context.ts'
 import { serve } from '../operation.ts'
 import { presentContent } from '../presenting.ts'
-import { contentIdPath, futureTime, itemAnswer, modTimeRange, nameDocument } from '../schemas.ts'
+import {
+  contentIdPath,
+  futureTime,
+  itemAnswer,
+  modTimeRange,
+  nameDocument,
+  white,
+  whiteSpace,
+} from '../schemas.ts'
 
 /** The account's attributes, by the names that clients use. */
 type Attribute = Exclude<NonNullable<Change>['$case'], 'isPublic'> | 'public'
 
 const removed = { enum: ['', null], description: 'Removes it' }
-const decimal = { type: 'string', pattern: '^-?[0-9]{1,10}$' }
+const [expiryNumber, expiryText] = integerForms({ minimum: 0, maximum: timeMax })
+
+const tag = `[\\p{L}\\p{Nd}_-]{1,${tagCodePointsMax}}`
+const gap = `[${whiteSpace},]*`
+/** What `parseTags` accepts, except that a tag which is repeated counts. */
+const tagsForm = `^${gap}(${tag}(${white}*,${gap}${tag}){0,${tagsMax - 1}}${gap})?$`
 
 /** The values of each. `true`, decimals and an empty value may come as text. */
 const valuesOf: Record<Attribute, object[]> = {
   name: [{ type: 'string', ...nameDocument }],
   description: [{ type: 'string', maxLength: descriptionCodePointsMax }, removed],
-  tags: [{ type: 'string', pattern: '^[A-Za-z0-9_-]{1,25}(,[A-Za-z0-9_-]{1,25}){0,49}$' }, removed],
+  tags: [{ type: 'string', pattern: tagsForm }, removed],
   public: [{ type: 'boolean' }, { type: 'string', enum: ['true', 'false'] }],
   password: [{ type: 'string', minLength: passwordLengthMin, maxLength: passwordLengthMax }, removed],
   expiry: [
-    {
-      type: 'integer',
-      minimum: 0,
-      maximum: timeMax,
-      description: 'Unix seconds, in the future',
-      examples: [futureTime],
-    },
+    { ...expiryNumber, description: 'Unix seconds, in the future', examples: [futureTime] },
+    expiryText,
     removed,
   ],
-  modTime: [{ type: 'integer', ...modTimeRange }, decimal],
+  modTime: integerForms(modTimeRange),
 }
 const attributes = Object.keys(valuesOf) as Attribute[]
 

@@ -11,6 +11,7 @@ import { RefusalError } from '@holdfast/kernel'
 import { Kind, type Static, type TObject, type TSchema, type TUnsafe, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { type Fields, Repeated } from './bodies.ts'
+import { integerForms, integerOf } from './integers.ts'
 
 const refine = Symbol('holdfast.refine')
 const shown = Symbol('holdfast.shown')
@@ -20,7 +21,7 @@ const shown = Symbol('holdfast.shown')
  * it. The parameter has the type that `parse` returns.
  *
  * @param document what `parse` requires beyond the schema, for readers of the OpenAPI document;
- *   only `parse` checks it. Its `decimals` is the pattern of an integer that comes as text.
+ *   only `parse` checks it
  */
 export function refined<In, Out>(
   schema: TSchema & { static: In },
@@ -43,16 +44,16 @@ export function documented(schema: TObject, place: 'body' | 'query'): object {
   return { ...schema, required, properties: Object.fromEntries(properties) }
 }
 
-/** Ten digits reach the year 2286; the document omits longer ones that would still be valid. */
-function decimalText(minimum: unknown, decimals: unknown) {
-  const plain = typeof minimum === 'number' && minimum >= 0 ? '^[0-9]{1,10}$' : '^-?[0-9]{1,10}$'
-  return { type: 'string', pattern: decimals ?? plain }
+/** @throws when the document states no bounds: a text of any length would be valid */
+function decimalText({ minimum, maximum }: TSchema): object {
+  if (typeof minimum !== 'number' || typeof maximum !== 'number') throw new Error('an integer without bounds')
+  return integerForms({ minimum, maximum })[1]
 }
 
 function inBody(schema: TSchema, isRequired: boolean): object {
-  const { description, default: preset, decimals, ...plain } = schema
+  const { description, default: preset, ...plain } = schema
   const forms: object[] = [plain]
-  if (schema.type === 'integer') forms.push(decimalText(schema.minimum, decimals))
+  if (schema.type === 'integer') forms.push(decimalText(schema))
   if (schema.type === 'boolean') forms.push({ type: 'string', enum: ['true', 'false'] })
   if (!isRequired && schema.type !== undefined) forms.push({ type: 'null' })
   if (forms.length === 1) return schema
@@ -121,18 +122,4 @@ export function booleanOf(value: unknown): boolean | undefined {
   if (value === true || value === 'true') return true
   if (value === false || value === 'false') return false
   return undefined
-}
-
-/**
- * An integer, as a number or a decimal string; one beyond the exact range of a number counts as the
- * largest in it.
- */
-export function integerOf(value: unknown): number | undefined {
-  const number = typeof value === 'string' && /^-?\d{1,400}$/.test(value) ? Number(value) : value
-  if (
-    typeof number !== 'number' ||
-    !(Number.isInteger(number) || Math.abs(number) === Number.POSITIVE_INFINITY)
-  )
-    return undefined
-  return Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, number))
 }
