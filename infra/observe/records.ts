@@ -40,7 +40,7 @@ export function recordingRules({ window }: Times): RecordingRule[] {
     return [
       {
         record: errorRatio(nominal),
-        expr: `sum(rate(${failed}[${range}])) / (sum(rate(${count}[${range}])) > 0)`,
+        expr: `(sum(rate(${failed}[${range}])) or vector(0)) / (sum(rate(${count}[${range}])) > 0)`,
       },
       {
         record: slowRatio(nominal),

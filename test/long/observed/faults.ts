@@ -50,12 +50,22 @@ export const faults: readonly Fault[] = [
     name: 'three crashes and starts',
     alerts: ['HoldfastRestarts'],
     besides: ['HoldfastProcessDown', 'HoldfastErrorsFast', 'HoldfastErrorsSlow', 'HoldfastReconcileOld'],
-    world: () => ({ windowSeconds: 60 }),
-    make: async ({ service }) => {
+    // A busy machine takes ten seconds for a start.
+    world: () => ({ windowSeconds: 120 }),
+    make: async ({ service, prometheus }) => {
+      /** Each life has to be seen: a scrape of a process that just began may take too long. */
+      const seen = async (before?: string): Promise<string> => {
+        for (;;) {
+          const [series] = await prometheus.query('process_start_time_seconds{job="holdfast"}')
+          if (series !== undefined && series.value[1] !== before) return series.value[1]
+          await later(200)
+        }
+      }
+      let life = await seen()
       for (let time = 0; time < 3; time++) {
         await service.kill()
         await service.start()
-        await later(3_000)
+        life = await seen(life)
       }
       return undefined
     },
@@ -64,15 +74,18 @@ export const faults: readonly Fault[] = [
     name: 'kill -STOP and -CONT, again and again',
     alerts: ['HoldfastSlowFast', 'HoldfastSlowSlow', 'HoldfastLoopSlow'],
     besides: ['HoldfastProcessDown', 'HoldfastReconcileOld', 'HoldfastCollectPaused'],
-    make: async ({ service }) => {
+    make: async (world) => {
+      const pid = world.service.pid as number
       let ended = false
       const stopping = (async () => {
-        while (!ended) {
-          process.kill(service.pid as number, 'SIGSTOP')
-          // Scrapes still end within their second.
-          await later(700)
-          process.kill(service.pid as number, 'SIGCONT')
-          await later(100)
+        for (let round = 0; !ended; round++) {
+          const calls = Array.from({ length: 40 }, (_, at) => world.createFolder(`stopped ${round} ${at}`))
+          // Some of them have come, and are not answered.
+          await later(15)
+          process.kill(pid, 'SIGSTOP')
+          await later(1_100)
+          process.kill(pid, 'SIGCONT')
+          await Promise.all(calls)
         }
       })()
       return async () => {
