@@ -126,6 +126,12 @@ function servingAlerts({ window, age }: Times): Record<string, Wanted> {
       expr: `holdfast_mails_waiting > 0 and on (instance) increase(holdfast_mails_total{outcome="failed"}[${window(15 * minute)}]) > 0`,
       summary: 'The relay of {{ $labels.process }} takes no mails: people cannot sign in.',
     },
+    HoldfastScannerFails: {
+      severity: 'page',
+      pending: 5 * minute,
+      expr: 'holdfast_scanner_failing == 1',
+      summary: 'The scanner of {{ $labels.process }} gives no verdicts: uploads are refused, or not scanned.',
+    },
     HoldfastClockJump: {
       severity: 'page',
       pending: 2 * minute,

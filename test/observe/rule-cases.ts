@@ -46,6 +46,7 @@ export const healthy: Record<string, string> = {
   [`holdfast_mails_waiting{${of}}`]: '0x',
   [`holdfast_mails_total{${of}, outcome="failed"}`]: '0x',
   [`holdfast_refusals_total{${of}, host="api", status="error-rateLimit"}`]: '0+60x',
+  [`holdfast_scanner_failing{${of}}`]: '0x',
   [`holdfast_clock_jump_seconds{${of}}`]: '0x',
   [`holdfast_clock_offset_seconds{${of}}`]: '0x',
   [`holdfast_backup_last_timestamp_seconds{${of}}`]: '0x',
@@ -103,6 +104,7 @@ export const ruleCases: readonly RuleCase[] = [
     atMinutes: 20,
     everyMinutes: 1,
   },
+  one('HoldfastScannerFails', `holdfast_scanner_failing{${of}}`, '1x10', 6),
   one('HoldfastClockJump', `holdfast_clock_jump_seconds{${of}}`, '-9000x10', 3),
   one(
     'HoldfastBackupOld',

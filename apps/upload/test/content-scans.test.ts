@@ -10,6 +10,7 @@ import { ContentScans, type Scanner, type ScanSettings } from '../src/index.ts'
 import { ClamdScanner } from '../src/scanning/clamd-scanner.ts'
 
 const clean = { isClean: true } as const
+const noOutcomes = { clean: 0, found: 0, failed: 0, known: 0, larger: 0, lifted: 0 }
 
 /** Each scan waits until the test answers it. */
 class HeldScanner implements Scanner {
@@ -39,6 +40,7 @@ async function start(t: Test, scanner: Scanner, more: Partial<ScanSettings> = {}
     settings: { deadlineMs: 60_000, bytesMax: 1_000, atOnceMax: 1, onFailure: 'refuse', ...more },
     lists,
     clock: systemClock,
+    retryMs: 20,
     onFault: (error) => faults.push((error as Error).message),
     onFound: () => {},
   })
@@ -56,6 +58,32 @@ async function start(t: Test, scanner: Scanner, more: Partial<ScanSettings> = {}
 async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise((resolve) => setTimeout(resolve, 5))
 }
+
+t.test('a scanner that fails is tried until it gives a verdict, and then left alone', async (t) => {
+  let scans = 0
+  let isDown = true
+  const scanner: Scanner = {
+    name: 'down',
+    async scan(content) {
+      scans++
+      for await (const _ of content);
+      if (isDown) throw new Error('it is down')
+      return clean
+    },
+  }
+  const { scans: asked, faults, judge } = await start(t, scanner)
+  t.equal(await judge('1'), 'unavailable')
+  t.equal(asked.figures.failing, 'it is down')
+  await until(() => scans >= 3)
+  t.equal(asked.figures.failing, 'it is down')
+  isDown = false
+  await until(() => asked.figures.failing === undefined)
+  const before = scans
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  t.equal(scans, before)
+  t.strictSame(asked.figures.outcomes, { ...noOutcomes, failed: 1 }, 'tries are no scans of content')
+  t.strictSame(faults, ['it is down'])
+})
 
 t.test('networks take turns', async (t) => {
   const scanner = new HeldScanner()

@@ -8,6 +8,7 @@ import {
   rmSync,
   statfsSync,
   truncateSync,
+  writeFileSync,
   writeSync,
 } from 'node:fs'
 import { connect, type Socket } from 'node:net'
@@ -247,6 +248,16 @@ export const faults: readonly Fault[] = [
     },
   },
   {
+    name: 'the scanner fails',
+    alerts: ['HoldfastScannerFails'],
+    besides: ['HoldfastErrorsFast', 'HoldfastErrorsSlow'],
+    world: (disk) => ({ settings: { HOLDFAST_SCANNER: `program:${scannerOn(disk)}` } }),
+    make: async (_, disk) => {
+      rmSync(join(disk, 'scanner'))
+      return undefined
+    },
+  },
+  {
     name: 'a burst of refused requests',
     alerts: ['HoldfastRefusals'],
     besides: ['HoldfastSlowFast', 'HoldfastSlowSlow'],
@@ -294,6 +305,13 @@ export const faults: readonly Fault[] = [
     },
   },
 ]
+
+/** Makes a scanner that finds nothing. */
+function scannerOn(disk: string): string {
+  const path = join(disk, 'scanner')
+  writeFileSync(path, '#!/bin/sh\nexec cat > /dev/null\n', { mode: 0o755 })
+  return path
+}
 
 /** For the faults that need a relay. @returns ends it */
 export async function startRelay(): Promise<() => Promise<void>> {

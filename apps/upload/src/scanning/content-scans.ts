@@ -7,11 +7,14 @@
  * content share a scan, and a verdict of clean holds for a time, because scanners learn. What was
  * found is blocked as by an operator, so copies that were stored before are blocked too.
  *
+ * A scanner that gave no verdict is tried again with a text of ours until it gives one, so that an
+ * operator knows whether it still fails, also while nobody uploads.
+ *
  * A block that an operator lifted is not made again while the lists remember it: scanners err.
  */
 import { FairSemaphore } from '@holdfast/actor-runtime'
 import type { BlobInfo, BlobStore } from '@holdfast/blob-store'
-import { type Clock, hex, RecentMap } from '@holdfast/kernel'
+import { type Clock, hex, pause, RecentMap, systemTimers } from '@holdfast/kernel'
 import type { BlockLists } from '@holdfast/moderation'
 import { ScanFault, type Scanner, type Verdict } from './scanner.ts'
 
@@ -53,6 +56,8 @@ export interface ScanDeps {
   settings: ScanSettings
   lists: Pick<BlockLists, 'block' | 'count' | 'wasLifted'>
   clock: Clock
+  /** Between two tries of a scanner that fails. */
+  retryMs: number
   /** @param isStored without a verdict, by the operator's choice. */
   onFault: (error: unknown, about: { blob: BlobInfo; isStored: boolean }) => void
   onFound: (found: string, about: { blob: BlobInfo }) => void
@@ -71,8 +76,14 @@ export interface ScanFigures {
   underWay: number
   /** Since the start. */
   outcomes: Readonly<Record<ScanOutcome, number>>
-  /** Why the last scan gave no verdict; undefined: it gave one. */
+  /** Why the last scan, or the last try, gave no verdict; undefined: it gave one. */
   failing: string | undefined
+}
+
+/** Of a scan. */
+interface Scanned {
+  content: (signal: AbortSignal) => AsyncIterable<Uint8Array>
+  network: string
 }
 
 /** Signatures of scanners change every few hours. */
@@ -98,6 +109,7 @@ export class ContentScans implements JudgesContent {
     ...{ clean: 0, found: 0, failed: 0, known: 0, larger: 0, lifted: 0 },
   }
   #failing: string | undefined
+  #isTried = false
   /** For the histogram: how long scans took, seconds. */
   onScanned: (seconds: number) => void = () => {}
 
@@ -144,7 +156,9 @@ export class ContentScans implements JudgesContent {
     const { settings, clock, onFault } = this.#deps
     const beganMs = clock.monotonic()
     try {
-      const verdict = await this.#scanned(scanner, asked)
+      const { blob, blobs, network } = asked
+      const content = (signal: AbortSignal) => blobs.read(blob, { start: 0, end: blob.size }, { signal })
+      const verdict = await this.#scanned(scanner, { content, network })
       this.onScanned((clock.monotonic() - beganMs) / 1000)
       this.#failing = undefined
       if (!verdict.isClean) return await this.#block(verdict.found, asked)
@@ -153,13 +167,32 @@ export class ContentScans implements JudgesContent {
     } catch (error) {
       this.#outcomes.failed++
       this.#failing = (error as Error).message
+      void this.#tryAgain(scanner)
       const isStored = settings.onFailure === 'accept'
       onFault(error, { blob: asked.blob, isStored })
       return isStored ? 'good' : 'unavailable'
     }
   }
 
-  async #scanned(scanner: Scanner, { blob, blobs, network }: Asked): Promise<Verdict> {
+  /** Until the scanner gives a verdict. Never rejects. */
+  async #tryAgain(scanner: Scanner): Promise<void> {
+    if (this.#isTried) return
+    this.#isTried = true
+    const { signal } = this.#closing
+    for (;;) {
+      await pause(systemTimers, this.#deps.retryMs, signal)
+      if (this.#failing === undefined || signal.aborted) break
+      try {
+        await this.#scanned(scanner, { content: tryText, network: '' })
+        this.#failing = undefined
+      } catch (error) {
+        this.#failing = (error as Error).message
+      }
+    }
+    this.#isTried = false
+  }
+
+  async #scanned(scanner: Scanner, { content, network }: Scanned): Promise<Verdict> {
     const { deadlineMs } = this.#deps.settings
     const late = new AbortController()
     const timer = setTimeout(
@@ -172,9 +205,7 @@ export class ContentScans implements JudgesContent {
     signal.addEventListener('abort', end, { once: true })
     if (signal.aborted) end()
     try {
-      const turn = this.#turns.run({ network, folder: '' }, () =>
-        scanner.scan(blobs.read(blob, { start: 0, end: blob.size }, { signal }), { signal }),
-      )
+      const turn = this.#turns.run({ network, folder: '' }, () => scanner.scan(content(signal), { signal }))
       // A turn that comes too late ends at once.
       const verdict = await Promise.race([turn, ended.promise])
       if (verdict === undefined) throw new ScanFault(`${waitingMax} scans wait already`)
@@ -199,6 +230,10 @@ export class ContentScans implements JudgesContent {
     }
     return 'blocked'
   }
+}
+
+async function* tryText(): AsyncGenerator<Uint8Array> {
+  yield Buffer.from('Does the scanner answer?')
 }
 
 function blake3Of({ id }: BlobInfo): string {

@@ -18,6 +18,8 @@ export interface OpenScansDeps {
   metrics: Registry
 }
 
+const retryMs = 30_000
+
 /** Does not reach for the scanner: a start does not depend on it. */
 export function openScans(deps: OpenScansDeps): ContentScans {
   const { config, lists, clock } = deps
@@ -27,6 +29,7 @@ export function openScans(deps: OpenScansDeps): ContentScans {
     settings: config,
     lists,
     clock,
+    retryMs,
     onFault: (err, { blob, isStored }) =>
       log.warn(
         { err, blob: hex(blob.id), bytes: blob.size },

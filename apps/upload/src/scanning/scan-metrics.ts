@@ -24,7 +24,7 @@ export function scanMetrics(registry: Registry, scans: Pick<ContentScans, 'figur
   })
   new Gauge({
     name: 'holdfast_scanner_failing',
-    help: '1 while the last scan gave no verdict.',
+    help: '1 while the scanner gives no verdict. It is tried every 30 s then, also without uploads.',
     registers,
     collect() {
       this.set(scans.figures.failing === undefined ? 0 : 1)
