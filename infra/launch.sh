@@ -1,9 +1,9 @@
 #!/bin/sh
 # Starts a program of ours: infra/launch.sh [flags of Node] <program> [its arguments].
 #
-# All programs of package.json and the processes of a cluster start through this file. An image or a
-# unit does the same. The program takes the place of this process: it has its process id and gets its
-# signals. `node infra/ready.mjs` installs the packages before a first start.
+# All programs of package.json and the processes of a cluster start through this file. An image or
+# a unit does the same. The program takes the place of this process: it has its process id and gets
+# its signals. `node infra/ready.mjs` installs the packages before a first start.
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 

@@ -1,4 +1,4 @@
-/** Integers that come as numbers or as texts: how they are read, and how the document states them. */
+/** Integers, as numbers or as texts: how they are read, and how the document states them. */
 
 /**
  * An integer, as a number or a decimal string; one beyond the exact range of a number counts as the
