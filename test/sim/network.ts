@@ -2,7 +2,9 @@
  * The network between processes: messages are late, lost, repeated, overtaken; pairs are cut, in
  * one direction or both.
  */
-import { type Bus, BusFault, maxMessageBytes, type Subscription } from '@holdfast/bus'
+
+import { type Bus, BusFault, maxMessageBytes } from '@holdfast/bus'
+import type { Subscription } from '@holdfast/kernel'
 import type { Dice } from './random.ts'
 import type { SimProcess } from './sim-process.ts'
 

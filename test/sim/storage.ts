@@ -13,12 +13,12 @@ import {
   type BlobStoreUsage,
   Collector,
   digestOf,
+  type GroupVersion,
   type LogPosition,
   MemoryBlobStore,
   type NodeStore,
   type PlacedCommit,
   type PlacedStage,
-  type Placement,
   type Pulled,
   type PutOptions,
   type SealedContent,
@@ -411,14 +411,14 @@ class RemoteNode implements StorageNode {
     return this.#call('put', (node) => node.put({ ...blob, bytes }, options))
   }
 
-  pin(blob: BlobName, options: { ttlMs: number; placement?: Placement }): Promise<boolean> {
+  pin(blob: BlobName, options: { ttlMs: number; placement?: GroupVersion }): Promise<boolean> {
     return this.#call('pin', (node) => node.pin(blob, options))
   }
 
   copyFrom(
     from: string,
     blob: BlobInfo,
-    options: { pinMs: number; placement: Placement; signal?: AbortSignal },
+    options: { pinMs: number; placement: GroupVersion; signal?: AbortSignal },
   ): Promise<BlobInfo> {
     return this.#call('copyFrom', (node) => node.copyFrom(from, blob, options))
   }

@@ -4,6 +4,7 @@
  */
 import { requestIdOfKey } from '@holdfast/kernel'
 import {
+  type AccountOperation,
   type AccountReply,
   type AccountRequest,
   AddFile,
@@ -20,7 +21,6 @@ import { type Asked, type History, isRefused, statusOf } from './history.ts'
 import type { Dice } from './random.ts'
 import { startMs } from './scheduler.ts'
 
-export type Operation = NonNullable<AccountRequest['operation']>
 type Caller = NonNullable<AccountRequest['caller']>
 
 /** What users know of an account, from their answers. */
@@ -59,7 +59,7 @@ export const namedBlobs: Uploads = {
 /** A command with an Idempotency-Key of its client's. */
 interface Keyed {
   account: KnownAccount
-  operation: Operation
+  operation: AccountOperation
   id: Buffer
 }
 
@@ -181,7 +181,7 @@ export class Workload {
     const some = () =>
       [...new Set([any(), ...(dice.chance(0.3) ? [any()] : [])])].filter((id) => id !== account.root)
     const owner = dice.chance(0.7) ? bearer(account) : operator
-    const act = (operation: Operation, caller: Caller = owner) => this.ask(account, operation, caller)
+    const act = (operation: AccountOperation, caller: Caller = owner) => this.ask(account, operation, caller)
     const kind = dice.roll(100)
     if (kind < 22) return this.#addFile(account, folder(), owner)
     if (kind < 29)
@@ -227,7 +227,7 @@ export class Workload {
   /** A new one, or one of those before once more. */
   async #keyedFolder(account: KnownAccount, parentFolderId: string): Promise<void> {
     const value = { ...blank(CreateFolder), parentFolderId, name: this.#dice.pick(names) }
-    const operation: Operation = { $case: 'createFolder', value }
+    const operation: AccountOperation = { $case: 'createFolder', value }
     const fresh = { account, operation, id: requestIdOfKey(`key ${++this.#keys}`) }
     const keyed = this.#dice.chance(0.4) ? this.#dice.pick([...this.#keyed, fresh]) : fresh
     if (keyed === fresh) this.#keyed.push(fresh)
@@ -288,7 +288,7 @@ export class Workload {
     if (reply !== undefined) await this.ask(account, { $case: 'getAccount', value: {} }, operator)
   }
 
-  #update(contentId: string): Extract<Operation, { $case: 'updateContent' }>['value'] {
+  #update(contentId: string): Extract<AccountOperation, { $case: 'updateContent' }>['value'] {
     const dice = this.#dice
     const attribute = dice.pick([
       { $case: 'name', value: dice.pick(names) },
@@ -319,7 +319,7 @@ export class Workload {
     ])
   }
 
-  #report(account: KnownAccount): Operation {
+  #report(account: KnownAccount): AccountOperation {
     const counts = [...account.files].slice(0, 2).map((contentId) => ({ contentId, count: 1 }))
     const value = {
       source: Buffer.alloc(16, 9),
@@ -344,7 +344,7 @@ export class Workload {
   /** Repeats a request until there is an answer, a few times; always with one request id. */
   async ask(
     account: KnownAccount,
-    operation: Operation,
+    operation: AccountOperation,
     caller: Caller,
     first: { frontend?: Frontend; id?: Buffer } = {},
   ): Promise<AccountReply | undefined> {
@@ -446,7 +446,7 @@ function link() {
   }
 }
 
-function readOf(contentId: string, maxDepth: number): Operation {
+function readOf(contentId: string, maxDepth: number): AccountOperation {
   const value = {
     ...blank(ReadContent),
     contentId,

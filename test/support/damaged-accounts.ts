@@ -7,8 +7,8 @@ import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/co
 import type { JournalRepair, JournalStore, LookupStore } from '@holdfast/journal'
 import { type AccountId, Keyring, mintRequestId } from '@holdfast/kernel'
 import {
+  type AccountOperation,
   type AccountReply,
-  type AccountRequest,
   AddFile,
   blank,
   Change,
@@ -41,8 +41,6 @@ const states = createAccountStates({
   guestUploads: true,
   metadataBytesMax,
 })
-
-type Operation = NonNullable<AccountRequest['operation']>
 
 /** Only rows of the test, no checkpoint, and no long wait for an account in quarantine. */
 const rowsAlone: Partial<RuntimeBounds> = { effectsIdleMs: 3_600_000, quarantineFirstMs: 3_600_000 }
@@ -80,7 +78,7 @@ class Life {
     })
   }
 
-  ask(operation: Operation, timeoutMs = 10_000): Promise<AccountReply> {
+  ask(operation: AccountOperation, timeoutMs = 10_000): Promise<AccountReply> {
     const who = { $case: 'operator' as const, value: {} }
     const requestId = mintRequestId(Date.now())
     const request = {

@@ -20,12 +20,11 @@ import {
   type JudgesContent,
   type UploadSettings,
 } from '@holdfast/upload'
-import { type AccountReply, type AccountRequest, blank, type Caller, SetAccount } from '@holdfast/wire'
+import { type AccountOperation, type AccountReply, blank, type Caller, SetAccount } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 
-export type Operation = NonNullable<AccountRequest['operation']>
 type Result = NonNullable<AccountReply['result']>
 type ViewOf<Case extends Result['$case']> = Extract<Result, { $case: Case }>['value']
 
@@ -149,7 +148,7 @@ export class OneProcess {
   async ask<Case extends Result['$case']>(
     token: string,
     kind: Case,
-    operation: Operation,
+    operation: AccountOperation,
   ): Promise<ViewOf<Case>> {
     const parsed = parseToken(token)
     if (parsed === undefined) throw new Error(`no token: ${token}`)
@@ -159,7 +158,11 @@ export class OneProcess {
     return result.value as ViewOf<Case>
   }
 
-  async askAccount(accountId: string, who: Caller['who'], operation: Operation): Promise<Result | undefined> {
+  async askAccount(
+    accountId: string,
+    who: Caller['who'],
+    operation: AccountOperation,
+  ): Promise<Result | undefined> {
     const { result } = await this.accounts.call(
       {
         accountId,

@@ -5,18 +5,10 @@
  * are checked in the same turn that answers. Any other caller is first authenticated at the account
  * of the token and then asks as a visitor.
  */
-import {
-  type AccountOperation,
-  type AccountResult,
-  type Asker,
-  asBearer,
-  ask,
-  asVisitor,
-  type TokenClaim,
-} from '@holdfast/accounts'
+import { type AccountResult, type Asker, asBearer, ask, asVisitor, type TokenClaim } from '@holdfast/accounts'
 import { RefusalError, type RequestGuesses } from '@holdfast/http-kit'
 import { type AccountId, isShareCode } from '@holdfast/kernel'
-import { type ReadContent, SortField } from '@holdfast/wire'
+import { type AccountOperation, type ReadContent, SortField } from '@holdfast/wire'
 import type { FastifyRequest } from 'fastify'
 import type { ApiContext } from './context.ts'
 

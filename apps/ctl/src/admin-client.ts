@@ -63,7 +63,7 @@ export const reasons: Readonly<Record<string, string>> = {
 /** Collecting a large store takes minutes. */
 const answerTimeoutMs = 10 * 60_000
 
-export type Call = (
+export type AdminCall = (
   method: 'GET' | 'POST' | 'DELETE',
   path: string,
   body?: unknown,
@@ -81,7 +81,7 @@ export function adminClient({
   url: string
   token: string | undefined
   operator?: string | undefined
-}): Call {
+}): AdminCall {
   const headers = {
     'content-type': 'application/json',
     ...(operator === undefined ? {} : { 'x-operator': encodeURIComponent(operator) }),

@@ -21,7 +21,7 @@ import { StartFault, upgradeOf } from '@holdfast/bootstrap/data-format'
 import { ChunkStore } from '@holdfast/chunk-store'
 import { JournalFault } from '@holdfast/journal'
 import { LevelMetadataStore, referenceOfRow, rowsOfJournals } from '@holdfast/journal-level'
-import { AdminError, type Call } from './admin-client.ts'
+import { type AdminCall, AdminError } from './admin-client.ts'
 import { type Command, json, numberOf, type Options, type Step, UsageFault } from './command.ts'
 
 const pollMs = 500
@@ -124,7 +124,12 @@ export const backupCommands: readonly Command[] = [
 ]
 
 /** Waits for a run of the service, and tells how far it is. */
-async function runOf(call: Call, tell: (line: string) => void, path: string, body: object): Promise<string> {
+async function runOf(
+  call: AdminCall,
+  tell: (line: string) => void,
+  path: string,
+  body: object,
+): Promise<string> {
   let run = await call('POST', path, body)
   const { id } = run
   for (let toldMs = Date.now(); run.running === true; ) {

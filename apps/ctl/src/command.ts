@@ -1,5 +1,5 @@
 /** What a command of the operator is. */
-import type { Call } from './admin-client.ts'
+import type { AdminCall } from './admin-client.ts'
 
 export interface Command {
   /** Its name. */
@@ -24,7 +24,11 @@ export type Options = Record<string, string | boolean | undefined>
 export interface Step {
   /** Its subject, for messages; empty: the service itself. */
   about: string
-  run(call: Call, tell: (line: string) => void, print: (line: string) => void): Promise<string | undefined>
+  run(
+    call: AdminCall,
+    tell: (line: string) => void,
+    print: (line: string) => void,
+  ): Promise<string | undefined>
 }
 
 /** The arguments are invalid: nothing was done. */

@@ -2,7 +2,7 @@
  * The operator's commands. Each one defines its name, its options and its calls; the help text is
  * made from the same table.
  */
-import { AdminError, type Call } from './admin-client.ts'
+import { type AdminCall, AdminError } from './admin-client.ts'
 import { backupCommands } from './backup-commands.ts'
 import { certsCommands } from './certs-commands.ts'
 import { type Command, json, numberOf, type Step, UsageFault, whole } from './command.ts'
@@ -270,7 +270,7 @@ function changes(
 }
 
 /** A call that only a cluster accepts. */
-function post(path: string, body: object = {}): (call: Call) => Promise<string> {
+function post(path: string, body: object = {}): (call: AdminCall) => Promise<string> {
   return async (call) => {
     try {
       return json(await call('POST', path, body))

@@ -1,14 +1,13 @@
 import { UsageFault } from './command.ts'
 
-/** Where the admin host is: the variables that the service reads, or `--admin`. */
-export type Environment = Readonly<Record<string, string | undefined>>
-
 /**
+ * Where the admin host is: the variables that the service reads, or `--admin`.
+ *
  * @param admin the value of `--admin`: an address with or without `http://`.
  * @throws UsageFault when that is no address, or the token's file cannot be read.
  */
 export function adminOf(
-  env: Environment,
+  env: NodeJS.ProcessEnv,
   { admin, readSecret }: { admin: string | undefined; readSecret: (path: string) => string },
 ): { url: string; token: string | undefined; operator: string | undefined } {
   const file = env.HOLDFAST_ADMIN_TOKEN_FILE
@@ -37,7 +36,7 @@ function addressOf(text: string, from: '--admin' | 'settings'): string {
   throw new UsageFault(`${source}: ${text} is no address, write it like http://127.0.0.1:8090`)
 }
 
-function urlOf(env: Environment): string {
+function urlOf(env: NodeJS.ProcessEnv): string {
   const bind = env.HOLDFAST_ADMIN_BIND || env.HOLDFAST_BIND || '127.0.0.1'
   const host = { '0.0.0.0': '127.0.0.1', '::': '[::1]' }[bind] ?? (bind.includes(':') ? `[${bind}]` : bind)
   return `http://${host}:${env.HOLDFAST_ADMIN_PORT || '8090'}`

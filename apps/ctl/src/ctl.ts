@@ -3,14 +3,14 @@
  * terminal.
  */
 import { parseArgs } from 'node:util'
-import { AdminError, AdminUnreachable, adminClient, type Call } from './admin-client.ts'
+import { type AdminCall, AdminError, AdminUnreachable, adminClient } from './admin-client.ts'
 import { type Command, type Options, UsageFault } from './command.ts'
 import { commands } from './commands.ts'
-import { adminOf, type Environment } from './config.ts'
+import { adminOf } from './config.ts'
 import { noCommand } from './no-command.ts'
 
 export interface Surroundings {
-  env: Environment
+  env: NodeJS.ProcessEnv
   readSecret: (path: string) => string
   print: (line: string) => void
   complain: (line: string) => void
@@ -49,7 +49,7 @@ export async function ctl(words: readonly string[], around: Surroundings): Promi
 
 async function runAll(
   steps: ReturnType<Command['plan']>,
-  call: Call,
+  call: AdminCall,
   { print, complain }: Surroundings,
 ): Promise<ExitCode> {
   let code: ExitCode = 0

@@ -1,7 +1,7 @@
 /** The operator's commands against abuse: what is blocked, and the log of what operators did. */
 import { readFileSync } from 'node:fs'
 import { blockLists } from '@holdfast/moderation'
-import { AdminUnreachable, type Call, reasons } from './admin-client.ts'
+import { type AdminCall, AdminUnreachable, reasons } from './admin-client.ts'
 import { type Command, type Options, type Step, UsageFault, whole } from './command.ts'
 
 /** What one call takes. */
@@ -226,7 +226,7 @@ function told({ act, changed, unchanged }: Record<string, unknown>, done: string
   return `${(act as { id: string }).id} ${changed} ${done}${others}`
 }
 
-async function allNames(call: Call, list: string): Promise<string[]> {
+async function allNames(call: AdminCall, list: string): Promise<string[]> {
   const all: string[] = []
   for (let after: string | null = ''; after !== null; ) {
     const page = await call('GET', `/admin/blocked/${list}?after=${encodeURIComponent(after)}`)
@@ -236,7 +236,7 @@ async function allNames(call: Call, list: string): Promise<string[]> {
   return all
 }
 
-async function lastActs(call: Call, count: number): Promise<unknown[]> {
+async function lastActs(call: AdminCall, count: number): Promise<unknown[]> {
   const all: unknown[] = []
   for (let after: string | null = ''; after !== null && all.length < count; ) {
     const page = await call('GET', `/admin/acts?after=${encodeURIComponent(after)}`)

@@ -32,7 +32,7 @@ import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { startAccounts } from './accounts.ts'
 import { type Addresses, listeningOf } from './addresses.ts'
-import { WholeReads, type WholeReadsDeps } from './backing-up.ts'
+import { BackupJobs, type BackupJobsDeps } from './backup-jobs.ts'
 import { type CollectingDeps, createCollector, createReconciler, walksOf } from './collecting.ts'
 import { isFullDisk, untilRoom } from './full-disk.ts'
 import { createPublicHosts, tokenKeyId } from './hosts.ts'
@@ -104,7 +104,7 @@ async function startWith(
   const { metadata, clockGuard, keyring, blobs } = stores
   const { lookups, journals } = metadata
   const rounds = () => reconciler
-  const { collector, wholeReads, scrubber } = openUpkeep({
+  const { collector, backupJobs, scrubber } = openUpkeep({
     ...{ config, stores, opened, metrics, clock, log, rounds },
     accounts: () => operator(),
     isBlocked: (blobId) => blocked.blocksBlob(blobId),
@@ -184,7 +184,7 @@ async function startWith(
       collector,
       reconciler,
       scrubber,
-      wholeReads,
+      backupJobs,
       scans,
       accounts,
       figures,
@@ -288,11 +288,11 @@ function openUpkeep({
   rounds,
   ...asked
 }: Omit<StoresOptions, 'descriptors' | 'onlyReads'> & { stores: Stores } & Pick<CollectingDeps, 'rounds'> &
-  Pick<WholeReadsDeps, 'accounts' | 'isBlocked' | 'scans'>) {
+  Pick<BackupJobsDeps, 'accounts' | 'isBlocked' | 'scans'>) {
   const collector = createCollector({ config: config.collect, blobs, metadata, rounds, clock, log })
   opened.defer(() => collector.close())
   collectorMetrics(metrics, { collector, clock })
-  const wholeReads = new WholeReads({
+  const backupJobs = new BackupJobs({
     dataDir: config.dataDir,
     metadata,
     blobs,
@@ -301,8 +301,8 @@ function openUpkeep({
     clock,
     log: log.child({ part: 'backup' }),
   })
-  opened.defer(() => wholeReads.close())
-  backupMetrics(metrics, () => wholeReads.lastBackupMs)
+  opened.defer(() => backupJobs.close())
+  backupMetrics(metrics, () => backupJobs.lastBackupMs)
   const scrubber = new Scrubber({
     store: blobs,
     ...config.scrub,
@@ -311,7 +311,7 @@ function openUpkeep({
   })
   opened.defer(() => scrubber.close())
   scrubMetrics(metrics, { scrubber, store: blobs })
-  return { collector, wholeReads, scrubber }
+  return { collector, backupJobs, scrubber }
 }
 
 function readinessOf({ metadata, blobs }: Stores, clock: Clock): Readiness {

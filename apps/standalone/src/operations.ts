@@ -15,7 +15,7 @@ import type { Clock } from '@holdfast/kernel'
 import type { ContentScans } from '@holdfast/upload'
 import type { Accounts } from './accounts.ts'
 import type { Addresses } from './addresses.ts'
-import type { WholeReads } from './backing-up.ts'
+import type { BackupJobs } from './backup-jobs.ts'
 import { collectNow, reconcileNow } from './collecting.ts'
 import type { Stores } from './stores.ts'
 
@@ -31,19 +31,19 @@ export interface ProcessParts {
   collector: Collector
   reconciler: Reconciler
   scrubber: Scrubber
-  wholeReads: WholeReads
+  backupJobs: BackupJobs
   scans: ContentScans
   accounts: Accounts
   figures: () => AccountFigures
 }
 
 export function createOperations(parts: ProcessParts): OperationDeps {
-  const { settings, rateLimits, stores, collector, reconciler, wholeReads } = parts
+  const { settings, rateLimits, stores, collector, reconciler, backupJobs } = parts
   return {
     status: () => statusOf(parts),
     collect: (options) => collectNow({ collector, blobs: stores.blobs }, options),
     reconcile: (options) => reconcileNow(reconciler, options),
-    wholeReads,
+    backupJobs,
     acceptClock: () => stores.clockGuard.accept(),
     cluster: undefined,
     settings: () => [...settings],
@@ -62,7 +62,7 @@ async function statusOf({
   collector,
   reconciler,
   scrubber,
-  wholeReads,
+  backupJobs,
   scans,
   accounts,
   figures,
@@ -87,7 +87,7 @@ async function statusOf({
       last: reconciler.rounds.last && roundInWords(reconciler.rounds.last),
     },
     clock: clockGuard.status(),
-    backup: { run: wholeReads.run ?? null, lastMs: wholeReads.lastBackupMs ?? null },
+    backup: { run: backupJobs.run ?? null, lastMs: backupJobs.lastBackupMs ?? null },
     scrubbing: scrubStatus({ scrubber, store: blobs }),
     scanning: scans.figures,
     lostBatches: metadata.lostBatches,

@@ -1,6 +1,5 @@
 /** An upload's requests to accounts. */
 import {
-  type AccountOperation,
   type AskDeps,
   asBearer,
   ask,
@@ -12,7 +11,7 @@ import {
 } from '@holdfast/accounts'
 import { guessing, type RateLimits, RefusalError } from '@holdfast/http-kit'
 import type { AccountId, Clock, IdCodec } from '@holdfast/kernel'
-import type { AddFile, ContentView } from '@holdfast/wire'
+import type { AccountOperation, AddFile, ContentView } from '@holdfast/wire'
 import type { FastifyRequest } from 'fastify'
 import type { UploadPermissionCache } from './upload-permission-cache.ts'
 

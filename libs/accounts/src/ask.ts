@@ -9,10 +9,9 @@ import {
   parseToken,
   RefusalError,
 } from '@holdfast/kernel'
-import type { AccountReply, AccountRequest, Caller } from '@holdfast/wire'
+import type { AccountOperation, AccountReply, Caller } from '@holdfast/wire'
 import type { AccountClient } from './contract.ts'
 
-export type AccountOperation = NonNullable<AccountRequest['operation']>
 /** Who asks. */
 export type Asker = NonNullable<Caller['who']>
 /** An answer that is no refusal. */

@@ -1,5 +1,4 @@
 export {
-  type AccountOperation,
   type AccountResult,
   type AskDeps,
   type Asker,

@@ -5,7 +5,7 @@ import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/co
 import type { JournalOwnership } from '@holdfast/journal'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { Keyring, mintRequestId, systemClock } from '@holdfast/kernel'
-import { type AccountReply, AccountRequest, blank } from '@holdfast/wire'
+import { type AccountOperation, type AccountReply, AccountRequest, blank } from '@holdfast/wire'
 import t from 'tap'
 import { sizeOf } from '../../../test/forms.ts'
 import { AccountHost, silentLog } from '../src/index.ts'
@@ -76,7 +76,7 @@ t.test(`an account of ${contents} contents wrote at most 4 times what it takes`,
   })
   host.start()
   const accountId = ring.ids.account('eu-par')
-  const ask = async (operation: NonNullable<AccountRequest['operation']>): Promise<AccountReply> => {
+  const ask = async (operation: AccountOperation): Promise<AccountReply> => {
     const nowMs = systemClock.now()
     const request: AccountRequest = {
       ...blank(AccountRequest),

@@ -5,9 +5,10 @@
 
 import type { MemoryOperation } from '@holdfast/journal/testing'
 import { mintRequestId } from '@holdfast/kernel'
+import type { AccountOperation } from '@holdfast/wire'
 import t, { type Test } from 'tap'
 import { blob } from './tiny-core.ts'
-import { itemsOf, type Operation, routeOf, settled, statusOf, World } from './world.ts'
+import { itemsOf, routeOf, settled, statusOf, World } from './world.ts'
 
 const operations: MemoryOperation[] = [
   'acquire',
@@ -72,7 +73,7 @@ async function storm(t: Test, seed: number): Promise<void> {
       if (roll(6) === 0) world.hostId = world.hostId === 'one' ? 'two' : 'one'
       const name = `${number}/${roll(4)}`
       const there = acknowledged.get(name) === true
-      const operation: Operation = there
+      const operation: AccountOperation = there
         ? {
             $case: 'deleteContents',
             value: { contentIds: [name], representation: undefined, heldSeconds: undefined },

@@ -11,6 +11,7 @@ import {
 import { LevelMetadataStore } from '@holdfast/journal-level'
 import { Keyring, mintRequestId } from '@holdfast/kernel'
 import {
+  type AccountOperation,
   type AccountReply,
   type AccountRequest,
   type Blob,
@@ -41,7 +42,6 @@ const states = createAccountStates({
 })
 
 type Who = NonNullable<NonNullable<AccountRequest['caller']>['who']>
-type Operation = NonNullable<AccountRequest['operation']>
 
 /** One life of the process. */
 async function live(
@@ -79,7 +79,7 @@ async function live(
     faults,
     ask(
       account: string,
-      operation: Operation,
+      operation: AccountOperation,
       who: Who = { $case: 'operator', value: {} },
     ): Promise<AccountReply> {
       const requestId = mintRequestId(Date.now())
@@ -107,7 +107,7 @@ function blob(): Blob {
   return { id: randomBytes(48), incarnation: randomBytes(16), size: 1000, crc32: 1, placementGroup: 0 }
 }
 
-function upload(name: string, folderId?: string): Operation {
+function upload(name: string, folderId?: string): AccountOperation {
   return {
     $case: 'addFile',
     value: {
@@ -121,7 +121,7 @@ function upload(name: string, folderId?: string): Operation {
   }
 }
 
-function reading(contentId: string, password?: string): Operation {
+function reading(contentId: string, password?: string): AccountOperation {
   const page = {
     page: 1,
     pageSize: 1000,
@@ -236,7 +236,7 @@ t.test('an account leaves with a checkpoint when a short tail changed much', asy
   const account = ring.ids.account('eu-par')
   const folderId = String(itemOf(await life.ask(account, upload('first'))).parentFolder)
   const sources = [{ contentId: folderId, manifest: undefined }]
-  const doubling: Operation = {
+  const doubling: AccountOperation = {
     $case: 'copyContents',
     value: { ...blank(CopyContents), sources, folderId },
   }

@@ -3,25 +3,31 @@
  * network and folder.
  */
 import { mintRequestId } from '@holdfast/kernel'
-import { type AccountReply, type AccountRequest, type Caller, SortField } from '@holdfast/wire'
+import {
+  type AccountOperation,
+  type AccountReply,
+  type AccountRequest,
+  type Caller,
+  SortField,
+} from '@holdfast/wire'
 import t, { type Test } from 'tap'
 import { Visitors } from '../src/host/visitors.ts'
 import type { AccountHost } from '../src/index.ts'
 import { FairSemaphore } from '../src/queues/fair-semaphore.ts'
-import { type Operation, settled, statusOf, World } from './world.ts'
+import { settled, statusOf, World } from './world.ts'
 
 const operator: Caller['who'] = { $case: 'operator', value: {} }
 const visitor: Caller['who'] = { $case: 'visitor', value: { accountId: '' } }
 /** Of the tiny core; distinguished from the owner's by its name in `decided`. */
-const look: Operation = { $case: 'getAccount', value: {} }
-const folder = (name: string): Operation => ({
+const look: AccountOperation = { $case: 'getAccount', value: {} }
+const folder = (name: string): AccountOperation => ({
   $case: 'createFolder',
   value: { parentFolderId: '', name, isPublic: undefined, modTime: undefined },
 })
 
 function request(
   world: World,
-  operation: Operation,
+  operation: AccountOperation,
   { who = visitor, network }: { who?: Caller['who']; network?: string } = {},
 ): AccountRequest {
   return {

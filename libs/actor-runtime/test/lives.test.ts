@@ -1,10 +1,12 @@
 /** What an account keeps through crashes, takeovers, checkpoints and passivation. */
+
 import { mintRequestId } from '@holdfast/kernel'
+import type { AccountOperation } from '@holdfast/wire'
 import t, { type Test } from 'tap'
 import { systemLoop } from '../src/timers.ts'
 import { mortal } from './mortal-stores.ts'
 import { blob } from './tiny-core.ts'
-import { itemsOf, ManualTime, type Operation, routeOf, settled, statusOf, World } from './world.ts'
+import { itemsOf, ManualTime, routeOf, settled, statusOf, World } from './world.ts'
 
 const shared = { ordered: false, exclusive: false }
 
@@ -237,7 +239,7 @@ t.test('an account is made with its first row; rows of blobs that it uses come b
   world.host('one')
   const append = world.medium.hold('append')
   const value = { name: 'f', mimetype: '', blob: blob(1), createAccount: { tokenKeyId: 1 } }
-  const made = world.ask({ $case: 'addFile', value } as Operation)
+  const made = world.ask({ $case: 'addFile', value } as AccountOperation)
   const large = world.folder('large:270000')
   await append.reached
   t.equal((await world.keys('ref/')).length, 1)
@@ -298,7 +300,7 @@ t.test('a host whose own view names another redirects requests there and unloads
 // ---- crashes
 
 /** A client's actions, with what must exist once they were acknowledged. */
-const story: { operation: Operation; leaves: { has?: string; hasNot?: string } }[] = [
+const story: { operation: AccountOperation; leaves: { has?: string; hasNot?: string } }[] = [
   { operation: { $case: 'createAccount', value: { tokenKeyId: 1, email: undefined } }, leaves: {} },
   { operation: folder('a'), leaves: { has: 'a' } },
   { operation: file('f', 1), leaves: { has: 'f' } },
@@ -313,13 +315,13 @@ const story: { operation: Operation; leaves: { has?: string; hasNot?: string } }
   { operation: folder('z'), leaves: { has: 'z' } },
 ]
 
-function folder(name: string): Operation {
+function folder(name: string): AccountOperation {
   return {
     $case: 'createFolder',
     value: { parentFolderId: '', name, isPublic: undefined, modTime: undefined },
   }
 }
-function file(name: string, byte: number): Operation {
+function file(name: string, byte: number): AccountOperation {
   return {
     $case: 'addFile',
     value: {
@@ -332,18 +334,18 @@ function file(name: string, byte: number): Operation {
     },
   }
 }
-function report(name: string): Operation {
+function report(name: string): AccountOperation {
   const counts = [{ contentId: name, count: 1 }]
   const source = Buffer.alloc(16, 1)
   return { $case: 'reportDownloads', value: { source, sequence: 1, counts, trafficDirect: 0, trafficWeb: 0 } }
 }
-function remove(name: string): Operation {
+function remove(name: string): AccountOperation {
   return {
     $case: 'deleteContents',
     value: { contentIds: [name], representation: undefined, heldSeconds: undefined },
   }
 }
-function expiry(name: string, due: number): Operation {
+function expiry(name: string, due: number): AccountOperation {
   const attribute = { $case: 'expiry' as const, value: { expiry: due, deleteAfterExpiry: false } }
   return { $case: 'updateContent', value: { contentId: name, attribute } }
 }
@@ -373,7 +375,7 @@ async function playWithDeath(
     world.hostId = 'two'
     world.host('two', { bounds })
   }
-  const ask = async (operation: Operation) => {
+  const ask = async (operation: AccountOperation) => {
     const id = mintRequestId(Date.now())
     const ended = new AbortController()
     const asked = world.ask(operation, { id, signal: ended.signal }).catch(() => undefined)

@@ -6,7 +6,7 @@ import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/co
 import type { JournalReplica } from '@holdfast/journal'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { Keyring, mintRequestId } from '@holdfast/kernel'
-import { AccountReply, AccountRequest, CheckpointRoot } from '@holdfast/wire'
+import { type AccountOperation, AccountReply, AccountRequest, CheckpointRoot } from '@holdfast/wire'
 import t from 'tap'
 import { AccountHost, type AccountHostOptions } from '../src/index.ts'
 
@@ -25,7 +25,6 @@ const states = createAccountStates({
   guestUploads: true,
   metadataBytesMax,
 })
-type Operation = NonNullable<AccountRequest['operation']>
 
 const bus = new MemoryBus()
 const medium = new MemoryMedium()
@@ -47,7 +46,7 @@ function host(hostId: string, more: Partial<AccountHostOptions> = {}): AccountHo
   return made
 }
 
-function request(accountId: string, operation: Operation): AccountRequest {
+function request(accountId: string, operation: AccountOperation): AccountRequest {
   return {
     accountId,
     requestId: mintRequestId(Date.now()),
@@ -60,7 +59,7 @@ function request(accountId: string, operation: Operation): AccountRequest {
   }
 }
 
-function file(name: string): Operation {
+function file(name: string): AccountOperation {
   const blob = { id: randomBytes(48), incarnation: randomBytes(16), size: 1000, crc32: 1, placementGroup: 0 }
   return {
     $case: 'addFile',
@@ -82,7 +81,7 @@ async function replicaOf(account: string): Promise<JournalReplica> {
   return { root: ownership.root, through, rows, page: (name) => journal.page(account, name) }
 }
 
-async function asked(account: string, operation: Operation): Promise<AccountReply> {
+async function asked(account: string, operation: AccountOperation): Promise<AccountReply> {
   const message = AccountRequest.encode(request(account, operation)).finish()
   return AccountReply.decode(await bus.request(replicaSubjectOf('far'), message, { timeoutMs: 5_000 }))
 }

@@ -7,14 +7,12 @@ import { RoutedAccountClient, routeKey } from '@holdfast/accounts'
 import { MemoryBus } from '@holdfast/bus'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { type Clock, codesPerBlock, IdCodec, mintRequestId, systemClock } from '@holdfast/kernel'
-import type { AccountReply, AccountRequest, Item } from '@holdfast/wire'
+import type { AccountOperation, AccountReply, AccountRequest, Item } from '@holdfast/wire'
 import { AccountHost, type AccountHostOptions, type LoopTimers, silentLog } from '../src/index.ts'
 import { systemLoop } from '../src/timers.ts'
 import { TinyStates } from './tiny-core.ts'
 
 const ids = new IdCodec({ contentKey: Buffer.alloc(32, 1), accountKey: Buffer.alloc(32, 2) })
-
-export type Operation = NonNullable<AccountRequest['operation']>
 
 export class World {
   readonly medium: MemoryMedium
@@ -69,7 +67,7 @@ export class World {
   }
 
   ask(
-    operation: Operation,
+    operation: AccountOperation,
     {
       id = mintRequestId(Date.now()),
       timeoutMs = 10_000,

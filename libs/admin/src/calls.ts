@@ -2,10 +2,12 @@
  * The operator's requests to an account: one call as the operator, with its refusals as refusals of
  * the contract.
  */
-import { type AccountOperation, type AccountResult, type AskDeps, ask, asOperator } from '@holdfast/accounts'
+
+import { type AccountResult, type AskDeps, ask, asOperator } from '@holdfast/accounts'
 import { RefusalError } from '@holdfast/http-kit'
 import type { LookupStore } from '@holdfast/journal'
 import type { AccountId, Clock, IdCodec } from '@holdfast/kernel'
+import type { AccountOperation } from '@holdfast/wire'
 
 export interface OperatorDeps extends AskDeps {
   clock: Clock

@@ -49,13 +49,13 @@ export function contentRoutes(host: FastifyInstance, parts: Parts): void {
   )
 }
 
-export interface Place {
+export interface OwnedContent {
   accountId: NonNullable<ReturnType<NewAccountDeps['ids']['accountOf']>>
   contentId: string
 }
 
 /** @throws RefusalError error-content */
-export async function placeOf(parts: Parts, name: unknown): Promise<Place> {
+export async function placeOf(parts: Parts, name: unknown): Promise<OwnedContent> {
   if (typeof name !== 'string' || name.length > 4_096) throw new RefusalError('error-name')
   const named = nameIn(name.trim())
   const contentId = isShareCode(named) ? await contentOfCode(parts, named) : named.toLowerCase()
@@ -84,7 +84,7 @@ async function contentOfCode(parts: Parts, code: string): Promise<string | undef
 /** @throws RefusalError error-content */
 export async function read(
   parts: Parts,
-  { accountId, contentId }: Place,
+  { accountId, contentId }: OwnedContent,
   { page = 1, pageSize = itemsMax }: { page?: number; pageSize?: number } = {},
 ): Promise<{ item: Item }> {
   const value = { ...blank(ReadContent), contentId, page, pageSize, maxDepth: 1 }
@@ -99,7 +99,7 @@ export async function read(
   return { item }
 }
 
-export async function look(parts: Parts, place: Place) {
+export async function look(parts: Parts, place: OwnedContent) {
   const { item } = await read(parts, place)
   const { lists, lookups } = parts
   const seen = {

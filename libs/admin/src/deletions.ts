@@ -4,18 +4,18 @@
  */
 import { RefusalError } from '@holdfast/http-kit'
 import type { AccountId } from '@holdfast/kernel'
-import { type Act, type Asked, type Done, undoMs } from '@holdfast/moderation'
+import { type Act, type ActResult, type Attribution, undoMs } from '@holdfast/moderation'
 import { blank, SetAccount } from '@holdfast/wire'
 import { showAccount } from './accounts.ts'
 import { askAsOperator } from './calls.ts'
-import { type ContentParts, type Place, read } from './contents.ts'
+import { type ContentParts, type OwnedContent, read } from './contents.ts'
 import { unlessFault } from './moderation.ts'
 
 export const heldSeconds = undoMs / 1000
 /** Taking contents back continues in another call after this. */
 const pieceMs = 5_000
 
-export interface Deletion extends Asked {
+export interface Deletion extends Attribution {
   /** At once and for good. */
   final: boolean
 }
@@ -28,7 +28,7 @@ export function deletedAs({ clock }: Pick<ContentParts, 'clock'>, final: boolean
 /** @throws RefusalError error-content */
 export async function deleteContent(
   parts: ContentParts,
-  place: Place,
+  place: OwnedContent,
   { final, ...asked }: Deletion,
 ): Promise<Act> {
   const { item } = await read(parts, place)
@@ -76,9 +76,9 @@ async function setEnd(
 export async function undo(
   parts: ContentParts,
   id: string,
-  asked: Asked,
+  asked: Attribution,
   after?: string,
-): Promise<Done & { next: string | null }> {
+): Promise<ActResult & { next: string | null }> {
   const { lists, clock } = parts
   const end = clock.monotonic() + pieceMs
   const [by, place = ''] = after?.split(' ') ?? []
@@ -99,7 +99,7 @@ export async function undo(
   return { ...done, next: null }
 }
 
-async function goingOn({ lists }: ContentParts, id: string, by: string): Promise<Done> {
+async function goingOn({ lists }: ContentParts, id: string, by: string): Promise<ActResult> {
   const act = await unlessFault(lists.acts.get(by))
   if (act.undoes !== id) throw new RefusalError('error-act')
   return { act, changed: 0, unchanged: 0 }

@@ -9,7 +9,7 @@ import { setImmediate } from 'node:timers/promises'
 import { viewOf } from '@holdfast/accounts'
 import { RefusalError, refusalOf } from '@holdfast/http-kit'
 import { type AccountId, pause, systemTimers } from '@holdfast/kernel'
-import { type Act, type Asked, deletedPerRow } from '@holdfast/moderation'
+import { type Act, type Attribution, deletedPerRow } from '@holdfast/moderation'
 import { blank, type Copy, FindContents, type SearchView } from '@holdfast/wire'
 import { askAsOperator } from './calls.ts'
 import type { ContentParts } from './contents.ts'
@@ -30,7 +30,7 @@ export interface Hit {
   inBin: boolean
 }
 
-export interface Piece {
+export interface HitsPage {
   hits: Hit[]
   /** Accounts that gave no answer, and why. */
   failed: { account: string; status: string }[]
@@ -50,7 +50,7 @@ interface Place {
 }
 
 /** @returns the page to continue with, or 0: the key is done. */
-type Take = (key: string, page: number, piece: Piece) => Promise<number>
+type Take = (key: string, page: number, piece: HitsPage) => Promise<number>
 
 interface Walk {
   list: (after: string | undefined) => AsyncIterable<{ key: string; place: string }>
@@ -75,7 +75,7 @@ export class Everywhere {
   }
 
   /** @param after the `next` of the piece before. @throws RefusalError error-after */
-  find(sought: Sought, after: string | undefined): Promise<Piece> {
+  find(sought: Sought, after: string | undefined): Promise<HitsPage> {
     const from = placeOf(after)
     if ('hash' in sought)
       return this.#walk(
@@ -97,9 +97,9 @@ export class Everywhere {
    */
   async deleteHash(
     hash: string,
-    { final, ...asked }: Asked & { final: boolean },
+    { final, ...asked }: Attribution & { final: boolean },
     after: string | undefined,
-  ): Promise<Piece & { act: Act }> {
+  ): Promise<HitsPage & { act: Act }> {
     const what = `content ${hash} of all accounts`
     const { acts } = this.#parts.lists
     const [id, rest] = after?.split('.') ?? []
@@ -115,7 +115,7 @@ export class Everywhere {
 
   #copiesOf(
     hash: string,
-    take: (account: string, by: ByCopy, page: number, piece: Piece) => Promise<number>,
+    take: (account: string, by: ByCopy, page: number, piece: HitsPage) => Promise<number>,
   ): Walk {
     return {
       list: (after) => this.#parts.listReferences(after),
@@ -131,9 +131,9 @@ export class Everywhere {
     }
   }
 
-  async #walk({ list, isWanted, take }: Walk, from: Place | undefined): Promise<Piece> {
+  async #walk({ list, isWanted, take }: Walk, from: Place | undefined): Promise<HitsPage> {
     const { clock } = this.#parts
-    const piece: Piece = { hits: [], failed: [], looked: 0, next: null }
+    const piece: HitsPage = { hits: [], failed: [], looked: 0, next: null }
     const end = clock.monotonic() + pieceMs
     const isFull = () => piece.hits.length >= hitsPerPage || clock.monotonic() >= end
     let last = from
@@ -164,7 +164,7 @@ export class Everywhere {
     return piece
   }
 
-  async #hits(account: string, by: By, page: number, piece: Piece): Promise<number> {
+  async #hits(account: string, by: By, page: number, piece: HitsPage): Promise<number> {
     const view = await this.#ask(account, by, { page, pageSize: hitsPerPage }, piece)
     if (view === undefined) return 0
     piece.hits.push(...hitsOf(account, view))
@@ -172,7 +172,7 @@ export class Everywhere {
   }
 
   /** Always the first page: what was deleted is not found again. */
-  async #delete(act: Act, account: string, by: By, piece: Piece): Promise<number> {
+  async #delete(act: Act, account: string, by: By, piece: HitsPage): Promise<number> {
     const view = await this.#ask(account, by, { page: 1, pageSize: deletedPerRow }, piece)
     if (view === undefined || view.hits.length === 0) return 0
     const contents = view.hits.map(({ id }) => id)
@@ -200,7 +200,7 @@ export class Everywhere {
     account: string,
     by: By,
     page: { page: number; pageSize: number },
-    piece: Piece,
+    piece: HitsPage,
   ): Promise<SearchView | undefined> {
     const accountId = this.#parts.ids.parseAccount(account)
     if (accountId === undefined) return undefined

@@ -16,7 +16,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { isIP } from 'node:net'
 
-export type Verdict = 'allowed' | 'error-token' | 'error-forbidden'
+export type AccessDecision = 'allowed' | 'error-token' | 'error-forbidden'
 
 export interface Asking {
   /** Of the connection itself, never of a header. */
@@ -31,7 +31,7 @@ export interface Asking {
 export async function judge(
   { remoteAddress, headers, httpVersion, isOperator }: Asking,
   adminToken: string | undefined,
-): Promise<Verdict> {
+): Promise<AccessDecision> {
   const sent = bearerOf(headers.authorization)
   if (headers.authorization !== undefined)
     return sent !== undefined && adminToken !== undefined && equal(sent, adminToken)

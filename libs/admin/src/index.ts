@@ -1,4 +1,5 @@
 export { type AccountFigures, accountMetrics } from './account-metrics.ts'
+export type { BackupRequest, ExportRequest, ImportRequest } from './backup-jobs.ts'
 export { backupMetrics } from './backup-metrics.ts'
 export { accountNamed, askAsOperator, type OperatorDeps } from './calls.ts'
 export { collectorMetrics } from './collector-metrics.ts'
@@ -12,4 +13,3 @@ export { type Check, type Phase, Readiness, type VitalPart } from './readiness.t
 export { type Rounds, reconcileMetrics } from './reconcile-metrics.ts'
 export { type ScrubDeps, scrubMetrics, scrubStatus } from './scrub-metrics.ts'
 export { diskMetrics, metadataMetrics, storeMetrics, storeStatus } from './store-metrics.ts'
-export type { BackupRequest, ExportRequest, ImportRequest } from './whole-reads.ts'

@@ -11,10 +11,10 @@ import type { Socket } from 'node:net'
 import { isIPv6 } from 'node:net'
 
 /** @returns the uid, or undefined when it cannot be known. */
-export type UidOf = (connection: Connection) => Promise<number | undefined>
+export type UidOf = (connection: TcpConnection) => Promise<number | undefined>
 
 /** As the server sees it. */
-export interface Connection {
+export interface TcpConnection {
   remoteAddress: string
   remotePort: number
   localAddress: string
@@ -36,7 +36,7 @@ export const uidOfLoopback: UidOf = async (connection) => {
 }
 
 /** @param table the text of such a file. */
-export function uidIn(table: string, connection: Connection): number | undefined {
+export function uidIn(table: string, connection: TcpConnection): number | undefined {
   const client = spelled(connection.remoteAddress, connection.remotePort)
   const server = spelled(connection.localAddress, connection.localPort)
   for (const line of table.split('\n')) {

@@ -2,7 +2,7 @@
 import { type Ban, RefusalError } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 import { objectOf } from './account-change.ts'
-import { type WholeReadOperations, wholeReadRoutes } from './whole-reads.ts'
+import { type BackupJobOperations, backupJobRoutes } from './backup-jobs.ts'
 
 export interface OperationDeps {
   /** Values for people and programs: plain JSON. */
@@ -22,7 +22,7 @@ export interface OperationDeps {
   /** The operator says that the wall clock is right. Undefined in a cluster. */
   acceptClock: (() => Promise<object>) | undefined
   /** Undefined in a cluster. */
-  wholeReads: WholeReadOperations | undefined
+  backupJobs: BackupJobOperations | undefined
   /** Undefined where there is no cluster. */
   cluster: ClusterOperations | undefined
 }
@@ -71,7 +71,7 @@ export function operationRoutes(host: FastifyInstance, parts: OperationDeps): vo
   const { acceptClock } = parts
   if (acceptClock !== undefined)
     host.post('/admin/clock/accept', async () => ({ status: 'ok', data: await acceptClock() }))
-  if (parts.wholeReads !== undefined) wholeReadRoutes(host, parts.wholeReads)
+  if (parts.backupJobs !== undefined) backupJobRoutes(host, parts.backupJobs)
   if (parts.cluster !== undefined) clusterRoutes(host, parts.cluster)
 }
 

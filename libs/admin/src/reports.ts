@@ -3,7 +3,7 @@ import { RefusalError } from '@holdfast/http-kit'
 import type { AccountId } from '@holdfast/kernel'
 import {
   type Act,
-  type Asked,
+  type Attribution,
   type BlockLists,
   type Report,
   type Reports,
@@ -82,7 +82,7 @@ export async function accept(
   parts: ReportParts,
   id: string,
   takedown: Takedown,
-  given: Asked,
+  given: Attribution,
 ): Promise<{ report: Report; acts: Act[] }> {
   const report = await known(parts.reports, id)
   const asked = { by: given.by, reason: given.reason || `report ${id}` }

@@ -1,12 +1,12 @@
 import t from 'tap'
 import { commandOf } from '../src/account-change.ts'
-import { type Asking, judge as judgeCall, type Verdict } from '../src/guard.ts'
+import { type AccessDecision, type Asking, judge as judgeCall } from '../src/guard.ts'
 import { Readiness } from '../src/readiness.ts'
 
 const token = 'operator-secret-0123456789'
 const here = { remoteAddress: '127.0.0.1', headers: { host: '127.0.0.1:8090' } }
 type Call = Omit<Asking, 'isOperator'> & Partial<Pick<Asking, 'isOperator'>>
-const judge = (asking: Call, token: string | undefined): Promise<Verdict> =>
+const judge = (asking: Call, token: string | undefined): Promise<AccessDecision> =>
   judgeCall({ isOperator: async () => true, ...asking }, token)
 
 t.test('callers on this machine need no token, with any name of loopback', async (t) => {

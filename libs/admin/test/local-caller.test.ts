@@ -64,7 +64,7 @@ t.test('the admin host takes root and its own user, and wants the token of other
       bans: () => [],
       liftBan: () => false,
       acceptClock: undefined,
-      wholeReads: undefined,
+      backupJobs: undefined,
       cluster: undefined,
     },
     connections: undefined,

@@ -84,7 +84,7 @@ async function hostOfAll(): Promise<FastifyInstance> {
       bans: () => [],
       liftBan: () => false,
       acceptClock: unasked,
-      wholeReads: {
+      backupJobs: {
         backUp: () => undefined,
         verify: () => undefined,
         importDirectory: () => undefined,

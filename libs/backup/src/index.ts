@@ -5,7 +5,7 @@ export { type Pruned, pruneBackup } from './prune-backup.ts'
 export { type RestoreTarget, restoreBackup } from './restore-backup.ts'
 export { readSegments } from './segments.ts'
 export type { Snapshot } from './snapshot.ts'
-export { type BackupProgress, type Taken, takeBackup } from './take-backup.ts'
+export { type BackupProgress, type TakenBackup, takeBackup } from './take-backup.ts'
 export {
   type Broken,
   type Named,

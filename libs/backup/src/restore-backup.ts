@@ -3,13 +3,13 @@ import { type NodeStore, restoreCopy, smallBlobBytesMax } from '@holdfast/blob-s
 import { hex } from '@holdfast/kernel'
 import type { BackupDirectory } from './backup-directory.ts'
 import { forEachOf } from './copies.ts'
-import { copyOfRow, type Row, readSegments } from './segments.ts'
+import { copyOfRow, readSegments, type SegmentRow } from './segments.ts'
 import type { Snapshot } from './snapshot.ts'
 
 export interface RestoreTarget {
   blobs: Pick<NodeStore, 'stage' | 'put'>
   /** Writes all rows; durable when it resolves. */
-  putRows(rows: AsyncIterable<Row>): Promise<void>
+  putRows(rows: AsyncIterable<SegmentRow>): Promise<void>
 }
 
 /** Small files share a sync when many are under way. */

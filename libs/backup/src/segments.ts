@@ -18,7 +18,7 @@ const segmentBytesMost = 4 * 1024 * 1024
 /** One key in 64 may end a segment. */
 const endMask = 63
 
-export type Row = [key: Uint8Array, value: Uint8Array]
+export type SegmentRow = [key: Uint8Array, value: Uint8Array]
 
 export class SegmentWriter {
   readonly #directory: BackupDirectory
@@ -31,7 +31,7 @@ export class SegmentWriter {
   }
 
   /** @returns bytes that were written to the target. */
-  async add([key, value]: Row): Promise<number> {
+  async add([key, value]: SegmentRow): Promise<number> {
     const head = Buffer.alloc(8)
     head.writeUInt32BE(key.length, 0)
     head.writeUInt32BE(value.length, 4)
@@ -65,7 +65,7 @@ export class SegmentWriter {
 export async function* readSegments(
   directory: BackupDirectory,
   names: readonly string[],
-): AsyncGenerator<Row> {
+): AsyncGenerator<SegmentRow> {
   for (const name of names) {
     const bytes = await bytesOfSegment(directory.read(name), name)
     for (let at = 0; at < bytes.length; ) {
@@ -84,7 +84,7 @@ async function bytesOfSegment(pieces: AsyncIterable<Uint8Array>, name: string): 
 }
 
 /** A copy as a record: id and incarnation; size (8), CRC-32 (4), time of the commit (8). */
-export function rowOfCopy({ id, incarnation, size, crc32: crc, createdMs }: BlobInfo): Row {
+export function rowOfCopy({ id, incarnation, size, crc32: crc, createdMs }: BlobInfo): SegmentRow {
   const value = Buffer.alloc(20)
   value.writeBigUInt64BE(BigInt(size), 0)
   value.writeUInt32BE(crc, 8)
@@ -92,7 +92,7 @@ export function rowOfCopy({ id, incarnation, size, crc32: crc, createdMs }: Blob
   return [Buffer.concat([id, incarnation]), value]
 }
 
-export function copyOfRow([key, value]: Row): BlobInfo {
+export function copyOfRow([key, value]: SegmentRow): BlobInfo {
   const details = Buffer.from(value)
   return {
     id: key.subarray(0, 48),

@@ -10,7 +10,7 @@ import { BlobFault, type BlobInfo, type BlobStore } from '@holdfast/blob-store'
 import { type Clock, hex } from '@holdfast/kernel'
 import type { BackupDirectory } from './backup-directory.ts'
 import { checkBytes, forEachOf, nameOfCopy } from './copies.ts'
-import { type Row, rowOfCopy, SegmentWriter } from './segments.ts'
+import { rowOfCopy, type SegmentRow, SegmentWriter } from './segments.ts'
 
 /** Each waits for a sync of its object; more would compete with the service for the disk. */
 const copiesAtOnce = 8
@@ -24,7 +24,7 @@ export interface BackupProgress {
   writtenBytes: number
 }
 
-export interface Taken extends BackupProgress {
+export interface TakenBackup extends BackupProgress {
   /** Its name in the backup. */
   snapshot: string
   takenMs: number
@@ -45,14 +45,14 @@ export async function takeBackup({
 }: {
   directory: BackupDirectory
   /** All rows of one moment, which is not before this call. */
-  rows: () => AsyncIterable<Row>
+  rows: () => AsyncIterable<SegmentRow>
   blobs: Pick<BlobStore, 'inventory' | 'read'>
   /** Bytes written to the target; absent: as fast as it takes them. */
   bytesPerSecond?: number | undefined
   clock: Clock
   signal: AbortSignal
   onProgress?: (progress: BackupProgress) => void
-}): Promise<Taken> {
+}): Promise<TakenBackup> {
   const takenMs = clock.now()
   const progress: BackupProgress = { rows: 0, copies: 0, writtenBytes: 0 }
   const pace = paceOf({ bytesPerSecond, clock, signal })

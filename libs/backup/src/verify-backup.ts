@@ -7,7 +7,7 @@ import { hex } from '@holdfast/kernel'
 import type { BackupDirectory } from './backup-directory.ts'
 import { checkBytes, forEachOf, namedCopy, nameOfCopy } from './copies.ts'
 import { BackupFault } from './errors.ts'
-import { copyOfRow, type Row, readSegments } from './segments.ts'
+import { copyOfRow, readSegments, type SegmentRow } from './segments.ts'
 import type { Snapshot } from './snapshot.ts'
 
 const copiesAtOnce = 8
@@ -88,7 +88,7 @@ export async function verifyBackup(
 /** The caller keeps copies from being deleted meanwhile. */
 export async function verifyLive(
   blobs: Pick<BlobStore, 'inventory' | 'read' | 'stat'>,
-  rows: () => AsyncIterable<Row>,
+  rows: () => AsyncIterable<SegmentRow>,
   referenceOf: (key: Uint8Array) => Reference | undefined,
   { signal, onCopy }: { signal: AbortSignal; onCopy: (bytes: number) => void },
 ): Promise<Verified> {
@@ -152,7 +152,7 @@ function keyOf(copy: string): string {
 }
 
 async function* referencesIn(
-  rows: AsyncIterable<Row>,
+  rows: AsyncIterable<SegmentRow>,
   referenceOf: (key: Uint8Array) => Reference | undefined,
 ): AsyncGenerator<Reference> {
   for await (const [key] of rows) {

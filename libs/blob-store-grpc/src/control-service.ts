@@ -8,7 +8,7 @@ import {
   type sendUnaryData,
   type status,
 } from '@grpc/grpc-js'
-import { BlobFault, type LogPosition, type Placement, type Pulled } from '@holdfast/blob-store'
+import { BlobFault, type GroupVersion, type LogPosition, type Pulled } from '@holdfast/blob-store'
 import { forClientRequest } from '@holdfast/kernel'
 import type {
   InventoryRequest,
@@ -167,7 +167,7 @@ function refusal(error: unknown): { code: status; details: string; metadata: Met
   return { code: grpcStatusOf(fault), details: fault.message, metadata }
 }
 
-function placementOf(request: { placementGroup: number; placementVersion: number }): Placement {
+function placementOf(request: { placementGroup: number; placementVersion: number }): GroupVersion {
   return { group: request.placementGroup, version: request.placementVersion }
 }
 

@@ -7,10 +7,10 @@ import {
   type BlobName,
   type BlobStoreUsage,
   batchCopiesMax,
+  type GroupVersion,
   type LogEntry,
   type LogPosition,
   type PlacedStage,
-  type Placement,
   type Pulled,
   type PutOptions,
   type SmallBlob,
@@ -198,7 +198,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
 
   async pin(
     blob: BlobName & { size?: number },
-    options: { ttlMs: number; placement?: Placement; whole?: boolean },
+    options: { ttlMs: number; placement?: GroupVersion; whole?: boolean },
   ): Promise<boolean> {
     const { whole = false } = options
     const { callTimeoutMs, commitTimeoutMs } = this.#options
@@ -279,7 +279,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
   async copyFrom(
     from: string,
     blob: BlobInfo,
-    options: { pinMs: number; placement: Placement; signal?: AbortSignal },
+    options: { pinMs: number; placement: GroupVersion; signal?: AbortSignal },
   ): Promise<BlobInfo> {
     const { copy } = await this.#call(
       'copyFrom',

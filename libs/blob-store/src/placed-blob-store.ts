@@ -5,7 +5,7 @@
 import type { BlobInfo, BlobName, BlobStage, BlobStore } from './blob-store.ts'
 
 /** A placement group as the caller knows it. A node refuses a version older than its own. */
-export interface Placement {
+export interface GroupVersion {
   /** 0 is the group of a standalone store. */
   group: number
   version: number
@@ -20,7 +20,7 @@ export interface StageOptions {
    */
   uploadId?: Uint8Array
   /** Absent: group 0. */
-  placement?: Placement
+  placement?: GroupVersion
 }
 
 /** What a sealed stage holds. */
@@ -58,7 +58,7 @@ export interface SmallBlob {
 export interface PutOptions extends PlacedCommit {
   /** As of `StageOptions`. */
   uploadId: Uint8Array
-  placement: Placement
+  placement: GroupVersion
 }
 
 export interface PlacedStage extends BlobStage {
@@ -104,7 +104,7 @@ export interface PlacedBlobStore extends BlobStore {
    * @throws BlobFault `STALE_PLACEMENT` when the placement given is older than the node's; `IO`
    *   when a copy that must be verified cannot be read.
    */
-  pin(blob: BlobName, options: { ttlMs: number; placement?: Placement; whole?: boolean }): Promise<boolean>
+  pin(blob: BlobName, options: { ttlMs: number; placement?: GroupVersion; whole?: boolean }): Promise<boolean>
   /**
    * Every copy of these groups, or of all, in the order of their ids; damaged ones are included and
    * marked.
@@ -213,6 +213,6 @@ export interface StorageNode extends PlacedBlobStore, ReplicationSource {
   copyFrom(
     from: string,
     blob: BlobInfo,
-    options: { pinMs: number; placement: Placement; signal?: AbortSignal },
+    options: { pinMs: number; placement: GroupVersion; signal?: AbortSignal },
   ): Promise<BlobInfo>
 }

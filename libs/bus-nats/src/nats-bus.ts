@@ -11,6 +11,7 @@
  * requests fail at once as unavailable, like `NO_RESPONDERS`, instead of being buffered: a buffered
  * command would run after its caller has given up.
  */
+
 import { setTimeout as delay } from 'node:timers/promises'
 import {
   type Bus,
@@ -49,7 +50,7 @@ export interface NatsBusOptions {
   /** Called at the start with the reason why no server can be used yet, when the reason changes. */
   onWaiting?: (error: unknown) => void
   /** Asked at every attempt to connect: it may change. */
-  credentials?: (() => Credentials) | undefined
+  credentials?: (() => NatsLogin) | undefined
   /**
    * The authority of the servers' certificates, and the certificate that is shown to them. Absent:
    * servers are not authenticated, and connections are unencrypted where the servers offer no
@@ -58,7 +59,7 @@ export interface NatsBusOptions {
   tls?: Pick<TlsContext, 'secureContext'> | undefined
 }
 
-export interface Credentials {
+interface NatsLogin {
   user: string
   password: string
 }
@@ -340,7 +341,7 @@ export class NatsBus implements Bus {
   }
 }
 
-function authOf({ user, password }: Credentials) {
+function authOf({ user, password }: NatsLogin) {
   return { user, pass: password }
 }
 

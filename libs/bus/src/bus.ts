@@ -1,3 +1,5 @@
+import type { Subscription } from '@holdfast/kernel'
+
 /**
  * Request/reply and publish between processes. At most once: a request may be lost, delivered late
  * or twice (through a retry of the caller). Durability never depends on the bus.
@@ -37,10 +39,6 @@ export interface Bus {
 
   /** Stops serving, lets running requests end, both served and sent ones, then disconnects. */
   close(): Promise<void>
-}
-
-export interface Subscription {
-  close(): void
 }
 
 /** Bound of one message, equal in every adapter, below the default of NATS (1 MiB). */

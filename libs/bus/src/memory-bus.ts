@@ -6,7 +6,8 @@
  * handler that fails leaves its request without an answer. Nothing is lost, repeated or delayed
  * here.
  */
-import { type Bus, maxMessageBytes, type Subscription } from './bus.ts'
+import type { Subscription } from '@holdfast/kernel'
+import { type Bus, maxMessageBytes } from './bus.ts'
 import { BusFault } from './errors.ts'
 import { ReplyJoiner, splitReply } from './parts.ts'
 

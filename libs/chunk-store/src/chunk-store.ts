@@ -48,7 +48,7 @@ import { type Hashing, WorkerHashing } from './hashing/hashing.ts'
 import { type Log, silentLog } from './log.ts'
 import { type After, SlotPool, slotBytes } from './memory/slots.ts'
 import { boundsOf, type ChunkStoreMachine, type ChunkStoreOptions, type StoreBounds } from './options.ts'
-import { ExtentClaim, Reader } from './reading/reader.ts'
+import { BlobReader, ExtentClaim } from './reading/reader.ts'
 import { copyNamed, Reads } from './reading/reads.ts'
 import { Verifier } from './reading/verifier.ts'
 import { ballastPath } from './space/ballast.ts'
@@ -57,7 +57,7 @@ import { Space } from './space/space.ts'
 import { CleanShutdownMarker, endMarkBytes, endMarkKey } from './start/clean-shutdown-marker.ts'
 import { IdentityFile } from './start/identity-file.ts'
 import { openCatalogue } from './start/open-catalogue.ts'
-import { nothingRecovered, type Recovered, Recovery } from './start/recovery.ts'
+import { nothingRecovered, Recovery, type RecoveryFigures } from './start/recovery.ts'
 import { type Surveyed, survey } from './start/survey.ts'
 import { StoreState } from './state.ts'
 import { blobNamed, DamagedCopies } from './writing/damaged-copies.ts'
@@ -87,7 +87,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   readonly #pins: Pins
   readonly #writer: Writer
   readonly #writerDeps: WriterDeps
-  readonly #reader: Reader
+  readonly #reader: BlobReader
   readonly #verifier: Verifier
   readonly #known: KnownCopies
   readonly #reads: Reads
@@ -107,7 +107,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   #compactSoon: NodeJS.Timeout | undefined
   #closing: Promise<void> | undefined
   /** What the start found beyond the catalogue. */
-  recovered: Recovered = nothingRecovered()
+  recovered: RecoveryFigures = nothingRecovered()
 
   /**
    * Opens the store, after a crash with everything that was acknowledged.
@@ -265,7 +265,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       log,
     }
     this.#writer = new Writer(this.#writerDeps)
-    this.#reader = new Reader({
+    this.#reader = new BlobReader({
       extents: this.#extents,
       seal,
       cacheBytes: this.#bounds.cacheBytes,

@@ -11,7 +11,7 @@ import { NodeDisk } from '../src/disk/node-disk.ts'
 import { type Extent, ExtentFiles, ExtentTable } from '../src/extents/extents.ts'
 import { blockBytes, decodeRecord, encodeDataHeader, HeaderSeal, type Run } from '../src/format.ts'
 import { silentLog } from '../src/log.ts'
-import { ExtentClaim, Reader } from '../src/reading/reader.ts'
+import { BlobReader, ExtentClaim } from '../src/reading/reader.ts'
 import type { Ledger } from '../src/writing/ledger.ts'
 import { Pins } from '../src/writing/pins.ts'
 import { CommitIntent, Writer } from '../src/writing/writer.ts'
@@ -136,7 +136,7 @@ t.test('a piece of it is found without walking its runs, at any position', async
     commitGeneration: 1,
   } as unknown as Copy
   const extents = tableOf(new MadeExtent())
-  const reader = new Reader({ extents, seal, cacheBytes: 0, damaged() {}, assertOpen() {} })
+  const reader = new BlobReader({ extents, seal, cacheBytes: 0, damaged() {}, assertOpen() {} })
   const entry = rowOf([copy])
   const lease = new ExtentClaim(copy, extents, () => {})
   CountedRun.looks = 0

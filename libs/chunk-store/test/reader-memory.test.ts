@@ -11,7 +11,7 @@ import type { PassOn } from '../src/disk/disk.ts'
 import { NodeDisk } from '../src/disk/node-disk.ts'
 import { type Extent, ExtentFiles, ExtentTable } from '../src/extents/extents.ts'
 import { blockBytes, encodeDataHeader, HeaderSeal } from '../src/format.ts'
-import { ExtentClaim, Reader } from '../src/reading/reader.ts'
+import { BlobReader, ExtentClaim } from '../src/reading/reader.ts'
 
 const MiB = 1024 * 1024
 const seal = new HeaderSeal(Buffer.alloc(32, 1))
@@ -54,7 +54,7 @@ function readerOver(made: OneRecord) {
   const runs = [{ extent: 0, generation: 1, offset: 8192, bytes: MiB }]
   const copy = { incarnation, size: MiB, runs, earlierHomes: noHomes, commitExtent: 0, commitGeneration: 1 }
   const row: RowEntry = { id: Buffer.alloc(48), copies: [], deleting: [], users: 1, unwritten: 0 }
-  const reader = new Reader({ extents, seal, cacheBytes: 0, damaged() {}, assertOpen() {} })
+  const reader = new BlobReader({ extents, seal, cacheBytes: 0, damaged() {}, assertOpen() {} })
   const lease = () => new ExtentClaim(copy as unknown as Copy, extents, () => {})
   return {
     sender: reader.sender(row, lease(), () => {}),

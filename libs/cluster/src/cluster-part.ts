@@ -11,7 +11,7 @@ import type {
   JournalStore,
   LookupStore,
 } from '@holdfast/journal'
-import type { Taken } from '@holdfast/journal-cassandra'
+import type { TakenJournal } from '@holdfast/journal-cassandra'
 import type { Clock, Keyring, RegionCode } from '@holdfast/kernel'
 import type { NatsMembership } from '@holdfast/membership-nats'
 import type { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
@@ -81,7 +81,7 @@ export interface ClusterPart {
   takeAll(
     birth: RegionCode,
     after: string | undefined,
-  ): AsyncIterable<(Taken | { account: string; fault: unknown }) & { place: string }>
+  ): AsyncIterable<(TakenJournal | { account: string; fault: unknown }) & { place: string }>
   /**
    * The accounts that this region serves, for actor hosts; and the keys of all references. Each
    * from a cursor on.

@@ -17,7 +17,7 @@ import type { ClusterConfig, ClusterSecrets } from '@holdfast/config'
 import { AnswerBudget, createRateLimits, SmallPiecesLane } from '@holdfast/http-kit'
 import { type AccountId, type Clock, type Keyring, type RegionCode, systemClock } from '@holdfast/kernel'
 import { AgreedClock, isClockOff, type MemberRole } from '@holdfast/membership'
-import { NatsMembership, type Report } from '@holdfast/membership-nats'
+import { type HeartbeatReport, NatsMembership } from '@holdfast/membership-nats'
 import { Reports, TransferLog } from '@holdfast/moderation'
 import { Holders, ReplicatedBlobStore } from '@holdfast/replication'
 import type { Logger } from 'pino'
@@ -52,7 +52,7 @@ export interface JoinOptions {
   connect: Connect
   load?: () => number
   /** The content of heartbeats; without `ready` they carry the phase of the process. */
-  report?: () => Partial<Report>
+  report?: () => Partial<HeartbeatReport>
   onGroup?: GroupRowsOptions['onGroup']
   clock?: Clock
 }

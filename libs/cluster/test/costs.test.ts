@@ -10,7 +10,7 @@ import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/content-tree'
 import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
 import { Keyring, mintRequestId } from '@holdfast/kernel'
-import type { AccountReply, AccountRequest, Item } from '@holdfast/wire'
+import type { AccountOperation, AccountReply, Item } from '@holdfast/wire'
 import cassandra from 'cassandra-driver'
 import t, { type Test } from 'tap'
 import { startCassandra } from '../../../infra/servers/cassandra.ts'
@@ -121,8 +121,6 @@ function atMost(t: Test, name: string, cost: Cost, bounds: Partial<Cost>, querie
 const none = { storage: undefined, contents: undefined, traffic: undefined }
 const ring = new Keyring(Buffer.alloc(32, 7))
 
-type Operation = NonNullable<AccountRequest['operation']>
-
 async function world(t: Test) {
   const meter = new Meter(t)
   const store = await CassandraMetadataStore.open({
@@ -170,7 +168,7 @@ async function world(t: Test) {
   t.teardown(() => current.host.close({ drainMs: 0 }))
   const client = new RoutedAccountClient({ bus, hostOf: () => current.hostId })
   const account = ring.ids.account('eu-par')
-  const ask = async (operation: Operation, of: string = account): Promise<AccountReply> => {
+  const ask = async (operation: AccountOperation, of: string = account): Promise<AccountReply> => {
     const caller = { who: { $case: 'operator' as const, value: {} } }
     const requestId = mintRequestId(Date.now())
     const reply = await client.call({
@@ -192,7 +190,7 @@ async function world(t: Test) {
   return {
     meter,
     ask,
-    item: async (operation: Operation) => itemOf(await ask(operation)),
+    item: async (operation: AccountOperation) => itemOf(await ask(operation)),
     askOfNobody: () =>
       t.rejects(ask({ $case: 'getAccount', value: {} }, ring.ids.account('eu-par')), {
         message: 'error-notFound',
@@ -211,7 +209,7 @@ async function world(t: Test) {
 }
 
 let blobs = 0
-function addFile(more: { folderId?: string; createAccount?: { tokenKeyId: number } }): Operation {
+function addFile(more: { folderId?: string; createAccount?: { tokenKeyId: number } }): AccountOperation {
   const id = Buffer.alloc(48)
   id.writeUInt32BE(++blobs, 0)
   const blob = { id, incarnation: Buffer.alloc(16, 1), size: 1000, crc32: 1, placementGroup: 1 }
@@ -224,10 +222,10 @@ function addFile(more: { folderId?: string; createAccount?: { tokenKeyId: number
       createAccount: undefined,
       ...more,
     },
-  } as Operation
+  } as AccountOperation
 }
 
-function createFolder(parentFolderId: string): Operation {
+function createFolder(parentFolderId: string): AccountOperation {
   return {
     $case: 'createFolder',
     value: { parentFolderId, name: undefined, isPublic: undefined, modTime: undefined },
@@ -235,7 +233,7 @@ function createFolder(parentFolderId: string): Operation {
 }
 
 let reports = 0
-function report(contentId: string): Operation {
+function report(contentId: string): AccountOperation {
   const counts = [{ contentId, count: 1 }]
   const source = Buffer.alloc(16, 1)
   const value = { source, sequence: ++reports, counts, trafficDirect: 0, trafficWeb: 1000 }
@@ -251,7 +249,7 @@ t.test('what operations cost the database', async (t) => {
   let folderId = ''
   let contentId = ''
   const showsDownloads = async (count: number) => {
-    const { result } = await ask({ $case: 'openFile', value: { contentId } } as Operation)
+    const { result } = await ask({ $case: 'openFile', value: { contentId } } as AccountOperation)
     t.equal(result?.$case === 'file' && result.value.item?.downloads, count)
   }
   await costs(
@@ -274,7 +272,7 @@ t.test('what operations cost the database', async (t) => {
   await costs(
     'a cold download',
     async () => {
-      await ask({ $case: 'openFile', value: { contentId } } as Operation)
+      await ask({ $case: 'openFile', value: { contentId } } as AccountOperation)
       await ask(report(contentId))
     },
     { conditional: 1, reads: 2 },
@@ -327,7 +325,7 @@ t.test('what operations cost the database', async (t) => {
       ask({
         $case: 'copyContents',
         value: { sources, folderId: destination.id, skipUnreadable: false, password: undefined },
-      } as Operation),
+      } as AccountOperation),
     { conditional: 1, writes: 1, rows: 20 },
   )
   await costs(

@@ -5,13 +5,13 @@
 import { type AccountClient, AccountsUnavailable, replicaSubjectOf } from '@holdfast/accounts'
 import { MemoryBus } from '@holdfast/bus'
 import { mintRequestId, systemClock } from '@holdfast/kernel'
-import { AccountReply, type AccountRequest } from '@holdfast/wire'
+import { type AccountOperation, AccountReply, type AccountRequest } from '@holdfast/wire'
 import t from 'tap'
 import { ReplicaReads } from '../src/accounts/replica-reads.ts'
 
 const caller = { who: { $case: 'operator' as const, value: {} } }
 
-function asked(operation: NonNullable<AccountRequest['operation']>): Omit<AccountRequest, 'deadlineMs'> {
+function asked(operation: AccountOperation): Omit<AccountRequest, 'deadlineMs'> {
   return {
     accountId: '4b6f7c1e-0000-4000-8000-000000000001',
     requestId: mintRequestId(Date.now()),

@@ -5,17 +5,17 @@ import {
   configOf,
   deepFreeze,
   type Secrets,
+  type SettingValues,
   secretsOf,
   settings,
-  type Values,
 } from './config.ts'
 import { type Environment, readSettings, type ValuesOf } from './setting-kinds.ts'
 import { lifetimesFit } from './topics/accounts.ts'
-import { type ClusterPart, clusterPart, clusterSettings } from './topics/cluster.ts'
+import { type ClusterPartConfig, clusterPart, clusterSettings } from './topics/cluster.ts'
 import { portsDiffer } from './topics/hosts.ts'
 
 /** The active settings of a process of a cluster. */
-export interface ClusterConfig extends Config, ClusterPart {}
+export interface ClusterConfig extends Config, ClusterPartConfig {}
 
 export interface ClusterSecrets extends Secrets {
   /** The first proves calls, all are accepted: a new one is added before it is used. */
@@ -68,7 +68,7 @@ export function readClusterConfig(
   return { config: deepFreeze(config), secrets: Object.freeze(secrets) }
 }
 
-type ClusterValues = Values & ValuesOf<typeof clusterSettings>
+type ClusterValues = SettingValues & ValuesOf<typeof clusterSettings>
 
 function clusterFits(values: Partial<ClusterValues>): string[] {
   const faults: string[] = []

@@ -17,7 +17,7 @@ export const settings = {
   ...storageSettings,
 }
 
-export type Values = ValuesOf<typeof settings>
+export type SettingValues = ValuesOf<typeof settings>
 
 /** The environment as one frozen value. Nothing in it is secret. */
 export interface Config extends HostsConfig, ProcessConfig, AccountsConfig, ModerationConfig, StorageConfig {}
@@ -44,7 +44,7 @@ export function readConfig(
   return { config: deepFreeze(configOf(values)), secrets: Object.freeze(secretsOf(values)) }
 }
 
-export function configOf(values: Values): Config {
+export function configOf(values: SettingValues): Config {
   return {
     ...hostsConfig(values),
     ...processConfig(values),
@@ -54,7 +54,7 @@ export function configOf(values: Values): Config {
   }
 }
 
-export function secretsOf(values: Values): Secrets {
+export function secretsOf(values: SettingValues): Secrets {
   return { smtpUrl: values.HOLDFAST_SMTP_URL, adminToken: values.HOLDFAST_ADMIN_TOKEN }
 }
 

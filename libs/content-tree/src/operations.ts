@@ -2,10 +2,9 @@
  * The operations by name: their field numbers in AccountRequest, and which of them keep a result.
  */
 import { bytesOfUuid, isRequestId, uuidOfBytes } from '@holdfast/kernel'
-import type { AccountRequest, Change, Event } from '@holdfast/wire'
+import type { AccountOperation, Change, Event } from '@holdfast/wire'
 
-export type Operation = NonNullable<AccountRequest['operation']>
-export type OperationName = Operation['$case']
+export type OperationName = AccountOperation['$case']
 
 export const commandNumbers: Partial<Record<OperationName, number>> = {
   createAccount: 30,

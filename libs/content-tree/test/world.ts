@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import { type AccountId, Keyring } from '@holdfast/kernel'
 import {
+  type AccountOperation,
   AccountReply,
   AccountRequest,
   type Blob,
@@ -23,7 +24,6 @@ import {
   type Outcome,
   type TreeSettings,
 } from '../src/index.ts'
-import type { Operation } from '../src/operations.ts'
 import { canonical } from './canonical.ts'
 
 export const ring = new Keyring(Buffer.alloc(32, 7))
@@ -57,7 +57,9 @@ export const system: Who = { $case: 'system', value: {} }
 
 /** Optional fields of a request: protobuf's defaults. */
 type Loose<Value> = { [Key in keyof Value]?: Value[Key] }
-export type Ask = { [Case in Operation['$case']]?: Loose<Extract<Operation, { $case: Case }>['value']> }
+export type Ask = {
+  [Case in AccountOperation['$case']]?: Loose<Extract<AccountOperation, { $case: Case }>['value']>
+}
 
 /** Of each kind, with the defaults of its fields: a message of one empty field is one of them. */
 const blankOperations = new Map<string, object>()
@@ -126,7 +128,7 @@ export class World {
       clientRequest: undefined,
       tierNeeded: more.tierNeeded ?? '',
       caller: { who },
-      operation: { $case, value: { ...blankOperations.get($case as string), ...value } } as Operation,
+      operation: { $case, value: { ...blankOperations.get($case as string), ...value } } as AccountOperation,
     }
     return AccountRequest.decode(AccountRequest.encode(request).finish())
   }

@@ -22,7 +22,7 @@ export interface DownloadContext {
   keyring: Keyring
   capabilityKey: CapabilityKey
   /** Recently verified capabilities, by their text. */
-  grants: RecentMap<string, Grant>
+  grants: RecentMap<string, VerifiedGrant>
   clock: Clock
   rateLimits: RateLimits
   answers: AnswerBudget
@@ -38,7 +38,7 @@ export interface DownloadContext {
 }
 
 /** What a verified capability permits. */
-export interface Grant {
+export interface VerifiedGrant {
   /** Unix seconds. */
   ends: number
   who: Asker

@@ -18,7 +18,7 @@ import {
 import { type AccountId, parseToken } from '@holdfast/kernel'
 import type { FileView, Item } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { DownloadContext, Grant } from './context.ts'
+import type { DownloadContext, VerifiedGrant } from './context.ts'
 import { openedFile } from './opened-file.ts'
 import { serve } from './representation.ts'
 
@@ -162,7 +162,7 @@ export async function unlessRefused<T>(answer: Promise<T>): Promise<T | RefusalE
 }
 
 /** The verified capability of the link, if it has a valid one. */
-function grantOf(parts: DownloadContext, request: FastifyRequest): Grant | undefined {
+function grantOf(parts: DownloadContext, request: FastifyRequest): VerifiedGrant | undefined {
   const { c } = request.query as Record<string, unknown>
   if (typeof c !== 'string') return undefined
   const now = Math.floor(parts.clock.now() / 1000)
@@ -172,7 +172,7 @@ function grantOf(parts: DownloadContext, request: FastifyRequest): Grant | undef
   if (capability === undefined) return undefined
   const { ends, folderId, ownerTokenCounter } = capability
   const passwordVersion = Buffer.from(capability.passwordVersion)
-  const grant: Grant = {
+  const grant: VerifiedGrant = {
     ends,
     who: { $case: 'grant', value: { folderId, ownerTokenCounter, passwordVersion } },
     isOwners: ownerTokenCounter !== undefined,

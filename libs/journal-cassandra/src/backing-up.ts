@@ -14,16 +14,16 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Brought, JournalFault } from '@holdfast/journal'
-import type { Connection, Row, Statement } from './connection.ts'
+import type { CassandraConnection, CassandraRow, Statement } from './connection.ts'
 import {
   bytesOf,
+  type CassandraJournalRow,
   insertRow,
   numberOf,
   type Partition,
   pageNames,
   pagesOf,
   readPage,
-  type StoredRow,
   storedRows,
 } from './region-terms.ts'
 
@@ -43,8 +43,8 @@ interface Lacking {
 }
 
 export interface Places {
-  here: Connection
-  backup: Connection
+  here: CassandraConnection
+  backup: CassandraConnection
 }
 
 /**
@@ -102,7 +102,7 @@ async function lacking(
 }
 
 async function seqsOf(
-  connection: Connection,
+  connection: CassandraConnection,
   { account, term }: Partition,
   { after, last }: { after: number; last: number },
 ): Promise<Set<number>> {
@@ -117,7 +117,11 @@ async function seqsOf(
   return found
 }
 
-function olderStatics(own: Row, others: Row | undefined, { account, term }: Partition): Statement[] {
+function olderStatics(
+  own: CassandraRow,
+  others: CassandraRow | undefined,
+  { account, term }: Partition,
+): Statement[] {
   return staticColumns
     .filter((name) => own[name] !== null && numberOf(others?.[`${name}_at`]) < numberOf(own[`${name}_at`]))
     .map((name) => ({
@@ -126,7 +130,7 @@ function olderStatics(own: Row, others: Row | undefined, { account, term }: Part
     }))
 }
 
-function olderThan(brought: readonly Statement[], others: Row | undefined): Statement[] {
+function olderThan(brought: readonly Statement[], others: CassandraRow | undefined): Statement[] {
   return brought.filter(({ query, params: [writtenAt] }) => {
     const name = staticColumns.find((column) => query.includes(` SET ${column} = `)) as string
     return numberOf(others?.[`${name}_at`]) < numberOf(writtenAt)
@@ -142,7 +146,7 @@ async function bringRows({ here, backup }: Places, partition: Partition, seqs: n
     const [row] = await Array.fromAsync(storedRows(here, partition, { after: seq - 1, last: seq }))
     // Trimmed meanwhile: a newer root replaces it.
     if (times === undefined || row === undefined) return
-    await backup.run(...writtenAt(insertRow(partition, row satisfies StoredRow), times.written_at))
+    await backup.run(...writtenAt(insertRow(partition, row satisfies CassandraJournalRow), times.written_at))
   })
 }
 

@@ -11,13 +11,13 @@ import { isCurrent, makeKeyspace, migrate, type SchemaOptions } from './schema.t
 
 const { consistencies } = cassandra.types
 
-export type Row = cassandra.types.Row
+export type CassandraRow = cassandra.types.Row
 export interface Statement {
   query: string
   params: unknown[]
 }
 
-export class Connection {
+export class CassandraConnection {
   readonly #client: cassandra.Client
   readonly #dataCentre: string
   readonly #onRequest: NonNullable<CassandraOptions['onRequest']>
@@ -36,10 +36,10 @@ export class Connection {
     return { known: local.length, connected: connected.length }
   }
 
-  static async open(options: CassandraOptions): Promise<Connection> {
+  static async open(options: CassandraOptions): Promise<CassandraConnection> {
     const schema = { migrations, ...options }
     const current = await openCurrent(schema)
-    if (current !== undefined) return new Connection(current, options)
+    if (current !== undefined) return new CassandraConnection(current, options)
     const unbound = newClient(options)
     try {
       await unbound.connect()
@@ -57,23 +57,23 @@ export class Connection {
       await client.shutdown()
       throw faultOf(error)
     }
-    return new Connection(client, options)
+    return new CassandraConnection(client, options)
   }
 
   /** A statement that may be repeated: reads, and writes of equal values. */
-  async run(query: string, params: unknown[]): Promise<Row[]> {
+  async run(query: string, params: unknown[]): Promise<CassandraRow[]> {
     return this.#settled(this.#client.execute(query, params, { isIdempotent: true }))
   }
 
   /** A linearizable read: completes interrupted transactions in the partition. */
-  async serialRead(query: string, params: unknown[]): Promise<Row[]> {
+  async serialRead(query: string, params: unknown[]): Promise<CassandraRow[]> {
     return this.#settled(
       this.#client.execute(query, params, { isIdempotent: true, consistency: consistencies.localSerial }),
     )
   }
 
   /** All rows of a long read, `fetchSize` per round trip. */
-  async *pages(query: string, params: unknown[], fetchSize: number): AsyncIterable<Row> {
+  async *pages(query: string, params: unknown[], fetchSize: number): AsyncIterable<CassandraRow> {
     let pageState: string | undefined
     do {
       const result = await this.#client
@@ -94,7 +94,7 @@ export class Connection {
    * A conditional statement, or several of one partition, never repeated by the driver.
    * @returns undefined when it was applied, else the row that prevented it.
    */
-  async conditional(statements: Statement[]): Promise<Row | undefined> {
+  async conditional(statements: Statement[]): Promise<CassandraRow | undefined> {
     const [only] = statements
     if (only === undefined) return undefined
     const done =
@@ -126,7 +126,7 @@ export class Connection {
     await this.#client.shutdown()
   }
 
-  async #settled(work: Promise<cassandra.types.ResultSet>): Promise<Row[]> {
+  async #settled(work: Promise<cassandra.types.ResultSet>): Promise<CassandraRow[]> {
     const startedMs = performance.now()
     let failed = true
     try {

@@ -1,11 +1,11 @@
 import { JournalFault } from '@holdfast/journal'
-import { Connection } from './connection.ts'
+import { CassandraConnection } from './connection.ts'
 import { CassandraJournalStore } from './journal-store.ts'
 import { CassandraLookupStore } from './lookup-store.ts'
 import type { CassandraOptions } from './options.ts'
 
 export { isRefused } from './driver-faults.ts'
-export type { Taken } from './journal-store.ts'
+export type { TakenJournal } from './journal-store.ts'
 export { type LoginsOptions, makeLogins, replicateLogins } from './logins.ts'
 export type { CassandraOptions } from './options.ts'
 
@@ -31,10 +31,10 @@ export interface MetadataStoreOptions {
 export class CassandraMetadataStore {
   readonly journals: CassandraJournalStore
   readonly lookups: CassandraLookupStore
-  readonly #connection: Connection
+  readonly #connection: CassandraConnection
 
   private constructor(
-    connection: Connection,
+    connection: CassandraConnection,
     { termOf = () => 1, claimed, backup, handedOver }: MetadataStoreOptions,
   ) {
     this.#connection = connection
@@ -53,7 +53,7 @@ export class CassandraMetadataStore {
 
   /** Connects, and makes missing keyspaces and tables. @throws JournalFault */
   static async open(options: CassandraOptions & MetadataStoreOptions): Promise<CassandraMetadataStore> {
-    return new CassandraMetadataStore(await Connection.open(options), options)
+    return new CassandraMetadataStore(await CassandraConnection.open(options), options)
   }
 
   /** Nodes of its data centre, and those that this process has a connection to. */

@@ -35,9 +35,10 @@ import {
   unwrittenOwnership,
 } from '@holdfast/journal'
 import { bring } from './backing-up.ts'
-import type { Connection, Row } from './connection.ts'
+import type { CassandraConnection, CassandraRow } from './connection.ts'
 import {
   bytesOf,
+  type CassandraJournalRow,
   copyNotes,
   type Earlier,
   equal,
@@ -53,7 +54,6 @@ import {
   pagesOf,
   readPage,
   rowsUpToGap,
-  type StoredRow,
   servedBefore,
   statics,
   storedRows,
@@ -85,7 +85,7 @@ const backupAttempts = 6
 const backupFirstMs = 50
 
 /** The result for an account whose home moved. */
-export interface Taken {
+export interface TakenJournal {
   account: string
   /** Rows up to here were taken over. */
   cut: number
@@ -100,9 +100,9 @@ export interface Taken {
 
 export class CassandraJournalStore implements JournalStore, JournalAccounts, JournalBackup, JournalRepair {
   readonly capabilities = { ordered: false, exclusive: false }
-  readonly #connection: Connection
+  readonly #connection: CassandraConnection
   readonly #termOf: (account: string) => number
-  readonly #backup: (() => Connection) | undefined
+  readonly #backup: (() => CassandraConnection) | undefined
   readonly #handedOver: (account: string) => boolean
   readonly #released = new WeakSet<JournalOwnership>()
   readonly #terms = new WeakMap<JournalOwnership, number>()
@@ -114,14 +114,14 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
    * @param handedOver whether that one served the account in the term before, and is asked for it.
    */
   constructor(
-    connection: Connection,
+    connection: CassandraConnection,
     {
       termOf,
       backup,
       handedOver = () => false,
     }: {
       termOf: (account: string) => number
-      backup?: (() => Connection) | undefined
+      backup?: (() => CassandraConnection) | undefined
       handedOver?: ((account: string) => boolean) | undefined
     },
   ) {
@@ -171,7 +171,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       const epoch = isBegun(before) ? numberOf(before.epoch) : firstEpochOf(term)
       if (epoch === lastEpochOf(term))
         throw new JournalFault('FENCED', `${account} was handed over in term ${term}`)
-      const ownershipOf = (row: Row | undefined) =>
+      const ownershipOf = (row: CassandraRow | undefined) =>
         this.#ownershipOf({ account, term }, { owner, before, row, epoch: epoch + 1 })
       if (isOpen(before, term)) {
         if (await this.#seizeOpen(partition, before, owner)) return ownershipOf(before)
@@ -204,7 +204,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       before,
       row,
       epoch,
-    }: { owner: string; before: Row | undefined; row: Row | undefined; epoch: number },
+    }: { owner: string; before: CassandraRow | undefined; row: CassandraRow | undefined; epoch: number },
   ): JournalOwnership {
     const ownership = {
       account,
@@ -223,7 +223,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
    * Raises the epoch if nothing was appended, no root was set and no owner released the account
    * since the row was read: then the row is current.
    */
-  async #seizeOpen(partition: unknown[], found: Row, owner: string): Promise<boolean> {
+  async #seizeOpen(partition: unknown[], found: CassandraRow, owner: string): Promise<boolean> {
     const { epoch, head, root_through, root, owner: holder } = found
     const refused = await this.#connection.conditional([
       {
@@ -249,7 +249,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
    * The region that hands the account over. @throws JournalFault `UNAVAILABLE` while it is
    * unreachable
    */
-  #otherOf(account: string): Connection | undefined {
+  #otherOf(account: string): CassandraConnection | undefined {
     return this.#handedOver(account) ? this.#backup?.() : undefined
   }
 
@@ -260,7 +260,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     return found && { ...found, connection: this.#connection }
   }
 
-  #begin([account, term]: unknown[], epoch: number, owner: string): Promise<Row | undefined> {
+  #begin([account, term]: unknown[], epoch: number, owner: string): Promise<CassandraRow | undefined> {
     // The initial state of an account in a later term is not known yet.
     const empty =
       term === 1
@@ -274,7 +274,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     ])
   }
 
-  #raise(partition: unknown[], epoch: number, owner: string): Promise<Row | undefined> {
+  #raise(partition: unknown[], epoch: number, owner: string): Promise<CassandraRow | undefined> {
     return this.#connection.conditional([
       {
         query: 'UPDATE journal SET epoch = ?, owner = ? WHERE account = ? AND term = ? IF epoch = ?',
@@ -474,7 +474,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       handedOver?: boolean
       after?: string | undefined
     } = {},
-  ): AsyncIterable<(Taken | { account: string; fault: unknown }) & { place: string }> {
+  ): AsyncIterable<(TakenJournal | { account: string; fault: unknown }) & { place: string }> {
     const take = async (account: string, from: number, place: string) => {
       const taken = await this.#taken({ account, term }, { from, pagesNamedBy }).catch((fault: unknown) => ({
         account,
@@ -512,10 +512,10 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
    */
   async *#known(
     term: number,
-    { other, after }: { other: Connection | undefined; after: string | undefined },
+    { other, after }: { other: CassandraConnection | undefined; after: string | undefined },
   ): AsyncIterable<{ account: string; from: number; place: string }> {
     const [listIn, behind] = after?.split(' ') ?? []
-    const listed = async function* (connection: Connection, list: 'other' | 'own') {
+    const listed = async function* (connection: CassandraConnection, list: 'other' | 'own') {
       const found = wholeRing(connection, {
         columns: 'DISTINCT account, term',
         table: 'journal',
@@ -582,11 +582,11 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   async *#storedOrBackedUp(
     { account, term }: Partition,
     { through, head }: { through: number; head: number },
-  ): AsyncIterable<StoredRow> {
-    const bySeq = new Map<number, StoredRow>()
+  ): AsyncIterable<CassandraJournalRow> {
+    const bySeq = new Map<number, CassandraJournalRow>()
     const range = { after: 0, last: Number.MAX_SAFE_INTEGER }
     for await (const row of storedRows(this.#connection, { account, term }, range)) bySeq.set(row.seq, row)
-    const isWhole = (row: StoredRow) => equal(row.checksum, rowChecksum({ account, ...row }))
+    const isWhole = (row: CassandraJournalRow) => equal(row.checksum, rowChecksum({ account, ...row }))
     const lacks = (seq: number) => {
       const row = bySeq.get(seq)
       return row === undefined || !isWhole(row)
@@ -596,7 +596,8 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     if (lacking && this.#backup !== undefined)
       for await (const row of storedRows(this.#backup(), { account, term }, { ...range, after: through }))
         if (lacks(row.seq) && isWhole(row)) bySeq.set(row.seq, row)
-    for (const seq of [...bySeq.keys()].sort((one, other) => one - other)) yield bySeq.get(seq) as StoredRow
+    for (const seq of [...bySeq.keys()].sort((one, other) => one - other))
+      yield bySeq.get(seq) as CassandraJournalRow
   }
 
   async *copiesOfPage(account: string, name: string): AsyncIterable<Uint8Array> {
@@ -650,7 +651,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   async #taken(
     { account, term }: Partition,
     { from, pagesNamedBy }: { from: number; pagesNamedBy: (root: Uint8Array) => readonly string[] },
-  ): Promise<Taken | undefined> {
+  ): Promise<TakenJournal | undefined> {
     const before = await this.#before({ account, term })
     if (before?.term !== from) return undefined
     const partition = [account, term]
@@ -704,7 +705,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   }
 
   async #isBackedUp(
-    backup: Connection,
+    backup: CassandraConnection,
     { account, term }: Partition,
     without: ReadonlySet<string>,
   ): Promise<boolean> {
@@ -760,7 +761,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   }
 }
 
-function fenced(ownership: JournalOwnership, refused: Row): JournalFault {
+function fenced(ownership: JournalOwnership, refused: CassandraRow): JournalFault {
   return new JournalFault(
     'FENCED',
     `${ownership.account} is in epoch ${refused.epoch} at row ${refused.head ?? '?'}, not in ${ownership.epoch} at ${ownership.head}`,

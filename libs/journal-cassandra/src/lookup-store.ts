@@ -20,7 +20,7 @@ import {
   type LookupStore,
   type LookupWalk,
 } from '@holdfast/journal'
-import type { Connection, Row } from './connection.ts'
+import type { CassandraConnection, CassandraRow } from './connection.ts'
 import { wholeRing } from './ring.ts'
 
 /** Segments of the key that name the partition. */
@@ -44,11 +44,11 @@ const readsAtOnce = 4
 const rowsPerStep = 2_000
 
 export class CassandraLookupStore implements LookupStore, LookupWalk {
-  readonly #connection: Connection
+  readonly #connection: CassandraConnection
   readonly #claimed: ReadonlySet<string>
 
   /** @param claimed first segments of keys that are ever claimed. */
-  constructor(connection: Connection, claimed: readonly string[] = ['email', 'setting']) {
+  constructor(connection: CassandraConnection, claimed: readonly string[] = ['email', 'setting']) {
     this.#connection = connection
     this.#claimed = new Set(claimed)
   }
@@ -102,7 +102,7 @@ export class CassandraLookupStore implements LookupStore, LookupWalk {
     return this.#connection.conditional([{ query, params: [partOf(key), key] }])
   }
 
-  #insert(key: string, value: Uint8Array): Promise<Row | undefined> {
+  #insert(key: string, value: Uint8Array): Promise<CassandraRow | undefined> {
     const query = 'INSERT INTO lookups (part, key, value) VALUES (?, ?, ?) IF NOT EXISTS'
     return this.#connection.conditional([{ query, params: [partOf(key), key, value] }])
   }

@@ -17,7 +17,7 @@
  * cut, which is written last: an interrupted or overtaken one is begun again by the next opener.
  */
 import { epochsPerTerm, firstChain, JournalFault, rowChecksum } from '@holdfast/journal'
-import type { Connection, Row, Statement } from './connection.ts'
+import type { CassandraConnection, CassandraRow, Statement } from './connection.ts'
 
 export const statics =
   'SELECT epoch, head, chain, owner, root, root_through, cut FROM journal WHERE account = ? AND term = ? LIMIT 1'
@@ -46,20 +46,20 @@ export function lastEpochOf(term: number): number {
   return epochsPerTerm * term - 1
 }
 
-export function isBegun(row: Row | undefined): row is Row {
+export function isBegun(row: CassandraRow | undefined): row is CassandraRow {
   return row !== undefined && row.epoch !== null
 }
 
 /** Whether it can be read and appended to. */
-export function isOpen(row: Row | undefined, term: number): row is Row {
+export function isOpen(row: CassandraRow | undefined, term: number): row is CassandraRow {
   return isBegun(row) && (term === 1 || row.cut !== null)
 }
 
 /** The newest earlier term in which the account was open, as far as this data centre knows. */
 export async function termBefore(
-  connection: Connection,
+  connection: CassandraConnection,
   { account, term }: Partition,
-): Promise<{ term: number; row: Row } | undefined> {
+): Promise<{ term: number; row: CassandraRow } | undefined> {
   for (let earlier = term - 1; earlier > 0; earlier--) {
     const [row] = await connection.run(statics, [account, earlier])
     if (isOpen(row, earlier)) return { term: earlier, row }
@@ -69,9 +69,9 @@ export async function termBefore(
 
 /** The account's state in its last term, and where that can be read. */
 export interface Earlier {
-  connection: Connection
+  connection: CassandraConnection
   term: number
-  row: Row
+  row: CassandraRow
 }
 
 /**
@@ -80,7 +80,7 @@ export interface Earlier {
  *   written any more to what was read.
  */
 export async function servedBefore(
-  keepers: { own: Connection; other: Connection; close: boolean },
+  keepers: { own: CassandraConnection; other: CassandraConnection; close: boolean },
   { account, term }: Partition,
 ): Promise<Earlier | undefined> {
   for (let earlier = term - 1; earlier > 0; earlier--) {
@@ -95,7 +95,10 @@ export async function servedBefore(
 }
 
 /** @returns its state when it was closed. */
-async function closed(connection: Connection, { account, term }: Partition): Promise<Row | undefined> {
+async function closed(
+  connection: CassandraConnection,
+  { account, term }: Partition,
+): Promise<CassandraRow | undefined> {
   const last = lastEpochOf(term)
   for (;;) {
     const [row] = await connection.serialRead(statics, [account, term])
@@ -118,9 +121,9 @@ async function closed(connection: Connection, { account, term }: Partition): Pro
  *   over has a gap.
  */
 export async function takeOver(
-  connection: Connection,
+  connection: CassandraConnection,
   { account, term }: Partition,
-  { epoch, other }: { epoch: number; other?: Connection | undefined },
+  { epoch, other }: { epoch: number; other?: CassandraConnection | undefined },
 ): Promise<boolean> {
   const arrived = other === undefined ? await termBefore(connection, { account, term }) : undefined
   const before =
@@ -169,7 +172,7 @@ export async function takeOver(
   return refused === undefined
 }
 
-export interface StoredRow {
+export interface CassandraJournalRow {
   seq: number
   epoch: number
   predecessor: Uint8Array
@@ -177,7 +180,7 @@ export interface StoredRow {
   checksum: Uint8Array
 }
 
-export function insertRow({ account, term }: Partition, row: StoredRow): Statement {
+export function insertRow({ account, term }: Partition, row: CassandraJournalRow): Statement {
   return {
     query:
       'INSERT INTO journal (account, term, seq, row_epoch, predecessor, bytes, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)',
@@ -197,10 +200,10 @@ export function insertRow({ account, term }: Partition, row: StoredRow): Stateme
  * Rows in order, as they are stored. A partition with statics and no rows in the range has none.
  */
 export async function* storedRows(
-  connection: Connection,
+  connection: CassandraConnection,
   { account, term }: Partition,
   { after, last }: { after: number; last: number },
-): AsyncIterable<StoredRow> {
+): AsyncIterable<CassandraJournalRow> {
   if (after >= last) return
   const found = connection.pages(
     'SELECT seq, row_epoch, predecessor, bytes, checksum FROM journal WHERE account = ? AND term = ? AND seq > ? AND seq <= ?',
@@ -221,10 +224,10 @@ export async function* storedRows(
 
 /** Rows behind `after` that form an intact chain. */
 export async function* rowsUpToGap(
-  connection: Connection,
+  connection: CassandraConnection,
   partition: Partition,
   after: number,
-): AsyncIterable<StoredRow> {
+): AsyncIterable<CassandraJournalRow> {
   let seq = after
   let predecessor: Uint8Array | undefined = after === 0 ? firstChain : undefined
   for await (const row of storedRows(connection, partition, { after, last: Number.MAX_SAFE_INTEGER })) {
@@ -241,13 +244,13 @@ export function pagesOf({ account, term }: Partition): string {
   return term === 1 ? account : `${account}/${term}`
 }
 
-export async function* pageNames(connection: Connection, pages: string): AsyncIterable<string> {
+export async function* pageNames(connection: CassandraConnection, pages: string): AsyncIterable<string> {
   const found = connection.pages('SELECT name FROM pages WHERE account = ?', [pages], namesPerPage)
   for await (const row of found) yield row.name as string
 }
 
 export async function readPage(
-  connection: Connection,
+  connection: CassandraConnection,
   pages: string,
   name: string,
 ): Promise<Uint8Array | undefined> {
@@ -256,7 +259,7 @@ export async function readPage(
 }
 
 export async function writePage(
-  connection: Connection,
+  connection: CassandraConnection,
   pages: string,
   { name, bytes }: { name: string; bytes: Uint8Array },
 ): Promise<void> {
@@ -267,7 +270,7 @@ export async function writePage(
   ])
 }
 
-async function copyPages(from: Earlier, connection: Connection, to: Partition): Promise<void> {
+async function copyPages(from: Earlier, connection: CassandraConnection, to: Partition): Promise<void> {
   const pages = pagesOf({ account: to.account, term: from.term })
   for await (const name of pageNames(from.connection, pages)) {
     const bytes = await readPage(from.connection, pages, name)
@@ -279,7 +282,7 @@ async function copyPages(from: Earlier, connection: Connection, to: Partition): 
  * The next tasks of accounts move with them: rows with write times, as the other data centre has
  * them. Newer rows here stay.
  */
-export async function copyNotes(from: Connection, to: Connection): Promise<void> {
+export async function copyNotes(from: CassandraConnection, to: CassandraConnection): Promise<void> {
   const found = from.pages('SELECT part, key, value, WRITETIME(value) AS at FROM lookups', [], namesPerPage)
   const query = 'INSERT INTO lookups (part, key, value) VALUES (?, ?, ?) USING TIMESTAMP ?'
   let batch: Statement[] = []

@@ -5,7 +5,7 @@
  * read in two halves, down to a bound: an unavailable node fails that often, and no more.
  */
 import { JournalFault } from '@holdfast/journal'
-import type { Connection, Row } from './connection.ts'
+import type { CassandraConnection, CassandraRow } from './connection.ts'
 
 const first = -(2n ** 63n)
 const last = 2n ** 63n - 1n
@@ -26,9 +26,9 @@ export interface WholeRing {
 
 /** @throws JournalFault */
 export async function* wholeRing(
-  connection: Pick<Connection, 'pages'>,
+  connection: Pick<CassandraConnection, 'pages'>,
   { columns, table, partition, rowsPerPage, after }: WholeRing,
-): AsyncGenerator<{ row: Row; place: string }> {
+): AsyncGenerator<{ row: CassandraRow; place: string }> {
   const token = `token(${partition})`
   const query = `SELECT ${columns}, ${token} AS place FROM ${table} WHERE ${token} >= ? AND ${token} <= ?`
   const pieces = [{ from: after === undefined ? first : placeOf(after), to: last, halvings: 0 }]

@@ -1,6 +1,6 @@
 import { JournalFault } from '@holdfast/journal'
 import t from 'tap'
-import type { Row } from '../src/connection.ts'
+import type { CassandraRow } from '../src/connection.ts'
 import { wholeRing } from '../src/ring.ts'
 
 const options = { columns: 'key', table: 'lookups', partition: 'part', rowsPerPage: 10 }
@@ -14,12 +14,12 @@ function table(live: bigint[], deleted: bigint[], deletedMax: number) {
     get reads() {
       return reads
     },
-    async *pages(_: string, [from, to]: unknown[]): AsyncGenerator<Row> {
+    async *pages(_: string, [from, to]: unknown[]): AsyncGenerator<CassandraRow> {
       reads++
       const within = (place: bigint) => place >= (from as bigint) && place <= (to as bigint)
       if (deleted.filter(within).length > deletedMax)
         throw new JournalFault('UNAVAILABLE', 'too many deleted rows')
-      for (const place of live.filter(within)) yield { place } as unknown as Row
+      for (const place of live.filter(within)) yield { place } as unknown as CassandraRow
     },
   }
 }

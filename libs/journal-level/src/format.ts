@@ -132,7 +132,7 @@ export function decodeFixed(account: string, bytes: Uint8Array): Fixed {
   }
 }
 
-export interface StoredRow {
+export interface LevelRow {
   seq: number
   epoch: number
   predecessor: Uint8Array
@@ -142,7 +142,7 @@ export interface StoredRow {
 
 const rowHeaderBytes = 1 + 8 + 8 + chainBytes + chainBytes
 
-export function encodeRow(row: StoredRow): Buffer {
+export function encodeRow(row: LevelRow): Buffer {
   const stored = Buffer.allocUnsafe(rowHeaderBytes + row.bytes.length)
   stored.writeUInt8(rowVersion, 0)
   stored.writeBigUInt64BE(BigInt(row.seq), 1)
@@ -154,7 +154,7 @@ export function encodeRow(row: StoredRow): Buffer {
 }
 
 /** @param expected number by the row's key. */
-export function decodeRow(account: string, bytes: Uint8Array, expected: { seq: number }): StoredRow {
+export function decodeRow(account: string, bytes: Uint8Array, expected: { seq: number }): LevelRow {
   const stored = bufferOf(bytes)
   if (stored.length < rowHeaderBytes) throw corrupt(account, `row ${expected.seq} is cut short`)
   assertVersion(account, stored)
@@ -171,7 +171,7 @@ export function decodeRow(account: string, bytes: Uint8Array, expected: { seq: n
   return row
 }
 
-function rowChecksumHolds(account: string, row: StoredRow): boolean {
+function rowChecksumHolds(account: string, row: LevelRow): boolean {
   return Buffer.compare(rowChecksum({ account, ...row }), row.checksum) === 0
 }
 

@@ -45,7 +45,7 @@ export interface Fact {
  * A place in the order of writes. Its write may be decided later; all places behind it wait until
  * then.
  */
-export interface Place {
+export interface WritePlace {
   /**
    * Fills the place with changes that become durable together; resolves when they are.
    * @throws JournalFault `UNKNOWN` when their batch failed, `UNAVAILABLE` when one before it did.
@@ -95,7 +95,7 @@ export class GroupWriter {
    * the place is skipped.
    * @throws JournalFault `UNAVAILABLE`, `CLOSED`: nothing was done.
    */
-  async inOrder<R>(work: (place: Place) => Promise<R>): Promise<R> {
+  async inOrder<R>(work: (place: WritePlace) => Promise<R>): Promise<R> {
     const place = this.#place()
     try {
       return await work(place)
@@ -206,7 +206,7 @@ export class GroupWriter {
   }
 }
 
-class QueuedPlace implements Place {
+class QueuedPlace implements WritePlace {
   readonly #reserve: (bytes: number) => void
   readonly #decided = Promise.withResolvers<void>()
   readonly #written = Promise.withResolvers<void>()

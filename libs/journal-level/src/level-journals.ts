@@ -35,7 +35,7 @@ import {
   namedDigest,
   neverWritten,
 } from './format.ts'
-import type { GroupWriter, Place, RowChange } from './group-writer.ts'
+import type { GroupWriter, RowChange, WritePlace } from './group-writer.ts'
 import type { Rows } from './rows.ts'
 import { type Cell, UncommittedRows } from './uncommitted-rows.ts'
 
@@ -223,7 +223,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
 
   #trimSlice(
     account: string,
-    { cell, place, through }: { cell: Cell<Fixed>; place: Place; through: number },
+    { cell, place, through }: { cell: Cell<Fixed>; place: WritePlace; through: number },
   ): Decided<boolean> {
     const { root, trimmed } = cell.value
     if (through > (root?.through ?? 0)) {
@@ -363,7 +363,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
   /**
    * Decides at the next place in the order of all writes, and waits until the decision is durable.
    */
-  #decide<R>(account: string, decision: (cell: Cell<Fixed>, place: Place) => Decided<R>): Promise<R> {
+  #decide<R>(account: string, decision: (cell: Cell<Fixed>, place: WritePlace) => Decided<R>): Promise<R> {
     return this.#writer.inOrder(async (place) => {
       const { result, written } = await this.#cells.decide(account, (cell) => decision(cell, place))
       await written
@@ -376,7 +376,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
    * the same step.
    */
   #change(
-    place: Place,
+    place: WritePlace,
     account: string,
     cell: Cell<Fixed>,
     fixed: Partial<Fixed>,

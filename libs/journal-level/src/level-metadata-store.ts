@@ -13,7 +13,7 @@ import {
   type LookupWalk,
 } from '@holdfast/journal'
 import { type Clock, type Failing, makeDirectories, systemClock, writableBytes } from '@holdfast/kernel'
-import { Ballast } from './ballast.ts'
+import { BallastFile } from './ballast-file.ts'
 import { type AuditedFact, CommitAudit, readEntries, Suspicions } from './commit-audit.ts'
 import {
   decodeNumber,
@@ -94,7 +94,7 @@ export class LevelMetadataStore {
   readonly #rows: Rows
   readonly #writer: GroupWriter
   readonly #suspicions: Suspicions
-  readonly #ballast: Ballast
+  readonly #ballast: BallastFile
   readonly #closing = new AbortController()
   /** Recovering, or looking for a ballast. */
   #caring: Promise<void> = Promise.resolve()
@@ -144,7 +144,7 @@ export class LevelMetadataStore {
     this.#lookups = new LevelLookups({ rows, writer, suspicions })
     this.journals = this.#journals
     this.lookups = this.#lookups
-    this.#ballast = new Ballast(ballastPath(this.#path), options.ballastBytes ?? 0)
+    this.#ballast = new BallastFile(ballastPath(this.#path), options.ballastBytes ?? 0)
     this.#caring = this.#keepBallast()
   }
 

@@ -46,6 +46,7 @@ export {
 export { RoundRobin } from './round-robin.ts'
 export { codesPerBlock, isShareCode, ShareCodes } from './share-codes.ts'
 export { isShortage } from './shortage.ts'
+export type { Subscription } from './subscription.ts'
 export { backgroundTimers, backoffMs, pause, systemTimers, type Timers } from './timers.ts'
 export { parseToken, TokenCodec } from './tokens.ts'
 export { writableBytes } from './writable-bytes.ts'

@@ -10,11 +10,11 @@ export interface Mailer {
    * @throws MailFault `REFUSED`: this mail will never be accepted, do not repeat. `UNAVAILABLE`:
    *   repeat later.
    */
-  sendSignIn(mail: SignInMail): Promise<void>
+  sendSignIn(mail: SignInMessage): Promise<void>
   close(): Promise<void>
 }
 
-export interface SignInMail {
+export interface SignInMessage {
   /** Equal for repeats of one mail: 1 to 100 of [A-Za-z0-9-]. */
   id: string
   /** One address, without name. */

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { type Clock, makeDirectories } from '@holdfast/kernel'
 import nodemailer from 'nodemailer'
 import { MailFault } from './errors.ts'
-import type { Mailer, SignInMail } from './mailer.ts'
+import type { Mailer, SignInMessage } from './mailer.ts'
 import { isPlainAddress, reachesAnInbox, signInMessage } from './sign-in.ts'
 
 export interface OutboxOptions {
@@ -38,7 +38,7 @@ export class OutboxMailer implements Mailer {
     return new OutboxMailer(options)
   }
 
-  async sendSignIn(mail: SignInMail): Promise<void> {
+  async sendSignIn(mail: SignInMessage): Promise<void> {
     if (!reachesAnInbox(mail.to)) return
     if (!isPlainAddress(mail.to) || !/^[A-Za-z0-9-]{1,100}$/.test(mail.id))
       throw new MailFault('REFUSED', 'the mail names no plain address or no plain id')
@@ -51,7 +51,7 @@ export class OutboxMailer implements Mailer {
   }
 
   /** Unique and rising: the order of names is the order of sending, also within a millisecond. */
-  #nameOf(mail: SignInMail): string {
+  #nameOf(mail: SignInMessage): string {
     this.#lastMs = Math.max(this.#clock.now(), this.#lastMs + 1)
     return `${new Date(this.#lastMs).toISOString().replace(/[-:]/g, '')}-${mail.id}.eml`
   }

@@ -2,12 +2,12 @@
 import type { Readable } from 'node:stream'
 import type { SendMailOptions } from 'nodemailer'
 import { MailFault } from './errors.ts'
-import type { SignInMail } from './mailer.ts'
+import type { SignInMessage } from './mailer.ts'
 
 /** Links are our own URL and a token: far below it. */
 const linkCharactersMax = 900
 
-export function signInMessage({ id, to, link }: SignInMail, { from }: { from: string }): SendMailOptions {
+export function signInMessage({ id, to, link }: SignInMessage, { from }: { from: string }): SendMailOptions {
   if (!/^[\x21-\x7e]+$/.test(link) || link.length > linkCharactersMax)
     throw new MailFault(
       'REFUSED',

@@ -1,7 +1,7 @@
 /** Mails through a relay (nodemailer). It keeps few connections; every wait has a limit. */
 import { createTransport, type Mail } from 'nodemailer'
 import { MailFault } from './errors.ts'
-import type { Mailer, SignInMail } from './mailer.ts'
+import type { Mailer, SignInMessage } from './mailer.ts'
 import { isPlainAddress, reachesAnInbox, signInMessage } from './sign-in.ts'
 
 const connectionsMax = 2
@@ -30,7 +30,7 @@ export class SmtpMailer implements Mailer {
     })
   }
 
-  async sendSignIn(mail: SignInMail): Promise<void> {
+  async sendSignIn(mail: SignInMessage): Promise<void> {
     if (!reachesAnInbox(mail.to)) return
     if (!isPlainAddress(mail.to)) throw new MailFault('REFUSED', 'the mail names no plain address')
     const message = signInMessage(mail, { from: this.#from })

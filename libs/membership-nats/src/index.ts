@@ -1,1 +1,1 @@
-export { NatsMembership, type NatsMembershipOptions, type Report } from './nats-membership.ts'
+export { type HeartbeatReport, NatsMembership, type NatsMembershipOptions } from './nats-membership.ts'

@@ -19,7 +19,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { Bus } from '@holdfast/bus'
-import { type Clock, systemClock } from '@holdfast/kernel'
+import { type Clock, type Subscription, systemClock } from '@holdfast/kernel'
 import {
   assertLoad,
   assertMemberInfo,
@@ -29,12 +29,11 @@ import {
   type MemberRole,
   type Membership,
   maxMembers,
-  type Subscription,
 } from '@holdfast/membership'
 import { Heartbeat } from '@holdfast/wire/cluster'
 
 /** What a heartbeat carries besides the member's facts. */
-export interface Report {
+export interface HeartbeatReport {
   /**
    * False while the member starts, drains, or cannot do its work: it is alive, and gets no new
    * work.
@@ -55,7 +54,7 @@ export interface NatsMembershipOptions {
   /** Its duties besides the role in its facts. */
   moreRoles?: readonly MemberRole[]
   load?: () => number
-  report?: () => Report
+  report?: () => HeartbeatReport
   /** Default 1,000. */
   intervalMs?: number
   /** Default 4,000. */
@@ -94,7 +93,7 @@ export class NatsMembership implements Membership {
   readonly #info: MemberInfo
   readonly #moreRoles: readonly MemberRole[]
   readonly #load: () => number
-  readonly #report: () => Report
+  readonly #report: () => HeartbeatReport
   readonly #intervalMs: number
   readonly #deadMs: number
   readonly #clock: Clock

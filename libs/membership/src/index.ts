@@ -8,6 +8,5 @@ export {
   type MemberRole,
   type Membership,
   maxMembers,
-  type Subscription,
 } from './membership.ts'
 export { MemoryMembership, type MemoryMembershipOptions } from './memory-membership.ts'

@@ -1,3 +1,5 @@
+import type { Subscription } from '@holdfast/kernel'
+
 /**
  * Which members are alive, with what load. Each member has its own view, which changes all the
  * time: it may contain dead members for a while and lack living ones. No correctness may depend on
@@ -24,10 +26,6 @@ export interface Membership {
    * Leaves, so that the others need not wait to notice. Afterwards the own view holds only itself.
    */
   close(): Promise<void>
-}
-
-export interface Subscription {
-  close(): void
 }
 
 /** What a member reports about itself. */

@@ -3,7 +3,7 @@
  * a cluster in one test. No member is lost by accident; a test removes members from a view (`hide`)
  * as a network cut would.
  */
-import { type Clock, systemClock } from '@holdfast/kernel'
+import { type Clock, type Subscription, systemClock } from '@holdfast/kernel'
 import { clockOffsets } from './clocks.ts'
 import {
   assertLoad,
@@ -12,7 +12,6 @@ import {
   type MemberInfo,
   type Membership,
   maxMembers,
-  type Subscription,
 } from './membership.ts'
 
 export interface MemoryMembershipOptions {

@@ -46,13 +46,13 @@ export interface BlockListsOptions {
 }
 
 /** Who does it, and why. */
-export interface Asked {
+export interface Attribution {
   by: string
   reason: string
 }
 
 /** What an act changed, and what was so already. */
-export interface Done {
+export interface ActResult {
   act: Act
   changed: number
   unchanged: number
@@ -162,9 +162,9 @@ export class BlockLists implements Blocked {
   block(
     list: BlockList,
     names: readonly string[],
-    asked: Asked,
-    as: Omit<Act, 'id' | 'time' | keyof Asked> = { kind: 'block', what: told(list, names) },
-  ): Promise<Done> {
+    asked: Attribution,
+    as: Omit<Act, 'id' | 'time' | keyof Attribution> = { kind: 'block', what: told(list, names) },
+  ): Promise<ActResult> {
     return this.#inTurn(async () => {
       const rows = this.#lists[list]
       const fresh = [...new Set(names)].filter((name) => this.actOf(list, name) === undefined)
@@ -176,7 +176,7 @@ export class BlockLists implements Blocked {
     })
   }
 
-  unblock(list: BlockList, names: readonly string[], asked: Asked): Promise<Done> {
+  unblock(list: BlockList, names: readonly string[], asked: Attribution): Promise<ActResult> {
     return this.#inTurn(async () => {
       const act = await this.acts.add({ ...asked, kind: 'unblock', what: told(list, names) })
       const lifted = new Map<string, Row>()
@@ -192,14 +192,14 @@ export class BlockLists implements Blocked {
    * Takes back what an act did to the lists. What it deleted is the caller's to give back.
    * @throws ModerationFault NOT_FOUND, TOO_LATE, FINAL
    */
-  undo(id: string, asked: Asked): Promise<Done> {
+  undo(id: string, asked: Attribution): Promise<ActResult> {
     return this.#inTurn(async () => {
       const undone = await this.acts.undoable(id)
       const { kind, what } = undone
       if (!isUndoable(undone)) throw new ModerationFault('FINAL', `${kind} cannot be undone`)
       const as = ofLists.has(kind) ? 'undo' : 'restore'
       const act = await this.acts.add({ ...asked, kind: as, what: `${kind} ${what}`, undoes: id })
-      let done: Done = { act, changed: 0, unchanged: 0 }
+      let done: ActResult = { act, changed: 0, unchanged: 0 }
       for (const list of blockLists) {
         const rows = new Map<string, Row>()
         for (const [name, row] of this.#lists[list]) {
@@ -247,7 +247,7 @@ export class BlockLists implements Blocked {
     this.#version++
   }
 
-  async #write(act: Act, list: BlockList, rows: ReadonlyMap<string, Row>, asked: number): Promise<Done> {
+  async #write(act: Act, list: BlockList, rows: ReadonlyMap<string, Row>, asked: number): Promise<ActResult> {
     const at = (name: string) => `${prefix}${list}/${name}`
     const changes: LookupChange[] = [...rows].map(([name, row]) => ({
       put: at(name),

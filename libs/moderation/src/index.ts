@@ -1,10 +1,10 @@
 export { type Act, type ActsPage, type Deleted, deletedPerRow, OperatorActs, undoMs } from './acts.ts'
 export {
-  type Asked,
+  type ActResult,
+  type Attribution,
   type Blocked,
   BlockLists,
   type BlockListsOptions,
-  type Done,
   isUndoable,
   nothingBlocked,
 } from './block-lists.ts'

@@ -9,7 +9,7 @@ import { randomBytes } from 'node:crypto'
 import type { LookupStore } from '@holdfast/journal'
 import type { Clock } from '@holdfast/kernel'
 import type { OperatorActs } from './acts.ts'
-import type { Asked } from './block-lists.ts'
+import type { Attribution } from './block-lists.ts'
 import { ModerationFault } from './fault.ts'
 
 export const reportStates = ['new', 'accepted', 'rejected'] as const
@@ -117,7 +117,7 @@ export class Reports {
    * Closes a report, or decides a closed one again.
    * @throws ModerationFault NOT_FOUND
    */
-  async decide(id: string, state: 'accepted' | 'rejected', asked: Asked): Promise<Report> {
+  async decide(id: string, state: 'accepted' | 'rejected', asked: Attribution): Promise<Report> {
     const report = await this.get(id)
     const what = `report ${id} of content ${report.content} of account ${report.account}`
     const act = await this.#acts.add({ ...asked, kind: state === 'accepted' ? 'accept' : 'reject', what })

@@ -8,10 +8,10 @@ import {
   type BlobInfo,
   type BlobName,
   type BlobStoreUsage,
+  type GroupVersion,
   type LogPosition,
   type NodeStore,
   type PlacedStage,
-  type Placement,
   type Pulled,
   type PutOptions,
   putSmall,
@@ -112,7 +112,7 @@ export class LocalNode implements StorageNode, WholeReads {
 
   async pin(
     blob: BlobName,
-    options: { ttlMs: number; placement?: Placement; whole?: boolean },
+    options: { ttlMs: number; placement?: GroupVersion; whole?: boolean },
   ): Promise<boolean> {
     if (options.placement !== undefined) await this.groups.admit(options.placement)
     return this.#store.pin(blob, options)
@@ -121,7 +121,7 @@ export class LocalNode implements StorageNode, WholeReads {
   async copyFrom(
     from: string,
     blob: BlobInfo,
-    options: { pinMs: number; placement: Placement; signal?: AbortSignal },
+    options: { pinMs: number; placement: GroupVersion; signal?: AbortSignal },
   ): Promise<BlobInfo> {
     await this.groups.admit(options.placement)
     const info = await this.fetch(blob, [from], options)

@@ -3,7 +3,7 @@
  * older than its own, and every upload to a group that it has closed or left. So whatever is
  * acknowledged for a group is held by the group's nodes.
  */
-import { BlobFault, type Placement, type StoreNotes } from '@holdfast/blob-store'
+import { BlobFault, type GroupVersion, type StoreNotes } from '@holdfast/blob-store'
 import { GroupMap, type GroupView, nodesOf, type PlacementGroup } from './placement-groups.ts'
 
 export interface NodeGroupsOptions {
@@ -79,7 +79,7 @@ export class NodeGroups implements GroupView {
    * @throws BlobFault `STALE_PLACEMENT` for an older version, a closed group, or one that this node
    *   is no member of; `UNAVAILABLE` when the caller knows a version that the node cannot read yet.
    */
-  async admitStage(placement: Placement): Promise<() => void> {
+  async admitStage(placement: GroupVersion): Promise<() => void> {
     await this.admit(placement)
     const group = this.#map.get(placement.group)
     if (placement.group !== 0 && (group?.writable !== true || this.#closing.has(placement.group)))
@@ -91,7 +91,7 @@ export class NodeGroups implements GroupView {
    * As `admitStage`, for operations that continue in a closing group: pins, and copies between its
    * nodes.
    */
-  async admit(placement: Placement): Promise<void> {
+  async admit(placement: GroupVersion): Promise<void> {
     if (placement.group === 0) return // a standalone store has no map
     if ((this.#map.get(placement.group)?.version ?? 0) < placement.version) {
       const group = await this.#lookUp(placement.group)

@@ -3,7 +3,7 @@ import type { ItemPresenter } from '@holdfast/http-kit'
 import { type Html, html } from '@holdfast/http-kit'
 import type { ContentView, Item } from '@holdfast/wire'
 import type { ListingQuery } from './listing-query.ts'
-import type { Page } from './shell.ts'
+import type { WebPage } from './shell.ts'
 
 export interface ListingDeps {
   presenter: ItemPresenter
@@ -14,7 +14,7 @@ export function contentPage(
   view: ContentView & { item: Item },
   query: ListingQuery,
   parts: ListingDeps,
-): Page {
+): WebPage {
   const { item } = view
   return {
     title: `${item.name} · Holdfast`,

@@ -1,9 +1,9 @@
 import type { ItemPresenter, RateLimits } from '@holdfast/http-kit'
 import type { Reports } from '@holdfast/moderation'
-import type { ReaderDeps } from './reader.ts'
+import type { WebReaderDeps } from './reader.ts'
 import type { UploadRules } from './start-page.ts'
 
-export interface PageDeps extends ReaderDeps {
+export interface PageDeps extends WebReaderDeps {
   rateLimits: RateLimits
   /** Where reports of visitors go. */
   reports: Pick<Reports, 'add'>

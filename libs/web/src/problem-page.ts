@@ -1,5 +1,5 @@
 import { html } from '@holdfast/http-kit'
-import type { Page } from './shell.ts'
+import type { WebPage } from './shell.ts'
 
 const words: Record<string, { title: string; text: string }> = {
   'error-notFound': {
@@ -24,7 +24,7 @@ const words: Record<string, { title: string; text: string }> = {
 const unknown = { title: 'That did not work', text: 'The service failed. Try again in a moment.' }
 
 /** A refusal in words. */
-export function problemPage(status: string): Page {
+export function problemPage(status: string): WebPage {
   const { title, text } = words[status] ?? unknown
   return {
     title: `${title} · Holdfast`,
@@ -34,7 +34,7 @@ export function problemPage(status: string): Page {
 }
 
 /** The password form of a protected folder. */
-export function passwordPage({ id, wrong }: { id: string; wrong: boolean }): Page {
+export function passwordPage({ id, wrong }: { id: string; wrong: boolean }): WebPage {
   return {
     title: 'Password · Holdfast',
     hidden: true,

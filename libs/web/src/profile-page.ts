@@ -1,11 +1,11 @@
 import { html } from '@holdfast/http-kit'
-import type { Page } from './shell.ts'
+import type { WebPage } from './shell.ts'
 
 /**
  * A page that the script fills: the token is in the address' fragment and in this tab alone; the
  * server never sees it through this page.
  */
-export function profilePage(): Page {
+export function profilePage(): WebPage {
   return {
     title: 'Account · Holdfast',
     hidden: true,

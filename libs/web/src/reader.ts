@@ -5,14 +5,14 @@ import { type IdCodec, isShareCode } from '@holdfast/kernel'
 import type { ContentView, Item, ReadContent } from '@holdfast/wire'
 import { type ListingQuery, listingPageSize, sortFieldOf } from './listing-query.ts'
 
-export interface ReaderDeps extends AskDeps {
+export interface WebReaderDeps extends AskDeps {
   codes: Pick<ShareCodeRoutes, 'contentOf'>
   ids: IdCodec
 }
 
 /** @throws RefusalError error-notFound for what is neither id nor code, or has no content */
 export async function contentNamed(
-  parts: ReaderDeps,
+  parts: WebReaderDeps,
   name: string,
   { clientNetwork }: { clientNetwork: string | undefined },
 ): Promise<string> {
@@ -28,7 +28,7 @@ export async function contentNamed(
  * @throws RefusalError with the account's own status.
  */
 export async function readAsVisitor(
-  parts: ReaderDeps,
+  parts: WebReaderDeps,
   {
     contentId,
     password,

@@ -2,7 +2,7 @@
 import { clientAddress, html, parseEmail, RefusalError } from '@holdfast/http-kit'
 import { type NewReport, reportCategories, reportTextMax } from '@holdfast/moderation'
 import type { FastifyRequest } from 'fastify'
-import type { Page } from './shell.ts'
+import type { WebPage } from './shell.ts'
 
 const labels: Record<(typeof reportCategories)[number], string> = {
   illegal: 'It is against the law',
@@ -12,7 +12,7 @@ const labels: Record<(typeof reportCategories)[number], string> = {
   other: 'Something else',
 }
 
-export function reportPage({ name }: { name: string }): Page {
+export function reportPage({ name }: { name: string }): WebPage {
   return {
     title: 'Report · Holdfast',
     hidden: true,
@@ -32,7 +32,7 @@ ${reportCategories.map((key) => html`<option value="${key}">${labels[key]}</opti
   }
 }
 
-export function reportedPage(): Page {
+export function reportedPage(): WebPage {
   return {
     title: 'Reported · Holdfast',
     hidden: true,

@@ -3,7 +3,7 @@
 import { type Html, html } from '@holdfast/http-kit'
 import type { FastifyReply } from 'fastify'
 
-export interface Page {
+export interface WebPage {
   title: string
   body: Html
   /** Names of scripts under /assets. */
@@ -20,7 +20,7 @@ export interface Origins {
 /** Sends a page. Only content from this origin can run, load or frame it. */
 export function sendPage(
   answer: FastifyReply,
-  page: Page,
+  page: WebPage,
   { code = 200, origins }: { code?: number; origins: Origins },
 ) {
   const upload = new URL(origins.upload).origin
@@ -45,7 +45,7 @@ export function sendPage(
     .send(documentOf(page).text)
 }
 
-function documentOf({ title, body, scripts = [] }: Page): Html {
+function documentOf({ title, body, scripts = [] }: WebPage): Html {
   return html`<!doctype html>
 <html lang="en">
 <head>

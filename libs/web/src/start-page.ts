@@ -1,5 +1,5 @@
 import { type Html, html } from '@holdfast/http-kit'
-import type { Page } from './shell.ts'
+import type { WebPage } from './shell.ts'
 
 /** What the operator lets uploads be. Times in seconds; undefined: no bound. */
 export interface UploadRules {
@@ -18,7 +18,7 @@ export interface LifetimeRules {
  * What this is, and its most frequent use. Works as a plain form; the script adds progress and the
  * link.
  */
-export function startPage({ uploadUrl, rules }: { uploadUrl: string; rules: UploadRules }): Page {
+export function startPage({ uploadUrl, rules }: { uploadUrl: string; rules: UploadRules }): WebPage {
   return {
     title: 'Holdfast: store and share files',
     scripts: ['upload.js'],

@@ -3,7 +3,7 @@
  * account page.
  */
 
-import { type AccountOperation, asBearer, ask, claimOf } from '@holdfast/accounts'
+import { asBearer, ask, claimOf } from '@holdfast/accounts'
 import {
   booleanOf,
   guessing,
@@ -15,9 +15,9 @@ import {
   tokenOf,
 } from '@holdfast/http-kit'
 
-import { blank, SetAccount } from '@holdfast/wire'
+import { type AccountOperation, blank, SetAccount } from '@holdfast/wire'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { ReaderDeps } from './reader.ts'
+import type { WebReaderDeps } from './reader.ts'
 
 /** For the OpenAPI document. */
 const documentation = {
@@ -63,7 +63,10 @@ const documentation = {
   }),
 } as object
 
-export function webAccountRoute(app: FastifyInstance, parts: ReaderDeps & { rateLimits: RateLimits }): void {
+export function webAccountRoute(
+  app: FastifyInstance,
+  parts: WebReaderDeps & { rateLimits: RateLimits },
+): void {
   app.put<{ Body: Record<string, unknown> | undefined }>(
     '/web/account',
     { config: { endpoint: 'webAccount' }, schema: documentation },

@@ -4,7 +4,7 @@ import { createHttpHost, createLog, createRateLimits, ItemPresenter } from '@hol
 import { MemoryLookupStore } from '@holdfast/journal/testing'
 import { Keyring, systemClock } from '@holdfast/kernel'
 import { OperatorActs, Reports } from '@holdfast/moderation'
-import { type AccountReply, type AccountRequest, blank, Item } from '@holdfast/wire'
+import { type AccountOperation, type AccountReply, blank, Item } from '@holdfast/wire'
 import { Registry } from 'prom-client'
 import t from 'tap'
 import { webPages } from '../src/index.ts'
@@ -217,7 +217,7 @@ t.test('the start page says what the operator lets uploads be', async (t) => {
     t.match(text, `<li>${line}</li>`)
 })
 
-type Read = Extract<NonNullable<AccountRequest['operation']>, { $case: 'readContent' }>['value']
+type Read = Extract<AccountOperation, { $case: 'readContent' }>['value']
 type Result = NonNullable<AccountReply['result']>
 
 async function start(

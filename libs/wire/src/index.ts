@@ -1,3 +1,4 @@
+export type { AccountOperation } from './account-operation.ts'
 export { blank } from './blank.ts'
 export * from './gen/holdfast/account/v1/checkpoint.ts'
 export * from './gen/holdfast/account/v1/event.ts'

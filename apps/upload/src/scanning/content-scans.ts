@@ -24,7 +24,7 @@ import { ScanFault, type Scanner, type Verdict } from './scanner.ts'
  */
 export type Judgement = 'good' | 'blocked' | 'unavailable'
 
-export interface Asked {
+export interface ContentQuestion {
   blob: BlobInfo
   /** Has the blob. */
   blobs: BlobStore
@@ -35,7 +35,7 @@ export interface Asked {
 /** What hosts ask about content that has no name yet. */
 export interface JudgesContent {
   /** Never rejects; resolves within the deadline of a scan. */
-  judge(asked: Asked): Promise<Judgement>
+  judge(asked: ContentQuestion): Promise<Judgement>
 }
 
 export const allIsGood: JudgesContent = { judge: async () => 'good' }
@@ -127,7 +127,7 @@ export class ContentScans implements JudgesContent {
     }
   }
 
-  async judge(asked: Asked): Promise<Judgement> {
+  async judge(asked: ContentQuestion): Promise<Judgement> {
     const { scanner, settings, lists, clock } = this.#deps
     const { blob } = asked
     if (scanner === undefined || blob.size === 0) return 'good'
@@ -152,7 +152,7 @@ export class ContentScans implements JudgesContent {
     return 'good'
   }
 
-  async #judged(scanner: Scanner, key: string, asked: Asked): Promise<Judgement> {
+  async #judged(scanner: Scanner, key: string, asked: ContentQuestion): Promise<Judgement> {
     const { settings, clock, onFault } = this.#deps
     const beganMs = clock.monotonic()
     try {
@@ -217,7 +217,7 @@ export class ContentScans implements JudgesContent {
   }
 
   /** The content stays refused when its hash cannot be written down. */
-  async #block(found: string, { blob }: Asked): Promise<Judgement> {
+  async #block(found: string, { blob }: ContentQuestion): Promise<Judgement> {
     const { lists, onFault, onFound, scanner } = this.#deps
     this.#outcomes.found++
     onFound(found, { blob })

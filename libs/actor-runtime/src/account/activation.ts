@@ -51,13 +51,13 @@ import { Checkpoints } from './checkpoints.ts'
 import { CodeBlocks, type CodeLease } from './code-blocks.ts'
 import { codeOf, DurableLog } from './durable-log.ts'
 import { EffectProgress } from './effect-progress.ts'
-import { cutPages, encodeRow, type RowEntry } from './flush-row.ts'
+import { cutPages, encodeRow, type FlushEntry } from './flush-row.ts'
 import { passes } from './full-accounts.ts'
 import { Mailbox } from './mailbox.ts'
 import { fetchNeeds, type Needs } from './needs.ts'
 import { type Look, PendingEffects } from './pending-effects.ts'
 import { type Answer, bytesOfAnswer, encodeReply, PendingRequest } from './pending-request.ts'
-import { type Recovered, recover, sweepPages } from './recovery.ts'
+import { type RecoveredAccount, recover, sweepPages } from './recovery.ts'
 import { blobNamed, mendReferences } from './reference-look.ts'
 import { sweepsOf, tellSweeps } from './sweeps.ts'
 import { WaitingChanges } from './waiting-changes.ts'
@@ -124,7 +124,7 @@ export class Activation {
   private constructor(
     services: Services,
     ownership: JournalOwnership,
-    recovered: Recovered,
+    recovered: RecoveredAccount,
     { onLost }: { onLost: (loss: Loss) => void },
   ) {
     this.#services = services
@@ -174,7 +174,7 @@ export class Activation {
     return activation
   }
 
-  async #resume(recovered: Recovered): Promise<void> {
+  async #resume(recovered: RecoveredAccount): Promise<void> {
     const due = this.#state.nextDue()
     await this.#rows.resume(due)
     this.#services.onDue(this.#ownership.account, due)
@@ -188,7 +188,7 @@ export class Activation {
   }
 
   /** @returns whether no dead pages are left. */
-  async #sweepPages(recovered: Recovered): Promise<boolean> {
+  async #sweepPages(recovered: RecoveredAccount): Promise<boolean> {
     try {
       await sweepPages(this.#services, this.#ownership, recovered)
       return true
@@ -617,7 +617,7 @@ export class Activation {
   }
 
   /** Into the open batch, behind what waited for a row. */
-  #enter(entry: RowEntry): void {
+  #enter(entry: FlushEntry): void {
     this.#enterWaiting()
     this.#open.add(entry)
   }
@@ -632,7 +632,7 @@ export class Activation {
     return routes
   }
 
-  #entryOf(change: Change): RowEntry {
+  #entryOf(change: Change): FlushEntry {
     const encoded = Change.encode(change).finish()
     if (encoded.length <= maxEventBytes) return encoded
     const run = this.#pageRuns++

@@ -4,14 +4,14 @@
  */
 import { type LookupChange, maxEventBytes, maxFlushBytes } from '@holdfast/journal'
 import type { Sweep } from '@holdfast/wire'
-import { bytesOfEntry, type Page, type RowEntry } from './flush-row.ts'
+import { bytesOfEntry, type FlushEntry, type Page } from './flush-row.ts'
 import { type Answer, bytesOfAnswer, type PendingRequest } from './pending-request.ts'
 
 /** Left free in a row for one more change and the report of finished effects. */
 const reservedBytes = maxEventBytes + 64 * 1024
 
 export class Batch {
-  readonly entries: RowEntry[] = []
+  readonly entries: FlushEntry[] = []
   /** Reference keys that must be durable before the row. */
   readonly uses = new Set<string>()
   /** Routes of share codes, the same. */
@@ -46,7 +46,7 @@ export class Batch {
     return this.rowBytes > maxFlushBytes - reservedBytes
   }
 
-  add(entry: RowEntry): void {
+  add(entry: FlushEntry): void {
     this.entries.push(entry)
     this.rowBytes += bytesOfEntry(entry)
   }

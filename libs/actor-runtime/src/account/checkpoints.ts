@@ -36,7 +36,7 @@ export interface RootPage {
 }
 
 /** The checkpoint that holds. */
-export interface Snapshot {
+export interface CurrentCheckpoint {
   pages: readonly RootPage[]
   bytes: number
   /** Of the cut that it was made by; 0: the state was loaded from it. */
@@ -45,7 +45,7 @@ export interface Snapshot {
   weight: number
 }
 
-interface Cut extends Snapshot {
+interface Cut extends CurrentCheckpoint {
   through: number
   /** Pages that are not there yet. */
   fresh: { name: string; bytes: Uint8Array }[]
@@ -86,7 +86,7 @@ const rootBytesPerPage = 56
 export class Checkpoints {
   readonly #services: Services
   readonly #ownership: JournalOwnership
-  #snapshot: Snapshot
+  #snapshot: CurrentCheckpoint
   readonly #state: AccountState
   readonly #tail: TailRow[]
   #tailBytes: number
@@ -103,7 +103,7 @@ export class Checkpoints {
     ownership: JournalOwnership,
     start: {
       state: AccountState
-      snapshot: Snapshot
+      snapshot: CurrentCheckpoint
       tail: readonly TailRow[]
     },
   ) {

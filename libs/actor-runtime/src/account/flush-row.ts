@@ -32,14 +32,14 @@ export function cutPages(bytes: Uint8Array, nameOf: (page: number) => string): P
 }
 
 /** One entry of a row: an unchanged change, or the pages that hold it. */
-export type RowEntry = Uint8Array | Page[]
+export type FlushEntry = Uint8Array | Page[]
 
 /** What it takes of a row, at most. */
-export function bytesOfEntry(entry: RowEntry): number {
+export function bytesOfEntry(entry: FlushEntry): number {
   return entryOverheadBytes + (Array.isArray(entry) ? entry.length * pageEntryBytes : entry.length)
 }
 
-export function encodeRow(entries: readonly RowEntry[]): Uint8Array {
+export function encodeRow(entries: readonly FlushEntry[]): Uint8Array {
   const parts: Uint8Array[] = []
   for (const [place, entry] of entries.entries()) {
     if (Array.isArray(entry)) parts.push(...field(pagedTag, encodePaged(entry, place)))

@@ -1,7 +1,7 @@
 /** What an account whose checkpoint cannot be written still does: it is read, and made smaller. */
-import type { AccountRequest } from '@holdfast/wire'
+import type { AccountOperation, AccountRequest } from '@holdfast/wire'
 
-type Name = NonNullable<AccountRequest['operation']>['$case']
+type Name = AccountOperation['$case']
 
 /** Changes that add to the state, or that can wait. An operation in neither set changes nothing. */
 const waiting: ReadonlySet<Name | undefined> = new Set<Name>([

@@ -10,12 +10,12 @@ import { JournalFault, type JournalOwnership } from '@holdfast/journal'
 import { CheckpointRoot } from '@holdfast/wire'
 import type { Services } from '../services.ts'
 import { inTurns } from '../timers.ts'
-import type { Snapshot, TailRow } from './checkpoints.ts'
+import type { CurrentCheckpoint, TailRow } from './checkpoints.ts'
 import { decodeRow, digestOf } from './flush-row.ts'
 
-export interface Recovered {
+export interface RecoveredAccount {
   state: AccountState
-  snapshot: Snapshot
+  snapshot: CurrentCheckpoint
   tail: TailRow[]
 }
 
@@ -23,7 +23,7 @@ export interface Recovered {
  * @throws JournalFault `FENCED`, `CORRUPT`, `UNAVAILABLE`; what the core throws on an invalid
  *   change.
  */
-export async function recover(services: Services, ownership: JournalOwnership): Promise<Recovered> {
+export async function recover(services: Services, ownership: JournalOwnership): Promise<RecoveredAccount> {
   const root = ownership.root && CheckpointRoot.decode(ownership.root)
   const pages = root === undefined ? [] : await readPages(services, ownership, root)
   const { states, clock, timers, bounds } = services
@@ -96,7 +96,7 @@ function damaged(ownership: JournalOwnership, what: string): JournalFault {
 export async function sweepPages(
   services: Services,
   ownership: JournalOwnership,
-  recovered: Recovered,
+  recovered: RecoveredAccount,
 ): Promise<void> {
   const named = new Set([
     ...recovered.snapshot.pages.map(({ name }) => name),

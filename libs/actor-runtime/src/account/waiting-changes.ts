@@ -5,12 +5,12 @@
  * What waits is lost with the activation, without an error.
  */
 import type { Services } from '../services.ts'
-import { bytesOfEntry, type RowEntry } from './flush-row.ts'
+import { bytesOfEntry, type FlushEntry } from './flush-row.ts'
 
 export class WaitingChanges {
   readonly #services: Services
   readonly #onDue: () => void
-  #entries: RowEntry[] = []
+  #entries: FlushEntry[] = []
   #bytes = 0
   #cancelTimer: (() => void) | undefined
   /** They may not wait for a row any longer. */
@@ -30,7 +30,7 @@ export class WaitingChanges {
     return this.#bytes
   }
 
-  add(entry: RowEntry): void {
+  add(entry: FlushEntry): void {
     const { bounds, timers } = this.#services
     this.#entries.push(entry)
     this.#bytes += bytesOfEntry(entry)
@@ -39,7 +39,7 @@ export class WaitingChanges {
   }
 
   /** In their order, for the row that is gathering. */
-  take(): RowEntry[] {
+  take(): FlushEntry[] {
     const entries = this.#entries
     this.#entries = []
     this.#bytes = 0

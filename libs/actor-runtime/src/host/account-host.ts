@@ -19,7 +19,7 @@ import {
   replicaSubjectOf,
   subjectOf,
 } from '@holdfast/accounts'
-import type { Bus, Subscription } from '@holdfast/bus'
+import type { Bus } from '@holdfast/bus'
 import type { AccountStates } from '@holdfast/content-tree'
 import {
   type JournalBackup,
@@ -29,7 +29,15 @@ import {
   type JournalStore,
   type LookupStore,
 } from '@holdfast/journal'
-import { type Clock, isUuid, pause, type Randomness, systemClock, systemRandomness } from '@holdfast/kernel'
+import {
+  type Clock,
+  isUuid,
+  pause,
+  type Randomness,
+  type Subscription,
+  systemClock,
+  systemRandomness,
+} from '@holdfast/kernel'
 import { type AccountReply, AccountRequest } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
 import { AccountActor, type ActorHost } from '../account/account-actor.ts'

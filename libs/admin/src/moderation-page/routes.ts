@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { guessing, html, httpCodeOf, RefusalError, refusalOf } from '@holdfast/http-kit'
-import { type Asked, blockLists, nameOf } from '@holdfast/moderation'
+import { type Attribution, blockLists, nameOf } from '@holdfast/moderation'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { accountNamed } from '../calls.ts'
 import { placeOf } from '../contents.ts'
@@ -97,7 +97,7 @@ interface Rest {
 }
 
 /** Undefined: another act. @throws RefusalError */
-async function restOf(parts: PageParts, body: Fields, asked: Asked): Promise<Rest | undefined> {
+async function restOf(parts: PageParts, body: Fields, asked: Attribution): Promise<Rest | undefined> {
   const { act, name, after } = body
   const named = typeof name === 'string' ? name : ''
   const from = typeof after === 'string' && after !== '' ? after : undefined
@@ -126,7 +126,7 @@ ${actForm(form, fields, again)}`,
 }
 
 /** @throws RefusalError */
-async function actOf(parts: PageParts, { act, name, list }: Fields, asked: Asked): Promise<void> {
+async function actOf(parts: PageParts, { act, name, list }: Fields, asked: Attribution): Promise<void> {
   const { lists, reports } = parts
   const named = typeof name === 'string' ? name : ''
   const nothing = { block: false, delete: false, suspend: false }
@@ -170,7 +170,7 @@ async function actOf(parts: PageParts, { act, name, list }: Fields, asked: Asked
   }
 }
 
-function askedOf(request: FastifyRequest, { reason = '' }: Fields): Asked {
+function askedOf(request: FastifyRequest, { reason = '' }: Fields): Attribution {
   if (typeof reason !== 'string' || reason.length > reasonCharactersMax)
     throw new RefusalError('error-reason')
   return { by: `page from ${request.raw.socket.remoteAddress ?? 'nowhere'}`, reason }

@@ -22,7 +22,7 @@ import type { Catalogue } from './catalogue.ts'
 export const catalogueVersion = 2
 
 /** A generation of an extent in which a commit entry stands. */
-export interface Home {
+export interface ExtentGeneration {
   extent: number
   generation: number
 }
@@ -41,7 +41,7 @@ export interface Copy {
   commitExtent: number
   commitGeneration: number
   /** Where entries that this one replaced may still be read: a deletion must name them, too. */
-  earlierHomes: readonly Home[]
+  earlierHomes: readonly ExtentGeneration[]
   /** Bytes of the commit entry, part of that extent's live bytes. */
   entryBytes: number
   /** From the start of the extent; for a blob packed into its group record. */
@@ -55,7 +55,7 @@ export interface Copy {
 export const neverVerified = Number.NEGATIVE_INFINITY
 
 /** Few copies were ever moved. */
-export const noHomes: readonly Home[] = []
+export const noHomes: readonly ExtentGeneration[] = []
 
 const fixedCopyBytes = 80
 const runBytes = 28
@@ -114,7 +114,7 @@ export function decodeCopies(row: Buffer): Copy[] {
         offset: getU64(row, at + 12),
         bytes: getU64(row, at + 20),
       })
-    const earlierHomes: Home[] = []
+    const earlierHomes: ExtentGeneration[] = []
     for (let left = row.readUInt16LE(start + 38); left > 0; left--, at += homeBytes)
       earlierHomes.push({ extent: row.readUInt32LE(at), generation: getU64(row, at + 4) })
     copies.push({

@@ -9,7 +9,7 @@
 import { createRequire } from 'node:module'
 import { constants } from 'node:os'
 
-export interface Range {
+export interface FileRange {
   from: number
   /** Beyond the last byte. */
   to: number
@@ -58,7 +58,7 @@ export class Blocks {
    * @returns false where the file system cannot; nothing is changed then.
    * @throws ENOSPC: then part of it may be reserved.
    */
-  take(fd: number, range: Range): Promise<boolean> {
+  take(fd: number, range: FileRange): Promise<boolean> {
     return this.#change(fd, 0, range)
   }
 
@@ -66,11 +66,11 @@ export class Blocks {
    * Releases the blocks of the range; the file keeps its length, and reads as zeros there. @returns
    * false where the file system cannot.
    */
-  release(fd: number, range: Range): Promise<boolean> {
+  release(fd: number, range: FileRange): Promise<boolean> {
     return this.#change(fd, keepSize | punchHole, range)
   }
 
-  async #change(fd: number, mode: number, range: Range): Promise<boolean> {
+  async #change(fd: number, mode: number, range: FileRange): Promise<boolean> {
     for (;;) {
       const errno = await this.#call(fd, mode, range)
       if (errno === undefined) return true
@@ -80,7 +80,7 @@ export class Blocks {
   }
 
   /** @returns errno when it failed. */
-  #call(fd: number, mode: number, { from, to }: Range): Promise<number | undefined> {
+  #call(fd: number, mode: number, { from, to }: FileRange): Promise<number | undefined> {
     return new Promise((resolve, reject) => {
       this.#fallocate.async(fd, mode, from, to - from, (error, result) => {
         const errno = this.#errno()
@@ -91,7 +91,7 @@ export class Blocks {
   }
 }
 
-function failure(errno: number, { from, to }: Range): Error {
+function failure(errno: number, { from, to }: FileRange): Error {
   const [code = `errno ${errno}`] =
     Object.entries(constants.errno).find(([, number]) => number === errno) ?? []
   return Object.assign(new Error(`${code}: fallocate ${from}..${to}`), { code, errno: -errno })

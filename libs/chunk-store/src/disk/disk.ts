@@ -2,7 +2,7 @@
  * The files under the store. The interface is small enough for tests to replace it: record every
  * write and sync, drop, tear and reorder what was not synced, refuse with ENOSPC or EIO.
  */
-import type { Range } from './blocks.ts'
+import type { FileRange } from './blocks.ts'
 import type { Passed, PassRequest } from './splice-sender.ts'
 
 export interface Disk {
@@ -64,14 +64,14 @@ export interface DiskFile {
    *   cannot.
    * @throws ENOSPC: then the length is unchanged.
    */
-  reserve(range: Range): Promise<boolean>
+  reserve(range: FileRange): Promise<boolean>
   /**
    * Releases the blocks of a range of multiples of 4 KiB: it reads as zeros then, and the file
    * keeps its length.
    * @param wasRead its pages may still be in transit to a socket (`passOn`), and must not change.
    * @returns `not now` when the disk had no block for that: part of it is already a hole.
    */
-  discard(range: Range, options?: { wasRead?: boolean }): Promise<'done' | 'not now' | 'not here'>
+  discard(range: FileRange, options?: { wasRead?: boolean }): Promise<'done' | 'not now' | 'not here'>
   /** Shortens the file and releases the blocks behind the end. */
   truncate(bytes: number): Promise<void>
   size(): Promise<number>

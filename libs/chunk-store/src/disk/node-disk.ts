@@ -22,7 +22,7 @@ import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { makeDirectories } from '@holdfast/kernel'
 import { alignedBytes } from '../memory/slots.ts'
-import { Blocks, type Range } from './blocks.ts'
+import { Blocks, type FileRange } from './blocks.ts'
 import type { Disk, DiskFile, PassOn } from './disk.ts'
 import { cachedRead } from './page-cache.ts'
 import { type Passed, SpliceSender } from './splice-sender.ts'
@@ -169,7 +169,7 @@ class NodeDiskFile implements DiskFile {
     return syncFile(this.#cached)
   }
 
-  async reserve(range: Range): Promise<boolean> {
+  async reserve(range: FileRange): Promise<boolean> {
     const size = await this.size()
     try {
       if (await this.#blocks?.take(this.#cached, range)) return true
@@ -186,7 +186,7 @@ class NodeDiskFile implements DiskFile {
    * are in use. A direct write removes the folio from the cache unchanged: so the first and the
    * last block are written before.
    */
-  async discard({ from, to }: Range, { wasRead = false } = {}): Promise<'done' | 'not now' | 'not here'> {
+  async discard({ from, to }: FileRange, { wasRead = false } = {}): Promise<'done' | 'not now' | 'not here'> {
     if (this.#blocks === undefined) return 'not here'
     if (wasRead && this.#spliceSender !== undefined) {
       try {

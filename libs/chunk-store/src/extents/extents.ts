@@ -14,7 +14,7 @@ import { join } from 'node:path'
 import { BlobFault, type QuarantineReason } from '@holdfast/blob-store'
 import { isShortage } from '@holdfast/kernel'
 import type { ExtentRow, ExtentState } from '../catalogue/rows.ts'
-import type { Range } from '../disk/blocks.ts'
+import type { FileRange } from '../disk/blocks.ts'
 import type { Disk, DiskFile, PassOn } from '../disk/disk.ts'
 import type { Passed } from '../disk/splice-sender.ts'
 import { encodeExtentHeader, firstRecordOffset } from '../format.ts'
@@ -46,7 +46,7 @@ export class Extent implements ExtentRow {
   /** Up to here, at least, its blocks are reserved, whether something is written there or not. */
   reservedBytes = 0
   /** Between its last record and the next write, after an unclean start. */
-  skipped: Range | undefined
+  skipped: FileRange | undefined
   /** Sealed before it was full: nothing was or will be written behind its frontier. */
   hasTail = false
   /** Ranges of its file whose blocks are known to be released because they are dead. */
@@ -204,7 +204,7 @@ export class Extent implements ExtentRow {
    * @throws BlobFault `IO`: some may have been freed; retry.
    */
   async freeDead(
-    ranges: readonly Range[],
+    ranges: readonly FileRange[],
     goOn: () => Promise<boolean>,
   ): Promise<'all' | 'some' | 'not here'> {
     let bytes = 0
@@ -511,7 +511,7 @@ function didNotBegin(error: unknown): boolean {
   return error instanceof BlobFault && error.code === 'UNAVAILABLE'
 }
 
-export interface Place {
+export interface ExtentPosition {
   extent: Extent
   offset: number
 }
@@ -554,7 +554,7 @@ export class ExtentTable {
   }
 
   /** Room for a record, if it is available at once. */
-  tryPlace(bytes: number): Place | undefined {
+  tryPlace(bytes: number): ExtentPosition | undefined {
     const extent = this.current
     if (extent === undefined || extent.failure !== undefined) return undefined
     const offset = extent.frontier
@@ -565,7 +565,7 @@ export class ExtentTable {
   }
 
   /** Room for a group record; call `groupEnded` afterwards. @throws BlobFault `FULL`, `IO`. */
-  placeGroup(bytes: number): Promise<Place> {
+  placeGroup(bytes: number): Promise<ExtentPosition> {
     return this.#placeWhenReady(bytes, (place) => {
       place.extent.groupsInFlight++
     })
@@ -580,11 +580,11 @@ export class ExtentTable {
    * Room for a record; grows the open extent or begins another.
    * @throws BlobFault `FULL`, `IO`.
    */
-  place(bytes: number): Promise<Place> {
+  place(bytes: number): Promise<ExtentPosition> {
     return this.#placeWhenReady(bytes, () => {})
   }
 
-  async #placeWhenReady(bytes: number, placed: (place: Place) => void): Promise<Place> {
+  async #placeWhenReady(bytes: number, placed: (place: ExtentPosition) => void): Promise<ExtentPosition> {
     const { capacityBytes } = this.#options
     if (bytes > capacityBytes - firstRecordOffset)
       throw new BlobFault('FULL', `a record of ${bytes} bytes does not fit an extent of ${capacityBytes}`)

@@ -20,7 +20,7 @@ import { alignUp } from '../numbers.ts'
 import { type Extent, isUnreadable } from './extents.ts'
 
 /** Damaged bytes are distinguished from unreadable ones: those may be readable tomorrow. */
-export type Verdict = 'whole' | 'torn' | 'unreadable'
+export type RecordState = 'whole' | 'torn' | 'unreadable'
 
 /** Blocks of an extent that a walk could not read. */
 export class Missed {
@@ -210,7 +210,7 @@ export async function verifyRuns(
   extentOf: (run: Run) => Extent | undefined,
   seal: HeaderSeal,
   window: Buffer,
-): Promise<Verdict> {
+): Promise<RecordState> {
   let position = 0
   for (const run of blob.runs) {
     const extent = extentOf(run)
@@ -232,7 +232,7 @@ export async function verifyInline(
   blob: { size: number; crc32: number },
   extent: Extent,
   offset: number,
-): Promise<Verdict> {
+): Promise<RecordState> {
   try {
     return (await readInline(extent, offset, blob)) === undefined ? 'torn' : 'whole'
   } catch {

@@ -135,7 +135,7 @@ export class ExtentClaim {
   }
 }
 
-export interface ReaderDeps {
+export interface BlobReaderDeps {
   extents: ExtentTable
   seal: HeaderSeal
   /** Bytes of frequently read small blobs. */
@@ -164,8 +164,8 @@ interface Piece {
   to: number
 }
 
-export class Reader {
-  readonly #parts: ReaderDeps
+export class BlobReader {
+  readonly #parts: BlobReaderDeps
   readonly #hot: LRUCache<Copy, Buffer>
   readonly #headers = new LRUCache<string, Uint32Array>({ max: rememberedHeadersMax })
   /** Where each run of a blob ends in it, so that a piece is found by binary search. */
@@ -182,7 +182,7 @@ export class Reader {
   hotReads = 0
   damagedReads = 0
 
-  constructor(parts: ReaderDeps) {
+  constructor(parts: BlobReaderDeps) {
     this.#parts = parts
     this.#hot = new LRUCache({
       maxSize: Math.max(1, parts.cacheBytes),

@@ -2,13 +2,13 @@
 import { BlobFault, type BlobName, type BlobSender, type WholeBytes } from '@holdfast/blob-store'
 import type { Copy, RowCache, RowEntry } from '../catalogue/rows.ts'
 import type { ExtentTable } from '../extents/extents.ts'
-import { ExtentClaim, type Reader } from './reader.ts'
+import { type BlobReader, ExtentClaim } from './reader.ts'
 import type { Verifier } from './verifier.ts'
 
 export interface ReadsDeps {
   rows: RowCache
   extents: ExtentTable
-  reader: Reader
+  reader: BlobReader
   verifier: Verifier
   /** An extent may be without readers now. */
   released: () => void

@@ -5,7 +5,7 @@
  */
 import { BlobFault } from '@holdfast/blob-store'
 import type { Copy, RowCache, RowEntry } from '../catalogue/rows.ts'
-import type { Range } from '../disk/blocks.ts'
+import type { FileRange } from '../disk/blocks.ts'
 import type { Extent } from '../extents/extents.ts'
 import { Missed, walk } from '../extents/scan.ts'
 import {
@@ -38,7 +38,7 @@ export interface DeadRangesDeps {
  * @throws BlobFault `CORRUPT` when less was found alive than there is: then records that look dead
  *   may be the missing ones.
  */
-export async function deadRanges(extent: Extent, parts: DeadRangesDeps): Promise<Range[] | undefined> {
+export async function deadRanges(extent: Extent, parts: DeadRangesDeps): Promise<FileRange[] | undefined> {
   const { liveBytes } = extent
   const found = new Found(extent, parts)
   if (!(await findAll(extent, found, parts))) return undefined
@@ -82,12 +82,12 @@ async function findAll(extent: Extent, found: Found, parts: DeadRangesDeps): Pro
 }
 
 interface Needed {
-  live: readonly Range[]
-  held: readonly Range[]
+  live: readonly FileRange[]
+  held: readonly FileRange[]
 }
 
 class Found {
-  readonly dead: Range[] = []
+  readonly dead: FileRange[] = []
   /** As the ledger counts them. */
   liveBytes = 0
   readonly #extent: Extent
@@ -103,7 +103,7 @@ class Found {
     const name = record.uploadId.toString('hex')
     const needed = this.#uploads.get(name) ?? (await this.#neededOf(record.uploadId))
     this.#uploads.set(name, needed)
-    const holds = ({ from, to }: Range) => from <= record.offset && record.offset < to
+    const holds = ({ from, to }: FileRange) => from <= record.offset && record.offset < to
     const bytes = recordBytes(record)
     if (needed.live.some(holds)) this.liveBytes += bytes
     else if (!needed.held.some(holds))
@@ -112,7 +112,7 @@ class Found {
 
   async group(group: GroupHeader): Promise<void> {
     const end = group.offset + group.headerBytes + group.payloadBytes
-    const dead: Range[] = []
+    const dead: FileRange[] = []
     const { rows } = this.#parts
     await Promise.all(
       group.entries.map(async (found) => {
@@ -161,7 +161,7 @@ class Found {
     return held
   }
 
-  #runsOf(copy: Copy): Range[] {
+  #runsOf(copy: Copy): FileRange[] {
     const { number, generation } = this.#extent
     return copy.runs
       .filter((run) => run.extent === number && run.generation === generation)
@@ -169,8 +169,8 @@ class Found {
   }
 }
 
-function joined(ranges: Range[]): Range[] {
-  const result: Range[] = []
+function joined(ranges: FileRange[]): FileRange[] {
+  const result: FileRange[] = []
   for (const { from, to } of ranges.sort((a, b) => a.from - b.from)) {
     const last = result.at(-1)
     if (last !== undefined && last.to === from) last.to = to
@@ -179,7 +179,7 @@ function joined(ranges: Range[]): Range[] {
   return result
 }
 
-function wholeBlocks(ranges: readonly Range[]): Range[] {
+function wholeBlocks(ranges: readonly FileRange[]): FileRange[] {
   return ranges
     .map(({ from, to }) => ({ from: alignUp(from, blockBytes), to: to - (to % blockBytes) }))
     .filter(({ from, to }) => from < to)

@@ -16,7 +16,7 @@ import type { BlobFault } from '@holdfast/blob-store'
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import { blobPrefix, type Copy, decodeCopies, type RowCache, type RowEntry } from '../catalogue/rows.ts'
 import { type Extent, isUnreadable } from '../extents/extents.ts'
-import { Missed, type Verdict, verifyInline, verifyRuns, walk, windowBytes } from '../extents/scan.ts'
+import { Missed, type RecordState, verifyInline, verifyRuns, walk, windowBytes } from '../extents/scan.ts'
 import {
   blockBytes,
   type GroupEntry,
@@ -32,7 +32,7 @@ import type { Ledger } from '../writing/ledger.ts'
 import { copyOf } from '../writing/writer.ts'
 import type { Surveyed } from './survey.ts'
 
-export interface Recovered {
+export interface RecoveryFigures {
   scannedExtents: number
   groups: number
   commits: number
@@ -43,7 +43,7 @@ export interface Recovered {
   unreadable: number
 }
 
-export function nothingRecovered(): Recovered {
+export function nothingRecovered(): RecoveryFigures {
   return { scannedExtents: 0, groups: 0, commits: 0, deletions: 0, dropped: 0, unreadable: 0 }
 }
 
@@ -73,7 +73,7 @@ export class Recovery {
   readonly #log: Log
   readonly #unreadable: (extent: Extent, missed: Missed) => void
   readonly #window = alignedBytes(windowBytes)
-  readonly #result: Recovered = nothingRecovered()
+  readonly #result: RecoveryFigures = nothingRecovered()
 
   constructor(parts: {
     rows: RowCache
@@ -93,7 +93,7 @@ export class Recovery {
     this.#seal = new HeaderSeal(parts.ledger.info.secret)
   }
 
-  async run({ scans, extents, audit }: Surveyed): Promise<Recovered> {
+  async run({ scans, extents, audit }: Surveyed): Promise<RecoveryFigures> {
     const { info } = this.#ledger
     if (audit) await this.#audit(extents)
     const found: Found[] = []
@@ -193,7 +193,7 @@ export class Recovery {
     this.#result.commits++
   }
 
-  #verify(group: Found, entry: GroupEntry & { kind: 'inline' | 'staged' }, copy: Copy): Promise<Verdict> {
+  #verify(group: Found, entry: GroupEntry & { kind: 'inline' | 'staged' }, copy: Copy): Promise<RecordState> {
     return entry.kind === 'inline'
       ? verifyInline(entry, group.extent, copy.inlineOffset as number)
       : verifyRuns(entry, (run: Run) => this.#extentOf(run), this.#seal, this.#window)

@@ -18,7 +18,7 @@ import {
 } from '@holdfast/blob-store'
 import { type Clock, GrowingBytes } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
-import type { Extent, ExtentTable, Place } from '../extents/extents.ts'
+import type { Extent, ExtentPosition, ExtentTable } from '../extents/extents.ts'
 import {
   blockBytes,
   chunkBytes,
@@ -247,7 +247,7 @@ export class ChunkStage implements PlacedStage, SlotHolder {
 
   async #writeOut(): Promise<void> {
     const bytes = dataRecordBytes(this.#slotBytes)
-    let place: Place | undefined
+    let place: ExtentPosition | undefined
     try {
       place = this.#parts.extents.tryPlace(bytes) ?? (await this.#parts.extents.place(bytes))
     } catch (error) {
@@ -259,7 +259,7 @@ export class ChunkStage implements PlacedStage, SlotHolder {
   }
 
   /** The slot's content becomes a record: sent to the hash worker and to the device at once. */
-  #send({ extent, offset }: Place): void {
+  #send({ extent, offset }: ExtentPosition): void {
     const { slots, seal } = this.#parts
     const slot = this.#slot as Slot
     const payloadBytes = this.#slotBytes

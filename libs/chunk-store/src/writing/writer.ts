@@ -10,8 +10,8 @@
  */
 import { BlobFault, type BlobInfo } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
-import { type Copy, type Home, neverVerified, noHomes, type RowEntry } from '../catalogue/rows.ts'
-import { type Extent, type ExtentTable, faultOf, type Place } from '../extents/extents.ts'
+import { type Copy, type ExtentGeneration, neverVerified, noHomes, type RowEntry } from '../catalogue/rows.ts'
+import { type Extent, type ExtentPosition, type ExtentTable, faultOf } from '../extents/extents.ts'
 import {
   type DeletedEntry,
   encodeGroupHeader,
@@ -195,7 +195,7 @@ export class Writer {
 
   async #flush(group: Group): Promise<void> {
     const { extents, ledger } = this.parts
-    let place: Place | undefined
+    let place: ExtentPosition | undefined
     try {
       place = await extents.placeGroup(group.bytes)
       await this.#write(group, place)
@@ -215,7 +215,7 @@ export class Writer {
     ledger.kick()
   }
 
-  async #write(group: Group, { extent, offset }: Place): Promise<void> {
+  async #write(group: Group, { extent, offset }: ExtentPosition): Promise<void> {
     await this.#syncOthers(group, extent)
     const memory = group.bytes <= slotBytes ? this.#memory : alignedBytes(group.bytes)
     const record = memory.subarray(0, group.bytes)
@@ -224,7 +224,7 @@ export class Writer {
     await extent.sync()
   }
 
-  #refuse(group: Group, place: Place | undefined, fault: BlobFault): void {
+  #refuse(group: Group, place: ExtentPosition | undefined, fault: BlobFault): void {
     this.failedGroups++
     if (place !== undefined) {
       const { number: extent, generation } = place.extent
@@ -428,7 +428,7 @@ export function copyOf(
   }
 }
 
-function homeOf({ commitExtent, commitGeneration }: Copy | DeletedEntry): Home {
+function homeOf({ commitExtent, commitGeneration }: Copy | DeletedEntry): ExtentGeneration {
   return { extent: commitExtent, generation: commitGeneration }
 }
 

@@ -3,7 +3,7 @@
  * runs, and removed afterwards.
  */
 import { Extent } from '../../src/extents/extents.ts'
-import { Reader } from '../../src/reading/reader.ts'
+import { BlobReader } from '../../src/reading/reader.ts'
 import { Ledger } from '../../src/writing/ledger.ts'
 import { ChunkStage } from '../../src/writing/stage.ts'
 import type { CrashMachine } from './crash-machine.ts'
@@ -68,16 +68,16 @@ export const plantedFaults: readonly PlantedFault[] = [
     name: 'a reader gives its buffer back before the consumer is done with it',
     foundWithin: 60,
     plant() {
-      const { stream } = Reader.prototype
+      const { stream } = BlobReader.prototype
       const buffer = Buffer.alloc(2 * 1024 * 1024)
-      Reader.prototype.stream = async function* (...given) {
+      BlobReader.prototype.stream = async function* (...given) {
         for await (const bytes of stream.apply(this, given)) {
           buffer.set(bytes)
           yield buffer.subarray(0, bytes.length)
         }
       }
       return () => {
-        Reader.prototype.stream = stream
+        BlobReader.prototype.stream = stream
       }
     },
   },

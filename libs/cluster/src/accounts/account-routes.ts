@@ -2,8 +2,7 @@
  * Which host to ask for an account: rendezvous over the ready actor hosts of the region that serves
  * it.
  */
-import type { AccountId, Clock, IdCodec, RegionCode } from '@holdfast/kernel'
-import type { Subscription } from '@holdfast/membership'
+import type { AccountId, Clock, IdCodec, RegionCode, Subscription } from '@holdfast/kernel'
 import type { NatsMembership } from '@holdfast/membership-nats'
 import { Placement } from '@holdfast/placement'
 import type { RegionMap } from '../regions/region-map.ts'

@@ -64,7 +64,7 @@ export async function startAdmin(
       bans: () => rateLimits.bans(),
       liftBan: (network) => bans.lift(network),
       acceptClock: undefined,
-      wholeReads: undefined,
+      backupJobs: undefined,
       cluster: {
         evacuate: (region, options) => evacuate(cluster, region, options),
         returnHome: (region, options) => returnHome(cluster, region, options),

@@ -2,7 +2,7 @@
 
 import { lagSubjectOf, quarantineSubjectOf } from '@holdfast/accounts'
 import type { Lag, QuarantinedAccount } from '@holdfast/actor-runtime'
-import type { Subscription } from '@holdfast/bus'
+import type { Subscription } from '@holdfast/kernel'
 import { isClockOff, type Member } from '@holdfast/membership'
 import { nodesOf, type PlacementGroup, writeQuorum } from '@holdfast/replication'
 import type { ClusterPart } from '../cluster-part.ts'

@@ -14,10 +14,9 @@
  * closed there before it is opened here, by its first request, and finally by a pass over all of
  * them. Until then both regions are asked for what was not opened yet.
  */
-import type { Subscription } from '@holdfast/bus'
 import { RefusalError } from '@holdfast/http-kit'
-import type { Taken } from '@holdfast/journal-cassandra'
-import type { Clock, RegionCode } from '@holdfast/kernel'
+import type { TakenJournal } from '@holdfast/journal-cassandra'
+import type { Clock, RegionCode, Subscription } from '@holdfast/kernel'
 import { CheckpointRoot } from '@holdfast/wire'
 import type { ClusterPart } from '../cluster-part.ts'
 import { backupOf } from '../servers/metadata.ts'
@@ -225,7 +224,7 @@ interface Portion {
 
 /** What can be done in this time. */
 export async function portionOf(
-  all: AsyncIterable<(Taken | { account: string; fault: unknown }) & { place: string }>,
+  all: AsyncIterable<(TakenJournal | { account: string; fault: unknown }) & { place: string }>,
   { clock, ms }: { clock: Pick<Clock, 'monotonic'>; ms: number },
 ): Promise<Portion> {
   const endsMs = clock.monotonic() + ms
@@ -241,7 +240,7 @@ function nothingTaken(): TakenOver {
   return { accounts: 0, lostRows: 0, cutShort: [], failures: [], newestChange: null }
 }
 
-function takenOf(one: Taken | { account: string; fault: unknown }): TakenOver {
+function takenOf(one: TakenJournal | { account: string; fault: unknown }): TakenOver {
   if ('fault' in one) {
     const failure = { account: one.account, fault: (one.fault as Error).message }
     return { ...nothingTaken(), failures: [failure] }

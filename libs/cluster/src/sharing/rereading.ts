@@ -6,7 +6,9 @@
  * announcement is left to find: every tenth second is enough. Each read costs a query here and two
  * wake-ups of Cassandra; every process of an idle cluster does it (`bench/NOTES-cluster.md`).
  */
-import type { Bus, Subscription } from '@holdfast/bus'
+
+import type { Bus } from '@holdfast/bus'
+import type { Subscription } from '@holdfast/kernel'
 
 const tickMs = 2_000
 /** Ticks with a read after the start and after an announcement. */

@@ -3,8 +3,10 @@
  * ones twice a second, all of them every ten seconds, and lifted ones at once. No request waits for
  * any of it.
  */
-import type { Bus, Subscription } from '@holdfast/bus'
+
+import type { Bus } from '@holdfast/bus'
 import type { Ban, CountingRateLimits } from '@holdfast/http-kit'
+import type { Subscription } from '@holdfast/kernel'
 
 export interface SharedBansOptions {
   bus: Bus

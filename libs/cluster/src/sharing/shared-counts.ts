@@ -2,8 +2,10 @@
  * What frontends count is added up: four times a second each sends the others its counts of clients
  * near a limit. No request waits for any of it; the next count repeats what was lost.
  */
-import type { Bus, Subscription } from '@holdfast/bus'
+
+import type { Bus } from '@holdfast/bus'
 import type { CountingRateLimits, ToldCounts } from '@holdfast/http-kit'
+import type { Subscription } from '@holdfast/kernel'
 
 export interface SharedCountsOptions {
   bus: Bus

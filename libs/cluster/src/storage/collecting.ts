@@ -3,8 +3,8 @@
  * whether its own passes complete.
  */
 import type { CollectorPause } from '@holdfast/blob-store'
-import type { Bus, Subscription } from '@holdfast/bus'
-import { Fault } from '@holdfast/kernel'
+import type { Bus } from '@holdfast/bus'
+import { Fault, type Subscription } from '@holdfast/kernel'
 import type { ClusterPart } from '../cluster-part.ts'
 
 type Figures = Record<string, unknown>

@@ -95,7 +95,7 @@ export const clusterSettings = {
 }
 
 /** The part of a process in its cluster. */
-export interface ClusterPart {
+export interface ClusterPartConfig {
   nodeName: string
   /** Its order is part of the data. */
   regions: readonly RegionCode[]
@@ -118,7 +118,7 @@ export interface ClusterPart {
   internal: { host: string; control: number; bytes: number }
 }
 
-export function clusterPart(values: ValuesOf<typeof clusterSettings>): ClusterPart {
+export function clusterPart(values: ValuesOf<typeof clusterSettings>): ClusterPartConfig {
   const { HOLDFAST_TLS_CA: ca, HOLDFAST_TLS_CERT: cert, HOLDFAST_TLS_KEY: key } = values
   return {
     nodeName: values.HOLDFAST_NODE_NAME,

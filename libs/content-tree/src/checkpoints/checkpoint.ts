@@ -17,7 +17,7 @@ import {
 import type { Account } from '../account/account.ts'
 import { onePartBytesMax, rowsPerSlice } from '../bounds.ts'
 import type { CheckpointBase, CheckpointCut, CheckpointPart } from '../contract.ts'
-import { none, type Run } from '../tree/columns.ts'
+import { none, type RowRun } from '../tree/columns.ts'
 import { hasNotes, noteNames } from '../tree/notes.ts'
 import type { RowMarks } from '../tree/row-marks.ts'
 import { savedLinkBytes, savedNotesBytes, savedRowBytes, savedTextBytes } from '../tree/saved-bytes.ts'
@@ -261,7 +261,7 @@ function* writePasswords({ passwords }: Tree, { pages, first, end }: Range): Gen
 }
 
 function* writeBlobs(tree: Tree, { pages, first, end }: Range): Generator<void> {
-  let runs: Run[] = []
+  let runs: RowRun[] = []
   let count = 0
   const write = () => {
     pages.page.blobs = blobColumns(tree, runs)
@@ -284,7 +284,7 @@ function* writeBlobs(tree: Tree, { pages, first, end }: Range): Generator<void> 
   if (count > 0) write()
 }
 
-function blobColumns({ blobs }: Tree, runs: readonly Run[]): BlobColumns {
+function blobColumns({ blobs }: Tree, runs: readonly RowRun[]): BlobColumns {
   const { columns } = blobs
   const keys = gathered(columns.keys, runs, 16)
   const count = keys.length / 64
@@ -309,7 +309,7 @@ function blobColumns({ blobs }: Tree, runs: readonly Run[]): BlobColumns {
 const contentBytesMax = savedRowBytes.content + 1_020 + 255
 
 function* writeContents(tree: Tree, { pages, first, end }: Range): Generator<void> {
-  let runs: Run[] = []
+  let runs: RowRun[] = []
   let bytes = 0
   const write = () => {
     pages.page.contents = contentColumns(tree, runs)
@@ -338,7 +338,7 @@ function* writeContents(tree: Tree, { pages, first, end }: Range): Generator<voi
   yield* writeNotes(tree, { pages, first, end })
 }
 
-function contentColumns(tree: Tree, runs: readonly Run[]): ContentColumns {
+function contentColumns(tree: Tree, runs: readonly RowRun[]): ContentColumns {
   const { contents, folders } = tree
   const rows = runs.flatMap(({ row, count }) => Array.from({ length: count }, (_, at) => row + at))
   const names = rows.map((row) => Buffer.from(contents.names[row] as string))
@@ -423,7 +423,7 @@ function* writeOutcomes(
 /** A copy of these rows of a column. */
 function gathered(
   { buffer, byteOffset, byteLength, BYTES_PER_ELEMENT }: Float64Array | Uint32Array | Uint8Array,
-  runs: readonly Run[],
+  runs: readonly RowRun[],
   width = 1,
 ): Buffer {
   const bytes = new Uint8Array(buffer, byteOffset, byteLength)
@@ -431,7 +431,7 @@ function gathered(
   return Buffer.concat(runs.map(({ row, count }) => bytes.subarray(row * each, (row + count) * each)))
 }
 
-function bytesOfRuns(runs: readonly Run[]): Buffer {
+function bytesOfRuns(runs: readonly RowRun[]): Buffer {
   return bytesOf(Uint32Array.from(runs.flatMap(({ row, count }) => [row, count])))
 }
 

@@ -11,7 +11,7 @@ import { type BlobColumns, CheckpointPage, type ContentColumns } from '@holdfast
 import { Account } from '../account/account.ts'
 import { isTier } from '../account/record.ts'
 import { rowsPerPart, sparseTimes } from '../bounds.ts'
-import { assertRows, none, type Run, setColumn, wordsOf } from '../tree/columns.ts'
+import { assertRows, none, type RowRun, setColumn, wordsOf } from '../tree/columns.ts'
 import { noteNames } from '../tree/notes.ts'
 import type { Tree } from '../tree/tree.ts'
 import { pageVersion } from './checkpoint.ts'
@@ -80,7 +80,7 @@ class Places {
   readonly end: number
   readonly #places: Uint32Array | undefined
 
-  constructor(runs: readonly Run[]) {
+  constructor(runs: readonly RowRun[]) {
     const end = runs.reduce((last, { row, count }) => Math.max(last, row + count), 0)
     const taken = runs.reduce((sum, { count }) => sum + count, 0)
     const isSparse = end > rowsPerPart && end > sparseTimes * taken
@@ -200,7 +200,7 @@ class Loader {
   }
 
   /** @returns the first row of the run in the table. */
-  #setColumns(saved: ContentColumns, { row, count }: Run, place: number): number {
+  #setColumns(saved: ContentColumns, { row, count }: RowRun, place: number): number {
     const { contents } = this.#tree
     const first = this.#contents.of(row)
     const part = (column: Uint8Array, bytes: number) =>
@@ -258,7 +258,7 @@ class Loader {
   }
 }
 
-function runsOf(saved: { runs: Uint8Array } | undefined): Run[] {
+function runsOf(saved: { runs: Uint8Array } | undefined): RowRun[] {
   if (saved === undefined) return []
   const words = wordsOf(saved.runs)
   return Array.from({ length: words.length / 2 }, (_, at) => ({

@@ -4,6 +4,7 @@
  */
 import { type AccountId, asksTheSame } from '@holdfast/kernel'
 import {
+  type AccountOperation,
   type AccountReply,
   type AccountRequest,
   type KeptOutcome,
@@ -12,7 +13,7 @@ import {
 import type { Account } from '../account/account.ts'
 import type { DecideContext, Outcome, TreeSettings } from '../contract.ts'
 import type { PreparedIds } from '../copy.ts'
-import { commandNumbers, idsOfRecipe, isKept, type Operation } from '../operations.ts'
+import { commandNumbers, idsOfRecipe, isKept } from '../operations.ts'
 import {
   authenticate,
   confirmEmail,
@@ -68,7 +69,7 @@ export function decide(
   return decideOperation(deciding, operation, parts.prepared)
 }
 
-function createsAccount(operation: Operation): boolean {
+function createsAccount(operation: AccountOperation): boolean {
   if (operation.$case === 'addFile') return operation.value.createAccount !== undefined
   return operation.$case === 'createAccount'
 }
@@ -122,7 +123,7 @@ interface EarlierRun {
 function earlierRun(
   account: Account,
   { requestId }: AccountRequest,
-  { operation, nowMs }: { operation: Operation; nowMs: number },
+  { operation, nowMs }: { operation: AccountOperation; nowMs: number },
 ): EarlierRun | undefined {
   if (!isKept({ requestId, operation: commandNumbers[operation.$case] ?? 0 })) return undefined
   const outcome = account.outcomes.find(requestId)
@@ -149,7 +150,7 @@ function lacksTier(deciding: Deciding): boolean {
 
 function decideOperation(
   deciding: Deciding,
-  operation: Exclude<Operation, { $case: 'reconcile' }>,
+  operation: Exclude<AccountOperation, { $case: 'reconcile' }>,
   prepared: (ids: PreparedIds) => void,
 ): Outcome {
   switch (operation.$case) {
@@ -226,7 +227,7 @@ function repeated(deciding: Deciding, before: EarlierRun): Outcome {
   const isSame = before.asks(deciding.request.requestId)
   if (!isSame || before.operation !== commandNumbers[deciding.operation])
     return refuse('error-idempotencyKey')
-  if (!deciding.viewer.isOwner && !createsAccount(deciding.request.operation as Operation))
+  if (!deciding.viewer.isOwner && !createsAccount(deciding.request.operation as AccountOperation))
     return refuse('error-notOwner')
   const { outcome } = before
   if (outcome === undefined) return refuse('error-alreadyDone')

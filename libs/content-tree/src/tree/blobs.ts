@@ -6,7 +6,7 @@
  * it, so that the reference is not removed under the new use.
  */
 import type { Blob, BlobColumns as SavedBlobs } from '@holdfast/wire'
-import { assertRows, BlobColumns, type Run, setColumn, wordsOf } from './columns.ts'
+import { assertRows, BlobColumns, type RowRun, setColumn, wordsOf } from './columns.ts'
 import type { Cuts } from './row-marks.ts'
 import { WordIndex } from './word-index.ts'
 
@@ -150,7 +150,7 @@ export class BlobTable {
    * Rows of a checkpoint, the columns' from `place` on; uses are counted as the contents come, and
    * `restored` comes behind the last rows.
    */
-  load(saved: SavedBlobs, { row: first, count }: Run, place: number): void {
+  load(saved: SavedBlobs, { row: first, count }: RowRun, place: number): void {
     const { columns } = this
     assertRows(saved.releases.length / 8, [
       [saved.ids, 48],

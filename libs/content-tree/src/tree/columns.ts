@@ -44,7 +44,7 @@ export function wordsOf(saved: Uint8Array): Uint32Array {
 }
 
 /** Rows in a run: their first row, and how many. */
-export interface Run {
+export interface RowRun {
   row: number
   count: number
 }
@@ -91,7 +91,7 @@ abstract class Table {
   }
 
   /** These rows are taken, as a checkpoint has them; `restored` comes behind the last ones. */
-  restore({ row, count }: Run): void {
+  restore({ row, count }: RowRun): void {
     this.reserve(row + count)
     this.#taken.fill(1, row, row + count)
     this.#end = Math.max(this.#end, row + count)
@@ -107,7 +107,7 @@ abstract class Table {
   }
 
   /** Runs of taken rows from `first` on, before `end`. */
-  *runs(first = 0, end = this.#end): Generator<Run> {
+  *runs(first = 0, end = this.#end): Generator<RowRun> {
     for (let at = first; at < Math.min(end, this.#end); ) {
       let behind = at
       while (behind < end && this.#taken[behind] === 1) behind++

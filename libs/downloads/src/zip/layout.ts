@@ -42,7 +42,7 @@ export interface TreeEntry {
   blob?: { id: Uint8Array; size: number; crc32: number } | undefined
 }
 
-export type Piece =
+export type ArchivePiece =
   /** Bytes of the archive itself. */
   | { bytes: Buffer }
   /** The bytes `start` … `end` (exclusive) of the file that is entry `file` of the tree. */
@@ -189,7 +189,7 @@ export class ZipLayout {
    * The parts of the bytes `start` … `end` (exclusive) of the archive, in order.
    * @throws RangeError unless 0 <= start <= end <= size.
    */
-  *pieces(start: number, end: number): Generator<Piece> {
+  *pieces(start: number, end: number): Generator<ArchivePiece> {
     if (!(start >= 0 && start <= end && end <= this.size))
       throw new RangeError(`${start} … ${end} of ${this.size}`)
     const gather = new Gather()
@@ -204,14 +204,14 @@ export class ZipLayout {
     yield* gather.flush()
   }
 
-  *#parts(start: number, end: number): Generator<Piece> {
+  *#parts(start: number, end: number): Generator<ArchivePiece> {
     yield* this.#entries(start, Math.min(end, this.#directoryStart))
     const directoryEnd = this.size - this.#end.length
     yield* this.#directory(Math.max(start, this.#directoryStart), Math.min(end, directoryEnd))
     yield* overlap(this.#end, directoryEnd, start, end)
   }
 
-  *#entries(start: number, end: number): Generator<Piece> {
+  *#entries(start: number, end: number): Generator<ArchivePiece> {
     if (start >= end) return
     const { starts, sizes, nodes } = this.#columns
     for (let index = this.#entryAt(starts, start); index < this.count; index++) {
@@ -226,7 +226,7 @@ export class ZipLayout {
     }
   }
 
-  *#directory(start: number, end: number): Generator<Piece> {
+  *#directory(start: number, end: number): Generator<ArchivePiece> {
     if (start >= end) return
     const { centrals, starts } = this.#columns
     for (let index = this.#entryAt(centrals, start - this.#directoryStart); index < this.count; index++) {
@@ -366,7 +366,7 @@ class Gather {
     return this.#bytes >= blockBytes
   }
 
-  *flush(): Generator<Piece> {
+  *flush(): Generator<ArchivePiece> {
     const [first] = this.#parts
     if (first === undefined) return
     const bytes = this.#parts.length === 1 ? first : Buffer.concat(this.#parts, this.#bytes)

@@ -22,12 +22,12 @@ export const stalledMs = 500
 const progressBytes = (slowBytesPerSecond * stalledMs) / 1_000
 
 /** Connections of one network: its own, or those on which proxies ask for it now. */
-export interface Holder {
+export interface ConnectionHolder {
   name: string
   open: Set<Connection>
 }
 
-export interface Network extends Holder {
+export interface Network extends ConnectionHolder {
   /** Those that have never sent a whole request head, the oldest first. */
   silent: Set<Connection>
   /** The peer is a proxy: its connections carry other clients. */
@@ -63,8 +63,8 @@ export class Connection {
   /** Monotonic time at which it was opened, its running request began, or its last answer ended. */
   sinceMs: number
   /** The network of the client behind a proxy whose request runs. */
-  client: Holder | undefined
-  site: Holder | undefined
+  client: ConnectionHolder | undefined
+  site: ConnectionHolder | undefined
   /** Node reads its requests. */
   isServed = false
   /** Its first read is being parsed and may be more requests than it may send. */

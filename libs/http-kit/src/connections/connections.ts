@@ -31,7 +31,13 @@ import type { PiecesLane } from '../reading/small-pieces-lane.ts'
 import { isOfUnknownLength, isReadingPaused, pauseReading, readInTurns } from '../reading/unknown-length.ts'
 import { LoopTurns } from '../turns/loop-turns.ts'
 import { acceptedMax, acceptingMs, nextWaiting, type Waiting } from './accept-waiting.ts'
-import { Connection, connectionOf, type HeldSocket, type Holder, type Network } from './connection.ts'
+import {
+  Connection,
+  type ConnectionHolder,
+  connectionOf,
+  type HeldSocket,
+  type Network,
+} from './connection.ts'
 import { connectionFigures } from './connection-figures.ts'
 import { awaitFirstBytes, emitInPieces, hasManyLines, mayBeManyRequests } from './newcomers.ts'
 import { type Evicted, fairShareMin, Room } from './room.ts'
@@ -86,7 +92,7 @@ export interface ConnectionsDeps {
 /** What a new connection counts for. */
 interface Admitted {
   network: Network
-  site: Holder | undefined
+  site: ConnectionHolder | undefined
 }
 
 /** Has Node read the socket's requests. */
@@ -97,9 +103,9 @@ export class Connections {
   readonly #clock: Clock
   readonly #networks = new Map<string, Network>()
   /** Requests under way behind proxies, by the client's network. */
-  readonly #clients = new Map<string, Holder>()
+  readonly #clients = new Map<string, ConnectionHolder>()
   /** The /48 of clients with v6, of their connections and of requests under way behind proxies. */
-  readonly #sites = new Map<string, Holder>()
+  readonly #sites = new Map<string, ConnectionHolder>()
   readonly #figures: ReturnType<typeof connectionFigures>
   /** Connections of all networks except proxies. */
   readonly #silent = new Set<Connection>()
@@ -230,16 +236,16 @@ export class Connections {
   }
 
   /** It has its maximum, and none idles that could be closed. */
-  #isAtMax(holder: Holder, max: number): boolean {
+  #isAtMax(holder: ConnectionHolder, max: number): boolean {
     return holder.open.size >= max && !this.#room.closeIdle(holder, 'network')
   }
 
-  #siteOf(address: string): Holder | undefined {
+  #siteOf(address: string): ConnectionHolder | undefined {
     const name = siteOf(address)
     return name === undefined ? undefined : (this.#sites.get(name) ?? { name, open: new Set() })
   }
 
-  #countSite(connection: Connection, site: Holder | undefined): void {
+  #countSite(connection: Connection, site: ConnectionHolder | undefined): void {
     if (site === undefined) return
     this.#sites.set(site.name, site)
     site.open.add(connection)
@@ -252,7 +258,7 @@ export class Connections {
     if (site?.open.delete(connection) && site.open.size === 0) this.#sites.delete(site.name)
   }
 
-  #clientMax(client: Holder): number {
+  #clientMax(client: ConnectionHolder): number {
     const { max, perNetworkMax } = this.#parts.limits
     if (this.#open <= max / 2) return perNetworkMax
     const clients = this.#clients.size + (client.open.size === 0 ? 1 : 0)
@@ -328,7 +334,7 @@ export class Connections {
   }
 
   #leaveClient(connection: Connection): void {
-    const client = connection.client as Holder
+    const client = connection.client as ConnectionHolder
     connection.client = undefined
     this.#leaveSite(connection)
     client.open.delete(connection)

@@ -20,7 +20,13 @@
  * Idle connections of proxies are closed only when the listener is full.
  */
 import type { Clock } from '@holdfast/kernel'
-import { type Connection, type Holder, type Network, slowBytesPerSecond, stalledMs } from './connection.ts'
+import {
+  type Connection,
+  type ConnectionHolder,
+  type Network,
+  slowBytesPerSecond,
+  stalledMs,
+} from './connection.ts'
 
 /**
  * A connection that was made, or answered, within this time may be about to send: it is closed only
@@ -45,7 +51,7 @@ export interface RoomDeps {
   size: () => number
   networks: ReadonlyMap<string, Network>
   /** Requests under way behind proxies, by the client's network. */
-  clients: ReadonlyMap<string, Holder>
+  clients: ReadonlyMap<string, ConnectionHolder>
   /** Of all networks except proxies, those that have never sent a whole request head. */
   silent: ReadonlySet<Connection>
   /** Closes it; its place is free at once. */
@@ -114,7 +120,7 @@ export class Room {
   }
 
   /** The longest idle connection. */
-  closeIdle(network: Holder, reason: 'idle' | 'network', afterMs = idleMs): boolean {
+  closeIdle(network: ConnectionHolder, reason: 'idle' | 'network', afterMs = idleMs): boolean {
     let longest: Connection | undefined
     for (const connection of network.open)
       if (
@@ -147,7 +153,7 @@ export class Room {
     return true
   }
 
-  #closeSlowest(holder: Holder): boolean {
+  #closeSlowest(holder: ConnectionHolder): boolean {
     const slowest = slowestOf(holder.open, this.#parts.clock.monotonic(), Number.POSITIVE_INFINITY)
     if (slowest === undefined) return false
     this.#parts.evict(slowest, 'slow')
@@ -155,13 +161,13 @@ export class Room {
   }
 
   /** The youngest of a network above its fair share, even if it waits for an answer. */
-  #closeExcess(holder: Holder, newcomersSize: number): boolean {
+  #closeExcess(holder: ConnectionHolder, newcomersSize: number): boolean {
     const networks = this.#parts.networks.size + (newcomersSize === 0 ? 1 : 0)
     const fairShare = this.#parts.max / networks
     return holder.open.size > Math.max(fairShareMin, fairShare) && this.#closeYoungest(holder, true)
   }
 
-  #closeYoungest(holder: Holder, isWaitingToo = false): boolean {
+  #closeYoungest(holder: ConnectionHolder, isWaitingToo = false): boolean {
     let youngest: Connection | undefined
     for (const connection of holder.open)
       if ((isWaitingToo || !connection.waitsForUs) && connection.sinceMs >= (youngest?.sinceMs ?? 0))
@@ -176,7 +182,7 @@ export class Room {
     const nowMs = this.#parts.clock.monotonic()
     let slowest: Connection | undefined
     let below = slowBytesPerSecond / 1_000
-    const look = ({ open }: Holder) => {
+    const look = ({ open }: ConnectionHolder) => {
       if (open.size < leastOpen) return
       const found = slowestOf(open, nowMs, below)
       if (found === undefined) return
@@ -231,7 +237,10 @@ export class Room {
   }
 }
 
-function largestOf(holders: Iterable<Holder & { isProxy?: boolean }>, than?: Holder): Holder | undefined {
+function largestOf(
+  holders: Iterable<ConnectionHolder & { isProxy?: boolean }>,
+  than?: ConnectionHolder,
+): ConnectionHolder | undefined {
   let largest = than
   for (const holder of holders)
     if (holder.isProxy !== true && holder.open.size > (largest?.open.size ?? 0)) largest = holder

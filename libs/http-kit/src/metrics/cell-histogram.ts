@@ -5,7 +5,7 @@
  */
 import type { Histogram, Registry } from 'prom-client'
 
-export interface Cell {
+export interface HistogramCell {
   readonly labels: Readonly<Record<string, string>>
   /** Observations up to each bound and above the one before, and at last those above all bounds. */
   readonly counts: number[]
@@ -25,7 +25,7 @@ export class CellHistogram {
   readonly type = 'histogram'
   readonly labelNames: readonly string[]
   readonly #bounds: readonly number[]
-  readonly #cells: Cell[] = []
+  readonly #cells: HistogramCell[] = []
 
   private constructor({ name, help, bounds, labelNames }: Options) {
     this.labelNames = labelNames
@@ -45,13 +45,13 @@ export class CellHistogram {
   }
 
   /** Made once for these labels and kept by the caller. */
-  cell(labels: Readonly<Record<string, string>>): Cell {
+  cell(labels: Readonly<Record<string, string>>): HistogramCell {
     const cell = { labels, counts: new Array<number>(this.#bounds.length + 1).fill(0), sum: 0 }
     this.#cells.push(cell)
     return cell
   }
 
-  observe(cell: Cell, value: number): void {
+  observe(cell: HistogramCell, value: number): void {
     let at = 0
     while (at < this.#bounds.length && value > (this.#bounds[at] as number)) at++
     cell.counts[at] = (cell.counts[at] as number) + 1
@@ -70,7 +70,7 @@ export class CellHistogram {
     }
   }
 
-  #valuesOf({ labels, counts, sum }: Cell) {
+  #valuesOf({ labels, counts, sum }: HistogramCell) {
     let upTo = 0
     const buckets = counts.map((count, at) => {
       upTo += count

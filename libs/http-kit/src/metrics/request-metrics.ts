@@ -5,7 +5,7 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Counter, type Registry } from 'prom-client'
-import { type Cell, CellHistogram } from './cell-histogram.ts'
+import { CellHistogram, type HistogramCell } from './cell-histogram.ts'
 
 /** `full`: the disk is (507); it is not a fault of the service, and has an alert of its own. */
 export type RequestOutcome = 'ok' | 'refused' | 'full' | 'failed'
@@ -19,11 +19,11 @@ const refusals = 'holdfast_refusals_total'
 export class RequestMetrics {
   readonly #seconds: CellHistogram
   readonly #firstByte: CellHistogram
-  readonly #firstByteCell: Cell
+  readonly #firstByteCell: HistogramCell
   readonly #refusals: Counter<'host' | 'status'>
   readonly #host: string
   /** By method, route and outcome. */
-  readonly #cells = new Map<string, Cell>()
+  readonly #cells = new Map<string, HistogramCell>()
 
   constructor(registry: Registry, host: string) {
     this.#host = host
@@ -59,7 +59,7 @@ export class RequestMetrics {
     })
   }
 
-  #cellOf({ method: sent, routeUrl }: FastifyRequest, outcome: RequestOutcome): Cell {
+  #cellOf({ method: sent, routeUrl }: FastifyRequest, outcome: RequestOutcome): HistogramCell {
     const route = routeUrl ?? 'unknown'
     const method = methodOf(sent, routeUrl)
     const key = `${method} ${route} ${outcome}`

@@ -12,13 +12,13 @@ export interface Engine {
    * it accepts nothing more until it is opened again, but can be read.
    */
   write(changes: readonly (Buffer | undefined)[], sync: boolean): void | Promise<void>
-  scan(range: Range): Promise<[key: Buffer, value: Buffer][]>
+  scan(range: CatalogueRange): Promise<[key: Buffer, value: Buffer][]>
   close(): Promise<void>
 }
 
 export type Values = (Buffer | undefined)[]
 
-export interface Range {
+export interface CatalogueRange {
   from: Buffer
   /** Instead of `from`: begins behind it. */
   after: Buffer | undefined

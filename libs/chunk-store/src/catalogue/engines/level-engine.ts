@@ -1,6 +1,6 @@
 import { crc32 } from '@node-rs/crc32'
 import { ClassicLevel } from 'classic-level'
-import type { Engine, Range, Values } from './engine.ts'
+import type { CatalogueRange, Engine, Values } from './engine.ts'
 import { verifyLevelFiles } from './level-files.ts'
 
 const MiB = 1024 * 1024
@@ -50,7 +50,7 @@ export class LevelEngine implements Engine {
     await this.#db.batch(batch, { sync })
   }
 
-  async scan({ from, after, until, limit }: Range): Promise<[Buffer, Buffer][]> {
+  async scan({ from, after, until, limit }: CatalogueRange): Promise<[Buffer, Buffer][]> {
     const begin = after === undefined ? { gte: from } : { gt: after }
     const rows = await this.#db.iterator({ ...begin, lt: until, limit }).all()
     return rows.map(([key, value]) => [key, opened(key, value)])

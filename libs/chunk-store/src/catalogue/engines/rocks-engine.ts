@@ -1,5 +1,5 @@
 import { type RocksBatch, RocksLevel } from '@nxtedition/rocksdb'
-import type { Engine, Range, Values } from './engine.ts'
+import type { CatalogueRange, Engine, Values } from './engine.ts'
 
 /**
  * Written to tables of 8 MiB, of which six may wait. The default is 64 MiB: memory that grows for
@@ -50,7 +50,7 @@ export class RocksEngine implements Engine {
     }
   }
 
-  async scan({ from, after, until, limit }: Range): Promise<[Buffer, Buffer][]> {
+  async scan({ from, after, until, limit }: CatalogueRange): Promise<[Buffer, Buffer][]> {
     const begin = after === undefined ? { gte: from } : { gt: after }
     const iterator = this.#db.iterator({ ...begin, lt: until, limit })
     const rows: [Buffer, Buffer][] = []

@@ -6,7 +6,7 @@ import type { FastifyInstance } from 'fastify'
 import { objectOf } from './account-change.ts'
 
 /** Runs as plain JSON, with `id`, `running`, `progress`, and `outcome` or `failure` at the end. */
-export interface WholeReadOperations {
+export interface BackupJobOperations {
   /** @param options.bytesPerSecond undefined: no bound. @returns undefined: another run is on. */
   backUp: (options: BackupRequest) => object | undefined
   verify: () => object | undefined
@@ -39,7 +39,7 @@ export interface ExportRequest {
   target: string
 }
 
-export function wholeReadRoutes(host: FastifyInstance, runs: WholeReadOperations): void {
+export function backupJobRoutes(host: FastifyInstance, runs: BackupJobOperations): void {
   const begun = (run: object | undefined) => {
     if (run === undefined) throw new RefusalError('error-running')
     return { status: 'ok', data: run }

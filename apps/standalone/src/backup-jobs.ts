@@ -27,7 +27,7 @@ import { MoveFault } from './moving/move-fault.ts'
 
 const dayMs = 86_400_000
 
-export interface WholeReadsDeps {
+export interface BackupJobsDeps {
   dataDir: string
   metadata: LevelMetadataStore
   blobs: ChunkStore
@@ -42,7 +42,7 @@ export interface WholeReadsDeps {
 }
 
 /** A run that reads everything. */
-export interface Run {
+export interface BackupJob {
   id: string
   what: 'backup' | 'verification' | 'import' | 'export'
   target: string | undefined
@@ -55,19 +55,19 @@ export interface Run {
   failure: string | undefined
 }
 
-export class WholeReads {
-  readonly #deps: WholeReadsDeps
+export class BackupJobs {
+  readonly #deps: BackupJobsDeps
   readonly #closing = new AbortController()
-  #run: Run | undefined
+  #run: BackupJob | undefined
   #work: Promise<void> = Promise.resolve()
   #lastBackupMs: number | undefined
 
-  constructor(deps: WholeReadsDeps) {
+  constructor(deps: BackupJobsDeps) {
     this.#deps = deps
   }
 
   /** The current run, or the last one. */
-  get run(): Run | undefined {
+  get run(): BackupJob | undefined {
     return this.#run
   }
 
@@ -77,7 +77,7 @@ export class WholeReads {
   }
 
   /** Begins one, or joins the one that runs into the same target. Undefined: another run is on. */
-  backUp({ target, bytesPerSecond, keyFile, prune }: BackupRequest): Run | undefined {
+  backUp({ target, bytesPerSecond, keyFile, prune }: BackupRequest): BackupJob | undefined {
     const { dataDir, metadata, blobs, clock } = this.#deps
     return this.#begin({ what: 'backup', target }, async (run) => {
       const path = outsideOf(dataDir, target)
@@ -102,7 +102,7 @@ export class WholeReads {
   }
 
   /** Reads and checks every copy. Undefined: another run is on. */
-  verify(): Run | undefined {
+  verify(): BackupJob | undefined {
     const { metadata, blobs } = this.#deps
     return this.#begin({ what: 'verification', target: undefined }, async (run) => {
       const progress = { copies: 0, bytes: 0 }
@@ -119,7 +119,7 @@ export class WholeReads {
   }
 
   /** A directory of this machine becomes a folder of an account. Undefined: another run is on. */
-  importDirectory({ directory, account, folder }: ImportRequest): Run | undefined {
+  importDirectory({ directory, account, folder }: ImportRequest): BackupJob | undefined {
     const { dataDir, blobs, isBlocked, scans } = this.#deps
     return this.#begin({ what: 'import', target: `${directory} ${account}` }, async (run) =>
       importDirectory({
@@ -135,7 +135,7 @@ export class WholeReads {
   }
 
   /** The tree of an account becomes a directory of this machine. Undefined: another run is on. */
-  exportAccount({ account, target }: ExportRequest): Run | undefined {
+  exportAccount({ account, target }: ExportRequest): BackupJob | undefined {
     const { dataDir, blobs } = this.#deps
     return this.#begin({ what: 'export', target: `${account} ${target}` }, async (run) =>
       exportAccount({
@@ -155,7 +155,7 @@ export class WholeReads {
     return new AccountTree(accounts, account)
   }
 
-  #onProgressOf(run: Run) {
+  #onProgressOf(run: BackupJob) {
     const onProgress = (progress: object) => {
       run.progress = { ...progress, leftOut: undefined, renamed: undefined, damagedFiles: undefined }
     }
@@ -168,11 +168,14 @@ export class WholeReads {
     await this.#work
   }
 
-  #begin(asked: Pick<Run, 'what' | 'target'>, work: (run: Run) => Promise<object>): Run | undefined {
+  #begin(
+    asked: Pick<BackupJob, 'what' | 'target'>,
+    work: (run: BackupJob) => Promise<object>,
+  ): BackupJob | undefined {
     const current = this.#run
     if (current?.running === true)
       return current.what === asked.what && current.target === asked.target ? current : undefined
-    const run: Run = {
+    const run: BackupJob = {
       id: randomUUID(),
       ...asked,
       startedMs: this.#deps.clock.now(),
@@ -187,7 +190,7 @@ export class WholeReads {
   }
 
   /** Never rejects. */
-  async #finish(run: Run, work: (run: Run) => Promise<object>): Promise<void> {
+  async #finish(run: BackupJob, work: (run: BackupJob) => Promise<object>): Promise<void> {
     const { collector, clock, log } = this.#deps
     const details = () => ({ what: run.what, target: run.target, ms: clock.now() - run.startedMs })
     const letGo = await collector.hold()

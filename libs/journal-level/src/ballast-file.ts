@@ -6,7 +6,7 @@ import { open, rm } from 'node:fs/promises'
 
 const stepBytes = 1024 * 1024
 
-export class Ballast {
+export class BallastFile {
   readonly #path: string
   readonly #bytes: number
   #held = false

@@ -1,0 +1,4 @@
+/** What a listener gets for its subscription. */
+export interface Subscription {
+  close(): void
+}
