@@ -7,11 +7,14 @@ const root = join(import.meta.dirname, '..')
 const { TAP_CHILD_ID: _, TAP: __, ...env } = process.env
 
 function npmTest(files: string[]) {
-  return spawnSync(process.execPath, ['test/run.ts', ...files], {
+  const ended = spawnSync(process.execPath, ['test/run.ts', ...files], {
     cwd: root,
     encoding: 'utf8',
     env: { ...env, PATH: `${join(root, 'node_modules/.bin')}:${env.PATH}` },
   })
+  // Told when this file fails: a run that ended early says why only there.
+  for (const line of ended.stderr.trim().split('\n')) t.comment(line)
+  return ended
 }
 
 t.test('failures are reported with the expected value, then the slowest files and the counts', async (t) => {

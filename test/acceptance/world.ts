@@ -350,6 +350,18 @@ export function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))
 }
 
+/**
+ * Takes steps that belong before a second that lies ahead. Steps that ended after it say nothing,
+ * whether they failed or not: a slow machine takes them again, with twice the time.
+ */
+export async function inTime<T>(seconds: number, steps: (second: number) => Promise<T>): Promise<T> {
+  const second = nowSeconds() + seconds
+  const [taken] = await Promise.allSettled([steps(second)])
+  if (Date.now() >= second * 1_000 && seconds <= 30) return inTime(seconds * 2, steps)
+  if (taken.status === 'rejected') throw taken.reason
+  return taken.value
+}
+
 /** Repeats a check until it does not throw; throws its last error when the time is over. */
 export async function eventually<T>(check: () => Promise<T>, withinMs = 10_000): Promise<T> {
   const deadline = Date.now() + withinMs

@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict'
 import type { DirectLink } from '../answer.ts'
 import { cases } from '../suite.ts'
-import { type Account, countLagMs, eventually, nowSeconds, randomContent, sleep, uuid } from '../world.ts'
+import {
+  type Account,
+  countLagMs,
+  eventually,
+  inTime,
+  nowSeconds,
+  randomContent,
+  sleep,
+  uuid,
+} from '../world.ts'
 
 const unknownId = 'ffffffff-ffff-4fff-bfff-ffffffffffff'
 const relink = (ann: Account, id: string, linkId: string, json: Record<string, unknown>) =>
@@ -326,9 +335,11 @@ export const openLinks = cases('direct links opened', (test) => {
   test('it ends at its expireTime', ['expireTime'], async (world) => {
     const guest = await world.guest()
     const file = await guest.file({ content: 'for now' })
-    const expireTime = nowSeconds() + 2
-    const link = await guest.link(file.id, { expireTime })
-    assert.equal((await world.request('GET', link.directLink)).text, 'for now')
+    const { link, expireTime } = await inTime(2, async (expireTime) => {
+      const link = await guest.link(file.id, { expireTime })
+      assert.equal((await world.request('GET', link.directLink)).text, 'for now')
+      return { link, expireTime }
+    })
     await sleep(expireTime * 1_000 - Date.now() + 100)
     assert.ok([403, 404].includes((await world.request('GET', link.directLink)).code))
     ;(await relink(guest, file.id, link.id, {})).ok()

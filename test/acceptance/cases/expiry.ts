@@ -1,22 +1,15 @@
 /** Timers: what happens at the expiry second and after it, depending on the owner's tier. */
 import assert from 'node:assert/strict'
 import { cases } from '../suite.ts'
-import { type Account, eventually, nowSeconds, sleep, type World } from '../world.ts'
+import { type Account, eventually, inTime, nowSeconds, sleep, type World } from '../world.ts'
 
 /** A public folder with a file in a folder in it, about to expire. */
-async function expiring(owner: Account, options: { seconds?: number; deleteAfterExpiry?: boolean } = {}) {
+async function expiring(owner: Account, expiry: number, deleteAfterExpiry?: boolean) {
   const folder = await owner.folder({ name: 'ends', public: true })
   const below = await owner.folder({ in: folder.id, name: 'below' })
   const file = await owner.file({ in: below.id, content: 'in time' })
-  const expiry = nowSeconds() + (options.seconds ?? 3)
-  ;(
-    await owner.update(
-      folder.id,
-      'expiry',
-      expiry,
-      options.deleteAfterExpiry === undefined ? {} : { deleteAfterExpiry: options.deleteAfterExpiry },
-    )
-  ).ok()
+  const consent = deleteAfterExpiry === undefined ? {} : { deleteAfterExpiry }
+  ;(await owner.update(folder.id, 'expiry', expiry, consent)).ok()
   return { folder, below, file, expiry }
 }
 
@@ -43,10 +36,13 @@ export const expiry = cases('states and transitions', (test) => {
     "a guest's folder is deleted with all below it",
     ['expiry reached, guest or standard'],
     async (world) => {
-      const guest = await world.guest()
-      const { folder, below, file, expiry } = await expiring(guest)
-      const link = await guest.link(file.id)
-      assert.equal((await world.request('GET', link.directLink)).text, 'in time')
+      const { guest, folder, below, file, link, expiry } = await inTime(3, async (second) => {
+        const guest = await world.guest()
+        const made = await expiring(guest, second)
+        const link = await guest.link(made.file.id)
+        assert.equal((await world.request('GET', link.directLink)).text, 'in time')
+        return { guest, link, ...made }
+      })
       await until(expiry)
       await assertDeleted(guest, [folder.id, below.id, file.id])
       assert.equal((await world.request('GET', link.directLink)).code, 404)
@@ -57,9 +53,11 @@ export const expiry = cases('states and transitions', (test) => {
     "a standard account's folder too, with or without consent, and past the recycle bin",
     ['expiry reached, guest or standard'],
     async (world) => {
-      const standard = await world.standard()
-      await standard.operator({ recycleBin: true })
-      const { folder, below, file, expiry } = await expiring(standard, { deleteAfterExpiry: false })
+      const { standard, folder, below, file, expiry } = await inTime(3, async (second) => {
+        const standard = await world.standard()
+        await standard.operator({ recycleBin: true })
+        return { standard, ...(await expiring(standard, second, false)) }
+      })
       await until(expiry)
       await assertDeleted(standard, [folder.id, below.id, file.id])
       assert.doesNotMatch((await standard.call('GET', '/recyclebin')).text, new RegExp(folder.id))
@@ -71,9 +69,12 @@ export const expiry = cases('states and transitions', (test) => {
     ['expiry reached, premium without consent'],
     async (world) => {
       const [ann, visitor] = await Promise.all([world.premium(), world.premium()])
-      const { folder, below, file, expiry } = await expiring(ann)
-      const { link } = (await visitor.read(file.id)).ok()
-      assert.equal((await world.request('GET', link)).text, 'in time')
+      const { folder, below, file, link, expiry } = await inTime(3, async (second) => {
+        const made = await expiring(ann, second)
+        const { link } = (await visitor.read(made.file.id)).ok()
+        assert.equal((await world.request('GET', link)).text, 'in time')
+        return { ...made, link }
+      })
       await until(expiry)
       for (const id of [folder.id, folder.code, below.id, file.id])
         (await visitor.read(id)).refused('error-notFound')
@@ -94,7 +95,7 @@ export const expiry = cases('states and transitions', (test) => {
     ['expiry reached, premium without consent', 'expiry removed'],
     async (world) => {
       const [ann, visitor] = await Promise.all([world.premium(), world.premium()])
-      const { folder, file, expiry } = await expiring(ann, { seconds: 2 })
+      const { folder, file, expiry } = await inTime(2, (second) => expiring(ann, second))
       await until(expiry)
       ;(await visitor.read(file.id)).refused('error-notFound')
       await sleep(2_000)
@@ -107,9 +108,11 @@ export const expiry = cases('states and transitions', (test) => {
     "with consent a premium owner's folder is deleted permanently",
     ['expiry reached, premium with consent', 'PUT /contents/{contentId}/update · deleteAfterExpiry'],
     async (world) => {
-      const ann = await world.premium()
-      await ann.operator({ recycleBin: true })
-      const { folder, below, file, expiry } = await expiring(ann, { deleteAfterExpiry: true })
+      const { ann, folder, below, file, expiry } = await inTime(3, async (second) => {
+        const ann = await world.premium()
+        await ann.operator({ recycleBin: true })
+        return { ann, ...(await expiring(ann, second, true)) }
+      })
       await until(expiry)
       await assertClosedToVisitors(world, [folder.id, file.id])
       await assertDeleted(ann, [folder.id, below.id, file.id])
@@ -121,9 +124,12 @@ export const expiry = cases('states and transitions', (test) => {
     "membership counts when the timer fires: a former premium owner's folder is not kept",
     ['membership at cleanup'],
     async (world) => {
-      const ann = await world.premium()
-      const { folder, below, file, expiry } = await expiring(ann)
-      await ann.operator({ tier: 'standard' })
+      const { ann, folder, below, file, expiry } = await inTime(3, async (second) => {
+        const ann = await world.premium()
+        const made = await expiring(ann, second)
+        await ann.operator({ tier: 'standard' })
+        return { ann, ...made }
+      })
       await until(expiry)
       await assertDeleted(ann, [folder.id, below.id, file.id])
     },
@@ -133,9 +139,12 @@ export const expiry = cases('states and transitions', (test) => {
     "membership counts when the timer fires: a new premium owner's folder is kept",
     ['membership at cleanup'],
     async (world) => {
-      const guest = await world.guest()
-      const { folder, expiry } = await expiring(guest)
-      await guest.operator({ tier: 'premium' })
+      const { guest, folder, expiry } = await inTime(3, async (second) => {
+        const guest = await world.guest()
+        const made = await expiring(guest, second)
+        await guest.operator({ tier: 'premium' })
+        return { guest, ...made }
+      })
       await until(expiry)
       await assertClosedToVisitors(world, [folder.id])
       await sleep(3_000)
@@ -147,8 +156,10 @@ export const expiry = cases('states and transitions', (test) => {
     'a folder kept closed stays, also when premium lapses later',
     ['membership at cleanup', 'expiry reached, premium without consent'],
     async (world) => {
-      const ann = await world.premium()
-      const { folder, expiry } = await expiring(ann, { seconds: 2 })
+      const { ann, folder, expiry } = await inTime(2, async (second) => {
+        const ann = await world.premium()
+        return { ann, ...(await expiring(ann, second)) }
+      })
       await until(expiry)
       await sleep(3_000)
       await ann.operator({ tier: 'standard' })
@@ -164,11 +175,14 @@ export const expiry = cases('states and transitions', (test) => {
     'a later expiry set in time keeps the folder, a removed one too',
     ['expiry set', 'expiry removed'],
     async (world) => {
-      const guest = await world.guest()
-      const later = await expiring(guest)
-      const removed = await expiring(guest)
-      ;(await guest.update(later.folder.id, 'expiry', nowSeconds() + 1_000)).ok()
-      ;(await guest.update(removed.folder.id, 'expiry', '')).ok()
+      const { guest, later, removed } = await inTime(3, async (second) => {
+        const guest = await world.guest()
+        const later = await expiring(guest, second)
+        const removed = await expiring(guest, second)
+        ;(await guest.update(later.folder.id, 'expiry', nowSeconds() + 1_000)).ok()
+        ;(await guest.update(removed.folder.id, 'expiry', '')).ok()
+        return { guest, later, removed }
+      })
       await until(removed.expiry)
       await sleep(2_500)
       assert.equal((await guest.update(later.file.id, 'name', 'still here')).ok().name, 'still here')
@@ -184,8 +198,10 @@ export const expiry = cases('states and transitions', (test) => {
       'POST /contents/createFolder · error-notFound',
     ],
     async (world) => {
-      const guest = await world.guest()
-      const { folder, below, file, expiry } = await expiring(guest)
+      const { guest, folder, below, file, expiry } = await inTime(3, async (second) => {
+        const guest = await world.guest()
+        return { guest, ...(await expiring(guest, second)) }
+      })
       await until(expiry)
       const answers = await Promise.all([
         guest.upload({ in: folder.id }),
@@ -201,15 +217,17 @@ export const expiry = cases('states and transitions', (test) => {
     'content with an inherited expiry is deleted with it; content moved out in time stays',
     ['expiry reached, guest or standard'],
     async (world) => {
-      const ann = await world.premium()
-      const parent = await ann.folder()
-      const expiry = nowSeconds() + 4
-      ;(await ann.update(parent.id, 'expiry', expiry)).ok()
-      const heir = await ann.folder({ in: parent.id })
-      assert.equal((await ann.read(heir.id)).ok().expiry, expiry)
-      const saved = await ann.file({ in: parent.id, content: 'saved' })
-      ;(await ann.move([heir.id, saved.id], ann.root)).ok()
-      await ann.operator({ tier: 'guest' })
+      const { ann, parent, heir, saved, expiry } = await inTime(4, async (expiry) => {
+        const ann = await world.premium()
+        const parent = await ann.folder()
+        ;(await ann.update(parent.id, 'expiry', expiry)).ok()
+        const heir = await ann.folder({ in: parent.id })
+        assert.equal((await ann.read(heir.id)).ok().expiry, expiry)
+        const saved = await ann.file({ in: parent.id, content: 'saved' })
+        ;(await ann.move([heir.id, saved.id], ann.root)).ok()
+        await ann.operator({ tier: 'guest' })
+        return { ann, parent, heir, saved, expiry }
+      })
       await until(expiry)
       await eventually(async () => {
         for (const gone of [parent, heir]) (await ann.update(gone.id, 'name', 'x')).refused('error-notFound')
@@ -224,9 +242,12 @@ export const expiry = cases('states and transitions', (test) => {
     ['expiry reached, premium without consent'],
     async (world) => {
       const [ann, visitor] = await Promise.all([world.premium(), world.premium()])
-      const { below, file, expiry } = await expiring(ann, { seconds: 2 })
-      ;(await ann.update(below.id, 'expiry', nowSeconds() + 5_000)).ok()
-      ;(await visitor.read(file.id)).ok()
+      const { below, file, expiry } = await inTime(2, async (second) => {
+        const made = await expiring(ann, second)
+        ;(await ann.update(made.below.id, 'expiry', nowSeconds() + 5_000)).ok()
+        ;(await visitor.read(made.file.id)).ok()
+        return made
+      })
       await until(expiry)
       ;(await visitor.read(file.id)).refused('error-notFound')
       ;(await visitor.read(below.code)).refused('error-notFound')
@@ -237,11 +258,14 @@ export const expiry = cases('states and transitions', (test) => {
     'a timer also fires in the bin',
     ['expiry reached, guest or standard', 'deleted with the bin'],
     async (world) => {
-      const guest = await world.guest()
-      await guest.operator({ recycleBin: true })
-      const { folder, expiry } = await expiring(guest)
-      ;(await guest.remove(folder.id)).ok()
-      assert.equal((await guest.details()).statsCurrent.folderCount, 2, 'recycled content counts')
+      const { guest, folder, expiry } = await inTime(3, async (second) => {
+        const guest = await world.guest()
+        await guest.operator({ recycleBin: true })
+        const made = await expiring(guest, second)
+        ;(await guest.remove(made.folder.id)).ok()
+        assert.equal((await guest.details()).statsCurrent.folderCount, 2, 'recycled content counts')
+        return { guest, ...made }
+      })
       await until(expiry)
       await eventually(async () => assert.equal((await guest.details()).statsCurrent.folderCount, 0), 8_000)
       assert.doesNotMatch((await guest.call('GET', '/recyclebin')).text, new RegExp(folder.id))
