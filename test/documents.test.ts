@@ -119,6 +119,35 @@ t.test('each endpoint and theme of the acceptance table has a section in the con
   }
 })
 
+t.test('the contract and the acceptance table have every attribute and every member of an item', (t) =>
+  withService(async ({ operations }) => {
+    const title = 'PUT /contents/{contentId}/update'
+    const operation = operations['/contents/{contentId}/update']?.put
+    const attributes = operation?.requestBody?.content?.['application/json']?.schema?.oneOf ?? []
+    t.ok(attributes.length > 0, 'the operation declares its attributes')
+    const members = operation?.responses?.['200']?.content?.['application/json']?.schema?.properties?.data
+    const resources = sectionOf(read(contract), 'Resources')
+    const fields = cellsOf(resources).flatMap(([names = '']) => names.match(/(?<=`)\w+(?=`)/g) ?? [])
+    for (const name of Object.keys(members?.properties ?? {}))
+      t.ok(fields.includes(name), `Resources, table of fields: ${name}`)
+    const rows = new Map(
+      cellsOf(sectionOf(read(contract), title)).map(([name, , value = '']) => [name, value]),
+    )
+    const covered = allRows()
+    for (const { title: name, properties } of attributes) {
+      const value = rows.get(`\`${name}\``)
+      t.not(value, undefined, `${title}, table of attributes: ${name}`)
+      const isRemovable = properties.attributeValue.anyOf.some((values) => values.enum?.includes(null))
+      t.equal(/empty removes/.test(value ?? ''), isRemovable, `${title}: empty removes ${name}`)
+      // What the row does not say is a rule of Resources: "**Names** have …".
+      if (/^(see Resources|empty removes \w+|)$/.test(value ?? ''))
+        t.match(resources, new RegExp(`^- \\*\\*${name}s?\\*\\* `, 'mi'), `Resources: the rule of ${name}`)
+      for (const row of [name, `error-${name}`])
+        t.ok(covered.includes(`${title} · ${row}`), `test/acceptance/coverage.ts: ${title} · ${row}`)
+    }
+  }),
+)
+
 t.test('READMEs are short', async (t) => {
   t.ok(Buffer.byteLength(read('README.md')) <= readmeBytesMax)
   for (const file of pages.filter((name) => /^(apps|libs)\/[^/]+\/README\.md$/.test(name))) {
@@ -216,6 +245,17 @@ function comments(source: string): string {
 
 function headings(page: string): string[] {
   return [...read(page).matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) => heading)
+}
+
+/** Rows of a section's tables. */
+function cellsOf(section: string): string[][] {
+  const lines = section.split('\n').filter((line) => line.startsWith('| '))
+  return lines.map((line) =>
+    line
+      .split('|')
+      .slice(1, -1)
+      .map((cell) => cell.trim()),
+  )
 }
 
 /** From a heading to the next one; empty where there is no such heading. */

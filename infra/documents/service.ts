@@ -16,13 +16,19 @@ export interface RunningService {
 
 export interface Operation {
   parameters?: { name: string }[]
-  requestBody?: { content?: Record<string, { schema?: { properties?: object } }> }
+  requestBody?: { content?: Record<string, { schema?: BodySchema }> }
   /** By HTTP code. Undefined: no operation, but what all of the path share. */
   responses?: Record<string, { content?: Record<string, { schema?: AnswerSchema }> }>
 }
 
+interface BodySchema {
+  properties?: object
+  /** Of an update: an attribute with its values. */
+  oneOf?: { title: string; properties: { attributeValue: { anyOf: { enum?: unknown[] }[] } } }[]
+}
+
 interface AnswerSchema {
-  properties?: { status?: { enum?: string[] } }
+  properties?: { status?: { enum?: string[] }; data?: { properties?: object } }
 }
 
 export async function withService<T>(use: (service: RunningService) => T | Promise<T>): Promise<T> {

@@ -32,6 +32,7 @@ t.test('hostile names and descriptions are text, and only our own files may run 
   t.match(answer.headers['content-type'], 'text/html')
   t.notMatch(answer.body, /<script>|<img/)
   t.match(answer.body, '&lt;script&gt;alert(1)&lt;/script&gt;')
+  t.match(answer.body, '<p class="description">&lt;/p&gt;&lt;img src=x onerror=alert(1)&gt;</p>')
   const policy = String(answer.headers['content-security-policy'])
   t.match(policy, "default-src 'none'")
   t.notMatch(policy, /unsafe|\*/)

@@ -59,26 +59,28 @@ const valuesOf: Record<Attribute, object[]> = {
   modTime: integerForms(modTimeRange),
 }
 const attributes = Object.keys(valuesOf) as Attribute[]
+const removable = attributes.filter((name) => valuesOf[name].includes(removed))
+const described = {
+  attributeValue: `Empty removes ${new Intl.ListFormat('en-GB').format(removable)}`,
+  deleteAfterExpiry: 'With expiry: a Premium owner consents to deletion when it ends',
+}
 
 const body = Type.Object({
-  attribute: Type.Unsafe<Attribute>(
-    Type.String({ pattern: `^(${attributes.join('|')})$`, description: attributes.join(', ') }),
-  ),
-  attributeValue: Type.Unknown({ description: 'Empty removes description, tags, password and expiry' }),
-  deleteAfterExpiry: Type.Optional(
-    Type.Boolean({ description: 'With expiry: a Premium owner consents to deletion when it ends' }),
-  ),
+  attribute: Type.Unsafe<Attribute>(Type.String({ pattern: `^(${attributes.join('|')})$` })),
+  attributeValue: Type.Unknown(),
+  deleteAfterExpiry: Type.Optional(Type.Boolean()),
 })
 
+/** The same for the document: each attribute with its values. */
 const bodyDocument = {
   type: 'object',
   required: ['attribute', 'attributeValue'],
   properties: {
     attribute: { type: 'string', enum: attributes },
-    attributeValue: { description: 'Empty removes description, tags, password and expiry' },
+    attributeValue: { description: described.attributeValue },
     deleteAfterExpiry: {
       anyOf: [{ type: 'boolean' }, { type: 'string', enum: ['true', 'false'] }, { type: 'null' }],
-      description: 'With expiry: a Premium owner consents to deletion when it ends',
+      description: described.deleteAfterExpiry,
     },
   },
   oneOf: Object.entries(valuesOf).map(([attribute, values]) => ({
