@@ -165,11 +165,14 @@ export class TransferLog implements NotesTransfers {
     return { written, lost }
   }
 
-  /** Writes what waits; what fails waits on. */
+  /**
+   * Writes what waits when it begins; what fails waits on. Rows that come meanwhile gather for the
+   * next second: under load each would have a sync of its own.
+   */
   flush(): Promise<void> {
     return this.#inTurn(async () => {
-      while (this.#waiting.length > 0) {
-        const rows = this.#waiting.slice(0, rowsPerWrite)
+      for (let left = this.#waiting.length; left > 0; left -= rowsPerWrite) {
+        const rows = this.#waiting.slice(0, Math.min(left, rowsPerWrite))
         await this.#options.lookups.write(
           rows.map(({ put, row }) => ({ put, value: Buffer.from(JSON.stringify(row)) })),
         )

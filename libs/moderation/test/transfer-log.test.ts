@@ -90,6 +90,23 @@ t.test('a search is done in pages, which repeat and skip nothing', async (t) => 
   t.same((await log.find('upload', any, { after: 'nonsense' })).rows.length, 7)
 })
 
+t.test('rows that come during a write wait for the next one', async (t) => {
+  const { lookups, waiting, log } = start(t)
+  const writes: number[] = []
+  const write = lookups.write.bind(lookups)
+  lookups.write = async (changes, writeTime) => {
+    writes.push(changes.length)
+    if (writes.length < 50) log.note(transfer())
+    await write(changes, writeTime)
+  }
+  log.note(transfer())
+  log.note(transfer())
+  waiting.shift()?.()
+  await log.flush()
+  t.strictSame(writes, [2, 1])
+  t.equal(waiting.length, 1, 'what came meanwhile is written a second later')
+})
+
 t.test('rows are removed when they are older than they are kept, also after a time off', async (t) => {
   const { log, open, time, lookups, faults } = start(t)
   const rows = async () => {
