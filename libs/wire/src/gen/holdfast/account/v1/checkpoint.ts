@@ -242,69 +242,41 @@ export const CheckpointRoot: MessageFns<CheckpointRoot> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): CheckpointRoot {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCheckpointRoot();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.through = longToNumber(reader.uint64());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.pages.push(reader.string());
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.digests.push(Buffer.from(reader.bytes()));
-            continue;
-          }
-          case 4: {
-            if (tag === 32) {
-              message.parts.push(longToNumber(reader.uint64()));
-
-              continue;
-            }
-
-            if (tag === 34) {
-              const end2 = reader.uint32() + reader.pos;
-              while (reader.pos < end2) {
-                message.parts.push(longToNumber(reader.uint64()));
-              }
-
-              continue;
-            }
-
-            break;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCheckpointRoot();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.through = longToNumber(reader.uint64());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.pages.push(reader.string());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.digests.push(Buffer.from(reader.bytes()));
+          continue;
+        }
+        case 32: {
+          message.parts.push(longToNumber(reader.uint64()));
+          continue;
+        }
+        case 34: {
+          const end2 = reader.uint32() + reader.pos;
+          while (reader.pos < end2) {
+            message.parts.push(longToNumber(reader.uint64()));
+          }
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -380,149 +352,81 @@ export const CheckpointPage: MessageFns<CheckpointPage> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): CheckpointPage {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCheckpointPage();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.version = reader.uint32();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.account = AccountRecord.decode(reader, reader.uint32());
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.passwords.push(PasswordVerifier.decode(reader, reader.uint32()));
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.blobs = BlobColumns.decode(reader, reader.uint32());
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.contents = ContentColumns.decode(reader, reader.uint32());
-            continue;
-          }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
-
-            message.notes.push(ContentNote.decode(reader, reader.uint32()));
-            continue;
-          }
-          case 7: {
-            if (tag !== 58) {
-              break;
-            }
-
-            message.links.push(LinkNote.decode(reader, reader.uint32()));
-            continue;
-          }
-          case 8: {
-            if (tag !== 66) {
-              break;
-            }
-
-            message.outcomes.push(KeptOutcome.decode(reader, reader.uint32()));
-            continue;
-          }
-          case 9: {
-            if (tag !== 74) {
-              break;
-            }
-
-            message.sources.push(ReportSource.decode(reader, reader.uint32()));
-            continue;
-          }
-          case 10: {
-            if (tag !== 82) {
-              break;
-            }
-
-            message.effects.push(Effect.decode(reader, reader.uint32()));
-            continue;
-          }
-          case 11: {
-            if (tag !== 90) {
-              break;
-            }
-
-            message.keyDigests.push(KeyDigestColumns.decode(reader, reader.uint32()));
-            continue;
-          }
-          case 12: {
-            if (tag !== 98) {
-              break;
-            }
-
-            message.head = StateHead.decode(reader, reader.uint32());
-            continue;
-          }
-          case 13: {
-            if (tag !== 106) {
-              break;
-            }
-
-            message.garbage = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 14: {
-            if (tag === 112) {
-              message.passwordRows.push(reader.uint32());
-
-              continue;
-            }
-
-            if (tag === 114) {
-              const end2 = reader.uint32() + reader.pos;
-              while (reader.pos < end2) {
-                message.passwordRows.push(reader.uint32());
-              }
-
-              continue;
-            }
-
-            break;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCheckpointPage();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.version = reader.uint32();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.account = AccountRecord.decode(reader, reader.uint32());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.passwords.push(PasswordVerifier.decode(reader, reader.uint32()));
+          continue;
+        }
+        case 34: {
+          message.blobs = BlobColumns.decode(reader, reader.uint32());
+          continue;
+        }
+        case 42: {
+          message.contents = ContentColumns.decode(reader, reader.uint32());
+          continue;
+        }
+        case 50: {
+          message.notes.push(ContentNote.decode(reader, reader.uint32()));
+          continue;
+        }
+        case 58: {
+          message.links.push(LinkNote.decode(reader, reader.uint32()));
+          continue;
+        }
+        case 66: {
+          message.outcomes.push(KeptOutcome.decode(reader, reader.uint32()));
+          continue;
+        }
+        case 74: {
+          message.sources.push(ReportSource.decode(reader, reader.uint32()));
+          continue;
+        }
+        case 82: {
+          message.effects.push(Effect.decode(reader, reader.uint32()));
+          continue;
+        }
+        case 90: {
+          message.keyDigests.push(KeyDigestColumns.decode(reader, reader.uint32()));
+          continue;
+        }
+        case 98: {
+          message.head = StateHead.decode(reader, reader.uint32());
+          continue;
+        }
+        case 106: {
+          message.garbage = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 112: {
+          message.passwordRows.push(reader.uint32());
+          continue;
+        }
+        case 114: {
+          const end2 = reader.uint32() + reader.pos;
+          while (reader.pos < end2) {
+            message.passwordRows.push(reader.uint32());
+          }
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -555,75 +459,42 @@ export const StateHead: MessageFns<StateHead> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): StateHead {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStateHead();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.rootRow = reader.uint32();
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.binRow = reader.uint32();
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.firstMinted = longToNumber(reader.uint64());
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.firstKeyed = longToNumber(reader.uint64());
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.firstDigest = longToNumber(reader.uint64());
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.heldRow = reader.uint32();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStateHead();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.rootRow = reader.uint32();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.binRow = reader.uint32();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.firstMinted = longToNumber(reader.uint64());
+          continue;
+        }
+        case 32: {
+          message.firstKeyed = longToNumber(reader.uint64());
+          continue;
+        }
+        case 40: {
+          message.firstDigest = longToNumber(reader.uint64());
+          continue;
+        }
+        case 48: {
+          message.heldRow = reader.uint32();
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -719,187 +590,98 @@ export const AccountRecord: MessageFns<AccountRecord> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): AccountRecord {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseAccountRecord();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.email = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.tier = reader.string();
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.premiumType = reader.string();
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.createTime = longToNumber(reader.int64());
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.tokenKeyId = reader.uint32();
-            continue;
-          }
-          case 7: {
-            if (tag !== 56) {
-              break;
-            }
-
-            message.tokenCounter = reader.uint32();
-            continue;
-          }
-          case 8: {
-            if (tag !== 64) {
-              break;
-            }
-
-            message.previousTokenKeyId = reader.uint32();
-            continue;
-          }
-          case 9: {
-            if (tag !== 72) {
-              break;
-            }
-
-            message.recycleBin = reader.bool();
-            continue;
-          }
-          case 10: {
-            if (tag !== 80) {
-              break;
-            }
-
-            message.limitContents = longToNumber(reader.int64());
-            continue;
-          }
-          case 11: {
-            if (tag !== 88) {
-              break;
-            }
-
-            message.limitStorage = longToNumber(reader.int64());
-            continue;
-          }
-          case 12: {
-            if (tag !== 96) {
-              break;
-            }
-
-            message.trafficDirect = longToNumber(reader.int64());
-            continue;
-          }
-          case 13: {
-            if (tag !== 104) {
-              break;
-            }
-
-            message.trafficWeb = longToNumber(reader.int64());
-            continue;
-          }
-          case 14: {
-            if (tag !== 112) {
-              break;
-            }
-
-            message.nextEffect = longToNumber(reader.uint64());
-            continue;
-          }
-          case 15: {
-            if (tag !== 120) {
-              break;
-            }
-
-            message.outcomeFloorMs = longToNumber(reader.int64());
-            continue;
-          }
-          case 16: {
-            if (tag !== 128) {
-              break;
-            }
-
-            message.emailConfirmed = reader.bool();
-            continue;
-          }
-          case 17: {
-            if (tag !== 136) {
-              break;
-            }
-
-            message.nextCode = longToNumber(reader.uint64());
-            continue;
-          }
-          case 18: {
-            if (tag !== 144) {
-              break;
-            }
-
-            message.codeTerm = reader.uint32();
-            continue;
-          }
-          case 19: {
-            if (tag !== 152) {
-              break;
-            }
-
-            message.idleFrom = longToNumber(reader.int64());
-            continue;
-          }
-          case 20: {
-            if (tag !== 160) {
-              break;
-            }
-
-            message.endTime = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseAccountRecord();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.id = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.email = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.tier = reader.string();
+          continue;
+        }
+        case 34: {
+          message.premiumType = reader.string();
+          continue;
+        }
+        case 40: {
+          message.createTime = longToNumber(reader.int64());
+          continue;
+        }
+        case 48: {
+          message.tokenKeyId = reader.uint32();
+          continue;
+        }
+        case 56: {
+          message.tokenCounter = reader.uint32();
+          continue;
+        }
+        case 64: {
+          message.previousTokenKeyId = reader.uint32();
+          continue;
+        }
+        case 72: {
+          message.recycleBin = reader.bool();
+          continue;
+        }
+        case 80: {
+          message.limitContents = longToNumber(reader.int64());
+          continue;
+        }
+        case 88: {
+          message.limitStorage = longToNumber(reader.int64());
+          continue;
+        }
+        case 96: {
+          message.trafficDirect = longToNumber(reader.int64());
+          continue;
+        }
+        case 104: {
+          message.trafficWeb = longToNumber(reader.int64());
+          continue;
+        }
+        case 112: {
+          message.nextEffect = longToNumber(reader.uint64());
+          continue;
+        }
+        case 120: {
+          message.outcomeFloorMs = longToNumber(reader.int64());
+          continue;
+        }
+        case 128: {
+          message.emailConfirmed = reader.bool();
+          continue;
+        }
+        case 136: {
+          message.nextCode = longToNumber(reader.uint64());
+          continue;
+        }
+        case 144: {
+          message.codeTerm = reader.uint32();
+          continue;
+        }
+        case 152: {
+          message.idleFrom = longToNumber(reader.int64());
+          continue;
+        }
+        case 160: {
+          message.endTime = longToNumber(reader.int64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -943,83 +725,46 @@ export const BlobColumns: MessageFns<BlobColumns> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): BlobColumns {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseBlobColumns();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.ids = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.incarnations = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.sizes = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.crc32s = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.placementGroups = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
-
-            message.releases = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 7: {
-            if (tag !== 58) {
-              break;
-            }
-
-            message.runs = Buffer.from(reader.bytes());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseBlobColumns();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.ids = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.incarnations = Buffer.from(reader.bytes());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.sizes = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 34: {
+          message.crc32s = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 42: {
+          message.placementGroups = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 50: {
+          message.releases = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 58: {
+          message.runs = Buffer.from(reader.bytes());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1099,155 +844,82 @@ export const ContentColumns: MessageFns<ContentColumns> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): ContentColumns {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContentColumns();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.ids = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.parents = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.createTimes = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.modTimes = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.codes = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
-
-            message.downloads = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 7: {
-            if (tag !== 58) {
-              break;
-            }
-
-            message.flags = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 8: {
-            if (tag !== 66) {
-              break;
-            }
-
-            message.links = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 9: {
-            if (tag !== 74) {
-              break;
-            }
-
-            message.names = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 10: {
-            if (tag !== 82) {
-              break;
-            }
-
-            message.nameLengths = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 11: {
-            if (tag !== 90) {
-              break;
-            }
-
-            message.mimetypes.push(reader.string());
-            continue;
-          }
-          case 12: {
-            if (tag !== 98) {
-              break;
-            }
-
-            message.mimetypeIndexes = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 13: {
-            if (tag !== 106) {
-              break;
-            }
-
-            message.expiries = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 14: {
-            if (tag !== 114) {
-              break;
-            }
-
-            message.runs = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 15: {
-            if (tag !== 122) {
-              break;
-            }
-
-            message.previous = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 16: {
-            if (tag !== 130) {
-              break;
-            }
-
-            message.usedTimes = Buffer.from(reader.bytes());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContentColumns();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.ids = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.parents = Buffer.from(reader.bytes());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.createTimes = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 34: {
+          message.modTimes = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 42: {
+          message.codes = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 50: {
+          message.downloads = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 58: {
+          message.flags = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 66: {
+          message.links = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 74: {
+          message.names = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 82: {
+          message.nameLengths = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 90: {
+          message.mimetypes.push(reader.string());
+          continue;
+        }
+        case 98: {
+          message.mimetypeIndexes = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 106: {
+          message.expiries = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 114: {
+          message.runs = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 122: {
+          message.previous = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 130: {
+          message.usedTimes = Buffer.from(reader.bytes());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1291,83 +963,46 @@ export const ContentNote: MessageFns<ContentNote> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): ContentNote {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContentNote();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.row = reader.uint32();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.description = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.tags = reader.string();
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.recycledTime = longToNumber(reader.int64());
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.recycledFrom = reader.string();
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.heldUntil = longToNumber(reader.int64());
-            continue;
-          }
-          case 7: {
-            if (tag !== 56) {
-              break;
-            }
-
-            message.heldWhy = reader.int32() as any;
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContentNote();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.row = reader.uint32();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.description = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.tags = reader.string();
+          continue;
+        }
+        case 32: {
+          message.recycledTime = longToNumber(reader.int64());
+          continue;
+        }
+        case 42: {
+          message.recycledFrom = reader.string();
+          continue;
+        }
+        case 48: {
+          message.heldUntil = longToNumber(reader.int64());
+          continue;
+        }
+        case 56: {
+          message.heldWhy = reader.int32() as any;
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1388,43 +1023,26 @@ export const LinkNote: MessageFns<LinkNote> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): LinkNote {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseLinkNote();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.row = reader.uint32();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.link = DirectLink.decode(reader, reader.uint32());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseLinkNote();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.row = reader.uint32();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.link = DirectLink.decode(reader, reader.uint32());
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1464,75 +1082,42 @@ export const KeptOutcome: MessageFns<KeptOutcome> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): KeptOutcome {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseKeptOutcome();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.requestId = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.timeMs = longToNumber(reader.int64());
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.operation = reader.uint32();
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.reply = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.ids = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.number = longToNumber(reader.uint64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseKeptOutcome();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.requestId = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.timeMs = longToNumber(reader.int64());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.operation = reader.uint32();
+          continue;
+        }
+        case 34: {
+          message.reply = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 42: {
+          message.ids = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 48: {
+          message.number = longToNumber(reader.uint64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1568,67 +1153,38 @@ export const KeyDigestColumns: MessageFns<KeyDigestColumns> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): KeyDigestColumns {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseKeyDigestColumns();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.names = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.asked = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.seconds = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.operations = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.first = longToNumber(reader.uint64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseKeyDigestColumns();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.names = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.asked = Buffer.from(reader.bytes());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.seconds = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 34: {
+          message.operations = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 40: {
+          message.first = longToNumber(reader.uint64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1649,43 +1205,26 @@ export const ReportSource: MessageFns<ReportSource> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): ReportSource {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseReportSource();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.source = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.sequence = longToNumber(reader.uint64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseReportSource();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.source = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.sequence = longToNumber(reader.uint64());
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 

@@ -296,43 +296,26 @@ export const Flush: MessageFns<Flush> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Flush {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseFlush();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.changes.push(Change.decode(reader, reader.uint32()));
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.paged.push(PagedChange.decode(reader, reader.uint32()));
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseFlush();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.changes.push(Change.decode(reader, reader.uint32()));
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.paged.push(PagedChange.decode(reader, reader.uint32()));
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -356,51 +339,30 @@ export const PagedChange: MessageFns<PagedChange> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): PagedChange {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePagedChange();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.place = reader.uint32();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.pages.push(reader.string());
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.digests.push(Buffer.from(reader.bytes()));
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePagedChange();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.place = reader.uint32();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.pages.push(reader.string());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.digests.push(Buffer.from(reader.bytes()));
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -448,91 +410,50 @@ export const Change: MessageFns<Change> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Change {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseChange();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.requestId = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.timeMs = longToNumber(reader.int64());
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.events.push(Event.decode(reader, reader.uint32()));
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.outcome = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.seed = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.codeStart = longToNumber(reader.uint64());
-            continue;
-          }
-          case 7: {
-            if (tag !== 56) {
-              break;
-            }
-
-            message.operation = reader.uint32();
-            continue;
-          }
-          case 8: {
-            if (tag !== 66) {
-              break;
-            }
-
-            message.codesUsed = CodesUsed.decode(reader, reader.uint32());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseChange();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.requestId = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.timeMs = longToNumber(reader.int64());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.events.push(Event.decode(reader, reader.uint32()));
+          continue;
+        }
+        case 34: {
+          message.outcome = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 42: {
+          message.seed = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 48: {
+          message.codeStart = longToNumber(reader.uint64());
+          continue;
+        }
+        case 56: {
+          message.operation = reader.uint32();
+          continue;
+        }
+        case 66: {
+          message.codesUsed = CodesUsed.decode(reader, reader.uint32());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -553,43 +474,26 @@ export const CodesUsed: MessageFns<CodesUsed> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): CodesUsed {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCodesUsed();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.count = reader.uint32();
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.term = reader.uint32();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCodesUsed();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.count = reader.uint32();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.term = reader.uint32();
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -657,163 +561,86 @@ export const Event: MessageFns<Event> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Event {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseEvent();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.event = { $case: "accountCreated", value: AccountCreated.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.event = { $case: "folderAdded", value: FolderAdded.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.event = { $case: "fileAdded", value: FileAdded.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.event = { $case: "attributeSet", value: AttributeSet.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.event = { $case: "contentsDeleted", value: ContentsDeleted.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
-
-            message.event = { $case: "contentsMoved", value: ContentsMoved.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 7: {
-            if (tag !== 58) {
-              break;
-            }
-
-            message.event = { $case: "contentsCopied", value: ContentsCopied.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 8: {
-            if (tag !== 66) {
-              break;
-            }
-
-            message.event = { $case: "directLinkPut", value: DirectLinkPut.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 9: {
-            if (tag !== 74) {
-              break;
-            }
-
-            message.event = { $case: "directLinkDeleted", value: DirectLinkDeleted.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 10: {
-            if (tag !== 82) {
-              break;
-            }
-
-            message.event = { $case: "tokenReset", value: TokenReset.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 11: {
-            if (tag !== 90) {
-              break;
-            }
-
-            message.event = { $case: "accountSet", value: AccountSet.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 12: {
-            if (tag !== 98) {
-              break;
-            }
-
-            message.event = { $case: "contentsRestored", value: ContentsRestored.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 13: {
-            if (tag !== 106) {
-              break;
-            }
-
-            message.event = { $case: "downloadsReported", value: DownloadsReported.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 14: {
-            if (tag !== 114) {
-              break;
-            }
-
-            message.event = { $case: "folderClosed", value: FolderClosed.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 15: {
-            if (tag !== 122) {
-              break;
-            }
-
-            message.event = { $case: "signInRequested", value: SignInRequested.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 16: {
-            if (tag !== 130) {
-              break;
-            }
-
-            message.event = { $case: "effectsDone", value: EffectsDone.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 17: {
-            if (tag !== 138) {
-              break;
-            }
-
-            message.event = { $case: "emailConfirmed", value: EmailConfirmed.decode(reader, reader.uint32()) };
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseEvent();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.event = { $case: "accountCreated", value: AccountCreated.decode(reader, reader.uint32()) };
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.event = { $case: "folderAdded", value: FolderAdded.decode(reader, reader.uint32()) };
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.event = { $case: "fileAdded", value: FileAdded.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 34: {
+          message.event = { $case: "attributeSet", value: AttributeSet.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 42: {
+          message.event = { $case: "contentsDeleted", value: ContentsDeleted.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 50: {
+          message.event = { $case: "contentsMoved", value: ContentsMoved.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 58: {
+          message.event = { $case: "contentsCopied", value: ContentsCopied.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 66: {
+          message.event = { $case: "directLinkPut", value: DirectLinkPut.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 74: {
+          message.event = { $case: "directLinkDeleted", value: DirectLinkDeleted.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 82: {
+          message.event = { $case: "tokenReset", value: TokenReset.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 90: {
+          message.event = { $case: "accountSet", value: AccountSet.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 98: {
+          message.event = { $case: "contentsRestored", value: ContentsRestored.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 106: {
+          message.event = { $case: "downloadsReported", value: DownloadsReported.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 114: {
+          message.event = { $case: "folderClosed", value: FolderClosed.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 122: {
+          message.event = { $case: "signInRequested", value: SignInRequested.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 130: {
+          message.event = { $case: "effectsDone", value: EffectsDone.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 138: {
+          message.event = { $case: "emailConfirmed", value: EmailConfirmed.decode(reader, reader.uint32()) };
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -846,75 +673,42 @@ export const AccountCreated: MessageFns<AccountCreated> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): AccountCreated {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseAccountCreated();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.rootId = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.binId = reader.string();
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.email = reader.string();
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.tokenKeyId = reader.uint32();
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.createTime = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseAccountCreated();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.id = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.rootId = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.binId = reader.string();
+          continue;
+        }
+        case 34: {
+          message.email = reader.string();
+          continue;
+        }
+        case 40: {
+          message.tokenKeyId = reader.uint32();
+          continue;
+        }
+        case 48: {
+          message.createTime = longToNumber(reader.int64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -966,99 +760,54 @@ export const FolderAdded: MessageFns<FolderAdded> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): FolderAdded {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseFolderAdded();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.parentId = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.name = reader.string();
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.code = reader.string();
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.createTime = longToNumber(reader.int64());
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.modTime = longToNumber(reader.int64());
-            continue;
-          }
-          case 7: {
-            if (tag !== 56) {
-              break;
-            }
-
-            message.isPublic = reader.bool();
-            continue;
-          }
-          case 8: {
-            if (tag !== 66) {
-              break;
-            }
-
-            message.password = PasswordVerifier.decode(reader, reader.uint32());
-            continue;
-          }
-          case 9: {
-            if (tag !== 72) {
-              break;
-            }
-
-            message.expiry = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseFolderAdded();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.id = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.parentId = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.name = reader.string();
+          continue;
+        }
+        case 34: {
+          message.code = reader.string();
+          continue;
+        }
+        case 40: {
+          message.createTime = longToNumber(reader.int64());
+          continue;
+        }
+        case 48: {
+          message.modTime = longToNumber(reader.int64());
+          continue;
+        }
+        case 56: {
+          message.isPublic = reader.bool();
+          continue;
+        }
+        case 66: {
+          message.password = PasswordVerifier.decode(reader, reader.uint32());
+          continue;
+        }
+        case 72: {
+          message.expiry = longToNumber(reader.int64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1097,91 +846,50 @@ export const FileAdded: MessageFns<FileAdded> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): FileAdded {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseFileAdded();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.parentId = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.name = reader.string();
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.code = reader.string();
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.createTime = longToNumber(reader.int64());
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.modTime = longToNumber(reader.int64());
-            continue;
-          }
-          case 7: {
-            if (tag !== 58) {
-              break;
-            }
-
-            message.mimetype = reader.string();
-            continue;
-          }
-          case 8: {
-            if (tag !== 66) {
-              break;
-            }
-
-            message.blob = Blob.decode(reader, reader.uint32());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseFileAdded();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.id = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.parentId = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.name = reader.string();
+          continue;
+        }
+        case 34: {
+          message.code = reader.string();
+          continue;
+        }
+        case 40: {
+          message.createTime = longToNumber(reader.int64());
+          continue;
+        }
+        case 48: {
+          message.modTime = longToNumber(reader.int64());
+          continue;
+        }
+        case 58: {
+          message.mimetype = reader.string();
+          continue;
+        }
+        case 66: {
+          message.blob = Blob.decode(reader, reader.uint32());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1228,107 +936,58 @@ export const AttributeSet: MessageFns<AttributeSet> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): AttributeSet {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseAttributeSet();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.attribute = { $case: "name", value: reader.string() };
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.attribute = { $case: "description", value: reader.string() };
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.attribute = { $case: "tags", value: reader.string() };
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.attribute = { $case: "isPublic", value: reader.bool() };
-            continue;
-          }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
-
-            message.attribute = { $case: "password", value: PasswordChange.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 7: {
-            if (tag !== 58) {
-              break;
-            }
-
-            message.attribute = { $case: "expiry", value: ExpiryChange.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 8: {
-            if (tag !== 64) {
-              break;
-            }
-
-            message.attribute = { $case: "modTime", value: longToNumber(reader.int64()) };
-            continue;
-          }
-          case 9: {
-            if (tag !== 74) {
-              break;
-            }
-
-            message.attribute = { $case: "code", value: reader.string() };
-            continue;
-          }
-          case 10: {
-            if (tag !== 80) {
-              break;
-            }
-
-            message.time = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseAttributeSet();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.id = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.attribute = { $case: "name", value: reader.string() };
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.attribute = { $case: "description", value: reader.string() };
+          continue;
+        }
+        case 34: {
+          message.attribute = { $case: "tags", value: reader.string() };
+          continue;
+        }
+        case 40: {
+          message.attribute = { $case: "isPublic", value: reader.bool() };
+          continue;
+        }
+        case 50: {
+          message.attribute = { $case: "password", value: PasswordChange.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 58: {
+          message.attribute = { $case: "expiry", value: ExpiryChange.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 64: {
+          message.attribute = { $case: "modTime", value: longToNumber(reader.int64()) };
+          continue;
+        }
+        case 74: {
+          message.attribute = { $case: "code", value: reader.string() };
+          continue;
+        }
+        case 80: {
+          message.time = longToNumber(reader.int64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1358,67 +1017,38 @@ export const ContentsDeleted: MessageFns<ContentsDeleted> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): ContentsDeleted {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContentsDeleted();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.ids.push(reader.string());
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.toBin = reader.bool();
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.time = longToNumber(reader.int64());
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.sweep = Sweep.decode(reader, reader.uint32());
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.ended.push(reader.string());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContentsDeleted();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.ids.push(reader.string());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.toBin = reader.bool();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.time = longToNumber(reader.int64());
+          continue;
+        }
+        case 34: {
+          message.sweep = Sweep.decode(reader, reader.uint32());
+          continue;
+        }
+        case 42: {
+          message.ended.push(reader.string());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1442,51 +1072,30 @@ export const Sweep: MessageFns<Sweep> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Sweep {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseSweep();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.why = reader.int32() as any;
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.heldUntil = longToNumber(reader.int64());
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.folders.push(SweptFolder.decode(reader, reader.uint32()));
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseSweep();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.why = reader.int32() as any;
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.heldUntil = longToNumber(reader.int64());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.folders.push(SweptFolder.decode(reader, reader.uint32()));
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1510,51 +1119,30 @@ export const SweptFolder: MessageFns<SweptFolder> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): SweptFolder {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseSweptFolder();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.contents = longToNumber(reader.int64());
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.bytes = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseSweptFolder();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.id = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.contents = longToNumber(reader.int64());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.bytes = longToNumber(reader.int64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1578,51 +1166,30 @@ export const ContentsMoved: MessageFns<ContentsMoved> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): ContentsMoved {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContentsMoved();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.ids.push(reader.string());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.folderId = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.time = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContentsMoved();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.ids.push(reader.string());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.folderId = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.time = longToNumber(reader.int64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1674,99 +1241,54 @@ export const ContentsCopied: MessageFns<ContentsCopied> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): ContentsCopied {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContentsCopied();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.sources.push(CopySource.decode(reader, reader.uint32()));
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.folderId = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.time = longToNumber(reader.int64());
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.leftOut.push(reader.string());
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.isPublic = reader.bool();
-            continue;
-          }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
-
-            message.password = PasswordVerifier.decode(reader, reader.uint32());
-            continue;
-          }
-          case 7: {
-            if (tag !== 56) {
-              break;
-            }
-
-            message.expiry = longToNumber(reader.int64());
-            continue;
-          }
-          case 8: {
-            if (tag !== 64) {
-              break;
-            }
-
-            message.ownExpiry = longToNumber(reader.int64());
-            continue;
-          }
-          case 9: {
-            if (tag !== 72) {
-              break;
-            }
-
-            message.latestExpiry = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContentsCopied();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.sources.push(CopySource.decode(reader, reader.uint32()));
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.folderId = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.time = longToNumber(reader.int64());
+          continue;
+        }
+        case 34: {
+          message.leftOut.push(reader.string());
+          continue;
+        }
+        case 40: {
+          message.isPublic = reader.bool();
+          continue;
+        }
+        case 50: {
+          message.password = PasswordVerifier.decode(reader, reader.uint32());
+          continue;
+        }
+        case 56: {
+          message.expiry = longToNumber(reader.int64());
+          continue;
+        }
+        case 64: {
+          message.ownExpiry = longToNumber(reader.int64());
+          continue;
+        }
+        case 72: {
+          message.latestExpiry = longToNumber(reader.int64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1787,43 +1309,26 @@ export const DirectLinkPut: MessageFns<DirectLinkPut> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): DirectLinkPut {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDirectLinkPut();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.contentId = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.link = DirectLink.decode(reader, reader.uint32());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseDirectLinkPut();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.contentId = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.link = DirectLink.decode(reader, reader.uint32());
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1844,43 +1349,26 @@ export const DirectLinkDeleted: MessageFns<DirectLinkDeleted> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): DirectLinkDeleted {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDirectLinkDeleted();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.contentId = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.linkId = reader.string();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseDirectLinkDeleted();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.contentId = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.linkId = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1901,43 +1389,26 @@ export const TokenReset: MessageFns<TokenReset> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): TokenReset {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseTokenReset();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.tokenKeyId = reader.uint32();
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.tokenCounter = reader.uint32();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseTokenReset();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.tokenKeyId = reader.uint32();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.tokenCounter = reader.uint32();
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1955,35 +1426,22 @@ export const AccountSet: MessageFns<AccountSet> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): AccountSet {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseAccountSet();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.set = SetAccount.decode(reader, reader.uint32());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseAccountSet();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.set = SetAccount.decode(reader, reader.uint32());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2007,51 +1465,30 @@ export const ContentsRestored: MessageFns<ContentsRestored> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): ContentsRestored {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContentsRestored();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.ids.push(reader.string());
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.time = longToNumber(reader.int64());
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.undone.push(reader.string());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContentsRestored();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.ids.push(reader.string());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.time = longToNumber(reader.int64());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.undone.push(reader.string());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2069,35 +1506,22 @@ export const DownloadsReported: MessageFns<DownloadsReported> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): DownloadsReported {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDownloadsReported();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.report = ReportDownloads.decode(reader, reader.uint32());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseDownloadsReported();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.report = ReportDownloads.decode(reader, reader.uint32());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2115,35 +1539,22 @@ export const FolderClosed: MessageFns<FolderClosed> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): FolderClosed {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseFolderClosed();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseFolderClosed();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.id = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2161,35 +1572,22 @@ export const SignInRequested: MessageFns<SignInRequested> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): SignInRequested {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseSignInRequested();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.time = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseSignInRequested();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.time = longToNumber(reader.int64());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2204,27 +1602,18 @@ export const EmailConfirmed: MessageFns<EmailConfirmed> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): EmailConfirmed {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseEmailConfirmed();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseEmailConfirmed();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2246,45 +1635,29 @@ export const EffectsDone: MessageFns<EffectsDone> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): EffectsDone {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseEffectsDone();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag === 8) {
-              message.numbers.push(longToNumber(reader.uint64()));
-
-              continue;
-            }
-
-            if (tag === 10) {
-              const end2 = reader.uint32() + reader.pos;
-              while (reader.pos < end2) {
-                message.numbers.push(longToNumber(reader.uint64()));
-              }
-
-              continue;
-            }
-
-            break;
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseEffectsDone();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.numbers.push(longToNumber(reader.uint64()));
+          continue;
+        }
+        case 10: {
+          const end2 = reader.uint32() + reader.pos;
+          while (reader.pos < end2) {
+            message.numbers.push(longToNumber(reader.uint64()));
           }
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2310,51 +1683,30 @@ export const Effect: MessageFns<Effect> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Effect {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseEffect();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.number = longToNumber(reader.uint64());
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.effect = { $case: "blobReleased", value: BlobReleased.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.effect = { $case: "signInMail", value: SignInMail.decode(reader, reader.uint32()) };
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseEffect();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.number = longToNumber(reader.uint64());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 26: {
+          message.effect = { $case: "blobReleased", value: BlobReleased.decode(reader, reader.uint32()) };
+          continue;
         }
-        reader.skip(tag & 7);
+        case 34: {
+          message.effect = { $case: "signInMail", value: SignInMail.decode(reader, reader.uint32()) };
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2372,35 +1724,22 @@ export const BlobReleased: MessageFns<BlobReleased> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): BlobReleased {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseBlobReleased();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.blob = Blob.decode(reader, reader.uint32());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseBlobReleased();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.blob = Blob.decode(reader, reader.uint32());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2424,51 +1763,30 @@ export const SignInMail: MessageFns<SignInMail> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): SignInMail {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseSignInMail();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.email = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.tokenKeyId = reader.uint32();
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.tokenCounter = reader.uint32();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseSignInMail();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.email = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.tokenKeyId = reader.uint32();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.tokenCounter = reader.uint32();
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 

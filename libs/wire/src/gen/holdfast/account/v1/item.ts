@@ -147,67 +147,38 @@ export const Blob: MessageFns<Blob> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Blob {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseBlob();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.incarnation = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.size = longToNumber(reader.int64());
-            continue;
-          }
-          case 4: {
-            if (tag !== 37) {
-              break;
-            }
-
-            message.crc32 = reader.fixed32();
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.placementGroup = reader.uint32();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseBlob();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.id = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.incarnation = Buffer.from(reader.bytes());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.size = longToNumber(reader.int64());
+          continue;
+        }
+        case 37: {
+          message.crc32 = reader.fixed32();
+          continue;
+        }
+        case 40: {
+          message.placementGroup = reader.uint32();
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -231,51 +202,30 @@ export const PasswordVerifier: MessageFns<PasswordVerifier> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): PasswordVerifier {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePasswordVerifier();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.salt = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.hash = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.cost = reader.uint32();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePasswordVerifier();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.salt = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.hash = Buffer.from(reader.bytes());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.cost = reader.uint32();
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -319,83 +269,46 @@ export const DirectLink: MessageFns<DirectLink> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): DirectLink {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDirectLink();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.expireTime = longToNumber(reader.int64());
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.sourceIpsAllowed.push(reader.string());
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.domainsAllowed.push(reader.string());
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.domainsBlocked.push(reader.string());
-            continue;
-          }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
-
-            message.auth.push(BasicAuth.decode(reader, reader.uint32()));
-            continue;
-          }
-          case 7: {
-            if (tag !== 56) {
-              break;
-            }
-
-            message.createTime = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseDirectLink();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.id = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.expireTime = longToNumber(reader.int64());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.sourceIpsAllowed.push(reader.string());
+          continue;
+        }
+        case 34: {
+          message.domainsAllowed.push(reader.string());
+          continue;
+        }
+        case 42: {
+          message.domainsBlocked.push(reader.string());
+          continue;
+        }
+        case 50: {
+          message.auth.push(BasicAuth.decode(reader, reader.uint32()));
+          continue;
+        }
+        case 56: {
+          message.createTime = longToNumber(reader.int64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -419,51 +332,30 @@ export const BasicAuth: MessageFns<BasicAuth> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): BasicAuth {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseBasicAuth();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.user = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.salt = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.hash = Buffer.from(reader.bytes());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseBasicAuth();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.user = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.salt = Buffer.from(reader.bytes());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.hash = Buffer.from(reader.bytes());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -605,236 +497,120 @@ export const Item: MessageFns<Item> = {
       const message = createBaseItem();
       while (reader.pos < end) {
         const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
+        switch (tag) {
+          case 10: {
             message.id = reader.string();
             continue;
           }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
+          case 16: {
             message.isFolder = reader.bool();
             continue;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
+          case 26: {
             message.name = reader.string();
             continue;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
+          case 34: {
             message.parentFolder = reader.string();
             continue;
           }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
+          case 42: {
             message.code = reader.string();
             continue;
           }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
+          case 48: {
             message.createTime = longToNumber(reader.int64());
             continue;
           }
-          case 7: {
-            if (tag !== 56) {
-              break;
-            }
-
+          case 56: {
             message.modTime = longToNumber(reader.int64());
             continue;
           }
-          case 8: {
-            if (tag !== 66) {
-              break;
-            }
-
+          case 66: {
             message.tags = reader.string();
             continue;
           }
-          case 9: {
-            if (tag !== 72) {
-              break;
-            }
-
+          case 72: {
             message.isOwner = reader.bool();
             continue;
           }
-          case 10: {
-            if (tag !== 80) {
-              break;
-            }
-
+          case 80: {
             message.canAccess = reader.bool();
             continue;
           }
-          case 20: {
-            if (tag !== 160) {
-              break;
-            }
-
+          case 160: {
             message.isPublic = reader.bool();
             continue;
           }
-          case 21: {
-            if (tag !== 168) {
-              break;
-            }
-
+          case 168: {
             message.isRoot = reader.bool();
             continue;
           }
-          case 22: {
-            if (tag !== 178) {
-              break;
-            }
-
+          case 178: {
             message.description = reader.string();
             continue;
           }
-          case 23: {
-            if (tag !== 184) {
-              break;
-            }
-
+          case 184: {
             message.password = reader.bool();
             continue;
           }
-          case 24: {
-            if (tag !== 194) {
-              break;
-            }
-
+          case 194: {
             message.passwordStatus = reader.string();
             continue;
           }
-          case 25: {
-            if (tag !== 200) {
-              break;
-            }
-
+          case 200: {
             message.expiry = longToNumber(reader.int64());
             continue;
           }
-          case 26: {
-            if (tag !== 208) {
-              break;
-            }
-
+          case 208: {
             message.deleteAfterExpiry = reader.bool();
             continue;
           }
-          case 27: {
-            if (tag !== 216) {
-              break;
-            }
-
+          case 216: {
             message.childrenCount = reader.uint32();
             continue;
           }
-          case 28: {
-            if (tag !== 226) {
-              break;
-            }
-
+          case 226: {
             message.children.push(Item.decode(reader, reader.uint32()));
             continue;
           }
-          case 29: {
-            if (tag !== 232) {
-              break;
-            }
-
+          case 232: {
             message.hasChildren = reader.bool();
             continue;
           }
-          case 30: {
-            if (tag !== 242) {
-              break;
-            }
-
+          case 242: {
             message.passwordVersion = Buffer.from(reader.bytes());
             continue;
           }
-          case 40: {
-            if (tag !== 320) {
-              break;
-            }
-
+          case 320: {
             message.size = longToNumber(reader.int64());
             continue;
           }
-          case 41: {
-            if (tag !== 330) {
-              break;
-            }
-
+          case 330: {
             message.mimetype = reader.string();
             continue;
           }
-          case 42: {
-            if (tag !== 336) {
-              break;
-            }
-
+          case 336: {
             message.downloads = longToNumber(reader.int64());
             continue;
           }
-          case 43: {
-            if (tag !== 346) {
-              break;
-            }
-
+          case 346: {
             message.blob = Blob.decode(reader, reader.uint32());
             continue;
           }
-          case 44: {
-            if (tag !== 354) {
-              break;
-            }
-
+          case 354: {
             message.parentFolderCode = reader.string();
             continue;
           }
-          case 45: {
-            if (tag !== 360) {
-              break;
-            }
-
+          case 360: {
             message.recycledTime = longToNumber(reader.int64());
             continue;
           }
-          case 46: {
-            if (tag !== 368) {
-              break;
-            }
-
+          case 368: {
             message.idleExpiry = longToNumber(reader.int64());
             continue;
           }
-          case 60: {
-            if (tag !== 482) {
-              break;
-            }
-
+          case 482: {
             message.directLinks.push(DirectLink.decode(reader, reader.uint32()));
             continue;
           }

@@ -331,155 +331,82 @@ export const AccountReply: MessageFns<AccountReply> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): AccountReply {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseAccountReply();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.result = { $case: "refusal", value: Refusal.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.result = { $case: "moved", value: Moved.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.result = { $case: "done", value: Done.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.result = { $case: "account", value: AccountView.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.result = { $case: "content", value: ContentView.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
-
-            message.result = { $case: "search", value: SearchView.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 7: {
-            if (tag !== 58) {
-              break;
-            }
-
-            message.result = { $case: "file", value: FileView.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 8: {
-            if (tag !== 66) {
-              break;
-            }
-
-            message.result = { $case: "archive", value: ArchiveView.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 9: {
-            if (tag !== 74) {
-              break;
-            }
-
-            message.result = { $case: "manifest", value: ManifestView.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 10: {
-            if (tag !== 82) {
-              break;
-            }
-
-            message.result = { $case: "copy", value: CopyView.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 11: {
-            if (tag !== 90) {
-              break;
-            }
-
-            message.result = { $case: "directLink", value: DirectLinkView.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 12: {
-            if (tag !== 98) {
-              break;
-            }
-
-            message.result = { $case: "items", value: ItemsView.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 13: {
-            if (tag !== 106) {
-              break;
-            }
-
-            message.result = { $case: "unavailable", value: Unavailable.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 14: {
-            if (tag !== 114) {
-              break;
-            }
-
-            message.result = { $case: "reconcile", value: ReconcileView.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 15: {
-            if (tag !== 122) {
-              break;
-            }
-
-            message.result = { $case: "code", value: CodeView.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 16: {
-            if (tag !== 130) {
-              break;
-            }
-
-            message.result = { $case: "held", value: HeldView.decode(reader, reader.uint32()) };
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseAccountReply();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.result = { $case: "refusal", value: Refusal.decode(reader, reader.uint32()) };
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.result = { $case: "moved", value: Moved.decode(reader, reader.uint32()) };
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.result = { $case: "done", value: Done.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 34: {
+          message.result = { $case: "account", value: AccountView.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 42: {
+          message.result = { $case: "content", value: ContentView.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 50: {
+          message.result = { $case: "search", value: SearchView.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 58: {
+          message.result = { $case: "file", value: FileView.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 66: {
+          message.result = { $case: "archive", value: ArchiveView.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 74: {
+          message.result = { $case: "manifest", value: ManifestView.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 82: {
+          message.result = { $case: "copy", value: CopyView.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 90: {
+          message.result = { $case: "directLink", value: DirectLinkView.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 98: {
+          message.result = { $case: "items", value: ItemsView.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 106: {
+          message.result = { $case: "unavailable", value: Unavailable.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 114: {
+          message.result = { $case: "reconcile", value: ReconcileView.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 122: {
+          message.result = { $case: "code", value: CodeView.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 130: {
+          message.result = { $case: "held", value: HeldView.decode(reader, reader.uint32()) };
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -497,35 +424,22 @@ export const Refusal: MessageFns<Refusal> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Refusal {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseRefusal();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.status = reader.string();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseRefusal();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.status = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -543,35 +457,22 @@ export const Moved: MessageFns<Moved> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Moved {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseMoved();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.host = reader.string();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseMoved();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.host = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -592,43 +493,26 @@ export const Unavailable: MessageFns<Unavailable> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Unavailable {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseUnavailable();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.overloaded = reader.bool();
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.damaged = reader.bool();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseUnavailable();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.overloaded = reader.bool();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.damaged = reader.bool();
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -643,27 +527,18 @@ export const Done: MessageFns<Done> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Done {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDone();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseDone();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -681,35 +556,22 @@ export const CodeView: MessageFns<CodeView> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): CodeView {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCodeView();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.contentId = reader.string();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCodeView();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.contentId = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -748,91 +610,50 @@ export const ReconcileView: MessageFns<ReconcileView> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): ReconcileView {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseReconcileView();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.used.push(Buffer.from(reader.bytes()));
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.strangers.push(Buffer.from(reader.bytes()));
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.next = UsesPlace.decode(reader, reader.uint32());
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.looked = reader.int32();
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.missing = reader.int32();
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.orphaned = reader.int32();
-            continue;
-          }
-          case 7: {
-            if (tag !== 56) {
-              break;
-            }
-
-            message.mended = reader.int32();
-            continue;
-          }
-          case 8: {
-            if (tag !== 66) {
-              break;
-            }
-
-            message.tier = reader.string();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseReconcileView();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.used.push(Buffer.from(reader.bytes()));
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.strangers.push(Buffer.from(reader.bytes()));
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.next = UsesPlace.decode(reader, reader.uint32());
+          continue;
+        }
+        case 32: {
+          message.looked = reader.int32();
+          continue;
+        }
+        case 40: {
+          message.missing = reader.int32();
+          continue;
+        }
+        case 48: {
+          message.orphaned = reader.int32();
+          continue;
+        }
+        case 56: {
+          message.mended = reader.int32();
+          continue;
+        }
+        case 66: {
+          message.tier = reader.string();
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -936,203 +757,106 @@ export const AccountView: MessageFns<AccountView> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): AccountView {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseAccountView();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.email = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.tier = reader.string();
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.premiumType = reader.string();
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.rootFolder = reader.string();
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.createTime = longToNumber(reader.int64());
-            continue;
-          }
-          case 7: {
-            if (tag !== 56) {
-              break;
-            }
-
-            message.storage = longToNumber(reader.int64());
-            continue;
-          }
-          case 8: {
-            if (tag !== 64) {
-              break;
-            }
-
-            message.fileCount = longToNumber(reader.int64());
-            continue;
-          }
-          case 9: {
-            if (tag !== 72) {
-              break;
-            }
-
-            message.folderCount = longToNumber(reader.int64());
-            continue;
-          }
-          case 10: {
-            if (tag !== 80) {
-              break;
-            }
-
-            message.trafficDirect = longToNumber(reader.int64());
-            continue;
-          }
-          case 11: {
-            if (tag !== 88) {
-              break;
-            }
-
-            message.trafficWeb = longToNumber(reader.int64());
-            continue;
-          }
-          case 12: {
-            if (tag !== 96) {
-              break;
-            }
-
-            message.limitStorage = longToNumber(reader.int64());
-            continue;
-          }
-          case 13: {
-            if (tag !== 104) {
-              break;
-            }
-
-            message.limitContents = longToNumber(reader.int64());
-            continue;
-          }
-          case 14: {
-            if (tag !== 112) {
-              break;
-            }
-
-            message.limitTraffic = longToNumber(reader.int64());
-            continue;
-          }
-          case 15: {
-            if (tag !== 120) {
-              break;
-            }
-
-            message.recycleBinEnabled = reader.bool();
-            continue;
-          }
-          case 16: {
-            if (tag !== 130) {
-              break;
-            }
-
-            message.recycleBinFolder = reader.string();
-            continue;
-          }
-          case 17: {
-            if (tag !== 136) {
-              break;
-            }
-
-            message.tokenKeyId = reader.uint32();
-            continue;
-          }
-          case 18: {
-            if (tag !== 144) {
-              break;
-            }
-
-            message.tokenCounter = reader.uint32();
-            continue;
-          }
-          case 19: {
-            if (tag !== 152) {
-              break;
-            }
-
-            message.rootCreated = longToNumber(reader.int64());
-            continue;
-          }
-          case 20: {
-            if (tag !== 160) {
-              break;
-            }
-
-            message.directLinkCount = reader.uint32();
-            continue;
-          }
-          case 21: {
-            if (tag !== 168) {
-              break;
-            }
-
-            message.emailConfirmed = reader.bool();
-            continue;
-          }
-          case 22: {
-            if (tag !== 176) {
-              break;
-            }
-
-            message.endTime = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseAccountView();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.id = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.email = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.tier = reader.string();
+          continue;
+        }
+        case 34: {
+          message.premiumType = reader.string();
+          continue;
+        }
+        case 42: {
+          message.rootFolder = reader.string();
+          continue;
+        }
+        case 48: {
+          message.createTime = longToNumber(reader.int64());
+          continue;
+        }
+        case 56: {
+          message.storage = longToNumber(reader.int64());
+          continue;
+        }
+        case 64: {
+          message.fileCount = longToNumber(reader.int64());
+          continue;
+        }
+        case 72: {
+          message.folderCount = longToNumber(reader.int64());
+          continue;
+        }
+        case 80: {
+          message.trafficDirect = longToNumber(reader.int64());
+          continue;
+        }
+        case 88: {
+          message.trafficWeb = longToNumber(reader.int64());
+          continue;
+        }
+        case 96: {
+          message.limitStorage = longToNumber(reader.int64());
+          continue;
+        }
+        case 104: {
+          message.limitContents = longToNumber(reader.int64());
+          continue;
+        }
+        case 112: {
+          message.limitTraffic = longToNumber(reader.int64());
+          continue;
+        }
+        case 120: {
+          message.recycleBinEnabled = reader.bool();
+          continue;
+        }
+        case 130: {
+          message.recycleBinFolder = reader.string();
+          continue;
+        }
+        case 136: {
+          message.tokenKeyId = reader.uint32();
+          continue;
+        }
+        case 144: {
+          message.tokenCounter = reader.uint32();
+          continue;
+        }
+        case 152: {
+          message.rootCreated = longToNumber(reader.int64());
+          continue;
+        }
+        case 160: {
+          message.directLinkCount = reader.uint32();
+          continue;
+        }
+        case 168: {
+          message.emailConfirmed = reader.bool();
+          continue;
+        }
+        case 176: {
+          message.endTime = longToNumber(reader.int64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1169,85 +893,49 @@ export const ContentView: MessageFns<ContentView> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): ContentView {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContentView();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.item = Item.decode(reader, reader.uint32());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.page = ListingPage.decode(reader, reader.uint32());
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.tokenCounter = reader.uint32();
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.tokenKeyId = reader.uint32();
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.files = FileColumns.decode(reader, reader.uint32());
-            continue;
-          }
-          case 6: {
-            if (tag === 48) {
-              message.places.push(reader.uint32());
-
-              continue;
-            }
-
-            if (tag === 50) {
-              const end2 = reader.uint32() + reader.pos;
-              while (reader.pos < end2) {
-                message.places.push(reader.uint32());
-              }
-
-              continue;
-            }
-
-            break;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContentView();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.item = Item.decode(reader, reader.uint32());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.page = ListingPage.decode(reader, reader.uint32());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.tokenCounter = reader.uint32();
+          continue;
+        }
+        case 32: {
+          message.tokenKeyId = reader.uint32();
+          continue;
+        }
+        case 42: {
+          message.files = FileColumns.decode(reader, reader.uint32());
+          continue;
+        }
+        case 48: {
+          message.places.push(reader.uint32());
+          continue;
+        }
+        case 50: {
+          const end2 = reader.uint32() + reader.pos;
+          while (reader.pos < end2) {
+            message.places.push(reader.uint32());
+          }
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1311,123 +999,66 @@ export const FileColumns: MessageFns<FileColumns> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): FileColumns {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseFileColumns();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.ids = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.names = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.nameLengths = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.codes = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.createTimes = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
-
-            message.modTimes = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 7: {
-            if (tag !== 58) {
-              break;
-            }
-
-            message.sizes = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 8: {
-            if (tag !== 66) {
-              break;
-            }
-
-            message.downloads = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 9: {
-            if (tag !== 74) {
-              break;
-            }
-
-            message.md5s = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 10: {
-            if (tag !== 82) {
-              break;
-            }
-
-            message.placementGroups = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 11: {
-            if (tag !== 90) {
-              break;
-            }
-
-            message.mimetypes.push(reader.string());
-            continue;
-          }
-          case 12: {
-            if (tag !== 98) {
-              break;
-            }
-
-            message.mimetypeIndexes = Buffer.from(reader.bytes());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseFileColumns();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.ids = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.names = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.nameLengths = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 34: {
+          message.codes = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 42: {
+          message.createTimes = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 50: {
+          message.modTimes = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 58: {
+          message.sizes = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 66: {
+          message.downloads = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 74: {
+          message.md5s = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 82: {
+          message.placementGroups = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 90: {
+          message.mimetypes.push(reader.string());
+          continue;
+        }
+        case 98: {
+          message.mimetypeIndexes = Buffer.from(reader.bytes());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1451,51 +1082,30 @@ export const ListingPage: MessageFns<ListingPage> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): ListingPage {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListingPage();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.page = reader.uint32();
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.pageSize = reader.uint32();
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.totalCount = longToNumber(reader.uint64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseListingPage();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.page = reader.uint32();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.pageSize = reader.uint32();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.totalCount = longToNumber(reader.uint64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1516,43 +1126,26 @@ export const SearchView: MessageFns<SearchView> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): SearchView {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseSearchView();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.hits.push(SearchHit.decode(reader, reader.uint32()));
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.page = ListingPage.decode(reader, reader.uint32());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseSearchView();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.hits.push(SearchHit.decode(reader, reader.uint32()));
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.page = ListingPage.decode(reader, reader.uint32());
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1588,83 +1181,46 @@ export const SearchHit: MessageFns<SearchHit> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): SearchHit {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseSearchHit();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.isFolder = reader.bool();
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.name = reader.string();
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.size = longToNumber(reader.int64());
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.createTime = longToNumber(reader.int64());
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.inBin = reader.bool();
-            continue;
-          }
-          case 7: {
-            if (tag !== 58) {
-              break;
-            }
-
-            message.path = reader.string();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseSearchHit();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.id = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.isFolder = reader.bool();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.name = reader.string();
+          continue;
+        }
+        case 32: {
+          message.size = longToNumber(reader.int64());
+          continue;
+        }
+        case 40: {
+          message.createTime = longToNumber(reader.int64());
+          continue;
+        }
+        case 48: {
+          message.inBin = reader.bool();
+          continue;
+        }
+        case 58: {
+          message.path = reader.string();
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1688,51 +1244,30 @@ export const FileView: MessageFns<FileView> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): FileView {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseFileView();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.item = Item.decode(reader, reader.uint32());
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.isOwner = reader.bool();
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.ends = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseFileView();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.item = Item.decode(reader, reader.uint32());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.isOwner = reader.bool();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.ends = longToNumber(reader.int64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1759,59 +1294,34 @@ export const ArchiveView: MessageFns<ArchiveView> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): ArchiveView {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseArchiveView();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.version = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.ends = longToNumber(reader.int64());
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.pages.push(Buffer.from(reader.bytes()));
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.entries = reader.uint32();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseArchiveView();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 18: {
+          message.version = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 24: {
+          message.ends = longToNumber(reader.int64());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 34: {
+          message.pages.push(Buffer.from(reader.bytes()));
+          continue;
+        }
+        case 40: {
+          message.entries = reader.uint32();
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1829,35 +1339,22 @@ export const ManifestView: MessageFns<ManifestView> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): ManifestView {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseManifestView();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.manifests.push(Manifest.decode(reader, reader.uint32()));
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseManifestView();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.manifests.push(Manifest.decode(reader, reader.uint32()));
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1875,35 +1372,22 @@ export const CopyView: MessageFns<CopyView> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): CopyView {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCopyView();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.results.push(CopyResult.decode(reader, reader.uint32()));
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCopyView();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.results.push(CopyResult.decode(reader, reader.uint32()));
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1924,43 +1408,26 @@ export const CopyResult: MessageFns<CopyResult> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): CopyResult {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCopyResult();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.sourceId = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.item = Item.decode(reader, reader.uint32());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCopyResult();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.sourceId = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.item = Item.decode(reader, reader.uint32());
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1987,59 +1454,34 @@ export const DirectLinkView: MessageFns<DirectLinkView> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): DirectLinkView {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDirectLinkView();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.link = DirectLink.decode(reader, reader.uint32());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.contentId = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.isFolder = reader.bool();
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.name = reader.string();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseDirectLinkView();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.link = DirectLink.decode(reader, reader.uint32());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.contentId = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.isFolder = reader.bool();
+          continue;
+        }
+        case 34: {
+          message.name = reader.string();
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2057,35 +1499,22 @@ export const ItemsView: MessageFns<ItemsView> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): ItemsView {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseItemsView();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.items.push(Item.decode(reader, reader.uint32()));
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseItemsView();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.items.push(Item.decode(reader, reader.uint32()));
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2103,35 +1532,22 @@ export const HeldView: MessageFns<HeldView> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): HeldView {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseHeldView();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.contents.push(HeldContent.decode(reader, reader.uint32()));
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseHeldView();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.contents.push(HeldContent.decode(reader, reader.uint32()));
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2170,91 +1586,50 @@ export const HeldContent: MessageFns<HeldContent> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): HeldContent {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseHeldContent();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.isFolder = reader.bool();
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.name = reader.string();
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.why = reader.int32() as any;
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.deletedTime = longToNumber(reader.int64());
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.heldUntil = longToNumber(reader.int64());
-            continue;
-          }
-          case 7: {
-            if (tag !== 56) {
-              break;
-            }
-
-            message.files = longToNumber(reader.int64());
-            continue;
-          }
-          case 8: {
-            if (tag !== 64) {
-              break;
-            }
-
-            message.bytes = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseHeldContent();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.id = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.isFolder = reader.bool();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.name = reader.string();
+          continue;
+        }
+        case 32: {
+          message.why = reader.int32() as any;
+          continue;
+        }
+        case 40: {
+          message.deletedTime = longToNumber(reader.int64());
+          continue;
+        }
+        case 48: {
+          message.heldUntil = longToNumber(reader.int64());
+          continue;
+        }
+        case 56: {
+          message.files = longToNumber(reader.int64());
+          continue;
+        }
+        case 64: {
+          message.bytes = longToNumber(reader.int64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 

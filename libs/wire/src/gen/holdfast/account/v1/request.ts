@@ -634,339 +634,174 @@ export const AccountRequest: MessageFns<AccountRequest> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): AccountRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseAccountRequest();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.accountId = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.requestId = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.deadlineMs = longToNumber(reader.int64());
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.caller = Caller.decode(reader, reader.uint32());
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.tierNeeded = reader.string();
-            continue;
-          }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
-
-            message.clientNetwork = reader.string();
-            continue;
-          }
-          case 7: {
-            if (tag !== 58) {
-              break;
-            }
-
-            message.clientRequest = reader.string();
-            continue;
-          }
-          case 10: {
-            if (tag !== 82) {
-              break;
-            }
-
-            message.operation = { $case: "authenticate", value: Authenticate.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 11: {
-            if (tag !== 90) {
-              break;
-            }
-
-            message.operation = { $case: "getAccount", value: GetAccount.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 12: {
-            if (tag !== 98) {
-              break;
-            }
-
-            message.operation = { $case: "readContent", value: ReadContent.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 13: {
-            if (tag !== 106) {
-              break;
-            }
-
-            message.operation = { $case: "searchContents", value: SearchContents.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 14: {
-            if (tag !== 114) {
-              break;
-            }
-
-            message.operation = { $case: "checkUpload", value: CheckUpload.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 15: {
-            if (tag !== 122) {
-              break;
-            }
-
-            message.operation = { $case: "openFile", value: OpenFile.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 16: {
-            if (tag !== 130) {
-              break;
-            }
-
-            message.operation = { $case: "openDirectLink", value: OpenDirectLink.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 17: {
-            if (tag !== 138) {
-              break;
-            }
-
-            message.operation = { $case: "takeManifest", value: TakeManifest.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 18: {
-            if (tag !== 146) {
-              break;
-            }
-
-            message.operation = { $case: "readBin", value: ReadBin.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 19: {
-            if (tag !== 154) {
-              break;
-            }
-
-            message.operation = { $case: "findCode", value: FindCode.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 20: {
-            if (tag !== 162) {
-              break;
-            }
-
-            message.operation = { $case: "reconcile", value: Reconcile.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 21: {
-            if (tag !== 170) {
-              break;
-            }
-
-            message.operation = { $case: "readHeld", value: ReadHeld.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 22: {
-            if (tag !== 178) {
-              break;
-            }
-
-            message.operation = { $case: "findContents", value: FindContents.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 30: {
-            if (tag !== 242) {
-              break;
-            }
-
-            message.operation = { $case: "createAccount", value: CreateAccount.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 31: {
-            if (tag !== 250) {
-              break;
-            }
-
-            message.operation = { $case: "addFile", value: AddFile.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 32: {
-            if (tag !== 258) {
-              break;
-            }
-
-            message.operation = { $case: "createFolder", value: CreateFolder.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 33: {
-            if (tag !== 266) {
-              break;
-            }
-
-            message.operation = { $case: "updateContent", value: UpdateContent.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 34: {
-            if (tag !== 274) {
-              break;
-            }
-
-            message.operation = { $case: "deleteContents", value: DeleteContents.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 35: {
-            if (tag !== 282) {
-              break;
-            }
-
-            message.operation = { $case: "copyContents", value: CopyContents.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 36: {
-            if (tag !== 290) {
-              break;
-            }
-
-            message.operation = { $case: "moveContents", value: MoveContents.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 37: {
-            if (tag !== 298) {
-              break;
-            }
-
-            message.operation = { $case: "putDirectLink", value: PutDirectLink.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 38: {
-            if (tag !== 306) {
-              break;
-            }
-
-            message.operation = { $case: "deleteDirectLink", value: DeleteDirectLink.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 39: {
-            if (tag !== 314) {
-              break;
-            }
-
-            message.operation = { $case: "resetToken", value: ResetToken.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 40: {
-            if (tag !== 322) {
-              break;
-            }
-
-            message.operation = { $case: "setAccount", value: SetAccount.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 41: {
-            if (tag !== 330) {
-              break;
-            }
-
-            message.operation = { $case: "addLegacyFolder", value: AddLegacyFolder.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 42: {
-            if (tag !== 338) {
-              break;
-            }
-
-            message.operation = { $case: "restoreContents", value: RestoreContents.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 43: {
-            if (tag !== 346) {
-              break;
-            }
-
-            message.operation = { $case: "emptyBin", value: EmptyBin.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 44: {
-            if (tag !== 354) {
-              break;
-            }
-
-            message.operation = { $case: "reportDownloads", value: ReportDownloads.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 45: {
-            if (tag !== 362) {
-              break;
-            }
-
-            message.operation = { $case: "tick", value: Tick.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 46: {
-            if (tag !== 370) {
-              break;
-            }
-
-            message.operation = { $case: "sendSignIn", value: SendSignIn.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 47: {
-            if (tag !== 378) {
-              break;
-            }
-
-            message.operation = { $case: "confirmEmail", value: ConfirmEmail.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 48: {
-            if (tag !== 386) {
-              break;
-            }
-
-            message.operation = { $case: "undoSweeps", value: UndoSweeps.decode(reader, reader.uint32()) };
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseAccountRequest();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.accountId = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.requestId = Buffer.from(reader.bytes());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.deadlineMs = longToNumber(reader.int64());
+          continue;
+        }
+        case 34: {
+          message.caller = Caller.decode(reader, reader.uint32());
+          continue;
+        }
+        case 42: {
+          message.tierNeeded = reader.string();
+          continue;
+        }
+        case 50: {
+          message.clientNetwork = reader.string();
+          continue;
+        }
+        case 58: {
+          message.clientRequest = reader.string();
+          continue;
+        }
+        case 82: {
+          message.operation = { $case: "authenticate", value: Authenticate.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 90: {
+          message.operation = { $case: "getAccount", value: GetAccount.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 98: {
+          message.operation = { $case: "readContent", value: ReadContent.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 106: {
+          message.operation = { $case: "searchContents", value: SearchContents.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 114: {
+          message.operation = { $case: "checkUpload", value: CheckUpload.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 122: {
+          message.operation = { $case: "openFile", value: OpenFile.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 130: {
+          message.operation = { $case: "openDirectLink", value: OpenDirectLink.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 138: {
+          message.operation = { $case: "takeManifest", value: TakeManifest.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 146: {
+          message.operation = { $case: "readBin", value: ReadBin.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 154: {
+          message.operation = { $case: "findCode", value: FindCode.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 162: {
+          message.operation = { $case: "reconcile", value: Reconcile.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 170: {
+          message.operation = { $case: "readHeld", value: ReadHeld.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 178: {
+          message.operation = { $case: "findContents", value: FindContents.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 242: {
+          message.operation = { $case: "createAccount", value: CreateAccount.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 250: {
+          message.operation = { $case: "addFile", value: AddFile.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 258: {
+          message.operation = { $case: "createFolder", value: CreateFolder.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 266: {
+          message.operation = { $case: "updateContent", value: UpdateContent.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 274: {
+          message.operation = { $case: "deleteContents", value: DeleteContents.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 282: {
+          message.operation = { $case: "copyContents", value: CopyContents.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 290: {
+          message.operation = { $case: "moveContents", value: MoveContents.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 298: {
+          message.operation = { $case: "putDirectLink", value: PutDirectLink.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 306: {
+          message.operation = { $case: "deleteDirectLink", value: DeleteDirectLink.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 314: {
+          message.operation = { $case: "resetToken", value: ResetToken.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 322: {
+          message.operation = { $case: "setAccount", value: SetAccount.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 330: {
+          message.operation = { $case: "addLegacyFolder", value: AddLegacyFolder.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 338: {
+          message.operation = { $case: "restoreContents", value: RestoreContents.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 346: {
+          message.operation = { $case: "emptyBin", value: EmptyBin.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 354: {
+          message.operation = { $case: "reportDownloads", value: ReportDownloads.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 362: {
+          message.operation = { $case: "tick", value: Tick.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 370: {
+          message.operation = { $case: "sendSignIn", value: SendSignIn.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 378: {
+          message.operation = { $case: "confirmEmail", value: ConfirmEmail.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 386: {
+          message.operation = { $case: "undoSweeps", value: UndoSweeps.decode(reader, reader.uint32()) };
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -998,67 +833,38 @@ export const Caller: MessageFns<Caller> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Caller {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCaller();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.who = { $case: "bearer", value: Bearer.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.who = { $case: "visitor", value: Visitor.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.who = { $case: "grant", value: Grant.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.who = { $case: "operator", value: Operator.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.who = { $case: "system", value: System.decode(reader, reader.uint32()) };
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCaller();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.who = { $case: "bearer", value: Bearer.decode(reader, reader.uint32()) };
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.who = { $case: "visitor", value: Visitor.decode(reader, reader.uint32()) };
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.who = { $case: "grant", value: Grant.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 34: {
+          message.who = { $case: "operator", value: Operator.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 42: {
+          message.who = { $case: "system", value: System.decode(reader, reader.uint32()) };
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1076,35 +882,22 @@ export const Bearer: MessageFns<Bearer> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Bearer {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseBearer();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.token = Buffer.from(reader.bytes());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseBearer();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.token = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1122,35 +915,22 @@ export const Visitor: MessageFns<Visitor> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Visitor {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseVisitor();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.accountId = reader.string();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseVisitor();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.accountId = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1174,51 +954,30 @@ export const Grant: MessageFns<Grant> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Grant {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseGrant();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.folderId = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.ownerTokenCounter = reader.uint32();
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.passwordVersion = Buffer.from(reader.bytes());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseGrant();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.folderId = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.ownerTokenCounter = reader.uint32();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.passwordVersion = Buffer.from(reader.bytes());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1233,27 +992,18 @@ export const Operator: MessageFns<Operator> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Operator {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseOperator();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseOperator();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1268,27 +1018,18 @@ export const System: MessageFns<System> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): System {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseSystem();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseSystem();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1303,27 +1044,18 @@ export const Authenticate: MessageFns<Authenticate> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Authenticate {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseAuthenticate();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseAuthenticate();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1338,27 +1070,18 @@ export const GetAccount: MessageFns<GetAccount> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): GetAccount {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseGetAccount();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseGetAccount();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1414,107 +1137,58 @@ export const ReadContent: MessageFns<ReadContent> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): ReadContent {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseReadContent();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.contentId = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.password = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.page = reader.uint32();
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.pageSize = reader.uint32();
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.sortField = reader.int32() as any;
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.ascending = reader.bool();
-            continue;
-          }
-          case 7: {
-            if (tag !== 58) {
-              break;
-            }
-
-            message.contentFilter = reader.string();
-            continue;
-          }
-          case 8: {
-            if (tag !== 66) {
-              break;
-            }
-
-            message.contentName = reader.string();
-            continue;
-          }
-          case 9: {
-            if (tag !== 72) {
-              break;
-            }
-
-            message.maxDepth = reader.uint32();
-            continue;
-          }
-          case 10: {
-            if (tag !== 80) {
-              break;
-            }
-
-            message.columns = reader.bool();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseReadContent();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.contentId = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.password = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.page = reader.uint32();
+          continue;
+        }
+        case 32: {
+          message.pageSize = reader.uint32();
+          continue;
+        }
+        case 40: {
+          message.sortField = reader.int32() as any;
+          continue;
+        }
+        case 48: {
+          message.ascending = reader.bool();
+          continue;
+        }
+        case 58: {
+          message.contentFilter = reader.string();
+          continue;
+        }
+        case 66: {
+          message.contentName = reader.string();
+          continue;
+        }
+        case 72: {
+          message.maxDepth = reader.uint32();
+          continue;
+        }
+        case 80: {
+          message.columns = reader.bool();
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1558,83 +1232,46 @@ export const SearchContents: MessageFns<SearchContents> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): SearchContents {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseSearchContents();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.contentId = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.searchedString = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.password = reader.string();
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.createTimeFrom = longToNumber(reader.int64());
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.createTimeTo = longToNumber(reader.int64());
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.page = reader.uint32();
-            continue;
-          }
-          case 7: {
-            if (tag !== 56) {
-              break;
-            }
-
-            message.pageSize = reader.uint32();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseSearchContents();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.contentId = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.searchedString = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.password = reader.string();
+          continue;
+        }
+        case 32: {
+          message.createTimeFrom = longToNumber(reader.int64());
+          continue;
+        }
+        case 40: {
+          message.createTimeTo = longToNumber(reader.int64());
+          continue;
+        }
+        case 48: {
+          message.page = reader.uint32();
+          continue;
+        }
+        case 56: {
+          message.pageSize = reader.uint32();
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1652,35 +1289,22 @@ export const CheckUpload: MessageFns<CheckUpload> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): CheckUpload {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCheckUpload();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.folderId = reader.string();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCheckUpload();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.folderId = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1701,43 +1325,26 @@ export const OpenFile: MessageFns<OpenFile> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): OpenFile {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseOpenFile();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.contentId = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.password = reader.string();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseOpenFile();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.contentId = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.password = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1781,83 +1388,46 @@ export const OpenDirectLink: MessageFns<OpenDirectLink> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): OpenDirectLink {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseOpenDirectLink();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.contentId = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.linkId = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.sourceIp = reader.string();
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.domain = reader.string();
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.user = reader.string();
-            continue;
-          }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
-
-            message.password = reader.string();
-            continue;
-          }
-          case 7: {
-            if (tag !== 56) {
-              break;
-            }
-
-            message.versionOnly = reader.bool();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseOpenDirectLink();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.contentId = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.linkId = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.sourceIp = reader.string();
+          continue;
+        }
+        case 34: {
+          message.domain = reader.string();
+          continue;
+        }
+        case 42: {
+          message.user = reader.string();
+          continue;
+        }
+        case 50: {
+          message.password = reader.string();
+          continue;
+        }
+        case 56: {
+          message.versionOnly = reader.bool();
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1881,51 +1451,30 @@ export const TakeManifest: MessageFns<TakeManifest> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): TakeManifest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseTakeManifest();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.contentIds.push(reader.string());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.password = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.skipUnreadable = reader.bool();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseTakeManifest();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.contentIds.push(reader.string());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.password = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.skipUnreadable = reader.bool();
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1940,27 +1489,18 @@ export const ReadBin: MessageFns<ReadBin> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): ReadBin {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseReadBin();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseReadBin();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1978,35 +1518,22 @@ export const FindCode: MessageFns<FindCode> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): FindCode {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseFindCode();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.code = reader.string();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseFindCode();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.code = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2027,43 +1554,26 @@ export const CreateAccount: MessageFns<CreateAccount> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): CreateAccount {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCreateAccount();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.email = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.tokenKeyId = reader.uint32();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCreateAccount();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.email = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.tokenKeyId = reader.uint32();
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2096,75 +1606,42 @@ export const AddFile: MessageFns<AddFile> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): AddFile {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseAddFile();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.createAccount = CreateAccount.decode(reader, reader.uint32());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.folderId = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.name = reader.string();
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.mimetype = reader.string();
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.blob = Blob.decode(reader, reader.uint32());
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.modTime = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseAddFile();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.createAccount = CreateAccount.decode(reader, reader.uint32());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.folderId = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.name = reader.string();
+          continue;
+        }
+        case 34: {
+          message.mimetype = reader.string();
+          continue;
+        }
+        case 42: {
+          message.blob = Blob.decode(reader, reader.uint32());
+          continue;
+        }
+        case 48: {
+          message.modTime = longToNumber(reader.int64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2191,59 +1668,34 @@ export const CreateFolder: MessageFns<CreateFolder> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): CreateFolder {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCreateFolder();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.parentFolderId = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.name = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.isPublic = reader.bool();
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.modTime = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCreateFolder();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.parentFolderId = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.name = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.isPublic = reader.bool();
+          continue;
+        }
+        case 32: {
+          message.modTime = longToNumber(reader.int64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2284,91 +1736,50 @@ export const UpdateContent: MessageFns<UpdateContent> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): UpdateContent {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseUpdateContent();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.contentId = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.attribute = { $case: "name", value: reader.string() };
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.attribute = { $case: "description", value: reader.string() };
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.attribute = { $case: "tags", value: reader.string() };
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.attribute = { $case: "isPublic", value: reader.bool() };
-            continue;
-          }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
-
-            message.attribute = { $case: "password", value: PasswordChange.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 7: {
-            if (tag !== 58) {
-              break;
-            }
-
-            message.attribute = { $case: "expiry", value: ExpiryChange.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 8: {
-            if (tag !== 64) {
-              break;
-            }
-
-            message.attribute = { $case: "modTime", value: longToNumber(reader.int64()) };
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseUpdateContent();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.contentId = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.attribute = { $case: "name", value: reader.string() };
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.attribute = { $case: "description", value: reader.string() };
+          continue;
+        }
+        case 34: {
+          message.attribute = { $case: "tags", value: reader.string() };
+          continue;
+        }
+        case 40: {
+          message.attribute = { $case: "isPublic", value: reader.bool() };
+          continue;
+        }
+        case 50: {
+          message.attribute = { $case: "password", value: PasswordChange.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 58: {
+          message.attribute = { $case: "expiry", value: ExpiryChange.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 64: {
+          message.attribute = { $case: "modTime", value: longToNumber(reader.int64()) };
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2386,35 +1797,22 @@ export const PasswordChange: MessageFns<PasswordChange> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): PasswordChange {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePasswordChange();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.verifier = PasswordVerifier.decode(reader, reader.uint32());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePasswordChange();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.verifier = PasswordVerifier.decode(reader, reader.uint32());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2435,43 +1833,26 @@ export const ExpiryChange: MessageFns<ExpiryChange> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): ExpiryChange {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseExpiryChange();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.expiry = longToNumber(reader.int64());
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.deleteAfterExpiry = reader.bool();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseExpiryChange();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.expiry = longToNumber(reader.int64());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.deleteAfterExpiry = reader.bool();
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2495,51 +1876,30 @@ export const DeleteContents: MessageFns<DeleteContents> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): DeleteContents {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDeleteContents();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.contentIds.push(reader.string());
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.representation = reader.bool();
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.heldSeconds = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseDeleteContents();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.contentIds.push(reader.string());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.representation = reader.bool();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.heldSeconds = longToNumber(reader.int64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2566,59 +1926,34 @@ export const CopyContents: MessageFns<CopyContents> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): CopyContents {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCopyContents();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.sources.push(CopySource.decode(reader, reader.uint32()));
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.folderId = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.password = reader.string();
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.skipUnreadable = reader.bool();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCopyContents();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.sources.push(CopySource.decode(reader, reader.uint32()));
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.folderId = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.password = reader.string();
+          continue;
+        }
+        case 32: {
+          message.skipUnreadable = reader.bool();
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2639,43 +1974,26 @@ export const CopySource: MessageFns<CopySource> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): CopySource {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCopySource();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.contentId = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.manifest = Manifest.decode(reader, reader.uint32());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCopySource();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.contentId = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.manifest = Manifest.decode(reader, reader.uint32());
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2693,35 +2011,22 @@ export const Manifest: MessageFns<Manifest> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Manifest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseManifest();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.entries.push(ManifestEntry.decode(reader, reader.uint32()));
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseManifest();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.entries.push(ManifestEntry.decode(reader, reader.uint32()));
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2773,99 +2078,54 @@ export const ManifestEntry: MessageFns<ManifestEntry> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): ManifestEntry {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseManifestEntry();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.sourceId = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.parent = reader.uint32();
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.isFolder = reader.bool();
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.name = reader.string();
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.description = reader.string();
-            continue;
-          }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
-
-            message.tags = reader.string();
-            continue;
-          }
-          case 7: {
-            if (tag !== 56) {
-              break;
-            }
-
-            message.modTime = longToNumber(reader.int64());
-            continue;
-          }
-          case 8: {
-            if (tag !== 66) {
-              break;
-            }
-
-            message.mimetype = reader.string();
-            continue;
-          }
-          case 9: {
-            if (tag !== 74) {
-              break;
-            }
-
-            message.blob = Blob.decode(reader, reader.uint32());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseManifestEntry();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.sourceId = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.parent = reader.uint32();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.isFolder = reader.bool();
+          continue;
+        }
+        case 34: {
+          message.name = reader.string();
+          continue;
+        }
+        case 42: {
+          message.description = reader.string();
+          continue;
+        }
+        case 50: {
+          message.tags = reader.string();
+          continue;
+        }
+        case 56: {
+          message.modTime = longToNumber(reader.int64());
+          continue;
+        }
+        case 66: {
+          message.mimetype = reader.string();
+          continue;
+        }
+        case 74: {
+          message.blob = Blob.decode(reader, reader.uint32());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2886,43 +2146,26 @@ export const MoveContents: MessageFns<MoveContents> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): MoveContents {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseMoveContents();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.contentIds.push(reader.string());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.folderId = reader.string();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseMoveContents();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.contentIds.push(reader.string());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.folderId = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -2946,51 +2189,30 @@ export const PutDirectLink: MessageFns<PutDirectLink> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): PutDirectLink {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePutDirectLink();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.contentId = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.linkId = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.link = DirectLink.decode(reader, reader.uint32());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePutDirectLink();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.contentId = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.linkId = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.link = DirectLink.decode(reader, reader.uint32());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -3011,43 +2233,26 @@ export const DeleteDirectLink: MessageFns<DeleteDirectLink> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): DeleteDirectLink {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDeleteDirectLink();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.contentId = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.linkId = reader.string();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseDeleteDirectLink();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.contentId = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.linkId = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -3065,35 +2270,22 @@ export const ResetToken: MessageFns<ResetToken> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): ResetToken {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseResetToken();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.tokenKeyId = reader.uint32();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseResetToken();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.tokenKeyId = reader.uint32();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -3114,43 +2306,26 @@ export const ConfirmEmail: MessageFns<ConfirmEmail> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): ConfirmEmail {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseConfirmEmail();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.tokenKeyId = reader.uint32();
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.keepToken = reader.bool();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseConfirmEmail();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.tokenKeyId = reader.uint32();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.keepToken = reader.bool();
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -3210,115 +2385,62 @@ export const SetAccount: MessageFns<SetAccount> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): SetAccount {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseSetAccount();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.tier = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.premiumType = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.recycleBin = reader.bool();
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.limitContents = longToNumber(reader.int64());
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.limitStorage = longToNumber(reader.int64());
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.clearLimits = reader.bool();
-            continue;
-          }
-          case 7: {
-            if (tag !== 56) {
-              break;
-            }
-
-            message.clearLimitContents = reader.bool();
-            continue;
-          }
-          case 8: {
-            if (tag !== 64) {
-              break;
-            }
-
-            message.clearLimitStorage = reader.bool();
-            continue;
-          }
-          case 9: {
-            if (tag !== 72) {
-              break;
-            }
-
-            message.idleFrom = longToNumber(reader.int64());
-            continue;
-          }
-          case 10: {
-            if (tag !== 80) {
-              break;
-            }
-
-            message.endTime = longToNumber(reader.int64());
-            continue;
-          }
-          case 11: {
-            if (tag !== 88) {
-              break;
-            }
-
-            message.clearEndTime = reader.bool();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseSetAccount();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.tier = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.premiumType = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.recycleBin = reader.bool();
+          continue;
+        }
+        case 32: {
+          message.limitContents = longToNumber(reader.int64());
+          continue;
+        }
+        case 40: {
+          message.limitStorage = longToNumber(reader.int64());
+          continue;
+        }
+        case 48: {
+          message.clearLimits = reader.bool();
+          continue;
+        }
+        case 56: {
+          message.clearLimitContents = reader.bool();
+          continue;
+        }
+        case 64: {
+          message.clearLimitStorage = reader.bool();
+          continue;
+        }
+        case 72: {
+          message.idleFrom = longToNumber(reader.int64());
+          continue;
+        }
+        case 80: {
+          message.endTime = longToNumber(reader.int64());
+          continue;
+        }
+        case 88: {
+          message.clearEndTime = reader.bool();
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -3339,43 +2461,26 @@ export const AddLegacyFolder: MessageFns<AddLegacyFolder> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): AddLegacyFolder {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseAddLegacyFolder();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.noCode = reader.bool();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.name = reader.string();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseAddLegacyFolder();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.noCode = reader.bool();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.name = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -3393,35 +2498,22 @@ export const RestoreContents: MessageFns<RestoreContents> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): RestoreContents {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseRestoreContents();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.contentIds.push(reader.string());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseRestoreContents();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.contentIds.push(reader.string());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -3436,27 +2528,18 @@ export const EmptyBin: MessageFns<EmptyBin> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): EmptyBin {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseEmptyBin();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseEmptyBin();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -3471,27 +2554,18 @@ export const ReadHeld: MessageFns<ReadHeld> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): ReadHeld {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseReadHeld();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseReadHeld();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -3520,59 +2594,34 @@ export const FindContents: MessageFns<FindContents> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): FindContents {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseFindContents();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.by = { $case: "copy", value: Copy.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.by = { $case: "text", value: reader.string() };
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.page = reader.uint32();
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.pageSize = reader.uint32();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseFindContents();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.by = { $case: "copy", value: Copy.decode(reader, reader.uint32()) };
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.by = { $case: "text", value: reader.string() };
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.page = reader.uint32();
+          continue;
+        }
+        case 32: {
+          message.pageSize = reader.uint32();
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -3593,43 +2642,26 @@ export const Copy: MessageFns<Copy> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Copy {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCopy();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.incarnation = Buffer.from(reader.bytes());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCopy();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.id = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.incarnation = Buffer.from(reader.bytes());
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -3647,35 +2679,22 @@ export const UndoSweeps: MessageFns<UndoSweeps> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): UndoSweeps {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseUndoSweeps();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.contentIds.push(reader.string());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseUndoSweeps();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.contentIds.push(reader.string());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -3705,67 +2724,38 @@ export const ReportDownloads: MessageFns<ReportDownloads> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): ReportDownloads {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseReportDownloads();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.source = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.sequence = longToNumber(reader.uint64());
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.counts.push(DownloadCount.decode(reader, reader.uint32()));
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.trafficDirect = longToNumber(reader.int64());
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.trafficWeb = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseReportDownloads();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.source = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.sequence = longToNumber(reader.uint64());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.counts.push(DownloadCount.decode(reader, reader.uint32()));
+          continue;
+        }
+        case 32: {
+          message.trafficDirect = longToNumber(reader.int64());
+          continue;
+        }
+        case 40: {
+          message.trafficWeb = longToNumber(reader.int64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -3786,43 +2776,26 @@ export const DownloadCount: MessageFns<DownloadCount> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): DownloadCount {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDownloadCount();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.contentId = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.count = reader.uint32();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseDownloadCount();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.contentId = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.count = reader.uint32();
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -3837,27 +2810,18 @@ export const Tick: MessageFns<Tick> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Tick {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseTick();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseTick();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -3881,51 +2845,30 @@ export const Reconcile: MessageFns<Reconcile> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Reconcile {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseReconcile();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.dryRun = reader.bool();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.uses = UsesPlace.decode(reader, reader.uint32());
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.suspects.push(Buffer.from(reader.bytes()));
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseReconcile();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.dryRun = reader.bool();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.uses = UsesPlace.decode(reader, reader.uint32());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.suspects.push(Buffer.from(reader.bytes()));
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -3946,43 +2889,26 @@ export const UsesPlace: MessageFns<UsesPlace> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): UsesPlace {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseUsesPlace();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.epoch = longToNumber(reader.int64());
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.row = reader.int32();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseUsesPlace();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.epoch = longToNumber(reader.int64());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.row = reader.int32();
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -3997,27 +2923,18 @@ export const SendSignIn: MessageFns<SendSignIn> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): SendSignIn {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseSendSignIn();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseSendSignIn();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 

@@ -155,161 +155,88 @@ export const Heartbeat: MessageFns<Heartbeat> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Heartbeat {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseHeartbeat();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.roles.push(reader.string());
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.region = reader.string();
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.incarnation = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.sequence = longToNumber(reader.uint64());
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.wallMs = longToNumber(reader.int64());
-            continue;
-          }
-          case 7: {
-            if (tag !== 57) {
-              break;
-            }
-
-            message.load = reader.double();
-            continue;
-          }
-          case 8: {
-            if (tag !== 64) {
-              break;
-            }
-
-            message.ready = reader.bool();
-            continue;
-          }
-          case 9: {
-            if (tag !== 74) {
-              break;
-            }
-
-            const entry9 = Heartbeat_AddressesEntry.decode(reader, reader.uint32());
-            if (entry9.value !== undefined) {
-              message.addresses[entry9.key] = entry9.value;
-            }
-            continue;
-          }
-          case 10: {
-            if (tag !== 80) {
-              break;
-            }
-
-            message.freeBytes = longToNumber(reader.int64());
-            continue;
-          }
-          case 11: {
-            if (tag !== 88) {
-              break;
-            }
-
-            message.accounts = reader.uint32();
-            continue;
-          }
-          case 12: {
-            if (tag !== 96) {
-              break;
-            }
-
-            message.leaving = reader.bool();
-            continue;
-          }
-          case 13: {
-            if (tag !== 104) {
-              break;
-            }
-
-            message.lagMs = longToNumber(reader.uint64());
-            continue;
-          }
-          case 14: {
-            if (tag !== 112) {
-              break;
-            }
-
-            message.draining = reader.bool();
-            continue;
-          }
-          case 15: {
-            if (tag !== 120) {
-              break;
-            }
-
-            message.suspect = reader.bool();
-            continue;
-          }
-          case 16: {
-            if (tag !== 130) {
-              break;
-            }
-
-            const entry16 = Heartbeat_CoveredMsEntry.decode(reader, reader.uint32());
-            if (entry16.value !== undefined) {
-              message.coveredMs[entry16.key] = entry16.value;
-            }
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseHeartbeat();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.id = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.roles.push(reader.string());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.region = reader.string();
+          continue;
+        }
+        case 34: {
+          message.incarnation = Buffer.from(reader.bytes());
+          continue;
+        }
+        case 40: {
+          message.sequence = longToNumber(reader.uint64());
+          continue;
+        }
+        case 48: {
+          message.wallMs = longToNumber(reader.int64());
+          continue;
+        }
+        case 57: {
+          message.load = reader.double();
+          continue;
+        }
+        case 64: {
+          message.ready = reader.bool();
+          continue;
+        }
+        case 74: {
+          const entry9 = Heartbeat_AddressesEntry.decode(reader, reader.uint32());
+          if (entry9.value !== undefined) {
+            message.addresses[entry9.key] = entry9.value;
+          }
+          continue;
+        }
+        case 80: {
+          message.freeBytes = longToNumber(reader.int64());
+          continue;
+        }
+        case 88: {
+          message.accounts = reader.uint32();
+          continue;
+        }
+        case 96: {
+          message.leaving = reader.bool();
+          continue;
+        }
+        case 104: {
+          message.lagMs = longToNumber(reader.uint64());
+          continue;
+        }
+        case 112: {
+          message.draining = reader.bool();
+          continue;
+        }
+        case 120: {
+          message.suspect = reader.bool();
+          continue;
+        }
+        case 130: {
+          const entry16 = Heartbeat_CoveredMsEntry.decode(reader, reader.uint32());
+          if (entry16.value !== undefined) {
+            message.coveredMs[entry16.key] = entry16.value;
+          }
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -330,43 +257,26 @@ export const Heartbeat_AddressesEntry: MessageFns<Heartbeat_AddressesEntry> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Heartbeat_AddressesEntry {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseHeartbeat_AddressesEntry();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.value = reader.string();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseHeartbeat_AddressesEntry();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.key = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.value = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -387,43 +297,26 @@ export const Heartbeat_CoveredMsEntry: MessageFns<Heartbeat_CoveredMsEntry> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Heartbeat_CoveredMsEntry {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseHeartbeat_CoveredMsEntry();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.value = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseHeartbeat_CoveredMsEntry();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.key = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.value = longToNumber(reader.int64());
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -456,75 +349,42 @@ export const PlacementGroup: MessageFns<PlacementGroup> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): PlacementGroup {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePlacementGroup();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.number = reader.uint32();
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.version = longToNumber(reader.uint64());
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.region = reader.string();
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.members.push(reader.string());
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.remote.push(reader.string());
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.writable = reader.bool();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePlacementGroup();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.number = reader.uint32();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.version = longToNumber(reader.uint64());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 26: {
+          message.region = reader.string();
+          continue;
+        }
+        case 34: {
+          message.members.push(reader.string());
+          continue;
+        }
+        case 42: {
+          message.remote.push(reader.string());
+          continue;
+        }
+        case 48: {
+          message.writable = reader.bool();
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -551,59 +411,34 @@ export const RegionMapEntry: MessageFns<RegionMapEntry> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): RegionMapEntry {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseRegionMapEntry();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.region = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.serving = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.term = reader.uint32();
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.handedOver = reader.bool();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseRegionMapEntry();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.region = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.serving = reader.string();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.term = reader.uint32();
+          continue;
+        }
+        case 32: {
+          message.handedOver = reader.bool();
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 

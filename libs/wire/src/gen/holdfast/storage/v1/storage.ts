@@ -243,83 +243,46 @@ export const Copy: MessageFns<Copy> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): Copy {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCopy();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.incarnation = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.size = longToNumber(reader.int64());
-            continue;
-          }
-          case 4: {
-            if (tag !== 37) {
-              break;
-            }
-
-            message.crc32 = reader.fixed32();
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.createdMs = longToNumber(reader.int64());
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.placementGroup = reader.uint32();
-            continue;
-          }
-          case 7: {
-            if (tag !== 56) {
-              break;
-            }
-
-            message.damaged = reader.bool();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCopy();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.id = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.incarnation = Buffer.from(reader.bytes());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.size = longToNumber(reader.int64());
+          continue;
+        }
+        case 37: {
+          message.crc32 = reader.fixed32();
+          continue;
+        }
+        case 40: {
+          message.createdMs = longToNumber(reader.int64());
+          continue;
+        }
+        case 48: {
+          message.placementGroup = reader.uint32();
+          continue;
+        }
+        case 56: {
+          message.damaged = reader.bool();
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -346,59 +309,34 @@ export const BeginRequest: MessageFns<BeginRequest> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): BeginRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseBeginRequest();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.uploadId = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.placementGroup = reader.uint32();
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.placementVersion = longToNumber(reader.uint64());
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.expectedBytes = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseBeginRequest();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.uploadId = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.placementGroup = reader.uint32();
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.placementVersion = longToNumber(reader.uint64());
+          continue;
+        }
+        case 32: {
+          message.expectedBytes = longToNumber(reader.int64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -413,27 +351,18 @@ export const BeginResponse: MessageFns<BeginResponse> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): BeginResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseBeginResponse();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseBeginResponse();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -460,59 +389,34 @@ export const CommitRequest: MessageFns<CommitRequest> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): CommitRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCommitRequest();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.uploadId = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.pinMs = longToNumber(reader.int64());
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.noDedup = reader.bool();
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.createdMs = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCommitRequest();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.uploadId = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.pinMs = longToNumber(reader.int64());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.noDedup = reader.bool();
+          continue;
+        }
+        case 32: {
+          message.createdMs = longToNumber(reader.int64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -530,35 +434,22 @@ export const CommitResponse: MessageFns<CommitResponse> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): CommitResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCommitResponse();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.copy = Copy.decode(reader, reader.uint32());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCommitResponse();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.copy = Copy.decode(reader, reader.uint32());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -576,35 +467,22 @@ export const CommittedRequest: MessageFns<CommittedRequest> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): CommittedRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCommittedRequest();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.uploadId = Buffer.from(reader.bytes());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCommittedRequest();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.uploadId = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -622,35 +500,22 @@ export const CommittedResponse: MessageFns<CommittedResponse> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): CommittedResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCommittedResponse();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.copy = Copy.decode(reader, reader.uint32());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCommittedResponse();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.copy = Copy.decode(reader, reader.uint32());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -668,35 +533,22 @@ export const AbortRequest: MessageFns<AbortRequest> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): AbortRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseAbortRequest();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.uploadId = Buffer.from(reader.bytes());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseAbortRequest();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.uploadId = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -711,27 +563,18 @@ export const AbortResponse: MessageFns<AbortResponse> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): AbortResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseAbortResponse();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseAbortResponse();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -771,75 +614,42 @@ export const PinRequest: MessageFns<PinRequest> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): PinRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePinRequest();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.incarnation = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.ttlMs = longToNumber(reader.int64());
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.placementGroup = reader.uint32();
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.placementVersion = longToNumber(reader.uint64());
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.whole = reader.bool();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePinRequest();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.id = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.incarnation = Buffer.from(reader.bytes());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.ttlMs = longToNumber(reader.int64());
+          continue;
+        }
+        case 32: {
+          message.placementGroup = reader.uint32();
+          continue;
+        }
+        case 40: {
+          message.placementVersion = longToNumber(reader.uint64());
+          continue;
+        }
+        case 48: {
+          message.whole = reader.bool();
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -857,35 +667,22 @@ export const PinResponse: MessageFns<PinResponse> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): PinResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePinResponse();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.pinned = reader.bool();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePinResponse();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.pinned = reader.bool();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -906,43 +703,26 @@ export const StatRequest: MessageFns<StatRequest> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): StatRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStatRequest();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.incarnation = Buffer.from(reader.bytes());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStatRequest();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.id = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.incarnation = Buffer.from(reader.bytes());
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -960,35 +740,22 @@ export const StatResponse: MessageFns<StatResponse> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): StatResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStatResponse();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.copy = Copy.decode(reader, reader.uint32());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStatResponse();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.copy = Copy.decode(reader, reader.uint32());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1009,43 +776,26 @@ export const DeleteRequest: MessageFns<DeleteRequest> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): DeleteRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDeleteRequest();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.incarnation = Buffer.from(reader.bytes());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseDeleteRequest();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.id = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.incarnation = Buffer.from(reader.bytes());
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1063,35 +813,22 @@ export const DeleteResponse: MessageFns<DeleteResponse> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): DeleteResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDeleteResponse();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.deleted = reader.bool();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseDeleteResponse();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.deleted = reader.bool();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1109,35 +846,22 @@ export const FindRequest: MessageFns<FindRequest> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): FindRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseFindRequest();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = Buffer.from(reader.bytes());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseFindRequest();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.id = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1155,35 +879,22 @@ export const FindResponse: MessageFns<FindResponse> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): FindResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseFindResponse();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.copies.push(Copy.decode(reader, reader.uint32()));
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseFindResponse();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.copies.push(Copy.decode(reader, reader.uint32()));
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1213,67 +924,38 @@ export const CopyFromRequest: MessageFns<CopyFromRequest> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): CopyFromRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCopyFromRequest();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.source = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.copy = Copy.decode(reader, reader.uint32());
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.placementGroup = reader.uint32();
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.placementVersion = longToNumber(reader.uint64());
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.pinMs = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCopyFromRequest();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.source = reader.string();
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.copy = Copy.decode(reader, reader.uint32());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.placementGroup = reader.uint32();
+          continue;
+        }
+        case 32: {
+          message.placementVersion = longToNumber(reader.uint64());
+          continue;
+        }
+        case 40: {
+          message.pinMs = longToNumber(reader.int64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1291,35 +973,22 @@ export const CopyFromResponse: MessageFns<CopyFromResponse> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): CopyFromResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCopyFromResponse();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.copy = Copy.decode(reader, reader.uint32());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCopyFromResponse();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.copy = Copy.decode(reader, reader.uint32());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1350,69 +1019,41 @@ export const PullRequest: MessageFns<PullRequest> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): PullRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePullRequest();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.storeIncarnation = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.after = longToNumber(reader.uint64());
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.limit = reader.uint32();
-            continue;
-          }
-          case 4: {
-            if (tag === 32) {
-              message.placementGroups.push(reader.uint32());
-
-              continue;
-            }
-
-            if (tag === 34) {
-              const end2 = reader.uint32() + reader.pos;
-              while (reader.pos < end2) {
-                message.placementGroups.push(reader.uint32());
-              }
-
-              continue;
-            }
-
-            break;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePullRequest();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.storeIncarnation = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.after = longToNumber(reader.uint64());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.limit = reader.uint32();
+          continue;
+        }
+        case 32: {
+          message.placementGroups.push(reader.uint32());
+          continue;
+        }
+        case 34: {
+          const end2 = reader.uint32() + reader.pos;
+          while (reader.pos < end2) {
+            message.placementGroups.push(reader.uint32());
+          }
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1445,75 +1086,42 @@ export const PullResponse: MessageFns<PullResponse> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): PullResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePullResponse();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.storeIncarnation = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.entries.push(LogEntry.decode(reader, reader.uint32()));
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.through = longToNumber(reader.uint64());
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.unknownPosition = reader.bool();
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.behind = longToNumber(reader.uint64());
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.nowMs = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePullResponse();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.storeIncarnation = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.entries.push(LogEntry.decode(reader, reader.uint32()));
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.through = longToNumber(reader.uint64());
+          continue;
+        }
+        case 32: {
+          message.unknownPosition = reader.bool();
+          continue;
+        }
+        case 40: {
+          message.behind = longToNumber(reader.uint64());
+          continue;
+        }
+        case 48: {
+          message.nowMs = longToNumber(reader.int64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1537,51 +1145,30 @@ export const LogEntry: MessageFns<LogEntry> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): LogEntry {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseLogEntry();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.sequence = longToNumber(reader.uint64());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.copy = Copy.decode(reader, reader.uint32());
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.deleted = reader.bool();
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseLogEntry();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.sequence = longToNumber(reader.uint64());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.copy = Copy.decode(reader, reader.uint32());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.deleted = reader.bool();
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1602,43 +1189,26 @@ export const DeletedRequest: MessageFns<DeletedRequest> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): DeletedRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDeletedRequest();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.incarnation = Buffer.from(reader.bytes());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseDeletedRequest();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.id = Buffer.from(reader.bytes());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 18: {
+          message.incarnation = Buffer.from(reader.bytes());
+          continue;
         }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1656,35 +1226,22 @@ export const DeletedResponse: MessageFns<DeletedResponse> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): DeletedResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDeletedResponse();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.deletedMs = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseDeletedResponse();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.deletedMs = longToNumber(reader.int64());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1706,45 +1263,29 @@ export const InventoryRequest: MessageFns<InventoryRequest> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): InventoryRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseInventoryRequest();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag === 8) {
-              message.placementGroups.push(reader.uint32());
-
-              continue;
-            }
-
-            if (tag === 10) {
-              const end2 = reader.uint32() + reader.pos;
-              while (reader.pos < end2) {
-                message.placementGroups.push(reader.uint32());
-              }
-
-              continue;
-            }
-
-            break;
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseInventoryRequest();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.placementGroups.push(reader.uint32());
+          continue;
+        }
+        case 10: {
+          const end2 = reader.uint32() + reader.pos;
+          while (reader.pos < end2) {
+            message.placementGroups.push(reader.uint32());
           }
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1762,35 +1303,22 @@ export const InventoryResponse: MessageFns<InventoryResponse> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): InventoryResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseInventoryResponse();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.copies.push(Copy.decode(reader, reader.uint32()));
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseInventoryResponse();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.copies.push(Copy.decode(reader, reader.uint32()));
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1805,27 +1333,18 @@ export const UsageRequest: MessageFns<UsageRequest> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): UsageRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseUsageRequest();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseUsageRequest();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
@@ -1861,83 +1380,46 @@ export const UsageResponse: MessageFns<UsageResponse> = {
 
   decode(input: BinaryReader | Uint8Array, length?: number): UsageResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseUsageResponse();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.liveBytes = longToNumber(reader.int64());
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.blobs = longToNumber(reader.int64());
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.diskBytes = longToNumber(reader.int64());
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.freeBytes = longToNumber(reader.int64());
-            continue;
-          }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.writable = reader.bool();
-            continue;
-          }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
-
-            message.openStages = reader.uint32();
-            continue;
-          }
-          case 7: {
-            if (tag !== 56) {
-              break;
-            }
-
-            message.stagedBytes = longToNumber(reader.int64());
-            continue;
-          }
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseUsageResponse();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 8: {
+          message.liveBytes = longToNumber(reader.int64());
+          continue;
         }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
+        case 16: {
+          message.blobs = longToNumber(reader.int64());
+          continue;
         }
-        reader.skip(tag & 7);
+        case 24: {
+          message.diskBytes = longToNumber(reader.int64());
+          continue;
+        }
+        case 32: {
+          message.freeBytes = longToNumber(reader.int64());
+          continue;
+        }
+        case 40: {
+          message.writable = reader.bool();
+          continue;
+        }
+        case 48: {
+          message.openStages = reader.uint32();
+          continue;
+        }
+        case 56: {
+          message.stagedBytes = longToNumber(reader.int64());
+          continue;
+        }
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
     }
+    return message;
   },
 };
 
