@@ -30,8 +30,8 @@ import { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
 import { openScans } from '@holdfast/upload'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
-import { startAccounts } from './accounts.ts'
-import { type Addresses, listeningOf } from './addresses.ts'
+import { type Accounts, type AccountsDeps, startAccounts } from './accounts.ts'
+import { type Addresses, type Listening, listeningOf } from './addresses.ts'
 import { BackupJobs, type BackupJobsDeps } from './backup-jobs.ts'
 import { type CollectingDeps, createCollector, createReconciler, walksOf } from './collecting.ts'
 import { isFullDisk, untilRoom } from './full-disk.ts'
@@ -82,6 +82,9 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
   }
 }
 
+/** What every part of the process is made with. */
+type PartOptions = Omit<StoresOptions, 'descriptors' | 'onlyReads'> & { stores: Stores }
+
 async function startWith(
   { config, secrets, log, settings = [], restMs = 0 }: StandaloneOptions,
   { onlyReads }: { onlyReads: boolean },
@@ -90,77 +93,30 @@ async function startWith(
   const clock = systemClock
   const startedMs = clock.now()
 
-  const descriptors = divideDescriptors(descriptorLimit(), {
-    publicHosts: 3,
-    stores: true,
-    cluster: false,
-    connectionsMax: config.connections.max,
-    connectionsPerNetworkMax: config.connections.perNetworkMax,
-    networksUnlimited: config.rateLimits === 'off',
-  })
-  if (descriptors.warning !== undefined) log.warn(descriptors.warning)
+  const descriptors = descriptorsOf(config, log)
   const metrics = processMetrics({ version, commit, role: 'standalone', region: config.region })
   const stores = await openStores({ config, descriptors, opened, metrics, onlyReads, clock, log })
-  const { metadata, clockGuard, keyring, blobs } = stores
-  const { lookups, journals } = metadata
-  const rounds = () => reconciler
+  const { metadata, keyring, blobs } = stores
+  const { lookups } = metadata
+  const parts = { config, stores, opened, metrics, clock, log }
   const { collector, backupJobs, scrubber } = openUpkeep({
-    ...{ config, stores, opened, metrics, clock, log, rounds },
+    ...parts,
+    rounds: () => reconciler,
     accounts: () => operator(),
     isBlocked: (blobId) => blocked.blocksBlob(blobId),
     scans: () => scans,
   })
 
   const { urls, ports, host, adminHost } = await listeningOf(config)
-  const mailer = await openMailer({ config, secrets, folder: stores.outbox, clock })
-  opened.defer(() => mailer.close())
-  const { observer, figures } = accountMetrics(metrics)
-  const accounts = startAccounts({
-    config,
-    journals,
-    lookups,
-    keyring,
-    mailer,
+  const { accounts, reconciler, figures } = await openAccounts({
+    ...parts,
+    secrets,
     webUrl: urls.web,
-    clock,
-    log,
-    metrics: observer,
-    isClockOff: () => clockGuard.isOff(),
-    unwritable: () => metadata.failure,
     onBlobReleased: ({ blob }) => collector.released(blob),
   })
-  opened.defer(() => accounts.close())
-  const reconciler = createReconciler({
-    config: config.reconcile,
-    accounts: accounts.client,
-    metadata,
-    clock,
-    log,
-  })
-  opened.defer(() => reconciler.close())
-  reconcileMetrics(metrics, { rounds: () => reconciler.rounds, clock })
+  const { blocked, scans, reports, transfers } = await openModeration(parts)
 
-  const { blocked, scans, reports, transfers } = await openModeration({
-    config,
-    opened,
-    metrics,
-    stores,
-    clock,
-    log,
-  })
-
-  const operator = () => ({
-    accounts: accounts.client,
-    lookups,
-    ids: keyring.ids,
-    clock,
-    keyring,
-    region: config.region,
-    tokenKeyId,
-    repair: accounts.repair,
-    ...walksOf(metadata),
-    questionsPerSecond: config.reconcile.perSecond,
-  })
+  const operator = () => operatorOf(parts, accounts)
   const rateLimits = createRateLimits({ mode: config.rateLimits, clock })
   opened.defer(() => rateLimits.close())
   const readiness = readinessOf(stores, clock)
@@ -218,11 +174,7 @@ async function startWith(
     log,
     metrics,
   })
-  opened.defer(async () => {
-    await Promise.all(Object.values(hosts).map((app) => app.close()))
-  })
-  for (const name of ['api', 'upload', 'download'] as const)
-    await listen(hosts[name], { name, host, port: ports[name] })
+  await listenPublicly(hosts, { opened, host, ports })
   const closing = new AbortController()
   if (!onlyReads) {
     collector.start()
@@ -248,6 +200,91 @@ async function startWith(
   }
 }
 
+/** What commands of operators reach. */
+function operatorOf(
+  { config, stores: { metadata, keyring }, clock }: PartOptions,
+  { client, repair }: Accounts,
+) {
+  return {
+    accounts: client,
+    lookups: metadata.lookups,
+    ids: keyring.ids,
+    clock,
+    keyring,
+    region: config.region,
+    tokenKeyId,
+    repair,
+    ...walksOf(metadata),
+    questionsPerSecond: config.reconcile.perSecond,
+  }
+}
+
+async function listenPublicly(
+  hosts: ReturnType<typeof createPublicHosts>,
+  { opened, host, ports }: Pick<PartOptions, 'opened'> & Pick<Listening, 'host' | 'ports'>,
+): Promise<void> {
+  opened.defer(async () => {
+    await Promise.all(Object.values(hosts).map((app) => app.close()))
+  })
+  for (const name of ['api', 'upload', 'download'] as const)
+    await listen(hosts[name], { name, host, port: ports[name] })
+}
+
+function descriptorsOf({ connections, rateLimits }: Config, log: Logger) {
+  const descriptors = divideDescriptors(descriptorLimit(), {
+    publicHosts: 3,
+    stores: true,
+    cluster: false,
+    connectionsMax: connections.max,
+    connectionsPerNetworkMax: connections.perNetworkMax,
+    networksUnlimited: rateLimits === 'off',
+  })
+  if (descriptors.warning !== undefined) log.warn(descriptors.warning)
+  return descriptors
+}
+
+/** The accounts, and what sets right what their events have left undone. */
+async function openAccounts({
+  config,
+  secrets,
+  stores: { metadata, clockGuard, keyring, outbox },
+  opened,
+  metrics,
+  clock,
+  log,
+  webUrl,
+  onBlobReleased,
+}: PartOptions & Pick<AccountsDeps, 'webUrl' | 'onBlobReleased'> & { secrets: Secrets }) {
+  const mailer = await openMailer({ config, secrets, folder: outbox, clock })
+  opened.defer(() => mailer.close())
+  const { observer, figures } = accountMetrics(metrics)
+  const accounts = startAccounts({
+    config,
+    journals: metadata.journals,
+    lookups: metadata.lookups,
+    keyring,
+    mailer,
+    webUrl,
+    clock,
+    log,
+    metrics: observer,
+    isClockOff: () => clockGuard.isOff(),
+    unwritable: () => metadata.failure,
+    onBlobReleased,
+  })
+  opened.defer(() => accounts.close())
+  const reconciler = createReconciler({
+    config: config.reconcile,
+    accounts: accounts.client,
+    metadata,
+    clock,
+    log,
+  })
+  opened.defer(() => reconciler.close())
+  reconcileMetrics(metrics, { rounds: () => reconciler.rounds, clock })
+  return { accounts, reconciler, figures }
+}
+
 /** What operators block or a scanner finds, what visitors report, and who uploaded what. */
 async function openModeration({
   config,
@@ -259,7 +296,7 @@ async function openModeration({
   },
   clock,
   log,
-}: Omit<StoresOptions, 'descriptors'> & { stores: Stores }) {
+}: PartOptions) {
   const blocked = await BlockLists.open({ lookups, clock })
   moderationMetrics(metrics, blocked)
   const scans = openScans({ config: config.scanning, lists: blocked, clock, log, metrics })
@@ -287,8 +324,7 @@ function openUpkeep({
   log,
   rounds,
   ...asked
-}: Omit<StoresOptions, 'descriptors' | 'onlyReads'> & { stores: Stores } & Pick<CollectingDeps, 'rounds'> &
-  Pick<BackupJobsDeps, 'accounts' | 'isBlocked' | 'scans'>) {
+}: PartOptions & Pick<CollectingDeps, 'rounds'> & Pick<BackupJobsDeps, 'accounts' | 'isBlocked' | 'scans'>) {
   const collector = createCollector({ config: config.collect, blobs, metadata, rounds, clock, log })
   opened.defer(() => collector.close())
   collectorMetrics(metrics, { collector, clock })

@@ -28,14 +28,17 @@ const shortMs = 50
 /** Each test uses fresh subjects, so that the suite also runs on a shared bus. */
 const fresh = () => `suite.${crypto.randomUUID()}`
 
-export function busContract<T>({
-  test,
-  open,
-  settled = async () => {},
-  patientMs = 10_000,
-}: BusContract<T>): void {
-  const echo = async (message: Uint8Array) => message
+const echo = async (message: Uint8Array) => message
 
+export function busContract<T>(contract: BusContract<T>): void {
+  const waits = { settled: async () => {}, patientMs: 10_000, ...contract }
+  testRequests(waits)
+  testFaults(waits)
+  testShares(waits)
+  testClose(waits)
+}
+
+function testRequests<T>({ test, open, settled, patientMs }: Required<BusContract<T>>): void {
   test('a request is answered by the server of its subject, also within one participant', async (t) => {
     const { server, client } = await open(t)
     const [subject, other] = [fresh(), fresh()]
@@ -109,7 +112,9 @@ export function busContract<T>({
     await Promise.all([asking, heard.promise])
     assert.equal(seen[0], 'caller')
   })
+}
 
+function testFaults<T>({ test, open, settled, patientMs }: Required<BusContract<T>>): void {
   test('a subject without a server, or whose server closed, fails at once', async (t) => {
     const { server, client } = await open(t)
     const subject = fresh()
@@ -206,7 +211,9 @@ export function busContract<T>({
     await refused(asking, 'CANCELLED')
     never.resolve(bytes(''))
   })
+}
 
+function testShares<T>({ test, open, settled, patientMs }: Required<BusContract<T>>): void {
   test('several servers of one subject share its requests, one each', async (t) => {
     const { server, client } = await open(t)
     const subject = fresh()
@@ -284,7 +291,9 @@ export function busContract<T>({
     await second
     assert.deepEqual(heard, ['first', 'second'])
   })
+}
 
+function testClose<T>({ test, open, settled, patientMs }: Required<BusContract<T>>): void {
   test('close stops serving, lets running requests end, and refuses later ones', async (t) => {
     const { server, client } = await open(t)
     const subject = fresh()

@@ -203,18 +203,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     this.#catalogue = catalogue
     this.#files = files
     this.#end = end
-    this.#extents = new ExtentTable({
-      files,
-      capacityBytes: this.#bounds.extentBytes,
-      stepBytes: this.#bounds.extentStepBytes,
-      spareBytes: () => this.#space.spareBytes,
-      storeId: info.storeId,
-      secret: info.secret,
-      now: () => this.#clock.now(),
-      nextGeneration: () => info.nextGeneration++,
-      sequence: () => info.nextSequence,
-      publish: (extent) => this.#publish(extent),
-    })
+    this.#extents = this.#makeExtents(surveyed)
     this.#space = new Space({
       disk,
       path: options.path,
@@ -226,13 +215,6 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       ballastBytes: bounds.ballastBytes,
     })
     for (const extent of surveyed.extents) this.#extents.add(extent)
-    this.#extents.sealed = (extent) => this.#ledger.touchExtent(extent)
-    this.#extents.ranOut = () => this.#space.ranOut()
-    this.#extents.metForeign = ({ number }) =>
-      log.error(
-        { file: extentFileName(number) },
-        'a file exists where an extent was to be made: it is left alone',
-      )
     files.failed = (extent) => this.#failed(extent)
     this.#rows = new RowCache(catalogue)
     const extentOf = (run: { extent: number; generation: number }) => this.#extents.get(run)
@@ -302,28 +284,66 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       },
       damaged: (entry, copy, fault) => this.#damaged.setAside(entry, copy, fault),
     })
-    this.#compactor = new Compactor({
-      extents: this.#extents,
-      files,
-      rows: this.#rows,
-      ledger: this.#ledger,
-      writer: this.#writer,
-      seal,
-      log,
-      blobOf: (incarnation) => this.#blobOf(incarnation),
-      moved: (_entry, old, copy, from) => this.#moved(old, copy, from),
-      unreadable: (extent, { blocks }) => this.#setAsideUnreadable(extent, { blocks, unknown: 0 }),
-      now: () => this.#clock.monotonic(),
-      bounds,
-      space: this.#space,
-      pause: () => this.#yieldDevice(),
-    })
+    this.#compactor = this.#makeCompactor(seal)
     this.#slots = new SlotPool(Math.floor(this.#bounds.uploadMemoryBytes / slotBytes), this.#after)
     this.#hashing = (machine.hashing ?? ((memory) => new WorkerHashing(memory, options.hashThreadsMax)))(
       this.#slots.memory,
     )
-    this.#stages = new Stages({
-      bounds,
+    this.#stages = this.#makeStages(seal)
+    this.#background = machine.background ?? true
+    const sweepMs = Math.max(1000, Math.min(30_000, this.#bounds.stageIdleMs / 4))
+    this.#sweeper = setInterval(() => {
+      if (!this.#background) return
+      this.sweep()
+      this.#compactLater() // retries what failed on a full disk
+    }, sweepMs).unref()
+  }
+
+  #makeExtents({ info }: Surveyed): ExtentTable {
+    const extents = new ExtentTable({
+      files: this.#files,
+      capacityBytes: this.#bounds.extentBytes,
+      stepBytes: this.#bounds.extentStepBytes,
+      spareBytes: () => this.#space.spareBytes,
+      storeId: info.storeId,
+      secret: info.secret,
+      now: () => this.#clock.now(),
+      nextGeneration: () => info.nextGeneration++,
+      sequence: () => info.nextSequence,
+      publish: (extent) => this.#publish(extent),
+    })
+    extents.sealed = (extent) => this.#ledger.touchExtent(extent)
+    extents.ranOut = () => this.#space.ranOut()
+    extents.metForeign = ({ number }) =>
+      this.#log.error(
+        { file: extentFileName(number) },
+        'a file exists where an extent was to be made: it is left alone',
+      )
+    return extents
+  }
+
+  #makeCompactor(seal: HeaderSeal): Compactor {
+    return new Compactor({
+      extents: this.#extents,
+      files: this.#files,
+      rows: this.#rows,
+      ledger: this.#ledger,
+      writer: this.#writer,
+      seal,
+      log: this.#log,
+      blobOf: (incarnation) => this.#blobOf(incarnation),
+      moved: (_entry, old, copy, from) => this.#moved(old, copy, from),
+      unreadable: (extent, { blocks }) => this.#setAsideUnreadable(extent, { blocks, unknown: 0 }),
+      now: () => this.#clock.monotonic(),
+      bounds: this.#bounds,
+      space: this.#space,
+      pause: () => this.#yieldDevice(),
+    })
+  }
+
+  #makeStages(seal: HeaderSeal): Stages {
+    return new Stages({
+      bounds: this.#bounds,
       clock: this.#clock,
       randomFill: this.#randomFill,
       stage: {
@@ -341,13 +361,6 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       assertBegins: (expectedBytes) => this.#assertBegins(expectedBytes),
       assertOpen: () => this.#assertOpen(),
     })
-    this.#background = machine.background ?? true
-    const sweepMs = Math.max(1000, Math.min(30_000, this.#bounds.stageIdleMs / 4))
-    this.#sweeper = setInterval(() => {
-      if (!this.#background) return
-      this.sweep()
-      this.#compactLater() // retries what failed on a full disk
-    }, sweepMs).unref()
   }
 
   stage(options: StageOptions = {}): Promise<PlacedStage> {

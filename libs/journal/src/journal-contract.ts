@@ -30,7 +30,15 @@ export interface JournalContract<T> {
 const account = () => crypto.randomUUID()
 const owner = 'host-1'
 
-export function journalStoreContract<T>({ test, open }: JournalContract<T>): void {
+export function journalStoreContract<T>(contract: JournalContract<T>): void {
+  testNewAccounts(contract)
+  testHoldersAndRows(contract)
+  testOwnership(contract)
+  testTrims(contract)
+  testPages(contract)
+}
+
+function testNewAccounts<T>({ test, open }: JournalContract<T>): void {
   test('an account never written has head 0, no root, no owner, no rows and no pages', async (t) => {
     const { journals } = await open(t)
     const id = account()
@@ -132,7 +140,9 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
       }
     }
   })
+}
 
+function testHoldersAndRows<T>({ test, open }: JournalContract<T>): void {
   test('an account that was presumed and released was never written', async (t) => {
     const { journals } = await open(t)
     const id = account()
@@ -227,7 +237,9 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     assert.equal(text(await journals.page(id, 'page')), 'as it was')
     assert.equal(text(again.root), 'as it was')
   })
+}
 
+function testOwnership<T>({ test, open }: JournalContract<T>): void {
   test('every acquire raises the epoch and names the previous holder', async (t) => {
     const { journals } = await open(t)
     const id = account()
@@ -328,7 +340,9 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     await assert.rejects(journals.setRoot(ownership, { root: bytes('bad'), through: 1 }), RangeError)
     assert.equal(text((await journals.acquire(id, { owner })).root), 'good')
   })
+}
 
+function testTrims<T>({ test, open }: JournalContract<T>): void {
   test('trim removes the rows behind the root and no others', async (t) => {
     const { journals } = await open(t)
     const { id, ownership } = await written(journals, ['one', 'two', 'three', 'four'])
@@ -392,7 +406,9 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     await journals.append(ownership, bytes('four'))
     assert.equal((await texts(journals, ownership)).length, 4)
   })
+}
 
+function testPages<T>({ test, open }: JournalContract<T>): void {
   test('pages belong to their account, are listed in order and deleted by name', async (t) => {
     const { journals } = await open(t)
     const [id, other] = [account(), account()]

@@ -26,9 +26,13 @@ export interface LookupContract<T> {
 /** A prefix of this test alone. */
 const own = () => `suite/${crypto.randomUUID()}/`
 
-export function lookupStoreContract<T>({ test, open, linearizableWrites = false }: LookupContract<T>): void {
-  const testLinearizable = linearizableWrites ? test : () => {}
+export function lookupStoreContract<T>(contract: LookupContract<T>): void {
+  testRows(contract)
+  testClaims(contract)
+  testOrderOfWrites(contract)
+}
 
+function testRows<T>({ test, open }: LookupContract<T>): void {
   test('a key that was never put is absent', async (t) => {
     const { lookups } = await open(t)
     const at = own()
@@ -122,6 +126,10 @@ export function lookupStoreContract<T>({ test, open, linearizableWrites = false 
     assert.deepEqual(await lookups.firstOf([]), [])
     await assert.rejects(lookups.firstOf(Array.from({ length: maxPrefixes + 1 }, at)), RangeError)
   })
+}
+
+function testClaims<T>({ test, open, linearizableWrites = false }: LookupContract<T>): void {
+  const testLinearizable = linearizableWrites ? test : () => {}
 
   test('the first claim wins, also among concurrent claimants', async (t) => {
     const { lookups } = await open(t)
@@ -186,7 +194,9 @@ export function lookupStoreContract<T>({ test, open, linearizableWrites = false 
     assert.equal(await lookups.get(counter), undefined)
     for (const bad of [0, -1, 1.5, Number.NaN]) await assert.rejects(lookups.take(counter, bad), RangeError)
   })
+}
 
+function testOrderOfWrites<T>({ test, open }: LookupContract<T>): void {
   test('of two changes of a row the one with the higher write time wins, in any order of arrival', async (t) => {
     const { lookups } = await open(t)
     const account = crypto.randomUUID()

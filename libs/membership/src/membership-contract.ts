@@ -24,24 +24,38 @@ export interface MembershipContract<T> {
 /** Between two checks of a view that must follow. */
 const lookMs = 5
 
-export function membershipContract<T>({ test, open, patientMs = 10_000 }: MembershipContract<T>): void {
-  const info = (id: string, more: Partial<MemberInfo> = {}): MemberInfo => ({
-    id,
-    role: 'actor-host',
-    region: 'eu-par',
-    addresses: { bus: `accounts.${id}` },
-    ...more,
-  })
-  const idle = { load: () => 0 }
-  const ids = (membership: Membership) => membership.members().map(({ id }) => id)
+const info = (id: string, more: Partial<MemberInfo> = {}): MemberInfo => ({
+  id,
+  role: 'actor-host',
+  region: 'eu-par',
+  addresses: { bus: `accounts.${id}` },
+  ...more,
+})
+const idle = { load: () => 0 }
+const ids = (membership: Membership) => membership.members().map(({ id }) => id)
 
-  async function eventually(what: string, holds: () => boolean): Promise<void> {
-    const end = performance.now() + patientMs
-    while (!holds()) {
-      assert.ok(performance.now() < end, `${what} within ${patientMs} ms`)
-      await new Promise((resolve) => setTimeout(resolve, lookMs))
-    }
-  }
+const hourMs = 60 * 60_000
+
+/** A wall clock with an offset. */
+const shifted = () => {
+  const clock = { aheadMs: 0, now: () => Date.now() + clock.aheadMs, monotonic: systemClock.monotonic }
+  return clock
+}
+const off = (membership: Membership) =>
+  membership
+    .members()
+    .filter(isClockOff)
+    .map(({ id }) => id)
+
+export function membershipContract<T>(contract: MembershipContract<T>): void {
+  testViews(contract)
+  testListeners(contract)
+  testClocks(contract)
+  testFacts(contract)
+}
+
+function testViews<T>({ test, open, patientMs = 10_000 }: MembershipContract<T>): void {
+  const eventually = patience(patientMs)
 
   test('a lone member sees itself with its own facts', async (t) => {
     const { join } = await open(t)
@@ -114,6 +128,10 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
     await eventually('the new facts', () => one.members().at(-1)?.addresses.bus === 'elsewhere')
     assert.deepEqual(ids(one), ['one', 'two'])
   })
+}
+
+function testListeners<T>({ test, open, patientMs = 10_000 }: MembershipContract<T>): void {
+  const eventually = patience(patientMs)
 
   test('listeners are told of joins and leaves, and of the view at that time', async (t) => {
     const { join } = await open(t)
@@ -149,17 +167,23 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
     assert.ok(!told.includes('closed'))
   })
 
-  const hourMs = 60 * 60_000
-  /** A wall clock with an offset. */
-  const shifted = () => {
-    const clock = { aheadMs: 0, now: () => Date.now() + clock.aheadMs, monotonic: systemClock.monotonic }
-    return clock
-  }
-  const off = (membership: Membership) =>
-    membership
-      .members()
-      .filter(isClockOff)
-      .map(({ id }) => id)
+  test('listeners are not called within the call that changes the view', async (t) => {
+    const { join } = await open(t)
+    const one = await join(info('one'), idle)
+    await eventually('itself', () => ids(one).length === 1)
+    let told = false
+    one.onChange(() => {
+      told = true
+    })
+    const joining = join(info('two'), idle)
+    assert.equal(told, false)
+    await joining
+    await eventually('told', () => told)
+  })
+}
+
+function testClocks<T>({ test, open, patientMs = 10_000 }: MembershipContract<T>): void {
+  const eventually = patience(patientMs)
 
   test('a wall clock that is far off is off in every view, its own included, until it is right', async (t) => {
     const { join } = await open(t)
@@ -196,20 +220,10 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
     await eventually('alone', () => ids(one).length === 1)
     assert.equal(one.self().clockOffsetMs, 0)
   })
+}
 
-  test('listeners are not called within the call that changes the view', async (t) => {
-    const { join } = await open(t)
-    const one = await join(info('one'), idle)
-    await eventually('itself', () => ids(one).length === 1)
-    let told = false
-    one.onChange(() => {
-      told = true
-    })
-    const joining = join(info('two'), idle)
-    assert.equal(told, false)
-    await joining
-    await eventually('told', () => told)
-  })
+function testFacts<T>({ test, open, patientMs = 10_000 }: MembershipContract<T>): void {
+  const eventually = patience(patientMs)
 
   test('a caller can change a returned view without an effect', async (t) => {
     const { join } = await open(t)
@@ -234,4 +248,15 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
     const addresses = { long: 'x'.repeat(5_000) }
     await assert.rejects(async () => join(info('one', { addresses }), idle), RangeError)
   })
+}
+
+/** Waits until a view has followed, for this time at most. */
+function patience(patientMs: number) {
+  return async (what: string, holds: () => boolean): Promise<void> => {
+    const end = performance.now() + patientMs
+    while (!holds()) {
+      assert.ok(performance.now() < end, `${what} within ${patientMs} ms`)
+      await new Promise((resolve) => setTimeout(resolve, lookMs))
+    }
+  }
 }
