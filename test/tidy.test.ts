@@ -20,7 +20,7 @@ const isSource = (file: string) => /\.(ts|tsx|mjs|js)$/.test(file) && !file.incl
 const topLevel = new Set([
   ...['apps', 'libs', 'proto', 'infra', 'bench', 'test', 'spec', 'docs', '.ci', '.github'],
   ...['README.md', 'DESIGN.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE'],
-  ...['package.json', 'package-lock.json', 'tsconfig.json', 'biome.json', 'buf.yaml', 'buf.gen.yaml'],
+  ...['package.json', 'package-lock.json', 'tsconfig.json', 'biome.jsonc', 'buf.yaml', 'buf.gen.yaml'],
   ...[
     '.gitignore',
     '.gitattributes',
@@ -128,6 +128,15 @@ t.test('nothing names a machine, and the lock file no registry', async (t) => {
   )
   t.strictSame(named, [])
   t.notMatch(read('package-lock.json'), /"resolved": "https?:/, '.npmrc asks for a lock file without hosts')
+})
+
+t.test('a rule of style is in one style sheet', async (t) => {
+  const places = new Map<string, string[]>()
+  for (const file of tracked.filter((name) => extname(name) === '.css'))
+    for (const [rule] of read(file).matchAll(/^[^\s}@][^{]*\{[^}]*\}/gm))
+      places.set(rule, [...(places.get(rule) ?? []), file])
+  const repeated = [...places].filter(([, files]) => new Set(files).size > 1)
+  t.strictSame(repeated, [], 'what pages share is in base.css of http-kit')
 })
 
 t.test('no test is skipped or alone', async (t) => {

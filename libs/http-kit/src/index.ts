@@ -1,5 +1,6 @@
 export { RefusalError } from '@holdfast/kernel'
 export { AnswerBudget, type AnswerBudgetOptions, type AnswerShare } from './answers/answer-budget.ts'
+export { baseStyle } from './answers/base-style.ts'
 export { Html, html } from './answers/html.ts'
 export {
   httpCodeOf,

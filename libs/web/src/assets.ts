@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { extname } from 'node:path'
+import { baseStyle } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 
 const types: Record<string, string> = {
@@ -13,7 +14,8 @@ const types: Record<string, string> = {
 export function assetRoutes(app: FastifyInstance): void {
   const folder = new URL('./assets/', import.meta.url)
   for (const name of readdirSync(folder)) {
-    const bytes = readFileSync(new URL(name, folder))
+    const own = readFileSync(new URL(name, folder))
+    const bytes = extname(name) === '.css' ? Buffer.concat([baseStyle, own]) : own
     const etag = `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`
     app.get(
       `/assets/${name}`,

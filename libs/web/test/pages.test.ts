@@ -192,6 +192,8 @@ t.test('existing assets come with a type and an ETag', async (t) => {
     })
     t.same([again.statusCode, again.body], [304, ''])
   }
+  const { body } = await host.inject('/assets/style.css')
+  t.ok(body.includes('--ground:') && body.includes('.drop {'), 'what pages share, and their own')
   t.equal((await host.inject('/assets/../package.json')).statusCode, 404)
 })
 

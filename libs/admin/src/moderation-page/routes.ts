@@ -3,7 +3,7 @@
  * script. `page-session.ts` says who may use it.
  */
 import { readFileSync } from 'node:fs'
-import { guessing, html, httpCodeOf, RefusalError, refusalOf } from '@holdfast/http-kit'
+import { baseStyle, guessing, html, httpCodeOf, RefusalError, refusalOf } from '@holdfast/http-kit'
 import { type Attribution, blockLists, nameOf } from '@holdfast/moderation'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { accountNamed } from '../calls.ts'
@@ -21,7 +21,7 @@ interface Asking {
   Body: Fields | undefined
 }
 
-const style = readFileSync(new URL('./style.css', import.meta.url))
+const style = Buffer.concat([baseStyle, readFileSync(new URL('./style.css', import.meta.url))])
 const reasonCharactersMax = 500
 
 export function moderationPage(parts: PageParts): (app: FastifyInstance) => Promise<void> {
