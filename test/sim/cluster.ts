@@ -1,7 +1,9 @@
 /** A region under the scheduler: actor hosts, frontends, the metadata stores, and their faults. */
 
 import { RoutedAccountClient } from '@holdfast/accounts'
+import { plainClient } from '@holdfast/accounts/testing'
 import { AccountHost, type ReleasedBlob, type RuntimeBounds, silentLog } from '@holdfast/actor-runtime'
+import { plainHost } from '@holdfast/actor-runtime/testing'
 import {
   type AccountStates,
   createAccountStates,
@@ -211,6 +213,7 @@ export class Cluster {
     }
     const seen = observed(slices ? sliced(states) : states, { decided, waits })
     const host = new AccountHost({
+      ...plainHost,
       hostId: id,
       bus: new SimBus(process, this.exchange),
       journal: plants.journal?.(journal, process) ?? journal,
@@ -243,6 +246,7 @@ export class Cluster {
     const process = this.newProcess(id)
     const view = new View(process, { ids: this.hostIds })
     const client = new RoutedAccountClient({
+      ...plainClient,
       bus: new SimBus(process, this.exchange),
       hostOf: (account) => view.hostOf(account),
       clock: process,

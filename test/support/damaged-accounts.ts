@@ -1,7 +1,10 @@
 /** Damaged accounts and their repair, over any store of journals: the real core on a real host. */
+
 import { randomBytes } from 'node:crypto'
 import { RoutedAccountClient } from '@holdfast/accounts'
+import { plainClient } from '@holdfast/accounts/testing'
 import { AccountHost, type RuntimeBounds, silentLog } from '@holdfast/actor-runtime'
+import { plainHost } from '@holdfast/actor-runtime/testing'
 import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/content-tree'
 import type { JournalRepair, JournalStore, LookupStore } from '@holdfast/journal'
@@ -56,6 +59,7 @@ class Life {
     this.account = account
     const bus = new MemoryBus()
     this.host = new AccountHost({
+      ...plainHost,
       sweepMs: 2_000,
       hostId: 'one',
       bus,
@@ -69,6 +73,7 @@ class Life {
     })
     this.host.start()
     this.#client = new RoutedAccountClient({
+      ...plainClient,
       bus,
       hostOf: () => 'one',
       local: {

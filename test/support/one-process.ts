@@ -2,9 +2,12 @@
  * Accounts and blobs of one process over memory, with the upload and download hosts in front of
  * them, on separate ports.
  */
+
 import type { AddressInfo } from 'node:net'
 import { type AccountClient, BlockedAccounts, RoutedAccountClient } from '@holdfast/accounts'
+import { plainClient } from '@holdfast/accounts/testing'
 import { AccountHost } from '@holdfast/actor-runtime'
+import { plainHost } from '@holdfast/actor-runtime/testing'
 import { type BlobStore, MemoryBlobStore } from '@holdfast/blob-store'
 import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/content-tree'
@@ -65,6 +68,7 @@ export class OneProcess {
     const medium = new MemoryMedium({})
     const tier = { storage: undefined, contents: options.contentsMax ?? 10_000, traffic: undefined }
     this.#host = new AccountHost({
+      ...plainHost,
       sweepMs: 2_000,
       hostId: 'one',
       bus: this.#bus,
@@ -86,7 +90,11 @@ export class OneProcess {
       mailer: { send: async () => {} },
     })
     this.#host.start()
-    const real = new RoutedAccountClient({ bus: this.#bus, hostOf: () => 'one' })
+    const real = new RoutedAccountClient({
+      ...plainClient,
+      bus: this.#bus,
+      hostOf: () => 'one',
+    })
     const blocked = options.blocked ?? nothingBlocked
     this.accounts = new BlockedAccounts(options.accounts?.(real) ?? real, (id) => blocked.blocksAccount(id))
     this.blobs = options.blobs ?? new MemoryBlobStore()

@@ -1,7 +1,10 @@
 /** The API host over the real runtime and core, on memory stores. Time can be advanced. */
+
 import { createHash } from 'node:crypto'
 import { type AccountClient, type LocalHost, RoutedAccountClient } from '@holdfast/accounts'
+import { plainClient } from '@holdfast/accounts/testing'
 import { AccountHost } from '@holdfast/actor-runtime'
+import { plainHost } from '@holdfast/actor-runtime/testing'
 import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/content-tree'
 import {
@@ -59,6 +62,7 @@ export function world(t: Test, options: WorldOptions = {}) {
   const { settings, limits: policies, contentsMax = 10_000 } = options
   const limitsOf = { storage: undefined, contents: contentsMax, traffic: undefined }
   const host = new AccountHost({
+    ...plainHost,
     sweepMs: 2_000,
     hostId: 'one',
     bus,
@@ -90,6 +94,7 @@ export function world(t: Test, options: WorldOptions = {}) {
     take: (request) => host.take(request),
   }
   const routed = new RoutedAccountClient({
+    ...plainClient,
     bus,
     hostOf: () => 'one',
     clock,

@@ -48,22 +48,22 @@ export interface RoutedAccountClientOptions {
    */
   hostOf: (accountId: string) => string | undefined
   /** The host in this very process, if there is one: it is called without the bus. */
-  local?: LocalHost
+  local: LocalHost | undefined
   /**
    * Called when `hostOf` may have changed: requests that wait for a host that is no longer named go
    * to the new one.
    */
-  onHostsChanged?: (listener: () => void) => void
+  onHostsChanged: ((listener: () => void) => void) | undefined
   /** Called for a host that has not answered for a while, or has no responder: it may be gone. */
-  onSilent?: (host: string) => void
+  onSilent: ((host: string) => void) | undefined
   /**
    * Why accounts cannot be written now, as far as this process knows: then no request waits for it.
    * Undefined while all is well.
    */
-  unwritable?: () => Error | undefined
-  clock?: Clock
-  timers?: Timers
-  randomness?: Randomness
+  unwritable: (() => Error | undefined) | undefined
+  clock: Clock | undefined
+  timers: Timers | undefined
+  randomness: Randomness | undefined
 }
 
 export interface LocalHost {

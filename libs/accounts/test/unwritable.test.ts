@@ -2,6 +2,7 @@ import { MemoryBus } from '@holdfast/bus'
 import type { AccountReply } from '@holdfast/wire'
 import t from 'tap'
 import { RoutedAccountClient } from '../src/index.ts'
+import { plainClient } from '../src/testing.ts'
 
 const request = {
   requestId: new Uint8Array(16),
@@ -20,6 +21,7 @@ t.test('while accounts cannot be written no caller waits', async (t) => {
     return answer()
   }
   const client = new RoutedAccountClient({
+    ...plainClient,
     bus: new MemoryBus({ onHandlerError: () => {} }),
     hostOf: () => 'here',
     local: { hostId: 'here', take: host },

@@ -1,4 +1,5 @@
 /** Rows, pages and roots that a large account writes, against its size at the end. */
+
 import { createHash } from 'node:crypto'
 import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/content-tree'
@@ -9,6 +10,7 @@ import { type AccountOperation, type AccountReply, AccountRequest, blank } from 
 import t from 'tap'
 import { sizeOf } from '../../../test/forms.ts'
 import { AccountHost, silentLog } from '../src/index.ts'
+import { plainHost } from '../src/testing.ts'
 
 const contents = sizeOf('writtenContents')
 const atOnce = 250
@@ -49,6 +51,7 @@ t.test(`an account of ${contents} contents wrote at most 4 times what it takes`,
   const medium = new MemoryMedium()
   const journal = new CountingJournal(medium)
   const host = new AccountHost({
+    ...plainHost,
     sweepMs: 2_000,
     hostId: 'one',
     bus: new MemoryBus(),

@@ -1,6 +1,8 @@
 /** The runtime with the parts of `npm start`: the real core, journals in LevelDB, real time. */
+
 import { randomBytes, scryptSync } from 'node:crypto'
 import { RoutedAccountClient } from '@holdfast/accounts'
+import { plainClient } from '@holdfast/accounts/testing'
 import { MemoryBus } from '@holdfast/bus'
 import {
   type AccountStates,
@@ -24,6 +26,7 @@ import t from 'tap'
 import { wrapped } from '../../../test/sim/observed-states.ts'
 import type { RuntimeBounds } from '../src/bounds.ts'
 import { AccountHost, silentLog } from '../src/index.ts'
+import { plainHost } from '../src/testing.ts'
 
 const ring = new Keyring(Buffer.alloc(32, 7))
 const none = { storage: undefined, contents: undefined, traffic: undefined }
@@ -53,6 +56,7 @@ async function live(
   const bus = new MemoryBus()
   const faults: object[] = []
   const host = new AccountHost({
+    ...plainHost,
     hostId: 'one',
     bus,
     journal: store.journals,
@@ -69,6 +73,7 @@ async function live(
   })
   host.start()
   const client = new RoutedAccountClient({
+    ...plainClient,
     bus,
     hostOf: () => 'one',
     local: { hostId: 'one', take: (request) => host.take(request) },

@@ -1,6 +1,7 @@
 /** The host in the caller's own process: no bus in between, and the same promises. */
 
 import { AccountsUnavailable, RoutedAccountClient } from '@holdfast/accounts'
+import { plainClient } from '@holdfast/accounts/testing'
 import { MemoryBus } from '@holdfast/bus'
 import { mintRequestId } from '@holdfast/kernel'
 import { type AccountReply, type AccountRequest, blank, CreateFolder } from '@holdfast/wire'
@@ -10,6 +11,7 @@ import { ManualTime, settled, statusOf, World } from './world.ts'
 function askerOf(take: (request: AccountRequest) => Promise<AccountReply>) {
   const time = new ManualTime()
   const client = new RoutedAccountClient({
+    ...plainClient,
     bus: new MemoryBus(),
     hostOf: () => 'here',
     local: { hostId: 'here', take },

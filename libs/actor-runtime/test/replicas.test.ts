@@ -1,6 +1,8 @@
 /** Downloads while the home of an account is unavailable: the real core on a copy of a journal. */
+
 import { randomBytes } from 'node:crypto'
 import { RoutedAccountClient, replicaSubjectOf } from '@holdfast/accounts'
+import { plainClient } from '@holdfast/accounts/testing'
 import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/content-tree'
 import type { JournalReplica } from '@holdfast/journal'
@@ -9,6 +11,7 @@ import { Keyring, mintRequestId } from '@holdfast/kernel'
 import { type AccountOperation, AccountReply, AccountRequest, CheckpointRoot } from '@holdfast/wire'
 import t from 'tap'
 import { AccountHost, type AccountHostOptions } from '../src/index.ts'
+import { plainHost } from '../src/testing.ts'
 
 const ring = new Keyring(Buffer.alloc(32, 7))
 const none = { storage: undefined, contents: undefined, traffic: undefined }
@@ -32,6 +35,7 @@ const journal = new MemoryJournalStore(medium)
 
 function host(hostId: string, more: Partial<AccountHostOptions> = {}): AccountHost {
   const made = new AccountHost({
+    ...plainHost,
     sweepMs: 2_000,
     hostId,
     bus,
@@ -88,7 +92,11 @@ async function asked(account: string, operation: AccountOperation): Promise<Acco
 
 t.test('what a visitor may read is read, and nothing else is answered, least of all a refusal', async (t) => {
   const home = host('home')
-  const client = new RoutedAccountClient({ bus, hostOf: () => 'home' })
+  const client = new RoutedAccountClient({
+    ...plainClient,
+    bus,
+    hostOf: () => 'home',
+  })
   const account = ring.ids.account('na-nyc')
   const made = await client.call(
     { ...request(account, file('kept.txt')), caller: { who: { $case: 'operator', value: {} } } },

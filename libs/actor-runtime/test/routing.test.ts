@@ -1,6 +1,7 @@
 /** How a caller gets from a silent or dead host to the one that has the account now. */
 
 import { RoutedAccountClient, subjectOf } from '@holdfast/accounts'
+import { plainClient } from '@holdfast/accounts/testing'
 import { MemoryBus } from '@holdfast/bus'
 import { mintRequestId } from '@holdfast/kernel'
 import { AccountReply, AccountRequest } from '@holdfast/wire'
@@ -33,6 +34,7 @@ function routed(bus: MemoryBus) {
   const gone: string[] = []
   let host: string | undefined = 'silent'
   const client = new RoutedAccountClient({
+    ...plainClient,
     bus,
     hostOf: () => host,
     onHostsChanged: (listener) => listeners.push(listener),

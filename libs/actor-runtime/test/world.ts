@@ -4,11 +4,13 @@
  */
 
 import { RoutedAccountClient, routeKey } from '@holdfast/accounts'
+import { plainClient } from '@holdfast/accounts/testing'
 import { MemoryBus } from '@holdfast/bus'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { type Clock, codesPerBlock, IdCodec, mintRequestId, systemClock } from '@holdfast/kernel'
 import type { AccountOperation, AccountReply, AccountRequest, Item } from '@holdfast/wire'
 import { AccountHost, type AccountHostOptions, type LoopTimers, silentLog } from '../src/index.ts'
+import { plainHost } from '../src/testing.ts'
 import { systemLoop } from '../src/timers.ts'
 import { TinyStates } from './tiny-core.ts'
 
@@ -38,6 +40,7 @@ export class World {
     this.journal = new MemoryJournalStore(this.medium)
     this.lookups = new MemoryLookupStore(this.medium)
     this.client = new RoutedAccountClient({
+      ...plainClient,
       bus: this.bus,
       hostOf: () => this.hostId,
       // Deadlines are in the hosts' time, but waits are real.
@@ -48,6 +51,7 @@ export class World {
   host(hostId = 'one', options: Partial<AccountHostOptions> = {}): AccountHost {
     const note = (_: object, message: string) => void this.warnings.push(message)
     const host = new AccountHost({
+      ...plainHost,
       sweepMs: 2_000,
       hostId,
       bus: this.bus,

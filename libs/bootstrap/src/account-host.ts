@@ -28,10 +28,10 @@ export interface AccountHostDeps {
   /** No timer fires meanwhile. */
   isClockOff: () => boolean
   onBlobReleased: ((released: ReleasedBlob) => void) | undefined
-  hostOf: AccountHostOptions['hostOf'] | undefined
-  predecessorOf: AccountHostOptions['predecessorOf'] | undefined
-  replicaOf: AccountHostOptions['replicaOf'] | undefined
-  homes: AccountHostOptions['homes'] | undefined
+  hostOf: AccountHostOptions['hostOf']
+  predecessorOf: AccountHostOptions['predecessorOf']
+  replicaOf: AccountHostOptions['replicaOf']
+  homes: AccountHostOptions['homes']
 }
 
 /** Accounts may have this part of the heap: the rest is for requests, answers and the collector. */
@@ -40,9 +40,6 @@ const heapPart = 3
 function heapBytes(): number {
   return getHeapStatistics().heap_size_limit
 }
-
-/** One that is left out is a type error. The others are for tests. */
-type Wired = Required<Omit<AccountHostOptions, 'timers' | 'randomness' | 'checkPassword'>>
 
 /** How accounts of an installation decide. */
 export function accountStates({ config, keyring }: Pick<AccountHostDeps, 'config' | 'keyring'>) {
@@ -61,7 +58,7 @@ export function accountStates({ config, keyring }: Pick<AccountHostDeps, 'config
   })
 }
 
-export function accountHostOptions(deps: AccountHostDeps): Wired {
+export function accountHostOptions(deps: AccountHostDeps): AccountHostOptions {
   const { config, keyring } = deps
   return {
     hostId: deps.hostId,
@@ -83,5 +80,8 @@ export function accountHostOptions(deps: AccountHostDeps): Wired {
     clock: deps.clock,
     log: deps.log,
     metrics: deps.metrics,
+    timers: undefined,
+    randomness: undefined,
+    checkPassword: undefined,
   }
 }

@@ -3,9 +3,12 @@
  * of its operation; one statement more is a regression. Counters of share codes are drawn thousands
  * at a time and are not counted.
  */
+
 import { setTimeout as delay } from 'node:timers/promises'
 import { RoutedAccountClient } from '@holdfast/accounts'
+import { plainClient } from '@holdfast/accounts/testing'
 import { AccountHost } from '@holdfast/actor-runtime'
+import { plainHost } from '@holdfast/actor-runtime/testing'
 import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/content-tree'
 import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
@@ -148,6 +151,7 @@ async function world(t: Test) {
   const start = async () => {
     const hostId = `host-${++hosts}`
     const host = new AccountHost({
+      ...plainHost,
       hostId,
       bus,
       journal: store.journals,
@@ -166,7 +170,11 @@ async function world(t: Test) {
   }
   let current = await start()
   t.teardown(() => current.host.close({ drainMs: 0 }))
-  const client = new RoutedAccountClient({ bus, hostOf: () => current.hostId })
+  const client = new RoutedAccountClient({
+    ...plainClient,
+    bus,
+    hostOf: () => current.hostId,
+  })
   const account = ring.ids.account('eu-par')
   const ask = async (operation: AccountOperation, of: string = account): Promise<AccountReply> => {
     const caller = { who: { $case: 'operator' as const, value: {} } }

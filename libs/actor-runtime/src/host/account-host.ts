@@ -75,47 +75,47 @@ export interface AccountHostOptions {
   hostId: string
   bus: Bus
   journal: JournalStore
-  /** The same store, for repairs of damaged accounts. Default: none are made here. */
-  journalRepair?: JournalRepair | undefined
-  /** The same store, where a second region keeps the journals too. Default: there is none. */
-  journalBackup?: JournalBackup | undefined
+  /** The same store, for repairs of damaged accounts. Undefined: none are made here. */
+  journalRepair: JournalRepair | undefined
+  /** The same store, where a second region keeps the journals too. Undefined: there is none. */
+  journalBackup: JournalBackup | undefined
   lookups: LookupStore
   states: AccountStates
   mailer: SignInMailer
   /** Called after a reference row was removed: the collector may check the blob. Must not throw. */
-  onBlobReleased?: ((released: ReleasedBlob) => void) | undefined
+  onBlobReleased: ((released: ReleasedBlob) => void) | undefined
   /**
-   * This host's view of the placement; requests for other accounts are redirected. Default: all are
-   * ours.
+   * This host's view of the placement; requests for other accounts are redirected. Undefined:
+   * all are ours.
    */
-  hostOf?: ((accountId: string) => string | undefined) | undefined
+  hostOf: ((accountId: string) => string | undefined) | undefined
   /**
    * The host that has the account if it was recently placed there: it is asked to release it before
-   * it is fenced. Default: none is asked.
+   * it is fenced. Undefined: none is asked.
    */
-  predecessorOf?: ((accountId: string) => string | undefined) | undefined
+  predecessorOf: ((accountId: string) => string | undefined) | undefined
   /**
    * Copies of journals that other regions write, for downloads while their homes are unavailable.
-   * Default: there are none.
+   * Undefined: there are none.
    */
-  replicaOf?: ((accountId: string) => Promise<JournalReplica | undefined>) | undefined
-  /** Default: all accounts are kept together. */
-  homes?: Homes | undefined
-  /** Between checks for due timers (HOLDFAST_EXPIRY_SWEEP_SECONDS), milliseconds. Default 2,000. */
+  replicaOf: ((accountId: string) => Promise<JournalReplica | undefined>) | undefined
+  /** Undefined: all accounts are kept together. */
+  homes: Homes | undefined
+  /** Between checks for due timers (HOLDFAST_EXPIRY_SWEEP_SECONDS), milliseconds. */
   sweepMs: number
   /**
    * The wall clock is far from those of the other members: meanwhile no timer fires, because what
-   * expired by this clock may not be expired. Default: never.
+   * expired by this clock may not be expired. Undefined: never.
    */
-  isClockOff?: (() => boolean) | undefined
-  bounds?: Partial<RuntimeBounds> | undefined
-  clock?: Clock | undefined
-  timers?: LoopTimers | undefined
-  randomness?: Randomness | undefined
-  log?: RuntimeLog | undefined
-  metrics?: HostMetrics | undefined
+  isClockOff: (() => boolean) | undefined
+  bounds: Partial<RuntimeBounds> | undefined
+  clock: Clock | undefined
+  timers: LoopTimers | undefined
+  randomness: Randomness | undefined
+  log: RuntimeLog | undefined
+  metrics: HostMetrics | undefined
   /** Instead of scrypt: for tests. */
-  checkPassword?: PasswordCheck | undefined
+  checkPassword: PasswordCheck | undefined
 }
 
 const unavailable: AccountReply = {

@@ -1,0 +1,23 @@
+/** For tests of what uses a host of accounts. */
+import type { AccountHostOptions } from './host/account-host.ts'
+
+type Needed = 'hostId' | 'bus' | 'journal' | 'lookups' | 'states' | 'mailer' | 'sweepMs'
+
+/** What a host does without. */
+export const plainHost: Omit<AccountHostOptions, Needed> = {
+  journalRepair: undefined,
+  journalBackup: undefined,
+  onBlobReleased: undefined,
+  hostOf: undefined,
+  predecessorOf: undefined,
+  replicaOf: undefined,
+  homes: undefined,
+  isClockOff: undefined,
+  bounds: undefined,
+  clock: undefined,
+  timers: undefined,
+  randomness: undefined,
+  log: undefined,
+  metrics: undefined,
+  checkPassword: undefined,
+}
