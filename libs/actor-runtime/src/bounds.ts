@@ -101,9 +101,11 @@ export interface RuntimeBounds {
   activeRowsPerSlot: number
   /** An active row that stays longer than this many slots moves along. */
   activeSlotsBack: number
-  /** What says where the rows of a host are stays this time after it was last heard of. */
+  /**
+   * How long the row that says where a host's rows are stays after the host's last sign of life.
+   */
   goneHostSeconds: number
-  /** After this time without a look at its own such row a host looks before it relies on it. */
+  /** A host that has not read its own such row for this time reads it before it relies on it. */
   slotsTrustMs: number
   /**
    * Dead hosts are looked for, and timers read again, after this time: it finds accounts whose host
@@ -145,10 +147,10 @@ export interface RuntimeBounds {
    * here.
    */
   takeoversPerMinuteMax: number
-  /** An account with a bug or damage is left alone for this long, doubling up to the maximum. */
+  /** An account with a bug or damage is not opened for this long, doubling up to the maximum. */
   quarantineFirstMs: number
   quarantineMaxMs: number
-  /** Bugs in decisions before an account is left alone. */
+  /** Bugs in decisions before an account is not opened for a while. */
   bugsBeforeQuarantine: number
   /** Accounts whose faults are remembered. */
   ailingAccountsMax: number

@@ -1,6 +1,6 @@
 /**
  * Removes old snapshots, and the objects that no other one names. Nothing else may write to the
- * directory meanwhile: a backup that runs counts on objects that no snapshot names yet.
+ * directory at the same time: a running backup needs objects that no snapshot names yet.
  */
 import { hex } from '@holdfast/kernel'
 import type { BackupDirectory } from './backup-directory.ts'

@@ -12,14 +12,14 @@ export interface RestoreTarget {
   putRows(rows: AsyncIterable<SegmentRow>): Promise<void>
 }
 
-/** Small files share a sync when many are under way. */
+/** Small files that are written at the same time share a sync. */
 const copiesAtOnce = 64
 /** Nothing collects while a backup is restored. */
 const pinMs = 1
 
 /**
- * The copies first: rows never name bytes that are not there.
- * @throws BackupFault `DAMAGED`, and what the stores throw; then the target is of no use.
+ * Writes the copies first, so that rows never name missing bytes.
+ * @throws BackupFault `DAMAGED`, and what the stores throw; then the target cannot be used.
  */
 export async function restoreBackup(
   directory: BackupDirectory,

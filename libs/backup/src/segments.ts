@@ -2,8 +2,8 @@
  * Records in segments, which are objects named by their SHA-256.
  *
  * A segment ends behind a record whose key's CRC says so, once it has 128 KiB; at the latest with 4
- * MiB. Where it ends depends only on what is near, so a change in one place leaves the later
- * segments as they were, and the next backup has them already.
+ * MiB. The end depends only on nearby records, so a change does not alter the later segments, and
+ * the next backup need not write them again.
  *
  * A record is: length of the key (4 bytes, big-endian), length of the value (4), key, value.
  */

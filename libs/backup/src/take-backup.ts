@@ -3,7 +3,7 @@
  *
  * The rows are read first, from one moment; the copies afterwards. A copy is stored before a row
  * names it, and the caller keeps copies from being deleted, so each copy that the rows name is in
- * the inventory. Copies that came later cost space and no more.
+ * the inventory. Copies that were stored later only cost space.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { BlobFault, type BlobInfo, type BlobStore } from '@holdfast/blob-store'
@@ -14,7 +14,7 @@ import { rowOfCopy, type SegmentRow, SegmentWriter } from './segments.ts'
 
 /** Each waits for a sync of its object; more would compete with the service for the disk. */
 const copiesAtOnce = 8
-/** Names in the snapshot; with more damage than that, a full list helps nobody. */
+/** Names in the snapshot; with more damage a full list is not useful. */
 const unreadableMax = 10_000
 
 export interface BackupProgress {
@@ -142,7 +142,7 @@ async function copyObject(
 /** The copy is damaged or gone. Anything else is a fault of the run. */
 const isUnreadable = new Set<string>(['CORRUPT', 'IO', 'NOT_FOUND'])
 
-/** Waits as long as the bytes so far should have taken. */
+/** Waits until the time has passed that the bytes so far take at the given rate. */
 function paceOf({
   bytesPerSecond,
   clock,

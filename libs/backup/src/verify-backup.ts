@@ -1,6 +1,6 @@
 /**
- * Reads everything, and names what is damaged or missing with the accounts that use it. A backup
- * and a live store are judged alike.
+ * Reads everything, and names what is damaged or missing with the accounts that use it. It works
+ * for a backup and for a live store.
  */
 import { BlobFault, type BlobInfo, type BlobName, type BlobStore } from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
@@ -28,7 +28,7 @@ export interface Broken {
   /** The first digest of the id: clients see it. */
   md5: string
   why: 'damaged' | 'missing'
-  /** Who uses it; empty: nobody does. */
+  /** The accounts that use it. */
   accounts: string[]
 }
 
@@ -42,7 +42,7 @@ export interface Verified {
   broken: Broken[]
 }
 
-/** What an account uses a broken copy for, or why it could not be asked. */
+/** The files for which an account uses a broken copy, or why it could not be asked. */
 export type Use = object | { account: string; unread: string }
 
 export interface Named extends Omit<Verified, 'broken'> {

@@ -301,7 +301,7 @@ function routedAccounts(
   })
 }
 
-/** Rate limits of this process, which hears of those of the others. */
+/** Rate limits of this process, with the counts and bans of the others. */
 function sharedLimits({
   config,
   bus,

@@ -52,7 +52,7 @@ export function* applyChange(
       recipe.push(...recipeIds(event))
     }
   }
-  // New files are not older than others; only the first one changes when the next is idle.
+  // New files were used last, so only the first one changes when the next file becomes idle.
   if (account.idleSince?.earliest === undefined) account.idleSince = undefined
   const { tree, effects } = account
   const { codeStart, codesUsed } = change
@@ -255,7 +255,7 @@ function recycle(account: Account, row: number, time: number): void {
   tree.setModTime(tree.bin, time)
 }
 
-/** Nobody finds it any more, and the operator can take it back. */
+/** No caller finds it any more, and the operator can restore it. */
 function hold(account: Account, row: number, swept: { time: number; until: number; why: SweepReason }): void {
   const { tree } = account
   if (tree.held === none)
@@ -320,7 +320,7 @@ function restored(account: Account, event: ContentsRestored): void {
     tree.setModTime(target, event.time)
   }
   for (const id of event.undone) undone(account, id, event.time)
-  // One of them may be the file that was unused for longest.
+  // One of them may be the file with the earliest last use.
   account.idleSince = undefined
 }
 

@@ -19,7 +19,7 @@ export const metadataBytesMax = 256 * 1024 * 1024
  * of anybody, with 10,000 contents, has 20 MiB and never 256.
  */
 export const metadataBytesPerContent = 2 * 1024
-/** However few contents it may have. */
+/** The lower bound for accounts with few contents. */
 export const metadataBytesMin = 1024 * 1024
 /** The part of them that direct links may take: in memory these are several times as large. */
 export const directLinksShare = 1 / 16
@@ -98,9 +98,11 @@ export const outcomesBytesMax = 2 * 1024 * 1024
 export const requestAheadMsMax = 60_000
 
 export const recycledSecondsMax = 30 * 86_400
-/** Contents of an account that timers deleted and that can be taken back; more is gone at once. */
+/**
+ * Contents of an account that timers deleted and that can be restored; more are deleted at once.
+ */
 export const heldContentsMax = 65_536
-/** What operators delete is held for days, as they say. */
+/** Deletions by operators can be undone for as many days as the call says. */
 export const heldSecondsMax = 366 * 86_400
 /** Reports of downloads reach an account within seconds; retries take minutes. */
 export const idleSlackSeconds = 600

@@ -22,9 +22,9 @@ export interface TreeSettings {
   guestUploads: boolean
   /** Bytes of metadata of one account. */
   metadataBytesMax: number
-  /** How long content lives. Premium accounts' has no such end. */
+  /** How long content lives. Content of premium accounts has no such end. */
   lifetimes: Record<'guest' | 'standard', Lifetimes>
-  /** How long what timers delete can be taken back; 0: not at all. */
+  /** How long deletions by timers can be undone; 0: not at all. */
   undoSeconds: number
 }
 

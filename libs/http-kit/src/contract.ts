@@ -21,13 +21,13 @@ export interface HttpHostOptions {
   cors: boolean
   /** Shared by all hosts of a process. */
   rateLimits: RateLimits
-  /** Whether the operator keeps this client out (403). */
+  /** Whether the operator blocks this client (403). */
   isBanned?: (address: string) => boolean
   /** Its connections; default: `defaultConnections`. */
   connections?: ConnectionLimits
   /** Of its connections. */
   clock?: Clock
-  /** Where bodies in small pieces wait for each other. Default: one of this host alone. */
+  /** Where bodies in small pieces wait for each other. Default: a lane for this host only. */
   lane?: PiecesLane
   /** Longest JSON or form body, bytes. */
   bodyBytesMax?: number
@@ -42,7 +42,7 @@ export interface HttpHostOptions {
   idle?: IdleTimes
 }
 
-/** What the public hosts of a process share, and what each of them may take. */
+/** What the public hosts of a process share, and the bounds of each of them. */
 export interface HostBudgets {
   /** Of each host. */
   connections: ConnectionLimits

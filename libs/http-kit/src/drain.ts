@@ -4,8 +4,8 @@ import type { FastifyInstance } from 'fastify'
 
 /**
  * After `app.close()` begins, each connection ends after its current answer; what is not done after
- * `drainMs` is cut. Without this a connection whose answer ends during the close would idle until
- * its keep-alive time is over, and a slow download would block the close without end.
+ * `drainMs` is cut. Without this a connection whose answer ends during the close would stay idle
+ * until its keep-alive time ends, and a slow download would block the close for an unlimited time.
  */
 export function drainOnClose(app: FastifyInstance, { drainMs }: { drainMs: number }): void {
   const running = new Set<ServerResponse>()

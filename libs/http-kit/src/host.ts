@@ -42,14 +42,17 @@ import { LoopTurns } from './turns/loop-turns.ts'
 
 /** Slow headers are cut off after this time. */
 const headersTimeoutMs = 20_000
-/** Of proxies: longer than any that the book names keeps its own by default (Caddy: 120 s). */
+/**
+ * For proxies: longer than the default of every proxy that the operator's guide names (Caddy: 120
+ * s).
+ */
 export const defaultIdle: IdleTimes = {
   silentMs: headersTimeoutMs,
   keptMs: 65_000,
   proxyMs: 150_000,
 }
 const connectionsCheckMs = 5_000
-/** Where the descriptors of the process were not divided. */
+/** Used where the descriptors of the process were not divided. */
 const defaultConnections: ConnectionLimits = { max: 1_024, perNetworkMax: 1_024 }
 /** The longest path part: an encoded name of 255 code points. */
 const paramLengthMax = 4_096
@@ -122,7 +125,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   app.decorateRequest('refusedAs', null)
   app.decorateRequest('hostMetrics', { getter: () => metrics })
   enterRequests(app, { options, connections: () => connections })
-  // After the body: its events are the connection's, and would not keep it.
+  // After the body, because the connection's events arrive later and do not keep it.
   app.addHook('preHandler', (request, _reply, done) => forClientRequest(request.id, done))
   app.addHook('onSend', (request, reply, payload, done) => {
     finishHeaders(request, reply)
@@ -202,14 +205,16 @@ function createHostServer(
 
 /** Of a usual body, also of a long report in a form. */
 const freeBodyBytes = 12 * 1024
-/** A larger one counts as one more request for each of these: checking it takes as long. */
+/**
+ * A larger body counts as one more request for each of these, because checking it takes as long.
+ */
 const bodyBytesPerRequest = 2 * 1024
 
 function chargeOf(bodyBytes: number): number {
   return bodyBytes < freeBodyBytes ? 0 : Math.floor(bodyBytes / bodyBytesPerRequest)
 }
 
-/** Such bodies take milliseconds to check and to keep: those of one turn of the loop wait. */
+/** Such bodies take milliseconds to check, so several of one turn of the loop wait. */
 const largeBodyBytes = 8 * 1024
 
 function readBodies(
@@ -249,7 +254,7 @@ function enterRequests(
   app.addHook('onRoute', (route) => paths.add(route.method, route.url))
   // No promise where nothing must be awaited, which is nearly every request.
   app.addHook('onRequest', (request, reply, done) => {
-    // Each look at it makes an object.
+    // Each access makes an object.
     const { url, config } = request.routeOptions
     request.routeUrl = url ?? null
     reply.headers(commonHeaders(request.id, options.cors))
@@ -301,8 +306,8 @@ export function ok(data: unknown, metadata?: unknown) {
 
 /**
  * Notes for the metrics what the request is refused with, and logs a fault of the service. A full
- * disk, or a part out of reach, is one line without a stack: there are many then, and all say the
- * same.
+ * disk, or an unreachable part, is one line without a stack, because there are many such lines and
+ * all are equal.
  */
 export function logFailure(error: unknown, request: FastifyRequest, { status }: RefusalError): void {
   request.refusedAs = status
@@ -430,8 +435,8 @@ function writeRaw(
 }
 
 /**
- * Malformed HTTP: there is no request to answer, only a socket. @returns undefined: nobody is left
- * to be told
+ * Malformed HTTP has no request that could be answered, only a socket. @returns undefined: the
+ * client is gone
  */
 function refuseSocket(error: Error & { code?: string }, socket: Socket): KnownStatus | undefined {
   if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {

@@ -1,7 +1,7 @@
 /** The log of a process. Secrets of a request never reach it. */
 import { type DestinationStream, type Logger, pino } from 'pino'
 
-/** Of these names in fields of a line, whatever they hold. */
+/** Fields of these names in a line are removed, whatever their value is. */
 const secretNames = ['token', 'guestToken', 'authorization', 'Authorization', 'password', 'auth', 'cookie']
 
 /** @param options.level a pino level. @param options.destination default: standard output. */
@@ -23,15 +23,17 @@ export function createLog(options: { level: string; destination?: DestinationStr
 
 /** A token, wherever a client or a fault puts it; a digest in hex is none. */
 const tokens = /(?<![\w-])(?![\da-f]{64})[\w-]{64}(?![\w-])/g
-/** Of an address, without what stands around it in lines, URLs and headers. */
+/** Matches an address without the characters around it in lines, URLs and headers. */
 const part = String.raw`[^\s"'<>()[\],;:\\/@=?&]`
 /**
- * An e-mail address, as it is or in a URL; a package with a scope or a version is none. It is
- * looked for where a run of such characters begins, so that long lines take no long time.
+ * An e-mail address, plain or in a URL; a package with a scope or a version does not match. The
+ * search starts only where a run of such characters begins, so that long lines do not take long.
  */
 const addresses = new RegExp(`(?<!${part})${part}+(?:@|%40)${part}{1,253}\\.\\p{L}${part}+`, 'gu')
 
-/** Paths, ids of clients, words of a mail relay and messages of faults are theirs. */
+/**
+ * Clients and mail relays determine paths, client ids, replies of the relay and messages of faults.
+ */
 function withoutSecrets(line: string): string {
   return line.replace(tokens, '[secret]').replace(addresses, '[address]')
 }

@@ -3,8 +3,9 @@ import { JournalFault } from '@holdfast/journal'
 import cassandra from 'cassandra-driver'
 
 /**
- * What a driver error leaves open. A coordinator with too few replicas wrote nothing; everything
- * after a request was sent (a timeout, a broken connection) may have taken effect.
+ * Whether the request of a driver error may have taken effect. A coordinator with too few replicas
+ * wrote nothing; everything after a request was sent (a timeout, a broken connection) may have
+ * taken effect.
  */
 export function faultOf(error: unknown): Error {
   if (error instanceof JournalFault || error instanceof RangeError) return error

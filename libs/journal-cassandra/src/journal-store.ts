@@ -187,7 +187,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
         await delay(randomInt(overtakenWaitMs * 2 ** Math.min(overtaken++, overtakenDoublingsMax)))
         continue
       }
-      // Only now no other host can append: what is read from here on is final.
+      // From here on no other host can append, so reads are final.
       const [now] = await this.#connection.serialRead(statics, partition)
       if (now !== undefined && numberOf(now.epoch) === epoch + 1) return ownershipOf(now)
     }

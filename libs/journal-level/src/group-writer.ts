@@ -1,14 +1,13 @@
 /**
  * The one writer of the store.
  *
- * A synced batch costs one fdatasync at any size. While one is in flight everything else gathers,
- * in the order of issue, and goes into the next: with many accounts writing, all of them share the
- * cost of a sync. One batch at a time also makes the store ordered: nothing becomes durable before
- * what was issued before it.
+ * A synced batch costs one fdatasync at any size. While one is in flight, further writes wait in
+ * the order of issue and go into the next one, so many accounts share the cost of a sync. One batch
+ * at a time also makes the store ordered: nothing becomes durable before what was issued before it.
  *
  * Fault model: a failed batch may or may not be in the log, and a later successful sync proves
- * nothing about it (the kernel drops dirty pages after reporting an error once). So the first
- * failure is the last write: writes in the batch get `UNKNOWN`, those behind it and all later ones
+ * nothing about it (the kernel drops dirty pages after reporting an error once). So after the first
+ * failure nothing is written: writes in the batch get `UNKNOWN`, those behind it and all later ones
  * `UNAVAILABLE`, until LevelDB was reopened and has decided from the log. Places taken before that
  * are dead.
  */
@@ -33,7 +32,7 @@ const rowOverheadBytes = 16
 export type RowChange = { type: 'put'; key: Uint8Array; value: Uint8Array } | { type: 'del'; key: Uint8Array }
 
 /**
- * What a write makes true, for the commit audit: the newest number of something that only grows.
+ * What a write establishes, for the commit audit: the newest number of something that only grows.
  */
 export interface Fact {
   subject: string
@@ -222,7 +221,7 @@ class QueuedPlace implements WritePlace {
     this.#reserve = reserve
   }
 
-  /** Resolves when it is known what is written here, if anything. */
+  /** Resolves when it is known whether and what is written here. */
   get decided(): Promise<void> {
     return this.#decided.promise
   }

@@ -1,4 +1,4 @@
-/** What rows of `everything` are about, for those who read all of them. */
+/** The kinds of rows of `everything`, for code that reads all rows. */
 import { keys } from './format.ts'
 
 const references = Buffer.from(keys.lookup('ref/'))

@@ -75,7 +75,9 @@ const reopenFirstMs = 50
  * not available, reads continue on the store as it is, which closing would end.
  */
 const reopenFiles = 12
-/** Open again, and nothing was written for this long: the failure counts as over. */
+/**
+ * When the store is open again and nothing was written for this long, the failure counts as over.
+ */
 const quietMs = 10_000
 /** Rows of a restore that are written at once. */
 const restoreBatchBytes = 1024 * 1024
@@ -198,7 +200,7 @@ export class LevelMetadataStore {
     const rows = await openAlone(copy)
     try {
       const store = await identify(rows)
-      // What it finds is noted in the copy: the next start finds it again.
+      // Its findings are written to the copy, so the next start finds them again.
       const found = await inspect(rows, { path, store })
       const audit = await CommitAudit.begin(copy, store)
       const opened = new LevelMetadataStore(
@@ -251,7 +253,7 @@ export class LevelMetadataStore {
     return this.#lostBatches
   }
 
-  /** Why nothing is written now, undefined while all is well. */
+  /** Why nothing is written now; undefined while writes work. */
   get failure(): JournalFault | undefined {
     return this.#writer.failure
   }

@@ -1,11 +1,11 @@
 /**
- * What operators did: rows that are added and never changed. A row is durable before its act has
- * any effect; only a `call` also runs while the log cannot be written. An act that failed half-way
- * is repeated, and has then two rows.
+ * The log of operators' acts: rows that are added and never changed. A row is durable before its
+ * act has any effect; only a `call` also runs while the log cannot be written. An act that failed
+ * half-way is repeated and then has two rows.
  *
  * Keys are `acts/all/<id>`. Ids begin with the time counted backwards, so that the newest come
- * first. What an act deletes is in rows of its own, `acts/<id>/<account>/<number>`, each written
- * before the deletion: the act is taken back by them.
+ * first. Deleted contents are listed in separate rows, `acts/<id>/<account>/<number>`, each written
+ * before the deletion. An undo uses them.
  */
 import { randomBytes } from 'node:crypto'
 import type { LookupStore } from '@holdfast/journal'
@@ -23,12 +23,12 @@ export interface Act {
    * other changes by the admin host.
    */
   kind: string
-  /** What it was done to, in words of the operator. */
+  /** The subject of the act, as the operator named it. */
   what: string
   reason: string
   /** The id of the act that it undoes. */
   undoes?: string
-  /** What it deleted can be taken back until then, Unix seconds. */
+  /** Its deletions can be undone until then, Unix seconds. */
   heldUntil?: number
   /** The account that it deleted as a whole. */
   account?: string
@@ -87,7 +87,7 @@ export class OperatorActs {
     return act
   }
 
-  /** Before the act deletes them; at most `deletedPerRow`. Durable when it resolves. */
+  /** Called before the act deletes them; at most `deletedPerRow`. Durable when it resolves. */
   async noteDeleted(id: string, { account, contents }: Deleted): Promise<void> {
     const put = `acts/${id}/${account}/${randomBytes(8).toString('hex')}`
     await this.#lookups.write([
@@ -95,7 +95,10 @@ export class OperatorActs {
     ])
   }
 
-  /** What an act deleted, or was about to. @param after the `place` of one before. */
+  /**
+   * Contents that an act deleted or was about to delete. @param after the `place` of an earlier
+   * one.
+   */
   async *deleted(
     id: string,
     { after = '' }: { after?: string },
@@ -109,7 +112,7 @@ export class OperatorActs {
     }
   }
 
-  /** The newest first. @param after where the page before said that this one begins. */
+  /** The newest first. @param after the `next` of the previous page. */
   async page({
     after = '',
     limit = actsPerPage,

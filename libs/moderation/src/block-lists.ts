@@ -17,11 +17,11 @@ import { type Act, OperatorActs, undoMs } from './acts.ts'
 import { ModerationFault } from './fault.ts'
 import { type BlockList, blockLists, namesMax } from './names.ts'
 
-/** What the public hosts ask. */
+/** The checks that public hosts make. */
 export interface Blocked {
   /** @param id md5 and BLAKE3 of the bytes. */
   blocksBlob(id: Uint8Array): boolean
-  /** Another one after each change: what was checked at this version holds while it stays. */
+  /** Changes with each change of the lists: a check stays valid while the version is the same. */
   readonly version: number
   blocksAccount(id: string): boolean
   /** @param address of a client. */
@@ -51,7 +51,7 @@ export interface Attribution {
   reason: string
 }
 
-/** What an act changed, and what was so already. */
+/** Names that an act changed, and names that already had the requested state. */
 export interface ActResult {
   act: Act
   changed: number
@@ -79,7 +79,7 @@ const ofLists: ReadonlySet<string> = new Set(['block', 'unblock', 'undo'])
 /** Names that an act's row shows. */
 const shownMax = 10
 
-/** Whether it may be taken back, of its kind; `OperatorActs.undoable` judges its time. */
+/** Whether acts of its kind can be undone; `OperatorActs.undoable` checks its age. */
 export function isUndoable({ kind, heldUntil }: Act): boolean {
   return ofLists.has(kind) || heldUntil !== undefined
 }
@@ -189,7 +189,7 @@ export class BlockLists implements Blocked {
   }
 
   /**
-   * Takes back what an act did to the lists. What it deleted is the caller's to give back.
+   * Undoes the changes of an act to the lists. The caller restores deleted content.
    * @throws ModerationFault NOT_FOUND, TOO_LATE, FINAL
    */
   undo(id: string, asked: Attribution): Promise<ActResult> {
@@ -260,7 +260,7 @@ export class BlockLists implements Blocked {
       kept.delete(name)
     }
     if (changes.length > 0) {
-      // A part of the rows may be there after a fault: then they are read again.
+      // After a fault some of the rows may have been written, so they are read again.
       this.#stamp = undefined
       await this.#options.lookups.write(changes)
       await this.#options.lookups.write([{ put: stampKey, value: Buffer.from(randomUUID()) }])

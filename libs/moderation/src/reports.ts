@@ -72,7 +72,7 @@ export class Reports {
   async add(report: NewReport): Promise<Report> {
     if ((await this.waiting()) >= newMax)
       throw new ModerationFault('FULL', `${newMax} reports wait for the operator`)
-    // Before the write, so that reports that come together do not pass the bound.
+    // Counted before the write, so that concurrent reports do not pass the bound.
     this.#waiting.count++
     const nowMs = this.#clock.now()
     const id = `${backwards(nowMs)}-${randomBytes(8).toString('hex')}`
@@ -81,7 +81,7 @@ export class Reports {
     return row
   }
 
-  /** How many are new, at most ten seconds ago, and no more than there may be. */
+  /** The number of new reports, at most ten seconds old and at most the bound. */
   async waiting(): Promise<number> {
     const nowMs = this.#clock.monotonic()
     if (nowMs - this.#waiting.readMs < countedMs) return this.#waiting.count
@@ -91,7 +91,7 @@ export class Reports {
     return count
   }
 
-  /** The newest first. @param after where the page before said that this one begins. */
+  /** The newest first. @param after the `next` of the previous page. */
   async page(
     state: ReportState,
     { after = '', limit = reportsPerPage }: { after?: string; limit?: number } = {},

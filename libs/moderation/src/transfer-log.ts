@@ -6,8 +6,8 @@
  * has the newest first, and a search goes hour by hour into the past.
  *
  * Rows gather for a second and are written together: a transfer never waits for its row, and a
- * crash loses the rows of the last second. An hour has a number of rows that a process writes at
- * most; what is beyond is counted and not written.
+ * crash loses the rows of the last second. A process writes a bounded number of rows per hour;
+ * further ones are counted and not written.
  */
 import { randomBytes } from 'node:crypto'
 import { rangesOf } from '@holdfast/access'
@@ -30,7 +30,7 @@ export interface Transfer {
   blob: Uint8Array | undefined
 }
 
-/** What hosts tell of their transfers. */
+/** A transfer as hosts report it. */
 export interface NotesTransfers {
   /** Never waits, never throws. */
   note(transfer: Transfer): void
@@ -64,7 +64,7 @@ export interface TransferQuestion {
 
 export interface TransferPage {
   rows: TransferRow[]
-  /** Where the search goes on; undefined: nothing is left. */
+  /** Where the search continues; undefined: it is complete. */
   next: string | undefined
 }
 
@@ -72,7 +72,7 @@ export interface TransferLogOptions {
   lookups: LookupStore
   clock: Clock
   timers?: Timers
-  /** How long rows are kept; 0: none are written, and those of before are removed. */
+  /** How long rows are kept; 0: none are written, and existing ones are removed. */
   days: Readonly<Record<TransferKind, number>>
   /** Of one kind, by this process. */
   rowsPerHourMax: number
@@ -100,7 +100,7 @@ const waitingMax = 10_000
 /** Old hours that the first sweep looks at, for when the service was off or kept more days. */
 const firstSweepHours = 400 * hoursPerDay
 const sweepHours = 2 * hoursPerDay
-/** Of one search call; the next one goes on. */
+/** Rows read by one search call; the next call continues. */
 const scannedMax = 20_000
 export const transfersPerPage = 100
 /** Longer than any name of the contract in code units of plain text. */
@@ -166,8 +166,8 @@ export class TransferLog implements NotesTransfers {
   }
 
   /**
-   * Writes what waits when it begins; what fails waits on. Rows that come meanwhile gather for the
-   * next second: under load each would have a sync of its own.
+   * Writes the rows that wait when it begins; rows that could not be written wait again. Rows that
+   * arrive during the write wait for the next second: under load each would need its own sync.
    */
   flush(): Promise<void> {
     return this.#inTurn(async () => {
@@ -183,7 +183,7 @@ export class TransferLog implements NotesTransfers {
 
   /**
    * The newest first. A page may be empty and still have a next one: a call reads some 20,000 rows.
-   * @param after where the page before said that this one begins.
+   * @param after the `next` of the previous page.
    * @throws what the lookups throw.
    */
   async find(
@@ -212,7 +212,7 @@ export class TransferLog implements NotesTransfers {
     return { rows, next: undefined }
   }
 
-  /** Removes rows that are older than they are kept. */
+  /** Removes rows past their retention. */
   sweep(): Promise<void> {
     return this.#inTurn(async () => {
       const { clock, days, isClockOff } = this.#options
@@ -227,7 +227,7 @@ export class TransferLog implements NotesTransfers {
     })
   }
 
-  /** Writes what waits, if the store accepts it. */
+  /** Writes the waiting rows, if the store accepts them. */
   async close(): Promise<void> {
     this.#closed = true
     for (const cancel of this.#cancels.values()) cancel()
@@ -274,7 +274,7 @@ export class TransferLog implements NotesTransfers {
     this.#cancels.set(name, cancel)
   }
 
-  /** One write or sweep after the other. A fault is told, and ends nothing. */
+  /** One write or sweep after the other. A fault is reported and ends nothing. */
   #inTurn(work: () => Promise<void>): Promise<void> {
     const turn = this.#work.then(work).catch((error: unknown) => this.#options.onFault(error))
     this.#work = turn

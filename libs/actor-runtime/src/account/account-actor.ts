@@ -299,7 +299,8 @@ export class AccountActor {
     } else {
       metrics.lost({ reason: 'unavailable' })
       log.warn({ account: this.account, err: error }, 'an account could not be activated')
-      // A disk that is full or read-only: all that was acknowledged is there, and no other host.
+      // The disk is full or read-only: everything acknowledged is on it, and there is no other
+      // host.
       if (code === 'UNAVAILABLE' && services.journal.capabilities.exclusive)
         await this.#readAlone({ damaged: false })
     }
@@ -310,7 +311,7 @@ export class AccountActor {
     for (const ask of this.#waiting.splice(0)) ask.unavailable()
   }
 
-  /** Queries are answered from what is stored, and nothing else: the account cannot be changed. */
+  /** Only queries are answered, from the stored rows: the account cannot be changed. */
   async #readAlone({ damaged }: { damaged: boolean }): Promise<void> {
     const { readOnly, services } = this.#host
     const answered = this.#waiting.splice(0).map(async (ask) => {

@@ -33,7 +33,10 @@ export class WriteTimes {
     this.#onSpent = options.onSpent
   }
 
-  /** Later than all before. @throws JournalFault `UNAVAILABLE` when there is none left. */
+  /**
+   * Later than all write times before it. @throws JournalFault `UNAVAILABLE` when there is none
+   * left.
+   */
   next(): bigint {
     if (this.#writes >= this.#writesMax) this.#onSpent()
     return writeTimeOf(this.#ownership, ++this.#writes)
@@ -90,7 +93,7 @@ export class AccountRows {
     this.#nextActive = await this.#taking
   }
 
-  /** In the order of issue, all at once. */
+  /** All are issued at once, in this order. */
   before({ uses, routes }: Pick<Batch, 'uses' | 'routes'>): Promise<void> {
     const rows: LookupChange[] = [...uses].map((key) => ({ put: key, value: new Uint8Array() }))
     for (const route of routes) rows.push(route)
@@ -121,7 +124,7 @@ export class AccountRows {
     })
   }
 
-  /** There is an active row without an append. */
+  /** An active row exists although nothing was appended. */
   async keepActive(): Promise<void> {
     await this.prepare()
     await this.before({ uses: new Set(), routes: [] })

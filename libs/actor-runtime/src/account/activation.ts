@@ -2,10 +2,10 @@
  * One account in memory on one host: its turn, and the pipeline that makes its turns durable.
  *
  * One request is decided at a time, against the tentative state: changes are applied as soon as
- * they are decided. While one append is in flight the account goes on deciding; the next append
- * carries all that gathered. No request is answered before the flush that holds what the answer
- * saw: a change, a read or a refusal. So when an append is refused, no answer was wrong: all
- * waiting requests get `unavailable` and the state is dropped whole.
+ * they are decided. While one append is in flight the account continues to decide; the next append
+ * carries all changes decided since then. A change, a read or a refusal is answered only after the
+ * flush of the state on which the answer is based. So when an append is refused, no answer was
+ * wrong: all waiting requests get `unavailable` and the state is dropped whole.
  *
  *     mailbox ─► decide ─► apply (tentative) ─► open batch ─► in flight ─► answers, effects
  *                  └─ needs codes or verdicts: leaves the turn, comes back to the mailbox
@@ -26,8 +26,8 @@
  * rejected and waiting ones keep their place until their deadlines.
  *
  * Without proof that earlier owners are dead (`capabilities.exclusive`) reads are confirmed by a
- * serial read of the head behind them, shared by all that gather in a turn of the loop or while
- * another is under way: a stale owner answers nothing.
+ * later serial read of the head, so a stale owner answers nothing. All reads of a turn of the loop,
+ * or of the time of another read of the head, share one.
  */
 import type { AccountState, DecideContext, Outcome } from '@holdfast/content-tree'
 import {
@@ -100,7 +100,7 @@ export class Activation {
   /** A change is in the state, wholly or partly, and not in the open batch. */
   #applying = false
   #open = new Batch()
-  /** Decided before all that is in the open batch: then they are in it themselves. */
+  /** They were decided before everything in the open batch, so they are in it themselves. */
   readonly #waitingChanges: WaitingChanges
   #inFlight: Batch | undefined
   #flushing = false
@@ -108,7 +108,7 @@ export class Activation {
   #heldReplyBytes = 0
   /** An outcome is unknown, or the stores refuse. */
   #stalled = false
-  /** A decision showed a bug: what is decided is flushed, nothing more is decided. */
+  /** A decision threw: earlier decisions are flushed, and no more are made. */
   #ailing = false
   #leaving = false
   #loss: Loss | undefined
@@ -116,7 +116,7 @@ export class Activation {
   #version = {}
   /** Part of it may be missing in the second region. */
   #hasChanged = false
-  /** Whether no pages of earlier epochs are left that nothing names. */
+  /** Whether all unnamed pages of earlier epochs are deleted. */
   #swept: Promise<boolean> = Promise.resolve(true)
   #cancelRetryTimer: (() => void) | undefined
   #pageRuns = 0
@@ -134,7 +134,7 @@ export class Activation {
     this.#waitingChanges = new WaitingChanges(services, () => void this.#kick())
     this.#log = new DurableLog(services, ownership, () => this.#rejectNewcomers())
     const { rowWritesMax: writesMax } = services.bounds
-    // Waiters ask again, as after a takeover: the next activation has write times of its own.
+    // Waiting callers retry, as after a takeover: the next activation has its own write times.
     const times = new WriteTimes(ownership, { writesMax, onSpent: () => this.#lose('fenced') })
     this.#rows = new AccountRows(services, ownership, times)
     this.#codes = new CodeBlocks(services.codes, ownership.account, {
@@ -149,8 +149,8 @@ export class Activation {
   }
 
   /**
-   * Reads an account back that was taken over. The row of its next timer, which was promised before
-   * the reply, is durable again when it resolves; all other pending effects run on from here.
+   * Reads the account after it was taken over. The row of its next timer, which was promised before
+   * the reply, is durable again when it resolves; all other pending effects continue from here.
    *
    * @param options.startedMs when it began to be taken over, monotonic.
    * @throws JournalFault, or what the core throws on changes it does not take.
@@ -182,7 +182,7 @@ export class Activation {
     this.#takeEffects()
     if (this.#progress.left) void this.#kick()
     if (this.#ownership.previousOwner === undefined) return
-    // Nobody knows what of it is in the second region.
+    // It is unknown how much of it is in the second region.
     this.#changed()
     this.#swept = this.#sweepPages(recovered)
   }
@@ -208,14 +208,15 @@ export class Activation {
     return this.#state.nextDue()
   }
 
-  /** There is no such account: what would have made it was refused, or is under way. */
+  /** There is no such account: its creation was refused, or is in progress. */
   get isUnwritten(): boolean {
     return isUnwritten(this.#ownership)
   }
 
   /**
-   * Another object after every decided change, before anybody is told of it. Undefined where a
-   * stale owner could be asked: there only a question through the mailbox is confirmed.
+   * Replaced by another object after every decided change, before the change is visible to any
+   * caller. Undefined where a stale owner could be asked: there only a request through the mailbox
+   * is confirmed.
    */
   get version(): object | undefined {
     return this.#services.journal.capabilities.exclusive && this.#loss === undefined
@@ -255,12 +256,12 @@ export class Activation {
   }
 
   /**
-   * Leaves cleanly: finished effects and changes that waited are journaled, a checkpoint is made if
+   * Leaves cleanly: finished effects and waiting changes are journaled, a checkpoint is made if
    * reading the tail would cost more, the timers' row is corrected, the `active` row removed when
    * nothing is pending, the ownership released. Call it when quiet, with no requests coming. When
-   * the stores refuse, it simply leaves; the next activation repairs the rest. It does the same
-   * while the second region lacks some of it, or unnamed pages could not be deleted: its `active`
-   * row leads back to it.
+   * the stores refuse, it leaves without these steps; the next activation does them. It does the
+   * same while the second region lacks some of it, or unnamed pages could not be deleted: its
+   * `active` row leads back to it.
    *
    * @returns whether effects stay undone.
    */
@@ -296,7 +297,7 @@ export class Activation {
     return this.#progress.hasFinished || !this.#waitingChanges.isEmpty
   }
 
-  /** Nothing is left for the next activation to repair. */
+  /** The next activation has nothing to repair. */
   async #isWhole(): Promise<boolean> {
     const hasArrived = !this.#hasChanged || (await this.#services.arrivals.confirm(this.#ownership.account))
     const isSwept = (await this.#swept) && !this.#checkpoints.leftPages
@@ -335,7 +336,7 @@ export class Activation {
     }
   }
 
-  /** Earlier writes have not lost against a newer owner. */
+  /** No newer owner has overridden the earlier writes. */
   async #isOwner(): Promise<boolean> {
     const { account, epoch } = this.#ownership
     const { journal } = this.#services
@@ -367,7 +368,7 @@ export class Activation {
       const endedMs = clock.monotonic()
       this.#decidingMs += endedMs - startedMs
       startedMs = endedMs
-      // A decision may have taken the turn itself, for work in slices.
+      // A decision may have kept the turn for work in slices.
       if (this.#turnHeld || this.#decidingMs < bounds.turnMs) continue
       this.#decidingMs = 0
       void this.#holdTurn(() => timers.turn())
@@ -396,7 +397,7 @@ export class Activation {
     return isUnwritten(this.#ownership) && this.#open.changes && this.#inFlight?.changes !== true
   }
 
-  /** Keeps the turn while `work` lets others run: meanwhile the state does not change. */
+  /** Keeps the turn while `work` yields to the loop, so the state does not change in that time. */
   async #holdTurn(work: () => Promise<void>): Promise<void> {
     this.#turnHeld = true
     await work()
@@ -616,7 +617,7 @@ export class Activation {
     this.#answerWhenDurable(ask, answer)
   }
 
-  /** Into the open batch, behind what waited for a row. */
+  /** Into the open batch, after the changes that waited for a row. */
   #enter(entry: FlushEntry): void {
     this.#enterWaiting()
     this.#open.add(entry)
@@ -640,7 +641,8 @@ export class Activation {
   }
 
   /**
-   * What the reply saw becomes durable with the youngest tentative change, or is already durable.
+   * The state that the reply shows becomes durable with the newest tentative change, or is already
+   * durable.
    */
   #answerWhenDurable(ask: PendingRequest, answer: Answer): void {
     const { exclusive } = this.#services.journal.capabilities
@@ -728,7 +730,7 @@ export class Activation {
     } catch (error) {
       this.#lost(error)
     } finally {
-      // In the same turn as the last check for work, so that no kick is lost in between.
+      // In the same turn as the last check for work, so that no wake-up is lost in between.
       this.#flushing = false
     }
   }
@@ -750,14 +752,14 @@ export class Activation {
     await this.#services.timers.turn()
   }
 
-  /** Before a cut, too: the rows through which it is have all that is in the state. */
+  /** Before a cut, too: the rows that it covers contain all changes in the state. */
   get #waitingGo(): boolean {
     return !this.#waitingChanges.isEmpty && (this.#waitingChanges.isDue || this.#mayCut)
   }
 
   /**
-   * The report of finished effects goes into the open batch, once, or makes one when its time has
-   * come.
+   * Adds the report of finished effects to the open batch, once, or makes a batch for it when it is
+   * due.
    */
   get #finishedGo(): boolean {
     const { changes, finished } = this.#open
@@ -780,8 +782,8 @@ export class Activation {
   }
 
   /**
-   * Sends the open batch; a new one gathers. In one turn with the append: the state is what this
-   * batch makes, and nothing else yet.
+   * Sends the open batch and begins a new one. In one turn with the append, because now the state
+   * contains the changes of this batch and no later ones.
    */
   #seal(): Batch {
     const batch = this.#open
@@ -820,7 +822,7 @@ export class Activation {
     const { clock, metrics, journal } = this.#services
     const { account } = this.#ownership
     const startedMs = clock.monotonic()
-    // The state is what this row makes, and nothing else yet: the time to cut.
+    // The state contains the changes of this row and no later ones: the time to cut.
     const cut = this.#mayCut
     if (cut) await this.#holdTurn(() => this.#checkpoints.cut(this.#ownership.head + 1))
     if (this.#loss !== undefined) return
@@ -864,7 +866,7 @@ export class Activation {
 
   // ---- checkpoints
 
-  /** With nothing tentative the state is what the last row made. */
+  /** Without tentative changes the state is that of the last row. */
   async #cutCheckpoint(): Promise<void> {
     await this.#holdTurn(() => this.#checkpoints.cut(this.#ownership.head))
     void this.#writeCheckpoint()

@@ -3,8 +3,8 @@
  * afterwards.
  *
  * A checkpoint is cut at one row, in slices in which the account decides nothing, so all its pages
- * show the same state. What did not change since the checkpoint that holds keeps its pages: the new
- * root names them again. The others are written while the account goes on; their names
+ * show the same state. Parts that did not change since the current checkpoint keep their pages: the
+ * new root names them again. The others are written while the account goes on; their names
  * (`<epoch>-<n>-<page>`) are used once. It takes effect when its root is set, fenced, which the
  * flush pipeline does between two appends. Only then rows and pages behind it are removed, by exact
  * name: of pages those that the new root does not name. A root whose setting failed or is unknown
@@ -26,7 +26,7 @@ export interface TailRow {
   pages: readonly string[]
 }
 
-/** A page of a checkpoint that holds. */
+/** A page of the current checkpoint. */
 export interface RootPage {
   name: string
   digest: Uint8Array
@@ -35,7 +35,7 @@ export interface RootPage {
   bytes: number
 }
 
-/** The checkpoint that holds. */
+/** The current checkpoint. */
 export interface CurrentCheckpoint {
   pages: readonly RootPage[]
   bytes: number
@@ -76,8 +76,8 @@ const weightPart = 16
  */
 const tailTimes = 3
 /**
- * The tail of a large account may have this part of its snapshot's bytes: so changes here and there
- * do not rewrite all its pages each few MiB, and a start reads at most half as much again.
+ * The tail of a large account may have this part of its snapshot's bytes. So scattered changes do
+ * not rewrite all its pages every few MiB, and a start reads at most half as much again.
  */
 const tailPart = 2
 /** What a root takes for a page. */
@@ -140,7 +140,10 @@ export class Checkpoints {
     return this.#tailIsBeyond(fullTails)
   }
 
-  /** Checkpoints fail, and the tail is full: the account is only read and made smaller. */
+  /**
+   * Checkpoints fail, and the tail is full: only reads and changes that make the account smaller
+   * pass.
+   */
   get stuck(): boolean {
     return this.#failures > 0 && this.full
   }
@@ -183,8 +186,8 @@ export class Checkpoints {
   }
 
   /**
-   * Cuts the state, which must be what the rows up to `through` make, and stay so until this
-   * resolves; that row may still be in flight.
+   * Cuts the state. Until this resolves it must equal the result of the rows up to `through`; that
+   * row may still be in flight.
    */
   async cut(through: number): Promise<void> {
     const { clock, timers, bounds } = this.#services

@@ -3,9 +3,8 @@
  * host leases to it.
  *
  * A block has one route to the account, which is durable before the first change that uses a code
- * of it. So a code needs no row, and a crash leaves nothing to repair: the account answers whether
- * one of its codes exists. The next change uses the codes of a refused one, because they were never
- * shown.
+ * of it. So a code needs no row, and a crash leaves nothing to repair: the account knows which of
+ * its codes exist. The next change uses the codes of a refused one, because they were never shown.
  *
  * The rest of a block stays the account's in the next activation. Not in another home term: changes
  * that did not arrive when the home moved may have used it.
@@ -24,7 +23,7 @@ const blocksAheadMax = 64
 /** An available range. */
 export interface CodeLease extends CodeRange {
   readonly term: number
-  /** Behind the last block whose route is durable, or part of a durable change. */
+  /** After the last block whose route is durable, or part of a durable change. */
   routed: number
 }
 

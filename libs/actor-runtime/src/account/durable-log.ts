@@ -1,13 +1,13 @@
 /**
  * Writes the rows of an account's journal, and those around them, to the stores: repeatable work is
- * repeated, and unknown outcomes are settled by the serial head, never guessed.
+ * repeated, and unknown outcomes are settled by a serial read of the head.
  */
 import { JournalFault, type JournalOwnership, rowBehind } from '@holdfast/journal'
 import { backoffMs } from '@holdfast/kernel'
 import type { Services } from '../services.ts'
 import { Pauses } from '../timers.ts'
 
-/** Faults that no repeat cures. */
+/** Faults that a retry cannot fix. */
 const final = new Set<unknown>(['FENCED', 'CORRUPT', 'TOO_LARGE', 'CLOSED'])
 
 export interface RowsAround {
@@ -71,7 +71,7 @@ export class DurableLog {
   }
 
   /**
-   * This host still was the owner when this resolves: earlier reads were true. @throws
+   * When it resolves, this host was still the owner, so earlier reads were current. @throws
    * JournalFault.
    */
   async confirm(): Promise<void> {
@@ -119,7 +119,7 @@ export class DurableLog {
   }
 
   /**
-   * Asks the serial head until it answers. A first row may be another host's: the chain tells.
+   * Asks the serial head until it answers. A first row may be another host's: the chain shows it.
    *
    * Where this process alone has the store, an activation that cannot be settled ends like one of a
    * process that was killed, and the next one finds what was written. Until then the account is

@@ -1,7 +1,7 @@
 /**
- * How far the effects of an account are: in the state, durable, taken over, done, and journaled as
- * done. Effects are taken over in the order of their numbers, a few at a time. Their ends go into
- * the next row, or make one when none comes.
+ * The progress of an account's effects: in the state, durable, taken over, done, and journaled as
+ * done. Effects are taken over in the order of their numbers, a few at a time. Their ends are
+ * journaled with the next row, or in a row of their own if none comes.
  */
 import type { AccountState } from '@holdfast/content-tree'
 import type { Change, Effect } from '@holdfast/wire'
@@ -23,7 +23,7 @@ export class EffectProgress {
   #finished: number[] = []
   #cancelTimer: (() => void) | undefined
   #timersEnded = false
-  /** Ends of effects may not wait for a row any longer. */
+  /** Ends of effects have waited long enough for a row. */
   isDue = false
 
   /** @param onDue ends of effects make a row themselves now. */
@@ -99,7 +99,7 @@ export class EffectProgress {
     this.#cancelTimer?.()
   }
 
-  /** The activation ends: the next one carries out what is owed. */
+  /** The activation ends: the next one carries out the pending effects. */
   end(): void {
     this.endTimers()
     this.#owe(-this.#owed)

@@ -1,6 +1,6 @@
 /**
- * What a host remembers of accounts with faults: how long to leave them alone, so that one of them
- * costs the others nothing.
+ * Accounts with faults, and how long a host does not open them, so that one of them costs the
+ * others nothing.
  */
 import type { Clock, Randomness } from '@holdfast/kernel'
 import { LRUCache } from 'lru-cache'
@@ -97,8 +97,8 @@ export class FaultBackoff {
   }
 
   /**
-   * The account could not be read: damage, or a bug while reading. @returns for how long it is left
-   * alone, ms.
+   * The account could not be read: damage, or a bug while reading. @returns how long it is not
+   * opened, ms.
    */
   damaged(account: string, reason: string): number {
     return this.#quarantine(account, this.#of(account), { reason, unreadable: true })

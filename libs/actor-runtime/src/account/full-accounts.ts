@@ -1,4 +1,7 @@
-/** What an account whose checkpoint cannot be written still does: it is read, and made smaller. */
+/**
+ * Which operations pass while an account's checkpoint cannot be written: reads, and changes that
+ * make it smaller.
+ */
 import type { AccountOperation, AccountRequest } from '@holdfast/wire'
 
 type Name = AccountOperation['$case']

@@ -4,7 +4,8 @@
  * The first has the requests of the owner, the operator and the service, in order of arrival: so
  * the account's changes have one order. The second has those of visitors. Anyone with a link can
  * send any number of those, so they wait behind the first lane, and in theirs networks take turns.
- * Visitors do not starve: after `ownersInARowMax` of the first lane one of them comes.
+ * Visitors do not starve: after `ownersInARowMax` requests of the first lane one of theirs is
+ * taken.
  */
 import { RoundRobin } from '@holdfast/kernel'
 import type { AccountRequest } from '@holdfast/wire'

@@ -1,6 +1,6 @@
 /**
- * Effects that one active account owes, carried out outside of its turn: references of released
- * blobs, sign-in mails.
+ * The pending effects of one active account, carried out outside of its turn: references of
+ * released blobs, sign-in mails.
  *
  * An effect comes here once the change that made it is durable, is retried until it is done, and is
  * then reported by its number for the journal. All of them may run twice. A blob that is used again
@@ -72,7 +72,7 @@ export class PendingEffects {
     this.#pauses = new Pauses(services.timers)
   }
 
-  /** In memory: a deleted folder may owe hundreds of thousands of releases. */
+  /** In memory: a deleted folder may leave hundreds of thousands of pending releases. */
   get bytes(): number {
     return this.#releases.size * releaseBytes
   }
@@ -149,7 +149,7 @@ export class PendingEffects {
     }
   }
 
-  /** False: it stays, or the outcome is unknown: the activation is over. */
+  /** False: the reference stays, or the outcome is unknown because the activation is over. */
   #removed(key: string, blob: BlobName): Promise<boolean> {
     if (this.#stopped || this.#releases.has(key)) return Promise.resolve(false)
     const { promise, resolve } = Promise.withResolvers<boolean>()

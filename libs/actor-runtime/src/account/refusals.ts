@@ -1,12 +1,12 @@
 /**
- * Refusals of commands that were given lately.
+ * Recent refusals of commands.
  *
  * A request may reach its account twice: the bus repeats it, or its sender asks again while the
- * first copy waits for something. A command that was carried out is known by its outcome; of a
- * refusal nothing is durable, and the second copy could be carried out although the sender was told
- * that it is not. So copies get the same refusal until their deadline, also those of earlier
- * attempts, whose deadlines are earlier. A later attempt is decided again; one through a frontend
- * whose clock is behind may count as an earlier one meanwhile.
+ * first copy waits for something. A command that was carried out is known by its outcome. Nothing
+ * of a refusal is durable, so the second copy could be carried out after the sender got a refusal.
+ * So copies get the same refusal until their deadline, also those of earlier attempts, whose
+ * deadlines are earlier. A later attempt is decided again; one through a frontend whose clock is
+ * behind may count as an earlier one meanwhile.
  */
 import { nameOfRequest } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest } from '@holdfast/wire'
@@ -35,7 +35,7 @@ export class Refusals {
     return given.reply
   }
 
-  /** The oldest one is forgotten when there are too many. */
+  /** The oldest one is dropped when there are too many. */
   keep(request: AccountRequest, activation: symbol, reply: AccountReply): void {
     if (reply.result?.$case !== 'refusal' || !isCommand(request)) return
     this.#given.set(keyOf(request), { activation, deadlineMs: request.deadlineMs, reply })

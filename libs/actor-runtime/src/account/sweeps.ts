@@ -1,4 +1,7 @@
-/** What timers delete is told once it is durable: one line a folder, and in the metrics. */
+/**
+ * Deletions by timers are reported once they are durable: a log line per folder, and in the
+ * metrics.
+ */
 import { type Change, type Sweep, SweepReason } from '@holdfast/wire'
 import type { Services } from '../services.ts'
 

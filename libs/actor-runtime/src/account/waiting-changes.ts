@@ -1,8 +1,8 @@
 /**
  * Changes that are applied and answered, and are journaled with the next row of their account:
- * counts of downloads. When no row comes in time, or they get too many, they make one.
+ * counts of downloads. When no row comes in time, or there are too many of them, they make one.
  *
- * What waits is lost with the activation, without an error.
+ * Waiting changes are lost with the activation, without an error.
  */
 import type { Services } from '../services.ts'
 import { bytesOfEntry, type FlushEntry } from './flush-row.ts'
@@ -13,7 +13,7 @@ export class WaitingChanges {
   #entries: FlushEntry[] = []
   #bytes = 0
   #cancelTimer: (() => void) | undefined
-  /** They may not wait for a row any longer. */
+  /** They have waited long enough for a row. */
   isDue = false
 
   /** @param onDue they make a row themselves now. */
@@ -38,7 +38,7 @@ export class WaitingChanges {
     else this.#cancelTimer ??= timers.after(bounds.waitingMs, () => this.#expire())
   }
 
-  /** In their order, for the row that is gathering. */
+  /** In their order, for the open batch. */
   take(): FlushEntry[] {
     const entries = this.#entries
     this.#entries = []

@@ -734,7 +734,7 @@ export class AccountHost implements AccountVersions {
     else this.#due.set(account, due)
   }
 
-  /** Those of open hours. @throws what the lookups throw. */
+  /** Reads the timers of the open hours. @throws what the lookups throw. */
   async #readTimers(): Promise<void> {
     const { clock, homes, bounds, wakeHours } = this.#services
     const nowSeconds = Math.floor(clock.now() / 1000)
@@ -826,7 +826,7 @@ export class AccountHost implements AccountVersions {
 
 /** How often a draining host checks whether an account has settled. */
 const restPollMs = 5
-/** The time that running effects get; the next activation takes the others up. */
+/** The time that running effects get; the next activation carries out the others. */
 const effectsDrainMs = 1000
 
 async function leave(actor: AccountActor, { clock, timers }: Services, late: AbortSignal): Promise<void> {

@@ -14,7 +14,7 @@ import { inTurns } from '../timers.ts'
 
 export interface ReadOnlyState {
   state: AccountState
-  /** It is the newest state: its refusals are true. */
+  /** It is the newest state, so its refusals may be answered. */
   isWhole: boolean
 }
 
@@ -27,7 +27,7 @@ export interface ReadOnlyStatesOptions {
   keptMs: number
 }
 
-/** Of an account that cannot be changed now. Those on which something would be done are not. */
+/** The state of an account that cannot be changed now. */
 export const readOnlyOperations: ReadonlySet<string> = new Set([
   ...['authenticate', 'getAccount', 'readContent', 'searchContents', 'openFile', 'openDirectLink'],
   ...['takeManifest', 'readBin', 'findCode', 'readHeld', 'findContents'],

@@ -9,14 +9,15 @@
  * a bounded number, however many activations there were.
  *
  * The row `hosts/<home>/<host>` has the slots that may hold rows. It is durable before the first
- * row of a slot is put. A host that starts again finds its own row and goes on behind its last
- * slot, one that finds none begins with the milliseconds of its clock, beyond all that it ever had.
+ * row of a slot is put. A host that starts again finds its own row and continues after its last
+ * slot. A host without a row begins with the milliseconds of its clock, which is higher than every
+ * slot that it ever had.
  *
  * Hosts that never return: when one does not answer and none of its rows is left, another marks its
  * row with the time, and removes it when the mark is a week old. A host that lives looks at its own
  * row each minute, and before it puts a row after a longer break: one that is marked or gone is
- * written again. So each write of such a row has a time of its slot, marks and removals between it
- * and that of the next slot.
+ * written again. So each write of such a row has the time of its slot; marks and removals have
+ * times between that and the time of the next slot.
  */
 import { JournalFault, type LookupStore } from '@holdfast/journal'
 import type { Clock } from '@holdfast/kernel'
@@ -36,9 +37,9 @@ interface Noted extends SlotRange {
 /** Write times of a row by its last slot: the host's own, a mark of others, its removal. */
 const writeTimesPerSlot = 3n
 const [ownWrite, markWrite, removal] = [0n, 1n, 2n]
-/** Looks at the slots of an earlier life: what it sent last may come late. */
+/** How often the slots of an earlier life are read: its last writes may arrive late. */
 const pastLooks = 4
-/** How far a host goes on when what it noted lost against a removal: its clock was behind. */
+/** How many slots a host skips when its row lost against a removal: its clock was behind. */
 const firstLeap = 86_400_000
 const leapsMax = 12
 
@@ -48,9 +49,9 @@ const slotsPerRead = 100
 interface HomeSlots {
   /** Of an earlier life of this host, until all rows in them are cleared. */
   past: SlotRange | undefined
-  /** How often nothing was left in them. */
+  /** How many reads found nothing in them. */
   pastLooks: number
-  /** A row was there when this life began, or this life's was seen. */
+  /** A row existed when this life began, or this life's row was read. */
   isKnown: boolean
   /** Wall clock and monotonic clock when the row was last seen or written. */
   seen: { wallMs: number; monotonicMs: number }
@@ -172,7 +173,7 @@ export class ActiveSlots {
     return { from: Math.min(current, ...live.keys()), to: current }
   }
 
-  /** All rows of the earlier life are cleared that could be found. */
+  /** All rows of the earlier life that could be found are cleared. */
   pastCleared(home: string): void {
     const slots = this.#known.get(home)
     if (slots !== undefined && ++slots.pastLooks >= pastLooks) slots.past = undefined

@@ -1,15 +1,15 @@
 /**
  * Whether the changes that accounts acknowledged are in the second region, too.
  *
- * The stores send everything there by themselves, within moments, but not after a long cut. So the
- * host that serves an account remembers since when part of it may be only here, and asks the store
- * repeatedly to compare both places and to send what is missing, the longest waiting account first.
- * An account leaves memory cleanly only when that is done. Otherwise its ownership stays unreleased
- * and its `active` row stays: it is found again after a crash, and its next activation does not
- * assume that the second region is complete.
+ * The stores copy everything there soon, but not after a long partition. So the host that serves an
+ * account remembers since when part of it may be only here, and asks the store repeatedly to
+ * compare both places and to send what is missing, the longest waiting account first. An account
+ * leaves memory cleanly only when that is done. Otherwise its ownership stays unreleased and its
+ * `active` row stays: it is found again after a crash, and its next activation does not assume that
+ * the second region is complete.
  *
  * While the second region is unreachable no account waits for it: after a few failures in a row it
- * is left alone for a while. One account that fails alone blocks no other.
+ * is not asked for a while. If only one account fails, it does not block others.
  *
  * Cost: a request for each changed account in `freshMs`, and one when it leaves; five small
  * parallel reads.
@@ -43,7 +43,7 @@ const freshMs = 30_000
  * work.
  */
 const atOnce = 64
-/** After this many failures in a row the second region is left alone for this long. */
+/** After this many failures in a row the second region is not asked for this long. */
 const failuresMax = 3
 const pauseMs = 5_000
 /** An account that failed is retried after this time. */
@@ -126,8 +126,8 @@ export class Arrivals {
   }
 
   /**
-   * One pass over the waiting accounts, the longest waiting first, until the second region is to be
-   * left alone.
+   * One pass over the waiting accounts, the longest waiting first, until the second region is not
+   * asked any more.
    * @param arrived called for those that are in both places now. @param isOurs others are dropped.
    */
   async pass({

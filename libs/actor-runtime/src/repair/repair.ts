@@ -7,7 +7,7 @@
  * result is written as a new checkpoint through the last known row. Damaged data, and every row
  * behind the base, is first kept beside it, in pages that are never swept.
  *
- * Without a base nothing is written: a state would have to be invented.
+ * Without a base nothing is written, because no state is certain.
  */
 import type { AccountState } from '@holdfast/content-tree'
 import {

@@ -3,8 +3,8 @@
  *
  * In each region its first actor host makes the rounds, of all accounts that the region serves. The
  * result is a row `reconcile/<region>` that reaches the other regions by replication. It names the
- * accounts by birth region and term: so a round that ended before homes moved does not count for
- * those that moved.
+ * accounts by birth region and term, so a round that ended before homes moved does not count for
+ * the moved accounts.
  *
  * Clocks of members differ by little; a round counts as begun that much earlier. A host whose clock
  * is far off makes no rounds, and for a node whose clock is far off no round counts: it cannot tell
@@ -26,7 +26,7 @@ export interface AccountRoundsOptions {
 
 /** More than clocks of members may differ. */
 const skewMs = 5_000
-/** How long a read result is valid. */
+/** How long a result that was read is used. */
 const freshMs = 10_000
 
 export class AccountRounds {

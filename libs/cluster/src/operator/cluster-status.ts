@@ -71,7 +71,7 @@ export async function clusterStatus(cluster: ClusterPart) {
         .length,
     })),
     nodes,
-    /** Nodes that some group names and that are not heard. */
+    /** Nodes that a group names and that send no heartbeats. */
     silent: [...new Set(all.flatMap(nodesOf))]
       .filter((id) => !peers.beats().some((beat) => beat.id === id))
       .map((id) => ({ id, order: orders.of(id) ?? null })),

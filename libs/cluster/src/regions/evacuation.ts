@@ -8,11 +8,12 @@
  * partitions, the old hosts refuse as soon as any region tells them the term, and a starting host
  * learns it before it serves. Two kinds of changes are lost: those that the old hosts acknowledge
  * until then, and earlier ones that did not reach the successor. So the operator must assure that
- * the region is off or isolated, unless more than half of all regions, without it, answer.
+ * the region is off or isolated, unless more than half of all regions answer, not counting this
+ * one.
  *
- * And back, while the region that serves them is alive: then nothing is lost. Each account is
- * closed there before it is opened here, by its first request, and finally by a pass over all of
- * them. Until then both regions are asked for what was not opened yet.
+ * Moves homes back while the region that serves the accounts is alive: then nothing is lost. Each
+ * account is closed there before it is opened here, by its first request, and finally by a pass
+ * over all of them. Until then both regions are asked for what was not opened yet.
  */
 import { RefusalError } from '@holdfast/http-kit'
 import type { TakenJournal } from '@holdfast/journal-cassandra'
@@ -42,7 +43,7 @@ const namedMax = 100
 const settleMsDefault = 30_000
 /** A host works on accounts for this long, and then reports its progress. */
 const portionMs = 15_000
-/** Then it answers what it has, however long one slow account takes. */
+/** After this time it answers what it has, even while a slow account is not done. */
 const portionAnswerMs = portionMs + 45_000
 /** Maximum duration of an operator's call, approximately; the next one continues where it ended. */
 const takeMs = 8 * 60_000

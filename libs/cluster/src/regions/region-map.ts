@@ -84,14 +84,14 @@ export class RegionMap {
     return homeRegions(this.#options.regions, birth)
   }
 
-  /** Its homes have moved: another region now decides what it decided. */
+  /** Its homes have moved: another region now makes its decisions. */
   isGivenUp(region: RegionCode): boolean {
     return this.homeOf(region).serving !== region
   }
 
   /**
    * Whether this region may still consider itself in charge: it heard another one recently, or
-   * there is none. Until then a host that comes alone may acknowledge nothing.
+   * there is none. Until then a host that starts alone may acknowledge nothing.
    */
   get heardElsewhere(): boolean {
     const { region, regions } = this.#options
@@ -182,7 +182,7 @@ export class RegionMap {
             await stores.get(region)?.claim(key, row)
             heard.push(region)
           } catch {
-            // It learns it from any other.
+            // The region learns it from any other one.
           }
         }),
     )

@@ -96,7 +96,10 @@ export class RegionalLookups implements LookupStore {
     return undefined
   }
 
-  /** What never goes back may be read from the own region when the deciding one is unavailable. */
+  /**
+   * Rows that never change back may be read from the own region when the deciding one is
+   * unavailable.
+   */
   async #getFixed(key: string): Promise<Uint8Array | undefined> {
     try {
       return await this.#storeOf(key).get(key)
@@ -181,7 +184,7 @@ export class RegionalLookups implements LookupStore {
     return this.#storeOf(key).claim(key, (await this.#decidedMeanwhile(key)) ?? copy)
   }
 
-  /** What was claimed elsewhere while the deciding region was taken over. */
+  /** Rows that were claimed elsewhere while the deciding region was taken over. */
   async #decidedMeanwhile(key: string): Promise<Uint8Array | undefined> {
     if (kindOf(key) !== 'email') return undefined
     const region = this.#regionOfHash(key)

@@ -16,7 +16,7 @@ export interface LiveSecretsOptions {
   rereadMs?: number
 }
 
-/** @returns an object whose fields are always of now */
+/** @returns an object whose fields always have the current values */
 export function liveSecrets({
   read,
   log,

@@ -1,9 +1,9 @@
 /**
- * When a process reads rows again that all processes hold a copy of.
+ * When a process reads rows again of which all processes hold a copy.
  *
  * A change is announced on the bus, and its rows are read at once. They can arrive in this region
- * after their announcement, so for ten seconds they are read every two seconds. Later only a lost
- * announcement is left to find: every tenth second is enough. Each read costs a query here and two
+ * after their announcement, so for ten seconds they are read every two seconds. Later reads only
+ * find lost announcements: every tenth second is enough. Each read costs a query here and two
  * wake-ups of Cassandra; every process of an idle cluster does it (`bench/NOTES-cluster.md`).
  */
 

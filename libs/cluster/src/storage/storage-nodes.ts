@@ -22,7 +22,7 @@ export async function drainNode(cluster: ClusterPart, node: string) {
  */
 export async function removeNode(cluster: ClusterPart, node: string) {
   const groups = groupsOf(cluster, node)
-  // Heartbeats of a node that was just killed are not old yet.
+  // The last heartbeat of a node that was just killed is still recent.
   await cluster.membership.suspect(node)
   const alive = isAlive(cluster, node)
   if (alive && groups.length > 0) throw new RefusalError('error-nodeAlive')

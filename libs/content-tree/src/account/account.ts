@@ -20,11 +20,11 @@ export class Account {
   readonly outcomes = new Outcomes(this.tree.cuts)
   /** Reporting process (hex) → last sequence, longest silent first. */
   readonly sources = new Map<string, number>()
-  /** Behind the last share code that was used: the rest of its block is the account's. */
+  /** The counter after the last used share code; the rest of its block belongs to the account. */
   nextCode: { readonly next: number; readonly term: number } = noCode
   /**
-   * No file was used the last time before this, Unix seconds; undefined: not looked up. Only a
-   * memory.
+   * No file had its last use before this time, Unix seconds; undefined: not looked up. Only a
+   * cache.
    */
   idleSince: { earliest: number | undefined } | undefined
   /**

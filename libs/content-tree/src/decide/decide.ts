@@ -113,7 +113,7 @@ function tokenHolds(
   return resets && settings.tokens.verify(token, id, { keyId: previousTokenKeyId, counter: tokenCounter - 1 })
 }
 
-/** What is left of an earlier run of the request: its result, or only that it ran. */
+/** What is known of an earlier run of the request: its result, or only that it ran. */
 interface EarlierRun {
   operation: number
   asks(requestId: Uint8Array): boolean
@@ -220,8 +220,7 @@ function decideOperation(
 }
 
 /**
- * The answer of the first time: its bytes, or made again from its ids. A key is valid for one
- * request.
+ * The first answer: its bytes, or made again from its ids. A key is valid for one request.
  */
 function repeated(deciding: Deciding, before: EarlierRun): Outcome {
   const isSame = before.asks(deciding.request.requestId)
@@ -251,7 +250,7 @@ function madeAgain(deciding: Deciding, ids: string[]): Result {
     const link = tree.directLinks.get(row)?.find((other) => other.id === linkId)
     return link === undefined ? refusal('error-notFound') : linkView(deciding, row, link)
   }
-  // The rest shows one content: the last that its events name.
+  // All others show one content: the last one that the events name.
   const row = tree.find(ids.at(-1) ?? '')
   return row < 0 ? refusal('error-notFound') : deciding.contentView(deciding.owners().item(row))
 }

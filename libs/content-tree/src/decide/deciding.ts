@@ -140,8 +140,8 @@ export class Deciding {
    * large one. A large one without that, or one that needs the new state, is made again from the
    * ids in the events.
    *
-   * A command that could do more later is a change also where nothing is to do: without a kept
-   * result it would be carried out when the request comes again.
+   * A command without any effect now is a change, too, if it could have an effect later: without a
+   * kept result a repetition would carry it out.
    */
   changed(
     events: NonNullable<Event['event']>[],
@@ -260,8 +260,8 @@ export class Deciding {
   }
 
   /**
-   * Existence alone, as this caller may know it: recycled content exists for no caller, expired
-   * content for its owner.
+   * Only the existence, as this caller may see it: recycled content exists for no caller, expired
+   * content only for its owner.
    */
   visible(id: string): number | Refusal {
     const { tree } = this

@@ -1,6 +1,6 @@
 /**
- * What timers and operators deleted, and taking it back: for the operator, for as long as the
- * settings, or the deletion, say.
+ * Contents that timers and operators deleted, and their restoring by the operator, for as long as
+ * the settings, or the deletion, allow.
  */
 import type { HeldContent, UndoSweeps } from '@holdfast/wire'
 import { contentsMax, itemsPerAnswerMax } from '../bounds.ts'
@@ -34,7 +34,7 @@ export function readHeld({ tree, viewer }: Deciding): Outcome {
   return answer({ $case: 'held', value: { contents: contents.slice(0, itemsPerAnswerMax) } })
 }
 
-/** Back to the old folder, or to the root, without the expiries that are over by now. */
+/** Restores to the old folder, or to the root, without expiries in the past. */
 export function undoSweeps(deciding: Deciding, { contentIds }: UndoSweeps): Outcome {
   const { tree, viewer } = deciding
   if (viewer.kind !== 'operator') return refuse('error-notOwner')

@@ -52,12 +52,15 @@ export function deleteContents(
       events.push({ $case: 'contentsDeleted', value: { ids, toBin: bin, ...byRequest(deciding), sweep } })
   }
   if (representation !== true) return deciding.changed(events, done)
-  // Deleted content cannot be shown again: a retry only learns that it succeeded, where the items
-  // are too large to be kept.
+  // Deleted content cannot be shown again. If the items are too large to be kept, a retry only
+  // learns that it succeeded.
   return deciding.changed(events, itemsOf(deciding, contentIds), { keptIfLarge: done })
 }
 
-/** Whether these may be held besides what is: as many in all as an account has at most. */
+/**
+ * Whether these may be held beside the contents held already: in all as many as an account may
+ * have.
+ */
 function fitsHeld({ tree }: Deciding, rows: readonly number[]): boolean {
   const held = tree.held === none ? { files: 0, folders: 0 } : tree.below(tree.held)
   let contents = held.files + held.folders

@@ -95,13 +95,13 @@ function pageBounds<Query extends { page: number; pageSize: number }>(query: Que
   return { ...query, page: Math.max(1, query.page), pageSize }
 }
 
-/** A code opens nothing: any caller may ask which content has it. */
+/** A code gives no access, so any caller may ask which content has it. */
 export function findCode(deciding: Deciding, { code }: FindCode): Outcome {
   const contentId = deciding.tree.idOfCode(code)
   return contentId === undefined ? refuse('error-notFound') : answer({ $case: 'code', value: { contentId } })
 }
 
-/** A hint only: the same checks run when the file comes, and then they count. */
+/** Only a hint: the same checks run again when the file arrives, and those decide. */
 export function checkUpload(deciding: Deciding, query: CheckUpload): Outcome {
   if (query.folderId === undefined) {
     if (!deciding.viewer.isOwner) return refuse('error-notOwner')

@@ -1,6 +1,6 @@
 /**
- * What time does to an account: expiries, the end of the bin's 30 days, files that nobody
- * downloads, and the end of what could be taken back.
+ * What a timer does in an account: expiries, the end of the bin's 30 days, idle files, and the end
+ * of restorable deletions.
  */
 import { type Event, SweepReason, type SweptFolder } from '@holdfast/wire'
 import type { Account } from '../account/account.ts'
@@ -42,7 +42,7 @@ export function dueEvents(deciding: Deciding): Events {
   }
   // Closed first: a closed folder may be inside a deleted one.
   const among = new Set(expired)
-  // What lies below another one that goes now goes with it.
+  // Content below another deleted one is deleted with it.
   const over = overInBin(deciding, duePerTickMax - expired.length).filter((row) => !among.has(row))
   const going = among.union(new Set(over))
   const tops = expired.filter((folder) => !isBelowAny(deciding, folder, going))
@@ -90,8 +90,8 @@ function swept(
 }
 
 /**
- * Undefined: it cannot be taken back. What is held has the bounds of the account once more, so that
- * folders which expire at once take no endless space.
+ * Undefined: it cannot be restored. Held content has bounds equal to those of the account, so that
+ * expiring folders do not take unlimited space.
  */
 function heldUntil(deciding: Deciding, folders: readonly SweptFolder[]): number | undefined {
   const { tree, account, settings, now } = deciding
@@ -111,8 +111,8 @@ function heldUntil(deciding: Deciding, folders: readonly SweptFolder[]): number 
 }
 
 /**
- * A deleted account waits as it is, so that it can be taken back, and is then emptied: as much as
- * one Tick does, the rest stays due.
+ * A deleted account keeps its content until its end, so that the deletion can be undone, and is
+ * then emptied: as much as one Tick does, the rest stays due.
  */
 function ended(deciding: Deciding, isOver: boolean): Events {
   const { tree, now } = deciding
@@ -129,7 +129,7 @@ function ended(deciding: Deciding, isOver: boolean): Events {
   return ids.length === 0 ? held : [{ $case: 'contentsDeleted', value }, ...held]
 }
 
-/** What can no longer be taken back. @param all nothing can. */
+/** Content that cannot be restored any more. @param all all of it. */
 function heldOver({ tree, now }: Deciding, all: boolean): Events {
   if (tree.held === none) return []
   const rows = all ? tree.children(tree.held).take(duePerTickMax) : tree.heldTimers.due(now, duePerTickMax)

@@ -7,7 +7,9 @@ import type { Outcome } from '../contract.ts'
 const idBytes = 48
 const nameBytes = 64
 
-/** An account that was never made uses nothing. The epoch of the place belongs to the runtime. */
+/**
+ * An account that was never made uses nothing. The epoch of the position belongs to the runtime.
+ */
 export function usesOf({ record, tree }: Account, { uses, suspects }: Reconcile): Outcome {
   const { names, next } =
     uses === undefined

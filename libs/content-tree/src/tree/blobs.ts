@@ -1,6 +1,6 @@
 /**
- * The physical contents that an account uses, each with its number of uses, and the releases it
- * owes.
+ * The physical contents that an account uses, each with its number of uses, and the pending
+ * releases.
  *
  * When the last use ends a release becomes pending; a new use before the release is done withdraws
  * it, so that the reference is not removed under the new use.
@@ -177,7 +177,7 @@ export class BlobTable {
     this.#index.addRun(first, count)
   }
 
-  /** Behind the last rows of a checkpoint: what is owed, in the order of numbers. */
+  /** After the last rows of a checkpoint: the pending releases, in the order of numbers. */
   restored(): void {
     const { columns } = this
     columns.restored()

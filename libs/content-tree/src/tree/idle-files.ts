@@ -8,7 +8,7 @@
 import { idleDueEverySeconds, idleSlackSeconds } from '../bounds.ts'
 import type { Tree } from './tree.ts'
 
-/** When a file is due that was used at this time the last time, Unix seconds. */
+/** When a file with this last use is due, Unix seconds. */
 export function idleDue(since: number, idleSeconds: number): number {
   const soonest = since + idleSeconds + idleSlackSeconds
   return Math.ceil(soonest / idleDueEverySeconds) * idleDueEverySeconds

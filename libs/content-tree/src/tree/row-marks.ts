@@ -3,8 +3,7 @@
  * one before it.
  *
  * Time is counted in cuts: all that changes between two cuts has the same mark. A checkpoint that
- * could not be written costs nothing: the next one asks for all that changed since the one that
- * holds.
+ * could not be written does no harm: the next one asks for all changes since the current one.
  */
 
 /** The clock of an account's marks. */

@@ -3,7 +3,7 @@
  * on every folder.
  *
  * Everything is below one of two tops, the root and the recycle bin. A deleted folder of any size
- * is cut off at once, and becomes garbage: its content is not found any more, and its rows are
+ * is unlinked at once and becomes garbage: its content is not found any more, and its rows are
  * swept a bounded number at a time. The order of insertion into a folder is part of the state
  * (copies and archives follow it); row numbers are not.
  *
@@ -60,7 +60,7 @@ export interface Recycled {
   from: string
 }
 
-/** What a timer deleted and the operator can take back. */
+/** Content that a timer deleted and the operator can restore. */
 export interface Swept extends Recycled {
   /** Unix seconds. */
   until: number
@@ -98,11 +98,11 @@ export class Tree {
   readonly sweptByRow = new Map<number, Swept>()
   readonly orders: ListingOrders
   readonly timers: ExpiryHeap
-  /** When what lies in `held` can no longer be taken back: each for a time of its own. */
+  /** When content in `held` cannot be restored any more: each has its own time. */
   readonly heldTimers = new ExpiryHeap((row, until) => this.sweptByRow.get(row)?.until === until)
   root = none
   bin = none
-  /** The top of what timers deleted and can be taken back; nobody finds anything in it. */
+  /** The top of restorable deletions by timers; callers find nothing in it. */
   held = none
   /** Folders that wait for their expiry. */
   waiting = 0
@@ -526,7 +526,7 @@ export class Tree {
     this.#changed(row)
   }
 
-  /** Timers of a folder and of those in it: they were forgotten if nobody could find it. */
+  /** Timers of a folder and of the folders in it: they were dropped while it could not be found. */
   wakeTimers(folder: number): void {
     const open = [folder]
     for (let row = open.pop(); row !== undefined; row = open.pop()) {
@@ -810,7 +810,7 @@ export class Tree {
     this.contents.marks.touch(row)
   }
 
-  /** The row, or what lies in it, is not what it was: for all folders that show it. */
+  /** The row, or its content, has changed: for all folders that show it. */
   #touch(row: number): void {
     this.#changes++
     for (let at = this.isFolder(row) ? row : this.parentOf(row); at !== none; at = this.parentOf(at))

@@ -1,8 +1,8 @@
 /**
  * The bytes of answers that are made and not yet read, of all hosts of a process.
  *
- * A reader that does not read keeps its answer in memory, at no cost to itself. So all such bytes
- * draw on one budget:
+ * A client that does not read keeps its answer in memory, at no cost to itself. So all such bytes
+ * are taken from one budget:
  *
  * - Below half of it every request takes at once: `take` returns undefined, and no request waits.
  * - Above half it is scarce. A network (IPv6: a /64) takes bytes while it stays within its fair
@@ -28,7 +28,7 @@ export interface AnswerBudgetOptions {
   bytesMax?: number
   /** Default 10,000. A reader that takes `paceBytes` in this time is never dropped. */
   stalledMs?: number
-  /** Default 30,000: shorter than the patience of most clients. */
+  /** Default 30,000: shorter than the time-out of most clients. */
   waitMs?: number
   /** How often a scarce budget looks for stalled readers, ms. Default 1,000. */
   sweepMs?: number
@@ -47,7 +47,7 @@ export interface AnswerShare {
    * within the time, and when the share is closed.
    */
   take(bytes: number): Promise<void> | undefined
-  /** As `take`, without a wait and past every bound: for bytes that already exist. */
+  /** As `take`, without a wait and beyond any bound: for bytes that already exist. */
   keep(bytes: number): void
   /** Makes a piece of the answer when it is the network's turn, see `Turns`. */
   make<T>(piece: () => T): Promise<T>
@@ -128,7 +128,7 @@ export class AnswerBudget {
     const { bytesMax } = this.#options
     const after = this.#held + more
     if (after <= bytesMax / 2 || more <= 0) return true
-    // A piece larger than the whole budget would wait without end.
+    // A piece larger than the whole budget would never get room.
     if (after > bytesMax && this.#held > 0) return false
     return network.held === 0 || network.held + more <= bytesMax / this.#holders(network)
   }
@@ -145,7 +145,7 @@ export class AnswerBudget {
   wait(share: Share): void {
     share.network.waiting.add(share)
     this.#waiting.add(share.network)
-    // The bytes it returned before it began to wait may be enough for it, or for others.
+    // The bytes that it returned before this wait may be enough for it, or for others.
     this.#serve()
     this.#sweepSoon()
   }
@@ -280,8 +280,7 @@ class Share implements AnswerShare {
 
   take(bytes: number): Promise<void> | undefined {
     if (this.#closed) return undefined
-    // It waits behind others of its network: a stream of small pieces must not overtake a large
-    // one.
+    // It waits behind others of its network: small pieces must not overtake a large one.
     if (this.network.waiting.size === 0 && this.#budget.fits(this.network, bytes - this.held)) {
       this.keep(bytes)
       return undefined

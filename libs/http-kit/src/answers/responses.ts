@@ -29,11 +29,11 @@ export interface DocumentedResponse {
   content: { 'application/json': { schema: object } }
 }
 
-/** Connection, head, networks, budgets, faults: before or beside the operation's own work. */
+/** Connection, head, networks, budgets, faults: outside of the operation's own work. */
 const ofEvery: readonly KnownStatus[] = [
   'error-request',
   'error-host',
-  // The operator keeps the client's network out.
+  // The operator blocks the client's network.
   'error-forbidden',
   'error-timeout',
   'error-expect',

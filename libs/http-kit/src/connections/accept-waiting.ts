@@ -48,9 +48,9 @@ const acceptFlags = 0o4000 | 0o2000000
 const sendFlags = 0x40 | 0x4000
 /** MSG_PEEK and MSG_DONTWAIT. */
 const peekFlags = 0x2 | 0x40
-/** `struct pollfd`: the descriptor, what is asked for, what is so. */
+/** `struct pollfd`: the descriptor, the requested events, the returned events. */
 const pollBytes = { all: 8, asked: 4, told: 6 }
-/** POLLRDHUP, and POLLERR with POLLHUP, which are told in any case. */
+/** POLLRDHUP, and POLLERR with POLLHUP, which are always reported. */
 const closedByClient = 0x2000
 const brokenOrClosed = 0x8 | 0x10
 /** `struct sockaddr_in6` is the larger one of both. */

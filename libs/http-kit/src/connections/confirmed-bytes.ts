@@ -1,7 +1,7 @@
 /**
- * What the other end of a connection has taken. A socket accepts megabytes at once, which then wait
- * in the kernel: what Node has written says nothing about a reader. Linux counts the bytes that the
- * peer has confirmed, and Node does not offer the count.
+ * How many bytes the other end of a connection has received. A socket accepts megabytes at once,
+ * which then wait in the kernel, so the bytes that Node has written say nothing about the reader.
+ * Linux counts the bytes that the peer has confirmed, and Node does not offer the count.
  */
 import type { Socket } from 'node:net'
 import { systemCalls } from './system-calls.ts'
@@ -14,7 +14,7 @@ const getsockopt = systemCalls((library) =>
   library.func('getsockopt', 'int', ['int', 'int', 'int', 'void *', 'void *']),
 )
 
-/** Bytes so far; undefined where the system does not tell, or the connection is closed. */
+/** Bytes so far; undefined where the system does not report them, or the connection is closed. */
 export function confirmedBytes(socket: Socket): number | undefined {
   const { _handle: handle } = socket as Socket & { _handle?: { fd?: number } | null }
   const descriptor = handle?.fd

@@ -16,7 +16,7 @@ const windowMs = 5_000
  * has no other.
  */
 export const slowBytesPerSecond = 4 * 1024
-/** From the first look on, which sees what the other end's system took at once. */
+/** From the first measurement on, which includes what the peer's system accepted at once. */
 export const stalledMs = 500
 /** A reader that takes less in `stalledMs` is below that pace. */
 const progressBytes = (slowBytesPerSecond * stalledMs) / 1_000
@@ -78,7 +78,10 @@ export class Connection {
   #earlierBytes = 0
   #windowMs: number
   #windowBytes = 0
-  /** What the reader had taken when it last took something, and when; undefined: not yet looked. */
+  /**
+   * How much the reader had received when it last received something, and when; undefined: not
+   * measured yet.
+   */
   #taken: { bytes: number; atMs: number } | undefined
 
   constructor(
@@ -157,7 +160,7 @@ export class Connection {
       this.#taken = { bytes, atMs: nowMs }
   }
 
-  /** How long its reader has taken nothing of what is there for it, as far as it is known. */
+  /** How long its reader has received nothing although bytes wait for it, as far as it is known. */
   stalledMs(nowMs: number): number {
     return this.#taken === undefined || this.waitsForUs ? 0 : nowMs - this.#taken.atMs
   }

@@ -2,8 +2,7 @@
  * The connections of one listener: how many there are, whose they are, and one request of each at a
  * time.
  *
- * A connection costs a descriptor and memory whether it asks for something or not, and a client
- * proves nothing to open one. So:
+ * A connection costs a descriptor and memory even without a request, and anybody can open one. So:
  *
  * - A listener has a maximum, a network (IPv6: a /64) has a smaller one, and a /48 of IPv6 has that
  *   of two networks. At its own maximum a network loses its longest idle connection; when none
@@ -113,8 +112,8 @@ export class Connections {
   readonly #room: Room
   #open = 0
   /**
-   * Until then connections end with their answers. None of the networks owes another one room, and
-   * while each asks again and again none idles: so they take turns.
+   * Until then connections end with their answers. All networks have few connections, and none of
+   * them idles while each sends requests continuously. This way they take turns.
    */
   #crowdedUntilMs = Number.NEGATIVE_INFINITY
   #closing = false
@@ -153,7 +152,10 @@ export class Connections {
     server.on('close', () => this.#room.stop())
   }
 
-  /** Before the server closes, which does not know of those that have sent nothing. */
+  /**
+   * Called before the server closes, because the server does not track connections that have sent
+   * nothing.
+   */
   close(): void {
     this.#closing = true
     for (const { open } of this.#networks.values())
@@ -194,8 +196,8 @@ export class Connections {
   }
 
   /**
-   * Bytes came that are no request. The refusal is written when it is the answer to what was sent
-   * last. A request that came whole before gets its answer, and its connection ends then.
+   * The client sent bytes that are not a request. The refusal is written unless an earlier request
+   * is unanswered: a complete earlier request gets its answer, and then the connection ends.
    */
   refuseUnreadable(socket: Socket, refuse: () => void): void {
     const connection = connectionOf(socket)
@@ -270,7 +272,7 @@ export class Connections {
     connection.begin(response, nowMs)
     this.#speaks(connection)
     response.once('close', answered)
-    // Not where more has been sent: it would be lost.
+    // Not if the client has sent more: that would be lost.
     if (nowMs < this.#crowdedUntilMs && !connection.network.isProxy)
       response.shouldKeepAlive &&= connection.ahead.length > 0
     if (isOfUnknownLength(response.req)) this.#beginPieces(connection, response)
@@ -353,16 +355,16 @@ export class Connections {
       this.#begun(this.#hold(admitted), socket, attach)
       return
     }
-    // One that nobody hears would end the process.
+    // An error without a listener would end the process.
     socket.on('error', closeBroken)
     if (admitted === undefined) socket.destroy()
     else this.#refuse(socket, admitted)
   }
 
   /**
-   * Those that wait behind it. Their sockets are made from the next phase of the loop on, when it
-   * is their network's turn: a crowd costs nothing but descriptors until then, and those that come
-   * and go at once cost nothing more.
+   * Accepts the connections that wait behind it. Their sockets are made from the next phase of the
+   * loop on, when it is their network's turn. Until then they cost only descriptors; connections
+   * that are closed before cost nothing more.
    */
   #takeWaiting(accepted: Socket, attach: Attach): void {
     const sinceMs = this.#clock.monotonic()
@@ -406,7 +408,7 @@ export class Connections {
     return { network, site }
   }
 
-  /** It counts from now on. @param waiting of one without a socket */
+  /** The connection counts from now on. @param waiting for a connection without a socket */
   #hold({ network, site }: Admitted, waiting?: Waiting): Connection {
     this.#networks.set(network.name, network)
     const connection = new Connection(this, { waiting, network, nowMs: this.#clock.monotonic() })
@@ -495,12 +497,13 @@ export class Connections {
       socket.unshift(bytes)
       socket.resume()
     }
-    // Many do not begin within the turn of the lane: what begins here asks the lane for its own.
+    // Many of them do not begin within the turn of the lane; each that begins here asks the lane
+    // for a turn of its own.
     if (isMany) process.nextTick(serve)
     else serve()
   }
 
-  /** The first request begins when all are counted, if they are not too many. */
+  /** The first request begins after all are counted, unless there are too many. */
   #readMany(connection: Connection, bytes: Buffer): void {
     connection.isCounting = true
     emitInPieces(connection.socket, bytes)

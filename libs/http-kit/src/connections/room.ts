@@ -29,8 +29,8 @@ import {
 } from './connection.ts'
 
 /**
- * A connection that was made, or answered, within this time may be about to send: it is closed only
- * when the listener is full.
+ * A connection that was opened or answered within this time may be about to send, so it is closed
+ * only when the listener is full.
  */
 const idleMs = 1_000
 /** On a full listener, too: a request head takes a round trip to arrive. */
@@ -197,9 +197,9 @@ export class Room {
   }
 
   /**
-   * The reader that has taken next to nothing for the longest time, in favour of a network with few
-   * connections. One that has many would begin a large answer with each that is closed for it, and
-   * so would a proxy, whose clients are not yet known.
+   * The reader that has received almost nothing for the longest time. It is closed only for a
+   * network with few connections: a network with many could request a large answer on each new one,
+   * and so could a proxy, whose clients are not known yet.
    */
   #closeStalled(): boolean {
     const nowMs = this.#parts.clock.monotonic()
@@ -213,7 +213,7 @@ export class Room {
         longestMs = stalled
       }
     if (longest === undefined) return false
-    // After an ordinary close the system would keep what the reader has not taken.
+    // After an ordinary close the system would keep the bytes that the reader has not received.
     longest.socket.resetAndDestroy()
     this.#parts.evict(longest, 'stalled')
     return true

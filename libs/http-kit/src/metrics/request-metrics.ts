@@ -1,6 +1,6 @@
 /**
- * What requests of a host are answered with. Labels are few: the route is its pattern, never the
- * path, and codes are gathered to outcomes, so a host has at most routes × outcomes of them.
+ * The outcomes of a host's requests. Labels are few: the route is the pattern, never the path, and
+ * codes are grouped into outcomes. So a host has at most routes × outcomes series.
  * `holdfast_refusals_total` has the statuses.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'

@@ -83,7 +83,7 @@ export function networkOf(address: string): string {
 
 /**
  * The /48 of a v6 address: what one customer or one rented server gets at most, 65,536 networks.
- * Undefined for everything else: v4 networks are dear.
+ * Undefined for everything else: v4 networks are expensive.
  */
 export function siteOf(address: string): string | undefined {
   if (!address.includes(':')) return undefined

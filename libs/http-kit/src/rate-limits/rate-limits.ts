@@ -1,6 +1,6 @@
 /**
  * Budgets of requests per endpoint and address, per endpoint and account, and of wrong guesses per
- * address; bans after repeated excess. See README for the numbers and reasons.
+ * address; bans after repeated excess. DESIGN.md has the numbers and reasons.
  */
 import { hash } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'

@@ -15,7 +15,7 @@
  * - The parsing of a connection's first read, when it has very many lines.
  * - The first read of a connection whose network sent small pieces lately.
  *
- * While nothing waits, nothing is held up.
+ * While nothing waits, no read is delayed.
  */
 import { type Clock, RefusalError, RoundRobin, systemClock } from '@holdfast/kernel'
 import { unavailableRetrySeconds } from '../answers/refusals.ts'
@@ -26,7 +26,7 @@ const flowingMax = 2
 const sliceMs = 10
 /** After a read of small pieces the lane rests this many times as long as the read took. */
 const restFactor = 3
-/** However long the clock says that a read took. */
+/** The maximum of that rest, for any measured duration of the read. */
 const restMsMax = 250
 /** Until what begins has been read. */
 const beginMs = 2
@@ -76,7 +76,7 @@ export interface LaneBody {
 export type PiecesLane = Pick<SmallPiecesLane, 'isKnown' | 'enter' | 'begin' | 'beginBody'>
 
 interface Waiting extends Turn {
-  /** It is refused after this moment of the lane. Infinity: it holds nothing and is not refused. */
+  /** It is refused after this time of the lane. Infinity: it holds nothing and is not refused. */
   latestMs: number
 }
 
@@ -93,7 +93,7 @@ export class SmallPiecesLane {
   #timer: NodeJS.Timeout | undefined
   /** When its next turn is due. */
   #dueMs = Number.POSITIVE_INFINITY
-  /** For how long the process stalled, in all. The lane's moments are the clock's, less this. */
+  /** How long the process stalled in total. The lane's time is that of the clock less this. */
   #stalledMs = 0
 
   constructor(clock: Pick<Clock, 'monotonic'> = systemClock) {
@@ -152,7 +152,7 @@ export class SmallPiecesLane {
 
   #flow(body: Body): void {
     if (body.hasLeft) {
-      // All of it is here: it takes no place, and its request may begin.
+      // The whole body has arrived: it takes no place, and its request may begin.
       body.turns.readOn()
       return
     }

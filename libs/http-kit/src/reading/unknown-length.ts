@@ -63,7 +63,7 @@ export function readInTurns(response: ServerResponse, deps: UnknownLengthDeps): 
     request.read(0)
   }
   const readOn = () => {
-    // Where nothing more comes of it, the socket is another request's.
+    // When the body has ended, the socket belongs to another request.
     if (socket.destroyed || (hasLeft && isBegun)) return false
     if (!hasLeft) resumeReading(socket)
     if (!isBegun) begin()

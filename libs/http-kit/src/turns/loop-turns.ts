@@ -1,10 +1,10 @@
 /**
- * Work that is begun here and goes on in microtasks: a turn of the loop begins what it can in a few
+ * Starts work that continues in microtasks. A turn of the loop starts as much as fits into a few
  * milliseconds, and networks take turns. The rest waits for the next turn.
  *
- * First requests of connections: a crowd that was accepted together is also read together. Were all
- * its requests begun in one turn of the loop, that turn would last a millisecond for each of them,
- * and nobody would be accepted or answered meanwhile.
+ * First requests of connections: a crowd that was accepted together is also read together. If all
+ * its requests began in one turn of the loop, that turn would take a millisecond for each of them,
+ * and no other client would be accepted or answered during that time.
  *
  * Pieces of bodies whose bytes are in memory: a hundred archives would each send a MiB in each turn
  * of the loop.
