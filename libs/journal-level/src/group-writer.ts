@@ -2,8 +2,8 @@
  * The one writer of the store.
  *
  * A synced batch costs one fdatasync at any size. While one is in flight, further writes wait in
- * the order of issue and go into the next one, therefore many accounts share the cost of a sync. One batch
- * at a time also makes the store ordered: nothing becomes durable before what was issued before it.
+ * the order of issue and go into the next one. All of them share the cost of a sync. One batch at a
+ * time also makes the store ordered: nothing becomes durable before what was issued before it.
  *
  * Fault model: a failed batch may or may not be in the log, and a later successful sync proves
  * nothing about it (the kernel drops dirty pages after reporting an error once). So after the first
