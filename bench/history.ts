@@ -1,5 +1,5 @@
 /**
- * The runs of the past, a line each, and a drawing of them: which hot path became dearer, and since
+ * The runs of the past, a line each, and a drawing of them: which hot path became slower, and since
  * which commit. What is drawn is the ratio to the reference of the same round, because rates of
  * different machines and days cannot be compared.
  */

@@ -1,6 +1,6 @@
 /**
  * Where the time of a profiled run was spent. V8's profiles name functions; here each sample counts
- * for the nearest function of ours above it, so that the work of Node and libraries counts for the
+ * for the nearest Holdfast function above it, so that the work of Node and libraries counts for the
  * part that caused it.
  */
 import { readdirSync, readFileSync } from 'node:fs'

@@ -77,7 +77,7 @@ const { values, refuse } = commandLine('bench', headOf(import.meta.filename), {
   pids: { type: 'string', default: '' },
 })
 
-/** Of ours in a cluster of two regions. */
+/** Holdfast processes in a cluster of two regions. */
 const clusterProcesses = 12
 const quick = values.quick
 const rounds = Number(values.rounds ?? (values.against === undefined ? 3 : 24))

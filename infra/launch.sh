@@ -1,5 +1,5 @@
 #!/bin/sh
-# Starts a program of ours: infra/launch.sh [flags of Node] <program> [its arguments].
+# Starts a program of this repository: infra/launch.sh [flags of Node] <program> [its arguments].
 #
 # All programs of package.json and the processes of a cluster start through this file. An image or
 # a unit does the same. The program takes the place of this process: it has its process id and gets

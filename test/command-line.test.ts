@@ -105,7 +105,7 @@ t.test('each command of a document is valid for its program', async (t) => {
     if (foreign.includes(program)) continue
     if (program === 'ctl') {
       t.not(words[1], '--', `${document}: ${command}: only npm needs --`)
-      // A name alone stands for the command, as a name of a group does for its commands.
+      // A single name means the command; a name of a group means its commands.
       const name = words.slice(1).join(' ')
       if (!commands.some((each) => each.words === name || each.words.startsWith(`${name} `)))
         await checkCtl(`${document}: ${command}`, words.slice(1))
@@ -176,7 +176,7 @@ t.test('each command of a document is valid for its program', async (t) => {
   }
 })
 
-/** Whether a program of ours or a test reads this variable of the environment. */
+/** Whether a program of the repository or a test reads this variable of the environment. */
 function isRead(variable: string): boolean {
   return (
     spawnSync('git', ['grep', '-qE', `env\\.${variable}\\b`, '--', '*.ts', '*.mjs'], { cwd: root }).status ===

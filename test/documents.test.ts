@@ -49,7 +49,7 @@ const themes: Readonly<Record<string, string>> = {
   'beyond the contract': 'Extensions',
   'real clients': 'Clients',
 }
-/** Names of ours that are no metrics. */
+/** `holdfast_` names that are not metrics. */
 const keyspaces = ['holdfast_lookups']
 
 t.test('pages that a program writes are what it writes now', (t) =>
@@ -212,8 +212,8 @@ t.test('sections that pages and comments refer to are there', async (t) => {
 })
 
 /**
- * The file that a name stands for: beside the page, in its package, under the page's folder, or in
- * the whole repository.
+ * The file that a name means: beside the page, in its package, under the page's folder, or in the
+ * whole repository.
  */
 function resolved(from: string, name: string): string | undefined {
   const own = dirname(from)

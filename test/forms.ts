@@ -1,7 +1,7 @@
 /**
  * What `npm test` tries, and what it leaves to the long run. Both are decided here.
  *
- * A file belongs to the daily run unless it is dear. A dear suite has two sizes: `npm test` takes
+ * A file belongs to the daily run unless it is slow. A slow suite has two sizes: `npm test` takes
  * the short one, the long run the full one. A file without a useful short form is in the long run
  * alone.
  */

@@ -1,5 +1,6 @@
 /**
- * Rules and dashboards: each alert fires over its series alone, and each has its entry in the book.
+ * Rules and dashboards: each alert fires over its series alone, and each has its entry in
+ * `infra/OPERATING.md`.
  */
 import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -26,7 +27,7 @@ function promtool(words: string[], input = '') {
   return { status, said: `${stdout}${stderr}` }
 }
 
-t.test('the book has an entry for each alert, and no other', async (t) => {
+t.test('OPERATING.md has an entry for each alert, and no other', async (t) => {
   const book = read('infra/OPERATING.md')
   const chapter = book.slice(book.indexOf(`## ${runbookChapter}\n`))
   const entries = [...chapter.matchAll(/^\*\*(Holdfast\w+)\*\* \((page|ticket)\)\. /gm)]

@@ -55,7 +55,7 @@ t.test('a passing run ends with its counts and 0', async (t) => {
   t.match(stdout.trim().split('\n').at(-1), /^2 passed, 0 failed$/)
 })
 
-t.test('a folder stands for its tests, and one without any is a fault', async (t) => {
+t.test('a folder means its tests, and one without any is a fault', async (t) => {
   const ok = `import t from '${import.meta.resolve('tap')}'\nt.ok(1)`
   const folder = t.testdir({ inner: { 'one.test.ts': ok }, 'two.test.ts': ok, none: {} })
   const { stdout } = npmTest([folder])

@@ -157,7 +157,7 @@ t.test('what is left to the long run is there, and no further test is unsteady',
   for (const file of sizedFiles) t.match(read(file), 'sizeOf(', `${file} asks for its size`)
   t.ok(
     Object.keys(unsteady).length <= unsteadyMax,
-    'mend the wait of a test that fails now and then; this number only falls',
+    'fix a test that fails now and then; this number must not rise',
   )
 })
 
@@ -314,7 +314,7 @@ function packages(): string[] {
   )
 }
 
-/** Names of ours that a package depends on at run time. */
+/** `@holdfast` packages that a package depends on at run time. */
 function ownDependencies(folder: string): string[] {
   return Object.keys(json(`${folder}/package.json`).dependencies ?? {})
     .filter((name) => name.startsWith('@holdfast/'))

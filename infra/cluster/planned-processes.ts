@@ -7,7 +7,7 @@ export interface PlannedProcess {
   region: string
   /** Address of its admin host; null for third-party servers. */
   admin: string | null
-  /** Settings of ours. */
+  /** `HOLDFAST_` settings. */
   settings: Record<string, string>
 }
 

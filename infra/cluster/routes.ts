@@ -1,5 +1,5 @@
 /**
- * Loaded before a process of ours (`--import`): connections to another region go through the link
+ * Loaded before a Holdfast process (`--import`): connections to another region go through the link
  * between the regions. `CLUSTER_ROUTES` is JSON: `{"<host>:<port>": "<host>:<port>"}`. On a real
  * network routers do that.
  */

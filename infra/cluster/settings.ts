@@ -8,7 +8,7 @@ import type { Plan, PlannedProcess } from './plan.ts'
 const ofThePlan =
   /^HOLDFAST_(DATA_DIR|REGION|SERVER_NAME|.*_PORT|PUBLIC_.*_URL|NATS_.*|CASSANDRA.*|CLUSTER_SECRET)$/
 
-/** The plan sets them, whatever was given. */
+/** The plan always sets them. */
 const planned = {
   HOLDFAST_NODE_NAME: 'any',
   HOLDFAST_REGION: 'eu-par',
@@ -36,7 +36,7 @@ export function givenSettings(env: Environment): Record<string, string> {
   return given
 }
 
-/** What a process of ours is started with. */
+/** The environment with which a Holdfast process starts. */
 export function settingsOf(
   { settings }: PlannedProcess,
   given: Record<string, string>,

@@ -76,7 +76,7 @@ function mounts(): string {
 }
 
 /**
- * The network and all wanted hosts run when it resolves; those that run already are left alone.
+ * The network and all requested hosts run when it resolves; hosts that run already are not changed.
  * @param file the deployment's, for its certificates
  */
 export async function startHosts(

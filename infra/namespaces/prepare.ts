@@ -1,6 +1,6 @@
 /**
- * What a host needs before `up`, as the book says it: users, secrets, certificates, Cassandra. The
- * other programs are those of this machine.
+ * What a host needs before `up`, as `infra/OPERATING.md` says: users, secrets, certificates,
+ * Cassandra. The other programs are those of this machine.
  */
 import { randomBytes } from 'node:crypto'
 import {

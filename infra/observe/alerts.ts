@@ -1,6 +1,6 @@
 /**
- * What wakes somebody (`page`) and what waits for the next day (`ticket`). Each alert has its entry
- * in infra/OPERATING.md, "When something is wrong".
+ * Alerts that need somebody now (`page`) and those that can wait until the next day (`ticket`).
+ * Each alert has its entry in infra/OPERATING.md, "When something is wrong".
  */
 import { type BurnWindow, errorRatio, slowRatio } from './records.ts'
 import { day, hour, minute, type Times } from './times.ts'

@@ -44,7 +44,7 @@ export interface PlannedHost extends Omit<Host, 'roles' | 'settings'> {
   processes: PlannedProcess[]
 }
 
-/** A process of ours. */
+/** A Holdfast process. */
 export interface PlannedProcess {
   name: string
   role: OurRole

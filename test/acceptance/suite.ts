@@ -7,7 +7,7 @@ import { allRows, rowOf } from './coverage.ts'
 import type { Instances } from './instances.ts'
 import { type Hosts, World } from './world.ts'
 
-/** A longer case has failed. The dearest takes 10 s on an idle machine, 66 s on a busy one. */
+/** A longer case has failed. The slowest takes 10 s on an idle machine, 66 s on a busy one. */
 const caseTimeoutMs = 180_000
 
 export interface Case {

@@ -31,7 +31,7 @@ function formOf(bytes: number): FormData {
 
 t.test('one id of a client is in the log of each process that works for its request', async (t) => {
   const { lines, api, upload } = await loggingCluster(t)
-  /** What was done for a request, and where; `node` stands for any storage node. */
+  /** The work for a request, and its place; `node` is any storage node. */
   const doneFor = (id: string) =>
     lines
       .filter(({ fields }) => fields.requestId === id)

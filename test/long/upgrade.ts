@@ -21,7 +21,7 @@ import { Seeded } from './seeded.ts'
 
 const repository = fileURLToPath(new URL('../../', import.meta.url))
 /**
- * Stands for the previous release until there is a tag: the newest commit before backups, takedown,
+ * Used as the previous release until there is a tag: the newest commit before backups, takedown,
  * invitations and LevelDB, with today's rows and checkpoints.
  */
 const untilTagged = '4fb90957234704249dfcbdab5d676ee042d6220c'

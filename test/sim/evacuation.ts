@@ -80,7 +80,7 @@ export async function evacuate({
     await scheduler.until(run())
     changes = judge(history, { eu, na, cutOff })
   } catch (error) {
-    history.violated(`the run broke off: ${(error as Error).stack}`)
+    history.violated(`the run failed: ${(error as Error).stack}`)
   }
   return {
     kind: 'evacuation',

@@ -51,7 +51,7 @@ export async function simulate({ seed, plants = {}, tell }: RunOptions): Promise
     await scheduler.until(live(cluster, workload, { dice, storage }))
     changes = await scheduler.until(judge(cluster, workload, { history, storage }))
   } catch (error) {
-    history.violated(`the run broke off: ${(error as Error).stack}`)
+    history.violated(`the run failed: ${(error as Error).stack}`)
   }
   return {
     kind: 'cluster',

@@ -3,6 +3,10 @@ const phrases = [
   ...['whoever', 'he', 'his', 'him', 'himself', 'anew', 'for ever', 'a word to', 'without a word'],
   ...['goes out with', 'stands? still', 'stood still', 'nobody is told', 'sent away', 'turned away'],
   ...['further ado', 'of its own accord', 'behind the scenes', 'to be had', 'lets go of'],
+  ...['takes? back', 'taken back', 'took back', 'taking back', 'given back', 'gives? back'],
+  ...['left alone', 'leaves? alone', 'at hand', 'in hand', 'breaks? off', 'broke off'],
+  ...['by nobody', 'of nobody', 'from before', 'told apart', 'the book', 'mends', 'mending'],
+  ...['(process|program|function|name|text|setting|part)(es|s)? of ours', '(all|none|nothing) of ours'],
 ]
 const phrase = new RegExp(`\\b(${phrases.join('|')})\\b|\\bso (many|long)\\b(?! that)`, 'i')
 

@@ -1,6 +1,6 @@
 /**
  * Runs test files with tap and its own reporter, and adds at the end what that leaves out: comments
- * of the files that failed (seeds and tables are in them), the dearest files, and the counts.
+ * of the files that failed (seeds and tables are in them), the slowest files, and the counts.
  */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'

@@ -12,7 +12,7 @@ export class AdminError extends Error {
   }
 }
 
-/** There was no answer, or none of ours. */
+/** There was no answer, or it came from another program. */
 export class AdminUnreachable extends Error {
   override readonly name = 'AdminUnreachable'
   readonly code = 'ADMIN_UNREACHABLE'

@@ -225,7 +225,7 @@ async function opened(path: string, { at, 'key-file': keyFile }: Options) {
   return { directory, snapshot: await directory.snapshot(typeof at === 'string' ? at : undefined) }
 }
 
-/** Work without the service, whose faults are told like refusals. */
+/** Work without the service; its faults are reported like refusals. */
 function local(about: string, run: () => Promise<string>): Step {
   return {
     about,

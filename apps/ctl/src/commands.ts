@@ -113,7 +113,7 @@ export const commands: readonly Command[] = [
     words: 'deletions list',
     usage: '<id or e-mail> …',
     meaning:
-      'What timers deleted and can be taken back: expired folders, the end of the bin, files that nobody downloaded.',
+      'Deletions by timers that can be undone: expired folders, content of 30 days in the bin, files that nobody downloaded.',
     plan: (words) =>
       namesOf(words).map((name) => ({
         about: name,

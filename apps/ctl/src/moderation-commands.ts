@@ -52,7 +52,7 @@ export const moderationCommands: readonly Command[] = [
     words: 'content delete',
     usage: '<id, share code or link> … | --hash <md5 or BLAKE3> [--block] [--final] [--reason TEXT]',
     meaning:
-      'Deletes contents; with --hash all files with these bytes in all accounts, after blocking the hash if told to. Prints the act, which undo takes back for 30 days; --final: it cannot be taken back.',
+      'Deletes contents; with --hash all files with these bytes in all accounts, with --block after blocking the hash. Prints the act, which can be undone for 30 days; --final: it cannot be undone.',
     options: { hash: 'string', block: 'boolean', final: 'boolean', reason: 'string' },
     plan: (words, { hash, block = false, final = false, ...options }) => {
       if (typeof hash === 'string')
@@ -72,7 +72,7 @@ export const moderationCommands: readonly Command[] = [
     words: 'account delete',
     usage: '<id or e-mail> … [--final] [--reason TEXT]',
     meaning:
-      'Deletes accounts: they are suspended, and their contents are removed after 30 days; --final: now. Prints the act, which undo takes back until then.',
+      'Deletes accounts: they are suspended, and their contents are removed after 30 days; --final: now. Prints the act, which can be undone until then.',
     options: { final: 'boolean', reason: 'string' },
     plan: (words, { final = false, ...options }) =>
       contentsOf(words).map((name) => ({
@@ -114,7 +114,7 @@ export const moderationCommands: readonly Command[] = [
     words: 'undo',
     usage: '<id of an act> … [--reason TEXT]',
     meaning:
-      'Takes back what acts of the last 30 days did. An undo is an act, and can be undone, except that of a deletion: delete again.',
+      'Undoes acts of the last 30 days. An undo is an act and can be undone, except that of a deletion: delete again.',
     options: { reason: 'string' },
     plan: (words, options) => {
       if (words.length === 0) throw new UsageFault('name at least one')
@@ -141,7 +141,7 @@ function change(words: 'block' | 'unblock', meaning: string, done: string): Comm
   return {
     words,
     usage: `<${blockLists.join('|')}> <name> … [--file FILE] [--reason TEXT]`,
-    meaning: `${meaning} FILE has a name a line; - reads standard input. Prints the act, which undo takes back.`,
+    meaning: `${meaning} FILE has one name per line; - reads standard input. Prints the act, which can be undone.`,
     options: { file: 'string', reason: 'string' },
     plan: ([list, ...named], options) => {
       const path = `/admin/blocked/${listOf(list)}/${words}`

@@ -35,7 +35,7 @@ export const reportCommands: readonly Command[] = [
     words: 'reports accept',
     usage: '<id of a report> … [--block] [--delete] [--suspend] [--reason TEXT]',
     meaning:
-      'Closes reports. --block blocks the bytes of the file, or of all files in the folder, --delete deletes the content, --suspend suspends its account. Prints the acts, which undo takes back.',
+      'Closes reports. --block blocks the bytes of the file, or of all files in the folder, --delete deletes the content, --suspend suspends its account. Prints the acts, which can be undone.',
     options: { block: 'boolean', delete: 'boolean', suspend: 'boolean', reason: 'string' },
     plan: (words, { block = false, delete: remove = false, suspend = false, ...rest }) =>
       each(words, (id) => decide(id, 'accept', { block, delete: remove, suspend, ...reasonOf(rest) })),

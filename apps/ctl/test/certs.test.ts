@@ -83,7 +83,7 @@ t.test('every file that a rendered host needs is issued, with the names that its
   }
 })
 
-t.test('a public certificate of another authority stays, and is renewed by nobody', async (t) => {
+t.test('a public certificate of another authority stays, and is not renewed', async (t) => {
   const [directory, other] = [join(t.testdir(), 'ca'), join(t.testdir(), 'other')]
   for (const path of [directory, other]) {
     await run('certs', 'init', path)

@@ -1,4 +1,4 @@
-/** Contents and accounts found and deleted in all accounts, and given back, over one service. */
+/** Contents and accounts are found and deleted in all accounts, and restored, over one service. */
 import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -96,7 +96,7 @@ t.test('what is due stays until the clock is accepted', async (t) => {
   while ((await files()) > 0) await new Promise((again) => setTimeout(again, 20))
   t.match((await status()).clock, { agrees: true })
 
-  t.test('what the timer deleted is counted, listed, and taken back', async (t) => {
+  t.test('deletions by timers are counted, listed, and can be undone', async (t) => {
     const counted = await (await fetch(`${admin}/metrics`)).text()
     t.match(counted, /^holdfast_swept_contents_total\{why="expired"\} 2$/m)
     const run = async (...words: string[]) => {
@@ -120,7 +120,7 @@ t.test('what is due stays until the clock is accepted', async (t) => {
     t.same(await run('deletions', 'list', account.id), [])
   })
 
-  t.test('lifetimes are told to the uploader, and cut a later expiry', async (t) => {
+  t.test('an upload answers its lifetimes, and they limit a later expiry', async (t) => {
     const seconds = Math.floor(Date.now() / 1000)
     const { data: later } = await uploadText(service.addresses.upload, { name: 'b.txt', text: 'b' })
     t.ok(Math.abs(later.expiry - seconds - 2 * 86_400) < 60)

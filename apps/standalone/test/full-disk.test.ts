@@ -17,7 +17,7 @@ t.test('a start that failed on a disk with room is not repeated at once', async 
   t.equal(await room, false)
 })
 
-t.test('why there is no copy is told once, and nobody waits for a rejection', async (t) => {
+t.test('the reason why there is no copy is logged once, and no promise rejects', async (t) => {
   const folder = t.testdir()
   const lines: string[] = []
   const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })

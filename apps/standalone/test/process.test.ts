@@ -143,7 +143,7 @@ t.test('a directory in use, and a port in use, are reported by message and exit 
   const taken = await startProcess(dataDir(t), { HOLDFAST_API_PORT: port })
   t.equal(await taken.ended, 69)
   t.match(taken.stderr(), 'HOLDFAST_API_PORT')
-  t.notMatch(taken.stderr(), /^\s+at /m, 'no stack for what an operator can mend')
+  t.notMatch(taken.stderr(), /^\s+at /m, 'no stack for a fault that an operator can fix')
   first.process.kill()
   t.equal(await first.ended, 0)
 })

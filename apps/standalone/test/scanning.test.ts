@@ -88,7 +88,7 @@ t.test('clamd finds the EICAR file in an upload, and its copies are blocked', as
     outcomes: { clean: 1, found: 1, failed: 0 },
     failing: undefined,
   })
-  t.equal((await fetch(link)).status, 451, 'the copy from before')
+  t.equal((await fetch(link)).status, 451, 'the earlier copy')
   const [act] = (await ctl('acts', '--count', '1')).answer
   t.match(act, { by: 'scanner', kind: 'block', reason: `clamd ${clamd.path} found ${eicarName}` })
   t.match(await send(service, infected), { code: 451 })

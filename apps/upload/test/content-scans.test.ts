@@ -59,7 +59,7 @@ async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise((resolve) => setTimeout(resolve, 5))
 }
 
-t.test('a scanner that fails is tried until it gives a verdict, and then left alone', async (t) => {
+t.test('a scanner that fails is tried until it gives a verdict, and not after that', async (t) => {
   let scans = 0
   let isDown = true
   const scanner: Scanner = {
@@ -147,7 +147,7 @@ t.test('half of the block list stays for the operator', async (t) => {
   t.equal(lists.count('content'), 50_000)
 })
 
-t.test('clamd may answer before it has all, and may break off', async (t) => {
+t.test('clamd may answer before it has all of the content, and may close the connection', async (t) => {
   const answers: Record<string, (socket: Socket) => void> = {
     found: (socket) => socket.end('stream: Evil.Thing FOUND\0'),
     reset: (socket) => socket.resetAndDestroy(),

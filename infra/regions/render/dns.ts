@@ -18,7 +18,7 @@ interface Name {
 /** Seconds: a region that is lost is out of the names that soon. */
 const ttl = 60
 
-/** The nearest region of Route 53 to each of ours. */
+/** The nearest region of Route 53 to each Holdfast region. */
 const nearestAws: Record<RegionCode, string> = {
   'eu-par': 'eu-west-3',
   'na-phx': 'us-west-2',

@@ -54,7 +54,7 @@ export function cassandraUnit(): string {
   ])
 }
 
-/** All of ours together: `systemctl start holdfast.target`. */
+/** All Holdfast units together: `systemctl start holdfast.target`. */
 export function target({ processes, roles }: PlannedHost): string {
   return textOf([
     [

@@ -19,7 +19,10 @@ import { AccountsUnavailable } from './errors.ts'
 import { cutRequest } from './request-parts.ts'
 import { partSubjectOf, subjectOf } from './subjects.ts'
 
-/** Of a call without one: longer than any healthy answer takes, shorter than clients' patience. */
+/**
+ * Of a call without one: longer than any healthy answer takes, shorter than the time-outs of
+ * clients.
+ */
 const timeoutMsDefault = 15_000
 /** While writes fail, reads of loaded accounts are still answered: in milliseconds. */
 const unwritableMs = 1_000

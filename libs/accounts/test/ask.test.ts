@@ -28,7 +28,7 @@ function answering(reply: AccountReply) {
   return { accounts, requests }
 }
 
-t.test('an answer is told from a refusal, an empty reply and another kind', async (t) => {
+t.test('an answer is distinguished from a refusal, an empty reply and another kind', async (t) => {
   const done = answering({ result: { $case: 'done', value: {} } })
   const result = await ask({ ...done, clock }, { accountId, who: asSystem, operation })
   t.strictSame(result, { $case: 'done', value: {} })

@@ -11,7 +11,7 @@ import { itemsOf, ManualTime, routeOf, settled, statusOf, World } from './world.
 const shared = { ordered: false, exclusive: false }
 
 t.test(
-  'a fenced append: no caller is told a success, the state is dropped, the client ends at the right host',
+  'a fenced append: no caller gets a success, the state is dropped, the client ends at the right host',
   async (t) => {
     const world = new World(shared)
     t.teardown(() => world.close())
@@ -351,8 +351,8 @@ function expiry(name: string, due: number): AccountOperation {
 }
 
 /**
- * Plays the story on a host that dies, continues with another one, and checks everything. @returns
- * whether it died.
+ * Makes these calls on a host that dies, continues with another one, and checks everything.
+ * @returns whether it died.
  */
 async function playWithDeath(
   t: Test,

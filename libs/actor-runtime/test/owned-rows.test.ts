@@ -193,7 +193,7 @@ t.test('an active row without pending work wakes its account once, and is remove
   t.equal(two.activeAccounts, 0, 'and it is not kept in memory')
 })
 
-t.test('rows of a living host are left alone, and found when it is gone', async (t) => {
+t.test('rows of a living host are not touched, and are found when it is gone', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   const time = new ManualTime()

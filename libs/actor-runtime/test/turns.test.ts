@@ -207,7 +207,7 @@ t.test('an append with an unknown outcome is settled by the serial head', async 
   }
 })
 
-t.test('while an outcome is unknown new work is refused, and waiting requests get the truth', async (t) => {
+t.test('while an outcome is unknown new work is refused, and waiting requests get the real outcome', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   world.host()
@@ -543,7 +543,7 @@ t.test(
 )
 
 t.test(
-  'a bug while applying leaves no trace in the journal; an account that keeps failing is left alone, others are not',
+  'a bug while applying leaves no trace in the journal; an account that keeps failing is not opened for a while, others are',
   async (t) => {
     const world = new World()
     t.teardown(() => world.close())
@@ -641,7 +641,7 @@ t.test('without a host the client gives up at its deadline', async (t) => {
   const closing = host.close()
   await settled()
   hold.release()
-  t.equal(statusOf(await asked), 'ok', 'a draining host ends what it has in hand')
+  t.equal(statusOf(await asked), 'ok', 'a draining host completes its open requests')
   await closing
   t.equal(
     (await world.journal.acquire(world.account, { owner: 'test' })).previousOwner,

@@ -31,7 +31,7 @@ function change(outcome: Buffer): Change {
   }
 }
 
-t.test('rows give back the changes of a flush in their order, large ones from pages', async (t) => {
+t.test('rows return the changes of a flush in their order, large ones from pages', async (t) => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.oneof(fc.integer({ min: 0, max: 300 }), fc.constant(600_000)), { maxLength: 5 }),

@@ -1,6 +1,6 @@
 /**
- * Deletions by operators, of contents and of accounts, and taking them back. What they delete is
- * kept for 30 days, unless said otherwise. The act is in the log before, with what it deletes.
+ * Deletions by operators, of contents and of accounts, and their undo. What they delete is kept for
+ * 30 days, unless said otherwise. The act is in the log before, with what it deletes.
  */
 import { RefusalError } from '@holdfast/http-kit'
 import type { AccountId } from '@holdfast/kernel'
@@ -46,7 +46,7 @@ export async function deleteContent(
   return act
 }
 
-/** It is suspended, and emptied when it can no longer be taken back. @throws RefusalError */
+/** It is suspended, and emptied when this can no longer be undone. @throws RefusalError */
 export async function deleteAccount(
   parts: ContentParts,
   account: AccountId,
@@ -105,7 +105,7 @@ async function goingOn({ lists }: ContentParts, id: string, by: string): Promise
   return { act, changed: 0, unchanged: 0 }
 }
 
-/** @returns how many; others were taken back before, or were never deleted. */
+/** @returns how many; others were restored before, or were never deleted. */
 async function takeBack(parts: ContentParts, account: AccountId, contentIds: string[]): Promise<number> {
   try {
     await askAsOperator(parts, account, { $case: 'undoSweeps', value: { contentIds } })

@@ -93,7 +93,7 @@ export class Everywhere {
   /**
    * Deletes a piece of all files with a hash. The first piece makes the act that the others go on
    * with.
-   * @param asked.final it cannot be taken back.
+   * @param asked.final it cannot be undone.
    */
   async deleteHash(
     hash: string,

@@ -47,7 +47,7 @@ export function uidIn(table: string, connection: TcpConnection): number | undefi
   return undefined
 }
 
-/** How the tables may write an address: an IPv4 one also stands in that of IPv6. */
+/** The forms of an address in the tables: an IPv4 one is also in that of IPv6. */
 function spelled(address: string, port: number): string[] {
   const at = `:${port.toString(16).toUpperCase().padStart(4, '0')}`
   const plain = address.replace(/^::ffff:(?=\d+\.)/i, '')

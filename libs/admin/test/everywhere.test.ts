@@ -123,7 +123,7 @@ for (const [what, sought] of [
   })
 }
 
-t.test('other bytes are asked of nobody', async (t) => {
+t.test('no account is asked for other bytes', async (t) => {
   const world: World = { hits: 1, asked: [] }
   t.same((await all(await everywhere(world), { hash: 'ab'.repeat(32) })).found, [])
   t.equal(world.asked.length, 0)

@@ -19,7 +19,7 @@ const connection = {
 const row = ({ from = '0100007F:CAFE', to = '0100007F:1F9A', state = '01', uid = 1234, inode = 77 } = {}) =>
   `   3: ${from} ${to} ${state} 00000000:00000000 00:00000000 00000000  ${uid}        0 ${inode} 1 0 20 4 30 10 -1`
 
-t.test('the user of a connection stands in the row of the client’s end', async (t) => {
+t.test('the user of a connection is in the row of the client’s end', async (t) => {
   const head =
     '  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode'
   const serverEnd = row({ from: '0100007F:1F9A', to: '0100007F:CAFE', uid: 0 })

@@ -104,7 +104,7 @@ t.test('a second backup writes what is new alone, and the first moment stays', a
     await add(randomBytes(1000))
     written.push((await take()).writtenBytes)
   }
-  t.ok(Math.min(...written) < first.writtenBytes / 1.5, 'most segments are those of before')
+  t.ok(Math.min(...written) < first.writtenBytes / 1.5, 'most segments are unchanged')
   t.equal((await (await open()).snapshots()).length, 5)
   const before = await (await open()).snapshot(first.snapshot)
   t.equal(before.figures.copies, 600)
@@ -151,7 +151,7 @@ for (const encrypted of [false, true])
     t.equal(objects(directory.path).length, before, 'then nothing is removed')
   })
 
-t.test('a run that breaks off leaves no snapshot, and the next one continues', async (t) => {
+t.test('an interrupted run leaves no snapshot, and the next one continues', async (t) => {
   const { open, take, add, blobs } = world(join(t.testdir(), 'target'))
   for (let n = 0; n < 600; n++) await add(Buffer.from(`text ${n}`))
   const stop = new AbortController()

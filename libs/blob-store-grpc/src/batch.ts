@@ -59,8 +59,8 @@ export function batchAnswer(all: readonly (Uint8Array | undefined)[]): Buffer {
 }
 
 /**
- * What changed in transit counts as not at hand. @throws BlobFault UNAVAILABLE when it is no answer
- * to this request
+ * Bytes that changed in transit count as missing. @throws BlobFault UNAVAILABLE when it is no
+ * answer to this request
  */
 export function batchOf(answer: Buffer, copies: readonly BlobInfo[]): (Uint8Array | undefined)[] {
   let at = 0

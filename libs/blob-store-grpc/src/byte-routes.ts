@@ -8,7 +8,7 @@
  *   POST /blobs                         the body names small copies; answers the bytes of those at
  *                                       hand (`batch.ts`)
  *   GET /blobs/<id>/<incarnation>       with `Range: bytes=a-b`; the trailers say how it ended, or
- *                                       the headers where all of it is at hand
+ *                                       the headers where all of it is in memory
  *
  * A body that fails in the middle ends with the trailer `holdfast-fault`, so that "corrupt" does
  * not look like "gone". The trailer `holdfast-crc32` covers the bytes sent; a small answer in one
@@ -228,7 +228,7 @@ export class ByteRoutes {
     response.writeHead(200, { 'content-length': answer.length }).end(answer)
   }
 
-  /** @returns false when the bytes are too many for one piece, or not at hand. */
+  /** @returns false when the bytes are too many for one piece, or not in memory. */
   async #sendWhole(blob: BlobName, request: IncomingMessage, response: ServerResponse): Promise<boolean> {
     const range = rangeOf(request.headers.range, Number.MAX_SAFE_INTEGER)
     if (range === undefined || range.end - range.start > smallBlobBytesMax || !readsWhole(this.#store))

@@ -68,7 +68,7 @@ export async function* readBytes(
     }
     // A small answer in one piece has in its head what others have after their bytes.
     const trailers = crcKey in response.headers ? response.headers : response.trailers
-    const fault = namedFault(trailers[faultKey], `${line.node} broke off, ${missing} bytes are missing`)
+    const fault = namedFault(trailers[faultKey], `${line.node} ended the body, ${missing} bytes are missing`)
     if (fault !== undefined) throw fault
     if (missing !== 0)
       throw new BlobFault('UNAVAILABLE', `${line.node} sent ${missing} bytes too few of ${end - start}`)
@@ -157,7 +157,7 @@ export function readSmall(
   }).finally(release)
 }
 
-/** Bytes of many small copies, as far as they are at hand. */
+/** Bytes of many small copies, as far as they are in memory. */
 export async function readCopies(
   copies: readonly BlobInfo[],
   line: ByteLine,

@@ -54,7 +54,7 @@ export interface BlobStore {
 export interface WholeReads {
   /**
    * The bytes `start` … `end` in one piece, verified like those of `read`.
-   * @returns undefined when they are too many or not at hand: call `read`.
+   * @returns undefined when they are too many or not in memory: call `read`.
    * @throws BlobFault `NOT_FOUND`, `CORRUPT`, `IO`.
    */
   readWhole(blob: BlobName, range: { start: number; end: number }): Promise<WholeBytes | undefined>
@@ -85,7 +85,7 @@ export interface BlobSender {
    * Sends the socket the first of the bytes `start` … `end`, at once, each verified like those of
    * `read`.
    * @param socket a non-blocking descriptor without pending output.
-   * @returns undefined when the bytes are not at hand, or not correct: call `read`.
+   * @returns undefined when the bytes are not in memory, or not correct: call `read`.
    * @throws BlobFault `CLOSED`.
    */
   send(range: { start: number; end: number }, socket: number): SentBytes | undefined

@@ -305,7 +305,7 @@ export class Scrubber {
         }
       } catch (error) {
         if (!this.#stop.signal.aborted)
-          log.warn({ error: (error as Error).message }, 'scrubbing broke off; it starts again')
+          log.warn({ error: (error as Error).message }, 'scrubbing failed; it starts again')
       }
       await pause(Math.min(restMs, hourMs), this.#stop.signal)
     }

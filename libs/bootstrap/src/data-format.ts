@@ -40,7 +40,7 @@ const firstRelease: DataRelease = { format: 1, version: 'unknown', commit: 'unkn
 
 /**
  * @returns undefined: nothing is written there.
- * @throws StartFault `DATA_FORMAT` when the file is not one of ours.
+ * @throws StartFault `DATA_FORMAT` when the file is not a valid `release.json`.
  */
 export async function dataReleaseOf(path: string): Promise<DataRelease | undefined> {
   const file = join(path, fileName)

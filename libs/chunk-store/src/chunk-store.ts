@@ -317,7 +317,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     extents.metForeign = ({ number }) =>
       this.#log.error(
         { file: extentFileName(number) },
-        'a file exists where an extent was to be made: it is left alone',
+        'a file exists in the place of a new extent: it is not changed',
       )
     return extents
   }
@@ -747,7 +747,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
    */
   #failed(extent: Extent): void {
     if (extent.failure?.code === 'FULL') this.#space.ranOut()
-    if (extent.state === 'free') return // it was not begun; its caller is told
+    if (extent.state === 'free') return // it was not begun; its caller gets the fault
     this.#log.error(
       { extent: extent.number, error: extent.failure?.message },
       'an extent failed; it accepts nothing more',

@@ -165,7 +165,7 @@ t.test('extents that come back after a rebuild without them undo nothing of what
   for (const [path, of] of taken) later.files.set(path, of)
 
   const again = await opened(later)
-  t.ok(await isThere(again, back, bytes(1)), 'a deletion of before does not end it')
+  t.ok(await isThere(again, back, bytes(1)), 'an earlier deletion does not end it')
   t.same(quarantineOf(again), [])
   t.ok(tellsHealth(again))
   await again.close()

@@ -111,7 +111,7 @@ t.test('entries that were not synced are not returned', async (t) => {
   const pulled = await store.pull({ after: start, limit: 100 })
   t.match(pulled, { kind: 'entries', entries: { length: 20 } })
   const logged = [...rows.synced.keys()].filter((key) => key.startsWith('l'))
-  t.equal(logged.length, 20, 'all of them can be taken back by no crash')
+  t.equal(logged.length, 20, 'all of them survive any crash')
 })
 
 t.test('a damaged copy is replaced under its name, and its space is returned', async (t) => {

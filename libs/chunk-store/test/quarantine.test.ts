@@ -157,7 +157,7 @@ t.test('a header whose write a power failure interrupted is no damage', async (t
   await store.close()
 })
 
-t.test('an extent of another store is left alone', async (t) => {
+t.test('an extent of another store is not touched', async (t) => {
   const theirs = await world(2)
   const path = extentsOf(theirs.closed)[1] as string
   const foreign = theirs.closed.files.get(path) as Buffer
@@ -179,7 +179,7 @@ t.test('an extent of another store is left alone', async (t) => {
   }
 })
 
-t.test('a file that appears where the next extent is made is left alone', async (t) => {
+t.test('a file that appears where the next extent is made is not touched', async (t) => {
   const machine = new CrashMachine(seeded(3))
   const store = await openOn(machine)
   const file = await machine.disk.open('/store/extents/00000000.extent', { create: true })
@@ -327,7 +327,7 @@ t.test('a short foreign file is never taken for an extent, known to the catalogu
     }
 })
 
-t.test('a file that appears in the place of a free extent is left alone', async (t) => {
+t.test('a file that appears in the place of a free extent is not touched', async (t) => {
   const machine = new CrashMachine(seeded(7))
   let store = await openOn(machine)
   await use(store)

@@ -198,7 +198,7 @@ t.test('an emptied extent is not written before the batch that says so is synced
   await settled()
   t.ok(before.equals(machine.file(firstExtent)), 'the catalogue accepted nothing, so nothing is free')
   machine.fault = () => {}
-  machine.events += 10_000 // its clock: a failed part is left alone for some seconds
+  machine.events += 10_000 // its clock: a failed part is not tried for some seconds
 
   const held = holdNext(machine, 'batch')
   const compacting = store.compact()

@@ -182,7 +182,7 @@ t.test('released memory is used again, once', async (t) => {
   const info = await put(store, bytes, { pinMs: 0 })
   const read = async (start: number) => {
     const found = await store.readWhole(info, { start, end: start + chunk })
-    if (found === undefined) throw new Error('not at hand')
+    if (found === undefined) throw new Error('not in memory')
     return { ...found, isRight: () => bytes.subarray(start, start + chunk).equals(found.bytes) }
   }
   const first = await read(0)

@@ -94,7 +94,7 @@ export interface ClusterPart {
   replicaOf(account: string): Promise<JournalReplica | undefined>
   /** Starts or stops accepting work from others. Announced at once. */
   setPhase(phase: Readiness['phase']): void
-  /** Leaves the cluster: others are told first. */
+  /** Leaves the cluster: notifies the others first. */
   leave(): Promise<void>
   close(): Promise<void>
 }

@@ -1,4 +1,4 @@
-/** How long content of guests and standard accounts lives, and taking back what timers deleted. */
+/** How long content of guests and standard accounts lives, and the undo of deletions by timers. */
 import t from 'tap'
 import { type Lifetimes, noLifetimes } from '../src/index.ts'
 import { type Ask, blobOf, equal, operator, pagesOf, restored, system, visitor, World } from './world.ts'
@@ -169,7 +169,7 @@ function mayWait({ outcome }: ReturnType<World['ask']>): boolean {
   return outcome.kind === 'change' && outcome.mayWait === true
 }
 
-t.test('files from before the rule have their time from then on', async (t) => {
+t.test('files that are older than the rule have their time from then on', async (t) => {
   const world = worldOf({})
   const file = world.item(system, firstUpload)
   report(world, file.id, 1)
@@ -203,7 +203,7 @@ t.test('a file from the bin is not idle at once', async (t) => {
   t.equal(world.account().fileCount, 0)
 })
 
-t.test('what a timer deleted is gone for everybody, and can be taken back', async (t) => {
+t.test('content that a timer deleted is gone for everybody, and can be restored', async (t) => {
   const world = worldOf({}, day)
   const root = world.create()
   const above = make(world, root)
@@ -308,7 +308,7 @@ t.test('what is held has the bounds of the account once more', async (t) => {
   holds(t, world)
 })
 
-t.test('a reader of before takes what is held for deleted', async (t) => {
+t.test('an earlier release takes held content for deleted', async (t) => {
   const world = worldOf({}, day)
   const folder = make(world, world.create())
   world.file(folder.id)

@@ -36,7 +36,7 @@ export class Model {
   limitContents = 40
   limitStorage = 2_000
   now: number
-  /** What the operator deleted and can take back. */
+  /** Content that the operator deleted and can restore. */
   readonly held = new Map<string, { node: Node; from: Node; until: number }>()
 
   constructor(ids: { root: string; bin: string; now: number }) {

@@ -1,4 +1,4 @@
-/** What operators do to contents and accounts: found anywhere, deleted, and taken back. */
+/** Acts of operators on contents and accounts: found anywhere, deleted, and restored. */
 import { blank, ManifestEntry } from '@holdfast/wire'
 import t from 'tap'
 import { rowsPerSlice } from '../src/bounds.ts'
@@ -136,7 +136,7 @@ t.test('what is held for less time ends before what was held earlier for more', 
   t.equal(world.state.nextDue(), undefined)
 })
 
-t.test('a deleted account waits as it is, and is given back or emptied', async (t) => {
+t.test('a deleted account keeps its content, and is restored or emptied', async (t) => {
   const idle = { ...noLifetimes, idleSeconds: 10 * day }
   const world = new World({ lifetimes: { guest: idle, standard: idle }, undoSeconds: day })
   const root = world.create()

@@ -1,8 +1,8 @@
 /**
  * A body that goes from the page cache to the socket directly: the store attaches verified pages to
  * the socket below Node, so Node must have no pending output. The rest, and the beginning with the
- * head, is written like any body: that waits for the client. Where the store has the bytes no more
- * at hand they are read.
+ * head, is written like any body: that waits for the client. Bytes that the store no longer has in
+ * memory are read.
  */
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'

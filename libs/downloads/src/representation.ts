@@ -38,7 +38,7 @@ export interface Representation {
    * one.
    */
   read(range: ByteRange, signal: AbortSignal): AsyncIterable<Uint8Array>
-  /** The same bytes in one piece; undefined when they are too many or not at hand. */
+  /** The same bytes in one piece; undefined when they are too many or not in memory. */
   readWhole?(range: ByteRange): Promise<WholeBytes | undefined>
   /**
    * The same bytes, most of them without passing through this process; undefined when that is not

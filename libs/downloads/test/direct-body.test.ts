@@ -79,7 +79,7 @@ t.test('any range of a blob arrives, several in sequence on a connection', async
   t.equal(store.counters().activeReaders, 0)
 })
 
-t.test('bytes not at hand are read from the copy that the reader began with', async (t) => {
+t.test('bytes that are not in memory are read from the copy that the reader began with', async (t) => {
   const { store, blob, port, serve, sent, ended } = await host(t)
   const all = { start: 0, end: bytes.length }
   let sends = 0

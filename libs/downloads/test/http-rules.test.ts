@@ -326,7 +326,7 @@ t.test('a reader that reads nothing is dropped, one that reads a little is not',
   socket.destroy()
 })
 
-t.test('many bodies whose bytes are at hand take a few milliseconds of a turn of the loop', async (t) => {
+t.test('many bodies from memory take a few milliseconds of a turn of the loop', async (t) => {
   let nowMs = 0
   const answers = new AnswerBudget({ clock: { ...systemClock, monotonic: () => nowMs } })
   let made = 0

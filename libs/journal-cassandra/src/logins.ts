@@ -1,5 +1,5 @@
 /**
- * Cassandra's own users, before the first process of ours logs in.
+ * Cassandra's own users, before the first Holdfast process logs in.
  *
  * Cassandra keeps them in the keyspace `system_auth`, which it makes with one replica in all: the
  * loss of that node would end all logins. `replicateLogins` gives each data centre its replicas;

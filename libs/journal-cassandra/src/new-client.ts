@@ -1,4 +1,4 @@
-/** A client of the driver, as all of ours are made. */
+/** A client of the driver: all clients are made here. */
 import type { TlsContext } from '@holdfast/trust'
 import cassandra from 'cassandra-driver'
 import { withSteadyControl } from './control-connection-patch.ts'

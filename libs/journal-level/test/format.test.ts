@@ -119,7 +119,7 @@ t.test('a row in another place is refused', async (t) => {
   t.ok(isRefused(() => decodeSmall(keys.lookup('b'), encodeSmall(keys.lookup('a'), Buffer.from('value')))))
 })
 
-t.test('a store of a newer format is left alone', async (t) => {
+t.test('a store of a newer format is not touched', async (t) => {
   const path = await directory(t)
   await (await LevelMetadataStore.open({ path })).close()
   const level = new Level<Uint8Array, Uint8Array>(`${path}/rows`, {

@@ -94,7 +94,7 @@ t.test('rows that arrive after their stamp are found', async (t) => {
   t.notOk(lists.blocksBlob(blobId(1)), 'but now and then')
 })
 
-t.test('an undo takes back its act alone, and can be undone', async (t) => {
+t.test('an undo reverses only its act, and can be undone', async (t) => {
   const { lists, time } = await start(t)
   const [one, two] = [md5Of(blobId(1)), md5Of(blobId(2))]
   const first = await lists.block('content', [one], asked)

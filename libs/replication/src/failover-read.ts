@@ -60,7 +60,7 @@ export async function* readFromAny(
 }
 
 /**
- * Bytes in one piece from the first of these that has them at hand. Undefined when it has not, or
+ * Bytes in one piece from the first of these that has them in memory. Undefined when it has not, or
  * fails: `read` then continues elsewhere and reports the fault.
  */
 export async function readWholeFrom(

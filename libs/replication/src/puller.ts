@@ -235,7 +235,7 @@ export class Puller {
     return { fetched, owed }
   }
 
-  /** What the source has at hand; the rest is fetched one by one, from any holder. */
+  /** The copies that the source has in memory; the rest is fetched one by one, from any holder. */
   async #bytesOf(batch: readonly BlobInfo[]): Promise<readonly (Uint8Array | undefined)[]> {
     const source = batch.length > 1 ? this.#options.peers.node(this.source) : undefined
     const bytes = source === undefined ? [] : await answerOf(source.readBatch(batch))

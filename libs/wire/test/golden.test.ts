@@ -6,7 +6,7 @@ import { golden } from '../../../infra/golden.ts'
 
 const proto = join(import.meta.dirname, '../../../proto')
 
-/** Each field and each name of an enum, below the names that it stands in. */
+/** Each field and each name of an enum, below the names that contain it. */
 function* fieldsOf(text: string): Generator<string> {
   const within: string[] = []
   for (const [, opens, closes, type = '', name = '', number = ''] of text

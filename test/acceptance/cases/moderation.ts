@@ -137,7 +137,7 @@ export const moderation = cases('operator', (test) => {
   )
 
   test(
-    'a deleted account is gone for all, and an undo gives it back',
+    'a deleted account is gone for all, and an undo restores it',
     ['deletions by operators'],
     async (world) => {
       const ann = await world.premium()

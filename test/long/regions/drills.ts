@@ -1,4 +1,4 @@
-/** What the book says for a lost region and for a lost host, by its commands. */
+/** The procedures of `infra/OPERATING.md` for a lost region and a lost host, by its commands. */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { hostFolder } from '../../../infra/namespaces/layout.ts'
@@ -125,7 +125,7 @@ async function status(deployed: Deployed, region: string): Promise<Status['clust
   return (await deployed.ctl<Status>(region, 'status')).cluster
 }
 
-/** The command again until it succeeds, as the book says. @returns milliseconds */
+/** Repeats the command until it succeeds, as `infra/OPERATING.md` says. @returns milliseconds */
 async function repeated(deployed: Deployed, region: string, ...words: string[]): Promise<number> {
   return until(words.join(' '), async () => {
     const { failures } = await deployed.ctl<{ failures: unknown[] | number }>(region, ...words)

@@ -44,7 +44,7 @@ export class ClamdScanner implements Scanner {
   }
 }
 
-/** Never rejects: what the content throws is told to who waits for the answer. */
+/** Never rejects: an error of the content is passed to the caller that waits for the answer. */
 async function send(socket: Socket, content: AsyncIterable<Uint8Array>): Promise<void> {
   try {
     await written(socket, command)

@@ -7,8 +7,8 @@
  * content share a scan, and a verdict of clean holds for a time, because scanners learn. What was
  * found is blocked as by an operator, so copies that were stored before are blocked too.
  *
- * A scanner that gave no verdict is tried again with a text of ours until it gives one, so that an
- * operator knows whether it still fails, also while nobody uploads.
+ * A scanner that gave no verdict is tried again with a short text until it gives one, so that an
+ * operator knows whether it still fails, also without uploads.
  *
  * A block that an operator lifted is not made again while the lists remember it: scanners err.
  */

@@ -27,7 +27,7 @@ export class Refusals {
     this.#given = new LRUCache({ max })
   }
 
-  /** What a copy of the request was told by this activation. */
+  /** The refusal that this activation gave to a copy of the request. */
   find(request: AccountRequest, activation: symbol): AccountReply | undefined {
     if (this.#given.size === 0 || !isCommand(request)) return undefined
     const given = this.#given.get(keyOf(request))

@@ -74,7 +74,7 @@ async function viewOf(parts: PageParts, text: string, query: Query, form: FormPa
 async function hashView(parts: PageParts, hash: string, query: Query, form: FormParts): Promise<Html> {
   return html`<h1>Content by its hash</h1><p><code>${hash}</code></p>${blockForm(parts, 'content', hash, form)}
 <h2>In all accounts</h2>${await everywhere(parts, { hash }, query)}
-<p class="quiet">Deleted from all accounts, it can be taken back for 30 days.</p>
+<p class="quiet">Deletes it from all accounts. This can be undone for 30 days.</p>
 ${actForm(form, { name: hash }, [{ act: 'delete-hash', label: 'Delete from all accounts' }])}
 <h2>Uploads of it</h2>${await uploads(parts, { hash }, hash, query)}`
 }
@@ -101,7 +101,7 @@ ${facts([
 ${blockForm(parts, 'account', id, form)}
 ${
   account.endTime === null &&
-  html`<h2>Delete</h2><p class="quiet">Suspended at once, and emptied after 30 days. Acts take it back until then.</p>
+  html`<h2>Delete</h2><p class="quiet">Suspends the account at once, and empties it after 30 days. Until then its act can be undone.</p>
 ${actForm(form, { name: id }, [{ act: 'delete-account', label: 'Delete the account' }])}`
 }
 <h2>Its uploads</h2>${await uploads(parts, { account: id }, text, query)}`
@@ -133,7 +133,7 @@ async function contentView(parts: PageParts, name: string, form: FormParts): Pro
   return html`<h1><bdi>${seen.name}</bdi></h1>${facts(about)}
 ${!item.isFolder && html`<h2>Bytes</h2>${blockForm(parts, 'content', blockedName(parts, [md5, blake3]), form)}`}
 <h2>Account</h2>${blockForm(parts, 'account', accountId, form)}
-<h2>Delete</h2><p class="quiet">It can be taken back for 30 days.</p>
+<h2>Delete</h2><p class="quiet">This can be undone for 30 days.</p>
 ${actForm(form, { name: seen.id }, [{ act: 'delete', label: 'Delete' }])}
 ${
   'children' in seen &&

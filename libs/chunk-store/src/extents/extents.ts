@@ -60,7 +60,7 @@ export class Extent implements ExtentRow {
   /** It may hold records that are not known. */
   gap = false
   /**
-   * Compaction could not empty it: it is left alone for a while, or until more of it is deleted.
+   * Compaction could not empty it: it is not tried for a while, or until more of it is deleted.
    */
   rest: { untilMs: number; liveBytes: number } | undefined
   /** Readers and uploads that need its content, live or not. */

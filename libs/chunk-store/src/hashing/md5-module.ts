@@ -5,7 +5,7 @@
  * and cannot work ahead in the same stream. Four streams in the four lanes of a vector register go
  * through the same chain in little more time than one: 0.5 instead of 1.5 CPU-s/GiB. For one stream
  * the result is as fast as OpenSSL's assembly, or a little faster: in the second round `(b ∧ d) +
- * (c ∧ ¬d)` stands for `∨`, so that only one half waits for the step before.
+ * (c ∧ ¬d)` replaces `∨`, so that only one half waits for the step before.
  *
  * ```
  * one (data, blocks, state)                          state: a b c d, 32 bits each

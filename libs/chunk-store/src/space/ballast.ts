@@ -15,7 +15,7 @@ export class Ballast {
   readonly #directory: string
   readonly #bytes: number
   readonly #log: Log
-  /** Undefined: part of it may exist, from before the start or from a failed attempt. */
+  /** Undefined: part of it may exist, from an earlier process or from a failed attempt. */
   #held: boolean | undefined
   #busy: Promise<void> | undefined
 

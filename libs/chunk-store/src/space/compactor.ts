@@ -642,7 +642,7 @@ class Moves {
   }
 }
 
-/** Files of other stores are left alone, and of those in quarantine only live data is moved. */
+/** Files of other stores are not touched; from those in quarantine only live data is moved. */
 function mayBeEmptied({ quarantine, liveBytes }: Extent): boolean {
   return quarantine === undefined || (quarantine !== 'foreign' && liveBytes > 0)
 }

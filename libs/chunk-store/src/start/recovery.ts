@@ -6,7 +6,7 @@
  * that the catalogue calls open, or in one whose header has an unknown generation. Those are
  * scanned to their ends, and their group records applied in the order of their sequence. A commit
  * counts only if every byte of its blob verifies. Without a catalogue all extents are scanned. What
- * was read is synced first, so that nothing is accepted that another crash could take back.
+ * was read is synced first, so that nothing is accepted that another crash could undo.
  *
  * That moment may be long before the shutdown, when RocksDB dropped a damaged part of its log.
  * Extents that were paused then are scanned like open ones, unless `CleanShutdownMarker` says that

@@ -73,7 +73,7 @@ export class Ledger {
   #kicked = false
   #retry: NodeJS.Timeout | undefined
   #closed = false
-  /** No crash can take back entries up to this one. */
+  /** Entries up to this one survive any crash. */
   #logSynced: number
   /**
    * False while a start reads the existing state: that is not logged, and the log's readers compare

@@ -73,7 +73,7 @@ export const accountSettings = {
     min: 0,
     max: 30 * 86_400,
     meaning:
-      'How long `ctl deletions undo` can take back what expiries, the end of the bin and unused files deleted, seconds; 0: not at all. Their bytes stay on the disk for this long.',
+      'How long `ctl deletions undo` can undo deletions by expiries, by the end of the bin and of unused files, seconds; 0: not at all. Their bytes stay on the disk for this long.',
   }),
   HOLDFAST_SMTP_URL: secret({
     meaning:
@@ -104,7 +104,7 @@ export interface AccountsConfig {
   clockJumpMs: number
   tiers: Record<'guest' | 'standard' | 'premium', TierSettings>
   lifetimes: Record<'guest' | 'standard', LifetimeSettings>
-  /** How long deletions by timers can be taken back. */
+  /** How long deletions by timers can be undone. */
   undoSeconds: number
   mailFrom: string
   accountMemoryBytes: number

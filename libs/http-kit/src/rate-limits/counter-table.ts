@@ -80,7 +80,7 @@ export class CounterTable {
   }
 
   /**
-   * Takes back one point that was added at `drawnMs`, unless its window is over. It is not sent to
+   * Removes one point that was added at `drawnMs`, unless its window is over. It is not sent to
    * other frontends.
    */
   refund(key: string, options: { outerKey: string; drawnMs: number; nowMs: number }): void {

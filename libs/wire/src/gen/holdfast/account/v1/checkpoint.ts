@@ -68,8 +68,8 @@ export interface StateHead {
   firstKeyed: number;
   firstDigest: number;
   /**
-   * The folder of what timers deleted and can be taken back; it is the last of the garbage too, so
-   * that readers that do not know it delete it. Absent: there is none.
+   * The folder of restorable deletions by timers; it is the last of the garbage too, so that
+   * readers that do not know it delete it. Absent: there is none.
    */
   heldRow: number | undefined;
 }

@@ -165,7 +165,7 @@ export interface ContentsDeleted {
 
 export interface Sweep {
   why: SweepReason;
-  /** Unix seconds; until then the operator can take it back. Absent: it is gone at once. */
+  /** Unix seconds; until then the operator can restore it. Absent: it is gone at once. */
   heldUntil:
     | number
     | undefined;
@@ -232,7 +232,7 @@ export interface AccountSet {
 export interface ContentsRestored {
   ids: string[];
   time: number;
-  /** What a timer deleted, and the operator took back. */
+  /** A deletion by a timer that the operator undid. */
   undone: string[];
 }
 

@@ -252,7 +252,7 @@ export interface ItemsView {
   items: Item[];
 }
 
-/** What timers and operators deleted and can be taken back, newest first. */
+/** Restorable deletions by timers and operators, newest first. */
 export interface HeldView {
   contents: HeldContent[];
 }

@@ -303,7 +303,7 @@ export interface DeleteContents {
     | boolean
     | undefined;
   /**
-   * Of the operator: the bin is passed by, and UndoSweeps takes it back within this time; 0: it
+   * Of the operator: the bin is passed by, and UndoSweeps restores it within this time; 0: it
    * cannot. Absent: as its owner would.
    */
   heldSeconds: number | undefined;
@@ -420,7 +420,7 @@ export interface RestoreContents {
 export interface EmptyBin {
 }
 
-/** What timers and operators deleted and can be taken back. For the operator. */
+/** Restorable deletions by timers and operators. For the operator. */
 export interface ReadHeld {
 }
 
