@@ -144,7 +144,7 @@ t.test(
   },
 )
 
-t.test('after a failure the second region is not asked for a while, and the longest waiting come first', async (t) => {
+t.test('a second region that failed is not asked for a while; the longest waiting come first', async (t) => {
   const time = new ManualTime()
   const asked: string[] = []
   let reachable = false

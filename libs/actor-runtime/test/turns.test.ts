@@ -207,7 +207,7 @@ t.test('an append with an unknown outcome is settled by the serial head', async 
   }
 })
 
-t.test('while an outcome is unknown new work is refused, and waiting requests get the real outcome', async (t) => {
+t.test('while an outcome is unknown new work is refused, and waiting requests learn it later', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   world.host()

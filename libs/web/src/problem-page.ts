@@ -14,7 +14,7 @@ const words: Record<string, { title: string; text: string }> = {
   'error-blocked': { title: 'Not available', text: 'This content was blocked.' },
   'error-category': { title: 'Not sent', text: 'Choose what is wrong, then send it again.' },
   'error-text': { title: 'Not sent', text: 'The details are too long: at most 1,000 characters.' },
-  'error-contact': { title: 'Not sent', text: 'This is not a mail address. Correct it, or leave it empty.' },
+  'error-contact': { title: 'Not sent', text: 'That is no mail address. Correct it, or leave it empty.' },
   'error-unavailable': {
     title: 'Temporarily unavailable',
     text: 'A part of the service does not answer. Try again in a moment.',
