@@ -1,8 +1,8 @@
 /**
  * `npm run infra:check`: renders every example of `infra/regions` and lets the programs that read
- * the files in production check them. Ends with 1 when one refuses a file or cannot be had; the
- * latter says what to install. `-- --only <text>` takes the examples or programs whose name has the
- * text.
+ * the files in production check them. Ends with 1 when one refuses a file or is missing; for a
+ * missing one it says what to install. `-- --only <text>` takes the examples or programs whose name
+ * has the text.
  */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'

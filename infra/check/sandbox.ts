@@ -60,8 +60,8 @@ function readableHere(path: string, text: string, secrets: string): string {
 }
 
 /**
- * Passwords and certificates that are good for nothing, in the places below `/etc/holdfast`. Each
- * certificate is its own authority.
+ * Throwaway passwords and certificates, in their places below `/etc/holdfast`. Each certificate is
+ * its own authority.
  * @param names of the public certificate
  */
 export function makeSecrets(folder: string, names: readonly string[] = []): void {

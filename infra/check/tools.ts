@@ -1,7 +1,7 @@
 /**
  * The real programs that check what is rendered. Missing ones come from the distribution's
- * packages, which are unpacked and not installed (no service starts), or from Go modules. What
- * cannot be had is named with what to install.
+ * packages, which are unpacked and not installed (no service starts), or from Go modules. For a
+ * missing one the error says what to install.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'

@@ -1,7 +1,6 @@
 /**
- * A data directory has one supervisor at a time, in any spelling of its path. The lock is the
- * system's: it ends with its holder in every case. `supervisor.json` beside it names the holder and
- * its socket.
+ * A data directory has one supervisor at a time, under any path. The lock belongs to the system, so
+ * it always ends with its holder. `supervisor.json` beside it names the holder and its socket.
  */
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -59,7 +58,7 @@ export function holderOf(dataDir: string): Holder | undefined {
   }
 }
 
-/** Resolves when that process is no more. */
+/** Resolves when that process has ended. */
 export async function gone(holder: Holder): Promise<void> {
   while (runs(holder)) await new Promise((resolve) => setTimeout(resolve, pollMs))
 }

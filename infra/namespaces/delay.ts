@@ -6,7 +6,8 @@
  *
  *   delay.ts <JSON of DelayOptions>
  *
- * A kernel with netem could do the same. Many have none, so this is what is used and tested.
+ * A kernel with netem could do the same, but many lack it, so this program is used and tested
+ * everywhere.
  */
 import { constants, openSync, readSync, writeSync } from 'node:fs'
 import { systemCalls } from '../../libs/http-kit/src/connections/system-calls.ts'

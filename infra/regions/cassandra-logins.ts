@@ -44,5 +44,5 @@ const options = {
 if (step === 'replicate') {
   if (await replicateLogins(options)) console.log('changed system_auth')
 } else for (const line of await makeLogins(options)) console.log(`changed ${line}`)
-// The driver goes on after a refused login.
+// The driver continues after a refused login.
 process.exit()

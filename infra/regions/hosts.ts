@@ -1,6 +1,6 @@
 /**
- * What is done on the hosts of a deployment, as scripts for `sh`, and the hosts' answers. A script
- * may be run again at any time.
+ * The scripts for `sh` that run on the hosts of a deployment, and the hosts' answers. A script may
+ * be run again at any time.
  */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'

@@ -122,8 +122,8 @@ function checkPlaces(history: History, asked: readonly Asked[], placed: readonly
 }
 
 /**
- * Refusals that say of a change that it is not there. A key may be refused, and good the next time
- * it is sent.
+ * Refusals that prove that a change did not happen. A key may be refused, and accepted the next
+ * time.
  */
 function contradicting(askers: readonly Asked[], step: number): string[] {
   const later = (one: Asked) =>
@@ -209,7 +209,7 @@ function refusedSince({ invoked, invokedMs, reply }: Asked, attempts: readonly A
   return Math.min(invoked, ...earlier.map((other) => other.invoked))
 }
 
-/** How many of the steps are at or before this one; they rise. */
+/** The number of steps at or before this one; the steps are ascending. */
 function countUpTo(steps: readonly number[], step: number): number {
   let low = 0
   let high = steps.length

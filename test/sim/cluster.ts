@@ -79,7 +79,7 @@ const bounds: Partial<RuntimeBounds> = {
   quarantineMaxMs: 5_000,
 }
 
-/** What each process knows of the others: which it heard recently. */
+/** The others that each process received a heartbeat from recently. */
 class View {
   readonly #process: SimProcess
   readonly #self: string | undefined
@@ -112,7 +112,7 @@ class View {
     return isClockOff({ clockOffsetMs })
   }
 
-  /** None of the clocks that it knows is off, as far as it heard. */
+  /** None of the known clocks is off, by the heartbeats that it received. */
   get clocksAgree(): boolean {
     return this.#offsetsMs.every((clockOffsetMs) => !isClockOff({ clockOffsetMs }))
   }

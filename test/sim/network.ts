@@ -46,7 +46,7 @@ export class Network {
     return this.#cut.has(`${from} ${to}`)
   }
 
-  /** How long each copy of a message takes; none: it is lost. */
+  /** The delays of the copies of a message; empty: it is lost. */
   fates(from: string, to: string): number[] {
     const { loss, repeat } = this.weather
     const lost = this.#dice.chance(loss)

@@ -164,7 +164,7 @@ export class Workload {
     await this.ask(account, { $case: 'updateContent', value: { contentId, attribute } }, operator)
   }
 
-  /** What every user sees in the end. */
+  /** What every user sees at the end. */
   async look(account: KnownAccount): Promise<{ view: AccountReply; tree: Item } | undefined> {
     const view = await this.ask(account, { $case: 'getAccount', value: {} }, operator)
     await this.ask(account, { $case: 'readBin', value: {} }, operator)
@@ -258,7 +258,7 @@ export class Workload {
     )
   }
 
-  /** The manifest first, some time later the copy: its source may be gone by then. */
+  /** The manifest first, some time later the copy: its source may be deleted by then. */
   async #import(into: KnownAccount): Promise<void> {
     const from = this.#dice.pick(this.accounts)
     const contentIds = [this.#dice.pick([...from.folders, ...from.files, from.root])]

@@ -50,7 +50,7 @@ export class Clamd {
     }
   }
 
-  /** As it stands, with its connections: it answers nobody until it goes on. */
+  /** Pauses it with its connections: it does not answer until it continues. */
   freeze(): void {
     this.#child?.kill('SIGSTOP')
   }

@@ -136,7 +136,7 @@ export class Standalone {
     await this.#end('SIGKILL')
   }
 
-  /** Tells it to drain; resolves with its exit code. The data directory stays. */
+  /** Sends SIGTERM; resolves with its exit code. The data directory stays. */
   async terminate(): Promise<number | null> {
     return this.#end('SIGTERM')
   }

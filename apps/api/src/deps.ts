@@ -13,7 +13,7 @@ export interface ApiDeps {
   /** Share codes and e-mail addresses: routes to accounts, never proof. */
   lookups: LookupStore
   rateLimits: RateLimits
-  /** Clients that the operator keeps out, and invitations that were withdrawn. */
+  /** Clients that the operator blocks, and withdrawn invitations. */
   blocked: Pick<Blocked, 'blocksAddress' | 'blocksInvitation'>
   /** Undefined: the host makes its own. */
   budgets: HostBudgets | undefined

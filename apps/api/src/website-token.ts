@@ -1,7 +1,6 @@
 /**
- * The mark of the website's readers: clients of today send it with every listing, each with its own
- * salt. So any value counts. It is no access control: it opens what the pages' own path gives to
- * anyone.
+ * The website token: current clients send it with every listing, each with its own salt, so any
+ * value counts. It is not access control: it gives what the pages' own path gives to anyone.
  */
 import { Type } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'

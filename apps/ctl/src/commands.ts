@@ -16,7 +16,7 @@ export const commands: readonly Command[] = [
   {
     words: 'status',
     usage: '',
-    meaning: 'What runs, since when, what it holds, and whether it is ready.',
+    meaning: 'Version, start time, content and readiness.',
     plan: (words) => [whole(words, async (call) => json(await call('GET', '/admin/status')))],
   },
   {
@@ -43,7 +43,7 @@ export const commands: readonly Command[] = [
     words: 'invite',
     usage: '<e-mail> … [--days N]',
     meaning:
-      'Invites addresses where accounts are by invitation: prints the page to send them, which makes an account within 7 or N days.',
+      'Invites addresses when accounts need an invitation: prints the page to send them, which makes an account within 7 or N days.',
     options: { days: 'string' },
     plan: (words, { days }) =>
       namesOf(words).map((email) => ({
@@ -77,7 +77,7 @@ export const commands: readonly Command[] = [
   {
     words: 'account limits',
     usage: '<id or e-mail> … [--contents N|none] [--storage BYTES|none]',
-    meaning: 'Sets what accounts may hold; none restores what their tier allows.',
+    meaning: 'Sets limits of accounts; none restores those of their tier.',
     options: { contents: 'string', storage: 'string' },
     plan: (words, { contents, storage }) => {
       if (contents === undefined && storage === undefined)
@@ -100,7 +100,7 @@ export const commands: readonly Command[] = [
     words: 'account repair',
     usage: '<id or e-mail> … [--dry-run]',
     meaning:
-      'Makes accounts whose journal is damaged readable again, keeps what is damaged aside, and reports what was lost. --dry-run only reports.',
+      'Makes accounts with a damaged journal readable again, keeps the damaged rows aside, and reports what was lost. --dry-run only reports.',
     options: { 'dry-run': 'boolean' },
     plan: (words, { 'dry-run': dryRun }) =>
       namesOf(words).map((name) => ({
@@ -124,7 +124,7 @@ export const commands: readonly Command[] = [
     words: 'deletions undo',
     usage: '<id or e-mail> <content id …>',
     meaning:
-      'Takes such deletions back, all or none: contents return to their folder, or to the root, without the expiries that are over.',
+      'Undoes such deletions, all or none: contents return to their folder, or to the root, without expiries in the past.',
     plan: ([account, ...words]) => {
       if (account === undefined) throw new UsageFault('name an account')
       const contents = namesOf(words)
@@ -154,7 +154,7 @@ export const commands: readonly Command[] = [
     words: 'collect',
     usage: '[--grace SECONDS]',
     meaning:
-      'Frees bytes that nothing refers to any more, now. Those of the last 10 minutes may belong to a running upload and stay.',
+      'Frees unreferenced bytes now. Those of the last 10 minutes may belong to a running upload and stay.',
     options: { grace: 'string' },
     plan: (words, { grace }) => {
       const body = grace === undefined ? {} : { graceSeconds: numberOf('grace', grace) }
@@ -177,7 +177,7 @@ export const commands: readonly Command[] = [
     words: 'clock accept',
     usage: '',
     meaning:
-      'The clock of the machine is right, though it is far from the newest time that the service has noted: expiries fire again.',
+      'Says that the clock of the machine is right, although it is far from the newest time that the service recorded: expiries fire again.',
     plan: (words) => [whole(words, async (call) => json(await call('POST', '/admin/clock/accept')))],
   },
   {
@@ -206,7 +206,7 @@ export const commands: readonly Command[] = [
     words: 'region evacuate',
     usage: '<code> [--fenced]',
     meaning:
-      'Takes a lost region over: the region that also keeps its journals serves its accounts, and reports what may have been lost. --fenced is your assurance that the region is off or cut off, needed when most regions do not answer.',
+      'Evacuates a lost region: the region that also keeps its journals serves its accounts, and reports what may have been lost. --fenced is your assurance that the region is off or cut off; it is needed when most regions do not answer.',
     options: { fenced: 'boolean' },
     plan: (words, { fenced }) =>
       oneName(words, (region) =>
@@ -217,7 +217,7 @@ export const commands: readonly Command[] = [
     words: 'region return',
     usage: '<code> [--fenced]',
     meaning:
-      'Moves the accounts of a region that was taken over back home. Nothing is lost while the region that serves them now is alive. --fenced is your assurance that that one is off or cut off: then only data that has arrived counts.',
+      'Moves the accounts of a region that was taken over back home. Nothing is lost while the region that serves them now is alive. --fenced is your assurance that this region is off or cut off: then only data that has arrived counts.',
     options: { fenced: 'boolean' },
     plan: (words, { fenced }) =>
       oneName(words, (region) =>
@@ -228,7 +228,7 @@ export const commands: readonly Command[] = [
     words: 'node drain',
     usage: '<name>',
     meaning:
-      'Moves away what a storage node holds; it may be stopped permanently when status shows it in no placement group.',
+      'Moves the copies of a storage node to others; you may stop it permanently when status shows it in no placement group.',
     plan: (words) => oneName(words, (node) => post(`/admin/nodes/${encodeURIComponent(node)}/drain`)),
   },
   {

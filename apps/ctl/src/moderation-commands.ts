@@ -14,7 +14,8 @@ export const moderationCommands: readonly Command[] = [
   {
     words: 'content show',
     usage: '<id, share code or link> …',
-    meaning: 'What it is, whose, its hashes, who else uses the same bytes, its direct links, what is in it.',
+    meaning:
+      'The item, its account, its hashes, other accounts with the same bytes, its direct links, its children.',
     plan: (words) =>
       contentsOf(words).map((name) => ({
         about: name,
@@ -27,7 +28,7 @@ export const moderationCommands: readonly Command[] = [
     usage:
       '<id or e-mail of an account> <text> [--page N] | --all <text> [--after PLACE] | --hash <md5 or BLAKE3> [--after PLACE]',
     meaning:
-      'Contents whose name or tags have the text in them: of an account, 100 a page; with --all of all accounts, one after the other. --hash: files with these bytes in all accounts. Both print a hit a line as it is found, and now and then the PLACE from which another call goes on.',
+      'Contents with the text in their name or tags: of an account, 100 per page; with --all of all accounts, one after the other. --hash: files with these bytes in all accounts. Both print each hit on a line when it is found, and regularly the PLACE from which another call continues.',
     options: { page: 'string', all: 'boolean', hash: 'string', after: 'string' },
     plan: (words, { page, all, hash, after }) => {
       const from = typeof after === 'string' ? after : undefined
@@ -86,14 +87,14 @@ export const moderationCommands: readonly Command[] = [
   },
   change(
     'block',
-    'Blocks them: content, by its md5 or BLAKE3, is neither sent nor stored any more; an account, by its id or e-mail, is suspended; a network, an address or CIDR range, is kept out; an invitation, by its e-mail address, does not count.',
+    'Blocks them: content, by its md5 or BLAKE3, is neither sent nor stored any more; an account, by its id or e-mail, is suspended; a network, an address or CIDR range, is refused by the public hosts; an invitation, by its e-mail address, is withdrawn.',
     'blocked',
   ),
   change('unblock', 'Lifts such blocks.', 'unblocked'),
   {
     words: 'blocked',
     usage: `<${blockLists.join('|')}>`,
-    meaning: 'What is blocked, one name a line; another service takes it with block --file.',
+    meaning: 'The blocked names, one per line; another service can read them with block --file.',
     plan: ([list, ...others]) => [
       whole(others, async (call) => (await allNames(call, listOf(list))).join('\n')),
     ],

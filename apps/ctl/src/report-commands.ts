@@ -7,7 +7,7 @@ export const reportCommands: readonly Command[] = [
   {
     words: 'reports list',
     usage: `[--state ${states.join('|')}]`,
-    meaning: 'What visitors reported, newest first; without --state what waits for a decision.',
+    meaning: 'Reports of visitors, newest first; without --state those that wait for a decision.',
     options: { state: 'string' },
     plan: (others, { state = 'new' }) => {
       if (typeof state !== 'string' || !states.includes(state))
@@ -28,7 +28,7 @@ export const reportCommands: readonly Command[] = [
   {
     words: 'reports show',
     usage: '<id of a report> …',
-    meaning: 'A report: the content, its account, what is wrong, who reported it.',
+    meaning: 'A report: the content, its account, the reason, the reporter.',
     plan: (words) => each(words, (id) => async (call) => json((await call('GET', pathOf(id))).report)),
   },
   {

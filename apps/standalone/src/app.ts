@@ -243,7 +243,7 @@ function descriptorsOf({ connections, rateLimits }: Config, log: Logger) {
   return descriptors
 }
 
-/** The accounts, and what sets right what their events have left undone. */
+/** The accounts, and the parts that complete the effects of their events. */
 async function openAccounts({
   config,
   secrets,
@@ -314,7 +314,7 @@ async function openModeration({
   return { blocked, scans, reports, transfers }
 }
 
-/** What goes on beside requests: unused blobs are removed, stores read again, backups made. */
+/** Background work: removing unused blobs, scrubbing, backups. */
 function openUpkeep({
   config,
   stores: { metadata, blobs },

@@ -1,7 +1,7 @@
 /**
- * What takes long and reads or writes much: backups, verifications, imports and exports of this
- * process, one at a time, in the background. Callers ask for the state of the run, so none of them
- * waits for hours.
+ * Long runs that read or write much: backups, verifications, imports and exports of this process,
+ * one at a time, in the background. Callers ask for the state of the run, so that no call lasts for
+ * hours.
  */
 import { randomUUID } from 'node:crypto'
 import { resolve, sep } from 'node:path'
@@ -76,7 +76,9 @@ export class BackupJobs {
     return this.#lastBackupMs
   }
 
-  /** Begins one, or joins the one that runs into the same target. Undefined: another run is on. */
+  /**
+   * Begins one, or joins the running one with the same target. Undefined: another run is active.
+   */
   backUp({ target, bytesPerSecond, keyFile, prune }: BackupRequest): BackupJob | undefined {
     const { dataDir, metadata, blobs, clock } = this.#deps
     return this.#begin({ what: 'backup', target }, async (run) => {
@@ -101,7 +103,7 @@ export class BackupJobs {
     })
   }
 
-  /** Reads and checks every copy. Undefined: another run is on. */
+  /** Reads and checks every copy. Undefined: another run is active. */
   verify(): BackupJob | undefined {
     const { metadata, blobs } = this.#deps
     return this.#begin({ what: 'verification', target: undefined }, async (run) => {
@@ -118,7 +120,10 @@ export class BackupJobs {
     })
   }
 
-  /** A directory of this machine becomes a folder of an account. Undefined: another run is on. */
+  /**
+   * Copies a directory of this machine into a folder of an account. Undefined: another run is
+   * active.
+   */
   importDirectory({ directory, account, folder }: ImportRequest): BackupJob | undefined {
     const { dataDir, blobs, isBlocked, scans } = this.#deps
     return this.#begin({ what: 'import', target: `${directory} ${account}` }, async (run) =>
@@ -134,7 +139,10 @@ export class BackupJobs {
     )
   }
 
-  /** The tree of an account becomes a directory of this machine. Undefined: another run is on. */
+  /**
+   * Copies the tree of an account into a directory of this machine. Undefined: another run is
+   * active.
+   */
   exportAccount({ account, target }: ExportRequest): BackupJob | undefined {
     const { dataDir, blobs } = this.#deps
     return this.#begin({ what: 'export', target: `${account} ${target}` }, async (run) =>

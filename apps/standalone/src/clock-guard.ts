@@ -2,8 +2,8 @@
  * Whether the wall clock can be right: it is compared with the newest time that this installation
  * has noted, plus what the monotonic clock says has passed since.
  *
- * A machine whose clock is a year ahead would delete what is to expire within that year, and a
- * clock that is set back would lead there later, when it is corrected. So timers rest while the
+ * A machine whose clock is a year ahead would delete everything that expires within that year. A
+ * clock that was set back would have the same effect when it is corrected. So timers rest while the
  * clock is far from the noted time, until it is near again or the operator accepts it. A machine
  * that was off for longer than the bound is such a case too: nothing is lost by the wait.
  *

@@ -1,11 +1,11 @@
 /**
- * A start on a disk on which nothing at all can be written: the service reads, and changes nothing
- * until there is room.
+ * A start on a disk on which nothing at all can be written: the service serves reads and refuses
+ * changes until there is room.
  *
  * Both databases write when they are opened. So they are opened as copies on another file system,
  * in memory where the machine has that: tables never change and are links, as is the file that
- * locks the original; logs and manifests, some MiB, are copied. What the databases write there is
- * what each start derives from the originals, and is thrown away.
+ * locks the original; logs and manifests, some MiB, are copied. Each start derives what the
+ * databases write there from the originals, so it is thrown away.
  */
 import { hash } from 'node:crypto'
 import { copyFile, mkdir, mkdtemp, readdir, rm, stat, symlink } from 'node:fs/promises'
@@ -32,7 +32,7 @@ export class ReadingCopies {
   readonly #dir: { metadata: string; blobs: string }
   readonly #log: Logger
   #root: string | undefined
-  /** Of the last copy that failed: told once, tried every second. */
+  /** The error of the last failed copy: reported once, retried every second. */
   #failure = ''
 
   constructor(dir: { metadata: string; blobs: string }, log: Logger) {
@@ -74,7 +74,7 @@ export class ReadingCopies {
     return path
   }
 
-  /** What processes left that were killed. Called by the owner of the data directory's lock. */
+  /** Removes the copies of killed processes. Called by the owner of the data directory's lock. */
   async removeOld(): Promise<void> {
     for (const folder of folders)
       for (const name of await readdir(folder).catch(() => []))

@@ -1,4 +1,4 @@
-/** What the operator can ask of this process, and what it says about itself. */
+/** The operator's calls on this process, and its status. */
 import { type Reconciler, roundInWords } from '@holdfast/actor-runtime'
 import {
   type AccountFigures,

@@ -28,8 +28,8 @@ export interface UploadPace {
 }
 
 /**
- * About 1 KB/s. A modem reaches it; holding a stage for less is an attack. Pieces of one byte:
- * 65,000 at once and 2,000 a second, which is 0.1 s of the loop and 0.5 % of it.
+ * About 1 KB/s. A modem reaches it; a slower client that holds a stage is an attack. Pieces of one
+ * byte: 65,000 at once and 2,000 a second, which is 0.1 s of the loop and 0.5 % of it.
  */
 export const slowestUploadPace: UploadPace = {
   progressBytes: 64 * 1024,
@@ -40,7 +40,7 @@ export const slowestUploadPace: UploadPace = {
   forgottenBytes: 640 * 1024,
 }
 
-/** What the reader asks its host. */
+/** What the reader needs from its host. */
 export interface PaceKeeper {
   /** Others wait for the places of slow uploads. */
   isScarce(): boolean

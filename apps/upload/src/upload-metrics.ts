@@ -27,9 +27,9 @@ export class UploadMetrics {
           this.set(figures()[figure])
         },
       })
-    gauge('holdfast_uploads_in_flight', 'Uploads under way.', 'uploads')
-    gauge('holdfast_uploads_in_flight_stages', 'Uploads under way that hold a stage of the store.', 'stages')
-    gauge('holdfast_uploads_in_flight_bytes', 'Bytes received of uploads under way.', 'bytes')
+    gauge('holdfast_uploads_in_flight', 'Running uploads.', 'uploads')
+    gauge('holdfast_uploads_in_flight_stages', 'Running uploads that hold a stage of the store.', 'stages')
+    gauge('holdfast_uploads_in_flight_bytes', 'Bytes received of running uploads.', 'bytes')
     const counter = (name: string, help: string, label: string, counts: Record<string, number>) =>
       new Counter({
         name,

@@ -78,7 +78,7 @@ const smallPieceBytes = 1024
 
 /** What a form may have around its largest file: heads of its parts and other fields. */
 const aroundFileBytesMax = 1024 * 1024
-/** Bytes of a file that are read in the hope of a token behind it, where guests may not upload. */
+/** Bytes of a file that are read because a token may follow it, where guests may not upload. */
 const beforeTokenBytesMax = 8 * 1024 * 1024
 
 interface IncomingFile {
@@ -184,7 +184,7 @@ class IncomingUpload implements Running {
     }
   }
 
-  /** Nobody can name the bytes yet. The pin is much longer than a scan may take. */
+  /** No account has the bytes yet. The pin is much longer than a scan may take. */
   async #scan(blob: BlobInfo): Promise<void> {
     const { blobs } = this.#place
     switch (await this.#parts.scans.judge({ blob, blobs, network: this.#network })) {

@@ -1,6 +1,6 @@
 /**
  * Prometheus of a region scrapes the processes of its region. Alerts go to every alertmanager,
- * which tells duplicates apart.
+ * which drops duplicates.
  */
 import { stringify } from 'yaml'
 import type { Plan, PlannedRegion } from '../plan.ts'

@@ -87,7 +87,7 @@ function accountCounters(registry: Registry) {
     made: counter('holdfast_accounts_made_total', 'Accounts that were made here.'),
     mails: counter(
       'holdfast_mails_total',
-      'Attempts at mails: sent, refused (the relay never takes this one), failed (tried again).',
+      'Attempts to send mails: sent, refused (for good), failed (tried again).',
       ['outcome'],
     ),
     lost: counter(
@@ -101,9 +101,11 @@ function accountCounters(registry: Registry) {
       'holdfast_journal_changes_total',
       'Changes made durable; with the flushes, what group commit saves.',
     ),
-    unknown: counter('holdfast_journal_unknown_total', 'Appends whose outcome had to be read again.', [
-      'outcome',
-    ]),
+    unknown: counter(
+      'holdfast_journal_unknown_total',
+      'Appends with an unknown outcome, which a read then settled.',
+      ['outcome'],
+    ),
     checkpointFailures: counter(
       'holdfast_account_checkpoint_failures_total',
       'Checkpoints that could not be written; they are tried again.',
@@ -127,7 +129,7 @@ function accountHistograms(registry: Registry) {
       'holdfast_account_mailbox_wait_seconds',
       'From the arrival of a request at its account to its turn; includes the activation, if there is one.',
     ),
-    activation: histogram('holdfast_account_activation_seconds', 'Time to bring an account into memory.'),
+    activation: histogram('holdfast_account_activation_seconds', 'Time to load an account into memory.'),
     flush: histogram('holdfast_journal_flush_seconds', 'Time until an append to a journal was durable.'),
     flushChanges: histogram(
       'holdfast_journal_flush_changes',
@@ -152,7 +154,7 @@ function accountGauges(
   )
   gauge(
     'holdfast_effects_pending',
-    'Mails, rows and releases that accounts still owe.',
+    'Pending effects of accounts: mails, rows and releases of blobs.',
     () => figures.effectsPending,
   )
 
@@ -165,7 +167,7 @@ function accountGauges(
 
   gauge(
     'holdfast_backup_lag_seconds',
-    'How long ago the oldest change was made that is not known to be in the second region.',
+    'Age of the oldest change that is not known to be in the second region.',
     () => figures.backupLagMs / 1000,
   )
   gauge(

@@ -4,7 +4,7 @@ import { Gauge, type Registry } from 'prom-client'
 export function backupMetrics(registry: Registry, lastBackupMs: () => number | undefined): void {
   new Gauge({
     name: 'holdfast_backup_last_timestamp_seconds',
-    help: 'Moment of the last backup that this process completed, Unix time; 0 since the start of the process when there is none.',
+    help: 'Time of the last backup that this process completed, Unix seconds; 0: none since its start.',
     registers: [registry],
     collect() {
       this.set((lastBackupMs() ?? 0) / 1000)

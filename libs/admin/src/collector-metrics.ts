@@ -11,12 +11,12 @@ export function collectorMetrics(
   const { gauge, counter } = readMetrics(registry)
   gauge(
     'holdfast_collect_paused_seconds',
-    'For how long no pass over unreferenced bytes has completed; 0 when the last one did. Status says why.',
+    'Time since a garbage collection completed; 0 when the last one did. Status has the reason.',
     () => (collector.paused === undefined ? 0 : Math.max(0, clock.now() - collector.paused.sinceMs) / 1000),
   )
   gauge(
     'holdfast_collect_last_success_timestamp_seconds',
-    'When a pass over unreferenced bytes completed last, Unix seconds; 0: none since the start of the process.',
+    'When a garbage collection completed last, Unix seconds; 0: none since the start of the process.',
     () => (collector.figures.lastPassMs ?? 0) / 1000,
   )
   gauge(

@@ -46,7 +46,7 @@ export function processMetrics(details: {
   openFiles(registry)
   new Gauge({
     name: 'holdfast_build_info',
-    help: 'Constant 1, labelled with what runs here.',
+    help: 'Constant 1, with version, commit, role and region as labels.',
     labelNames: ['version', 'commit', 'role', 'region'],
     registers: [registry],
   }).set(details, 1)
@@ -57,7 +57,7 @@ export function processMetrics(details: {
 export function clockGuardMetric(registry: Registry, offsetMs: () => number): void {
   new Gauge({
     name: 'holdfast_clock_jump_seconds',
-    help: 'How far the wall clock is ahead of the newest time that the service has noted; 0 or little while it agrees. Beyond HOLDFAST_CLOCK_JUMP_SECONDS, or 2 h behind, nothing expires.',
+    help: 'How far the wall clock is ahead of the newest time that the service recorded; 0 or little in normal operation. Beyond HOLDFAST_CLOCK_JUMP_SECONDS, or 2 h behind, nothing expires.',
     registers: [registry],
     collect() {
       this.set(offsetMs() / 1000)

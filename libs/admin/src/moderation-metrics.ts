@@ -34,7 +34,7 @@ export function transferMetrics(registry: Registry, log: Pick<TransferLog, 'coun
   )
   counter(
     'holdfast_transfers_unrecorded_total',
-    'Uploads and downloads that the record lacks: the hour had its rows, or the store accepted none.',
+    'Uploads and downloads that are missing in the record: the bound per hour was reached, or the store accepted no rows.',
     'lost',
   )
 }

@@ -5,7 +5,7 @@ import type { Readiness } from './readiness.ts'
 export function readinessMetrics(registry: Registry, readiness: Readiness): void {
   new Gauge({
     name: 'holdfast_ready',
-    help: '1 when the check passes; `phase` when the process is neither starting nor draining. Requests belong here while all are 1.',
+    help: '1 when the check passes; `phase` when the process is neither starting nor draining. Send requests to the process while all are 1.',
     labelNames: ['check'],
     registers: [registry],
     async collect() {

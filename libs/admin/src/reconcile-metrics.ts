@@ -15,7 +15,7 @@ export function reconcileMetrics(
 ): void {
   new Gauge({
     name: 'holdfast_reconcile_last',
-    help: 'What the last comparison of references with accounts counted. Missing and orphaned should be 0; accounts that failed hold up collecting.',
+    help: 'What the last comparison of references with accounts counted. Missing and orphaned should be 0; failed accounts delay collecting.',
     labelNames: ['figure'],
     registers: [registry],
     collect() {
@@ -26,7 +26,7 @@ export function reconcileMetrics(
   })
   new Gauge({
     name: 'holdfast_accounts',
-    help: 'Accounts by tier, as the last such comparison counted them; later ones are in holdfast_accounts_made_total.',
+    help: 'Accounts by tier, as counted by the last comparison of references; later ones are in holdfast_accounts_made_total.',
     labelNames: ['tier'],
     registers: [registry],
     collect() {
@@ -36,7 +36,7 @@ export function reconcileMetrics(
   })
   new Gauge({
     name: 'holdfast_reconcile_age_seconds',
-    help: 'Since the last such comparison that ended began.',
+    help: 'Time since the start of the last completed comparison of references.',
     registers: [registry],
     collect() {
       this.reset()

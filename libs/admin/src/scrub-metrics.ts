@@ -15,7 +15,7 @@ export function scrubMetrics(registry: Registry, { scrubber, store }: ScrubDeps)
   const { gauge, counter } = readMetrics(registry)
   gauge(
     'holdfast_scrub_last_pass_timestamp_seconds',
-    'When all files had been verified on the disk last, Unix seconds; 0: not yet.',
+    'When the last pass over all files ended, Unix seconds; 0: none yet.',
     () => Math.floor((scrubber.figures.lastPassMs ?? 0) / 1000),
   )
   counter(
@@ -35,12 +35,12 @@ export function scrubMetrics(registry: Registry, { scrubber, store }: ScrubDeps)
   )
   gauge(
     'holdfast_scrub_unreadable',
-    'Copies that could not be read, in the pass under way or the last one.',
+    'Copies that could not be read, in the running pass or the last one.',
     () => scrubber.figures.unreadable,
   )
   gauge(
     'holdfast_store_damaged_blobs',
-    'Copies that are known to be damaged now: some of their bytes are wrong, and no whole copy was found.',
+    'Copies that are known to be damaged now and have no whole copy.',
     () => store.counters().damagedBlobs,
   )
   counter(

@@ -13,8 +13,8 @@ const shown = [
   ['holdfast_store_disk_bytes', 'Bytes the store occupies on disk.', 'diskBytes'],
   ['holdfast_store_free_bytes', 'Bytes that can still be written.', 'freeBytes'],
   ['holdfast_store_staged_bytes', 'Bytes of uploads that are not committed.', 'stagedBytes'],
-  ['holdfast_store_open_stages', 'Uploads under way.', 'openStages'],
-  ['holdfast_store_writable', '1 when uploads are taken.', 'writable'],
+  ['holdfast_store_open_stages', 'Running uploads.', 'openStages'],
+  ['holdfast_store_writable', '1 when uploads are accepted.', 'writable'],
 ] as const
 
 /** The file system of a store, as measured for `storeMetrics`. */
@@ -27,7 +27,7 @@ export function diskMetrics(
     ['holdfast_disk_free_bytes', 'Free bytes of that file system, with the reserve.', 'freeBytes'],
     [
       'holdfast_disk_reserve_bytes',
-      'What uploads leave free of it (HOLDFAST_RESERVE); below half of that running uploads end, too.',
+      'Space that uploads leave free on it (HOLDFAST_RESERVE); below half of that running uploads end, too.',
       'reserveBytes',
     ],
   ] as const)

@@ -17,7 +17,7 @@ export function peerMetrics(registry: Registry, server: Pick<BlobStoreServer, 'f
   })
   new Gauge({
     name: 'holdfast_peer_calls',
-    help: 'Calls of other nodes under way.',
+    help: 'Running calls of other nodes.',
     registers,
     collect() {
       this.set(server.figures().calls)
@@ -25,7 +25,7 @@ export function peerMetrics(registry: Registry, server: Pick<BlobStoreServer, 'f
   })
   new Gauge({
     name: 'holdfast_peer_held_bytes',
-    help: 'Memory for bytes on their way from and to other nodes.',
+    help: 'Memory for bytes in transfer from and to other nodes.',
     registers,
     collect() {
       this.set(server.figures().bytes)

@@ -13,18 +13,22 @@ type Shown = readonly [name: string, help: string, figure: (lag: SourceLag, nowM
 const shown: readonly Shown[] = [
   [
     'holdfast_replication_lag_seconds',
-    'How old what is missing from a source may be; +Inf before it was followed once.',
+    'Maximum age of copies that are missing here and a source has; +Inf before it was followed once.',
     ({ ms }) => ms / 1000,
   ],
   [
     'holdfast_replication_entries_behind',
-    "Entries of a source's log that were not looked at yet.",
+    "Entries of a source's log that were not processed yet.",
     ({ entries }) => entries,
   ],
-  ['holdfast_replication_owed', 'Copies that a source has and no node could give whole.', ({ owed }) => owed],
+  [
+    'holdfast_replication_owed',
+    'Copies that a source lists and of which no node has a whole one.',
+    ({ owed }) => owed,
+  ],
   [
     'holdfast_replication_compared_age_seconds',
-    'Since the whole inventories of a source and this node were compared, which finds and repairs what the logs missed; +Inf before the first time.',
+    'Time since the whole inventories of a source and this node were compared, which finds copies that the logs missed; +Inf before the first time.',
     ({ comparedMs = Number.NEGATIVE_INFINITY }, nowMs) => Math.max(0, nowMs - comparedMs) / 1000,
   ],
 ]

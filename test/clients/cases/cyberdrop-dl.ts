@@ -55,7 +55,7 @@ export const cyberdropDl: Client = {
       await clientsOwn(
         'downloads a file by an address that gives its bytes at once',
         {
-          why: 'it wants to be led to a page, also by an address that knows its account',
+          why: 'it needs a redirect to a page, also from an address with its account',
           shows: /Unknown: 1/,
         },
         () => download(address(urls.web, byPages)),

@@ -5,7 +5,7 @@ import type { Stage } from './stage.ts'
 /** What is done to the cluster while users work on it. */
 export interface Fault {
   name: string
-  /** Which users may notice; all others must not. */
+  /** The users that the fault may affect; it must not affect others. */
   touches: (person: Person, stage: Stage) => boolean
   /** What must work again; default: everything. */
   kinds?: readonly Kind[]
@@ -24,7 +24,7 @@ export interface Fault {
   /** Why this machine cannot do it; undefined: it can. */
   impossible?: (stage: Stage) => string | undefined
   run: (stage: Stage) => Promise<void>
-  /** What becomes true without further requests. */
+  /** Conditions that must become true without further requests. */
   atRest?: (stage: Stage) => Promise<void>
 }
 

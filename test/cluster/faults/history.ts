@@ -15,7 +15,7 @@ export interface MadeItem {
   made: Change
   /** Undefined: a folder. */
   file: { md5: string; size: number } | undefined
-  /** Known once the making was acknowledged. */
+  /** Known once the creation was acknowledged. */
   id: string | undefined
   removed: Change | undefined
 }

@@ -77,7 +77,7 @@ function lostDisk(): Fault {
       await renewed(stage, bad)
       await stage.pause(stage.long ? 30_000 : 5_000)
     },
-    // The users use all of the machine: the speed of copies beside them says nothing.
+    // The users use the whole machine, so the speed of copies beside them means nothing.
     async atRest(stage) {
       await stage.untilReached(`blobs that ${bad} has again`, wanted, () => stage.blobsOf(bad))
       await stage.until('every group has all its copies', () => stage.allGroupsFull())

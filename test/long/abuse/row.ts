@@ -1,7 +1,7 @@
 /** From measurements to a row of the table and its verdict: all pure. */
 import type { Sample } from './users.ts'
 
-/** What an attack may cost the others. */
+/** How much an attack may slow down the others. */
 export const limits = {
   /** Others' p99 above their normal p99. */
   latencyMs: 250,

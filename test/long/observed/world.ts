@@ -131,7 +131,7 @@ export class World {
     this.#loading = this.#load()
   }
 
-  /** A little of everything that users do. A service that does not answer is the fault's affair. */
+  /** Some of all kinds of calls. A service that does not answer is expected during a fault. */
   async #load(): Promise<void> {
     for (let round = 0; !this.#ended; round++) {
       await Promise.all([

@@ -1,9 +1,9 @@
 /**
- * The tree of an account becomes a directory of the machine, with names, times and contents. Each
- * file is compared with its digest before it gets its name.
+ * Copies the tree of an account into a directory of the machine, with names, times and contents.
+ * Each file is compared with its digest before it gets its name.
  *
  * A repeated export continues: a file that is there is read and compared, and copied again when it
- * differs. What the account deleted meanwhile stays in the directory.
+ * differs. Content that the account deleted since stays in the directory.
  */
 import { randomBytes } from 'node:crypto'
 import { createReadStream } from 'node:fs'
@@ -59,7 +59,7 @@ export async function exportAccount(options: ExportOptions): Promise<ExportRepor
   return report
 }
 
-/** @throws MoveFault when something else lies there. */
+/** @throws MoveFault when another entry has this name. */
 async function openTarget(target: string, account: string): Promise<void> {
   await mkdir(target, { recursive: true, mode: 0o700 })
   const note = join(target, noteName)
@@ -160,7 +160,7 @@ function byAge(one: Item, other: Item): number {
   return one.createTime - other.createTime || (one.id < other.id ? -1 : 1)
 }
 
-/** What cannot be read is a fault, never a missing file. */
+/** An unreadable entry is a fault, never a missing file. */
 function absent(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error
 }

@@ -1,5 +1,6 @@
 /**
- * An existing tree of the machine becomes a folder of an account, with names, times and contents.
+ * Copies an existing tree of the machine into a folder of an account, with names, times and
+ * contents.
  *
  * Bytes are copied into the store's extents, so a file system cannot share them: an extent has many
  * files, each with headers and checksums in between. Equal contents are stored once.
@@ -18,7 +19,7 @@ import type { Item } from '@holdfast/wire'
 import type { AccountTree } from './account-tree.ts'
 import { MoveFault } from './move-fault.ts'
 
-/** Small files share a sync when many are under way. */
+/** Small files that are stored at the same time share a sync. */
 const filesAtOnce = 32
 const readBytes = 256 * 1024
 /** As for uploads: longer than it takes to name the bytes. */
@@ -150,7 +151,7 @@ class Import {
     { name, folder, there }: { name: string; folder: string; there: Present },
   ): Promise<boolean> {
     const { tree, blobs, isBlocked, scans } = this.#options
-    // another program may have put a link or a pipe there meanwhile
+    // another program may have put a link or a pipe there since
     const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
     await using file = await open(path, flags)
     const stats = await file.stat()
@@ -218,7 +219,7 @@ class Import {
     if (this.#report.leftOut.length < leftOutMax) this.#report.leftOut.push({ path: path.toString(), why })
   }
 
-  /** What the account refuses ends the import: the operator raises a limit and repeats it. */
+  /** A refusal of the account ends the import: the operator raises a limit and repeats it. */
   #faultAt(path: string, error: unknown): unknown {
     if (!(error instanceof RefusalError)) return error
     const { account } = this.#options.tree

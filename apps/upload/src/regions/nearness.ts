@@ -1,6 +1,6 @@
 /**
- * Regions by their distance from a country: from its middle, over the globe. Where lines take
- * detours this is wrong by a region at times; it decides only where bytes go first.
+ * Regions by their distance from a country: from its middle, over the globe. Network routes are not
+ * straight, so this is sometimes wrong by a region; it only decides where bytes are stored first.
  */
 import { type RegionCode, regionCodes } from '@holdfast/kernel'
 import { countries } from './countries.ts'

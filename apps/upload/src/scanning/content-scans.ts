@@ -4,13 +4,14 @@
  *
  * Bounds. A scan and the wait for its turn have one deadline, far below the time for which the
  * bytes are pinned. Networks take turns. Content above a size is not scanned. Uploads of equal
- * content share a scan, and a verdict of clean holds for a time, because scanners learn. What was
- * found is blocked as by an operator, so copies that were stored before are blocked too.
+ * content share a scan, and a verdict of clean holds for a time, because scanners learn. Content in
+ * which something was found is blocked as by an operator, so existing copies are blocked too.
  *
  * A scanner that gave no verdict is tried again with a short text until it gives one, so that an
  * operator knows whether it still fails, also without uploads.
  *
- * A block that an operator lifted is not made again while the lists remember it: scanners err.
+ * A block that an operator lifted is not made again while the lists contain the lifted row, because
+ * scanners make mistakes.
  */
 import { FairSemaphore } from '@holdfast/actor-runtime'
 import type { BlobInfo, BlobStore } from '@holdfast/blob-store'
@@ -32,7 +33,7 @@ export interface ContentQuestion {
   network: string
 }
 
-/** What hosts ask about content that has no name yet. */
+/** The check of content that no account has yet. */
 export interface JudgesContent {
   /** Never rejects; resolves within the deadline of a scan. */
   judge(asked: ContentQuestion): Promise<Judgement>
@@ -93,8 +94,7 @@ const verdictsMax = 50_000
 /** Scans that wait for their turn, beyond those under way. */
 const waitingMax = 256
 /**
- * Half of what the list takes: strangers who send variants must not leave the operator without
- * room.
+ * Half of the list's bound: clients that send variants must not fill the list of the operator.
  */
 const blockedMax = 50_000
 const md5Bytes = 16
@@ -142,7 +142,7 @@ export class ContentScans implements JudgesContent {
     return await scan
   }
 
-  /** Ends the scans under way; those who wait for them get no verdict. */
+  /** Ends the running scans; their callers get no verdict. */
   close(): void {
     this.#closing.abort(new ScanFault('the service ends'))
   }
@@ -216,7 +216,7 @@ export class ContentScans implements JudgesContent {
     }
   }
 
-  /** The content stays refused when its hash cannot be written down. */
+  /** The content stays refused even if its hash cannot be stored. */
   async #block(found: string, { blob }: ContentQuestion): Promise<Judgement> {
     const { lists, onFault, onFound, scanner } = this.#deps
     this.#outcomes.found++

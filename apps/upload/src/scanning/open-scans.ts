@@ -20,7 +20,7 @@ export interface OpenScansDeps {
 
 const retryMs = 30_000
 
-/** Does not reach for the scanner: a start does not depend on it. */
+/** Does not connect to the scanner, so a start does not depend on it. */
 export function openScans(deps: OpenScansDeps): ContentScans {
   const { config, lists, clock } = deps
   const log = deps.log.child({ part: 'scans' })

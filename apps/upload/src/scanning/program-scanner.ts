@@ -83,7 +83,7 @@ function headOf(output: Readable): () => Buffer {
   return () => Buffer.concat(pieces)
 }
 
-/** What it started ends with it. What left its group must not hold up the end. */
+/** Processes that it started end with it. A process that left its group must not delay the end. */
 function end(child: ChildProcess): void {
   for (const output of [child.stdout, child.stderr]) output?.destroy()
   if (child.pid === undefined) return

@@ -6,7 +6,7 @@ export function scanMetrics(registry: Registry, scans: Pick<ContentScans, 'figur
   const registers = [registry]
   new Counter({
     name: 'holdfast_scans_total',
-    help: 'New content by what its scan said: clean, found, failed; known: the verdict was there; larger and lifted: not scanned.',
+    help: 'New content by the outcome of its scan: clean, found, failed; known: the verdict was cached; larger and lifted: not scanned.',
     labelNames: ['outcome'],
     registers,
     collect() {
@@ -16,7 +16,7 @@ export function scanMetrics(registry: Registry, scans: Pick<ContentScans, 'figur
   })
   new Gauge({
     name: 'holdfast_scans_in_flight',
-    help: 'Scans under way, with those that wait for their turn.',
+    help: 'Running and waiting scans.',
     registers,
     collect() {
       this.set(scans.figures.underWay)
@@ -32,7 +32,7 @@ export function scanMetrics(registry: Registry, scans: Pick<ContentScans, 'figur
   })
   const seconds = new Histogram({
     name: 'holdfast_scan_seconds',
-    help: 'Time to the verdict, the wait for the turn included.',
+    help: 'Time to the verdict, with the wait for its turn.',
     buckets: [0.005, 0.02, 0.1, 0.5, 2, 10, 60],
     registers,
   })

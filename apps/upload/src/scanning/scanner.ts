@@ -1,9 +1,9 @@
-/** What looks into content before others may read it. */
+/** Checks content before others may read it. */
 
 export type Verdict = { isClean: true } | { isClean: false; found: string }
 
 export interface Scanner {
-  /** What it is and where, for the operator. */
+  /** Its kind and address, for the operator. */
   readonly name: string
   /**
    * Reads all of the content, or as much as it needs.
@@ -19,7 +19,7 @@ export class ScanFault extends Error {
   readonly code = 'SCAN'
 }
 
-/** Characters of what a scanner says; the operator is shown one line of it. */
+/** Maximum characters of a scanner's message; the operator sees one line of it. */
 export const wordsMax = 200
 
 export function inWords(bytes: Uint8Array): string {

@@ -12,7 +12,7 @@ const buckets = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10]
 export function busMetrics(registry: Registry, bus: Pick<ClusterBus, 'up' | 'figures'>): void {
   const registers = [registry]
   const { gauge, counter } = readMetrics(registry)
-  gauge('holdfast_nats_up', '1 while the process has a link to NATS.', () => Number(bus.up))
+  gauge('holdfast_nats_up', '1 while the process has a connection to NATS.', () => Number(bus.up))
   gauge(
     'holdfast_nats_requests_waiting',
     'Requests over NATS without an answer yet.',
@@ -20,12 +20,12 @@ export function busMetrics(registry: Registry, bus: Pick<ClusterBus, 'up' | 'fig
   )
   counter(
     'holdfast_nats_link_losses_total',
-    'How often the link to NATS broke.',
+    'How often the connection to NATS was lost.',
     () => bus.figures().linkLosses,
   )
   new Counter({
     name: 'holdfast_nats_requests_total',
-    help: 'Requests over NATS, by how they ended.',
+    help: 'Requests over NATS, by outcome.',
     labelNames: ['outcome'],
     registers,
     collect() {

@@ -21,7 +21,7 @@ export const accountSettings = {
   }),
   HOLDFAST_DIRECT_LINKS_PREMIUM: onOff({
     fallback: 'off',
-    meaning: '`on` lets premium accounts alone make direct links.',
+    meaning: '`on` lets only premium accounts make direct links.',
   }),
   HOLDFAST_SIGNUP: choice(['open', 'invite', 'closed'], {
     fallback: 'open',
@@ -44,14 +44,14 @@ export const accountSettings = {
     min: 0.05,
     max: 3600,
     meaning:
-      'How often the service looks for due expiries, seconds. For visitors an expiry always holds at its second.',
+      'How often the service looks for due expiries, seconds. Visitors are refused from the second of an expiry on.',
   }),
   HOLDFAST_CLOCK_JUMP_SECONDS: seconds({
     fallback: '604800',
     min: 60,
     max: 10 * 365 * 86_400,
     meaning:
-      'In the embedded service: how far the clock may be ahead of the newest time that the service has noted, seconds; 7 days. Beyond it nothing expires until `ctl clock accept`. Longer than the service is ever off.',
+      'In the embedded service: how far the clock may be ahead of the newest time that the service recorded, seconds; 7 days. Beyond it nothing expires until `ctl clock accept`. Longer than the service is ever off.',
   }),
   HOLDFAST_GUEST_CONTENTS: contents('10000', 'guest'),
   HOLDFAST_STANDARD_CONTENTS: contents('10000', 'standard'),
@@ -77,7 +77,7 @@ export const accountSettings = {
   }),
   HOLDFAST_SMTP_URL: secret({
     meaning:
-      'Where mails go, like `smtps://user:password@mail.example.org`. Without it: files in `<data dir>/outbox/`.',
+      'Relay for mails, like `smtps://user:password@mail.example.org`. Without it: files in `<data dir>/outbox/`.',
     check: smtpUrl,
   }),
   HOLDFAST_MAIL_FROM: pattern(/^[^\r\n]*@[^\r\n]*$/, 'a mail address, or `Name <address>`', {

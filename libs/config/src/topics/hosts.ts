@@ -14,11 +14,11 @@ export const hostSettings = {
   HOLDFAST_BIND: address('127.0.0.1', 'Address that every host listens on; `0.0.0.0` or `::` for all.'),
   HOLDFAST_ADMIN_BIND: address('', 'Address of the admin host, when it differs from HOLDFAST_BIND.'),
   HOLDFAST_PUBLIC_API_URL: baseUrl({
-    meaning: 'What links to the API say. Without it: `http://<bind>:<port>`.',
+    meaning: 'Origin of the API in links. Without it: `http://<bind>:<port>`.',
   }),
-  HOLDFAST_PUBLIC_UPLOAD_URL: baseUrl({ meaning: 'What links to the upload host say.' }),
-  HOLDFAST_PUBLIC_DOWNLOAD_URL: baseUrl({ meaning: 'What download links and direct links say.' }),
-  HOLDFAST_PUBLIC_WEB_URL: baseUrl({ meaning: 'What links to the pages say. Without it: the API’s.' }),
+  HOLDFAST_PUBLIC_UPLOAD_URL: baseUrl({ meaning: 'Origin of the upload host in links.' }),
+  HOLDFAST_PUBLIC_DOWNLOAD_URL: baseUrl({ meaning: 'Origin of download links and direct links.' }),
+  HOLDFAST_PUBLIC_WEB_URL: baseUrl({ meaning: 'Origin of the pages in links. Without it: the API’s.' }),
   HOLDFAST_ADMIN_TOKEN: secret({
     meaning:
       'Opens the admin host to every caller. Without it root and the user of the service can call on this machine (Linux), nobody else. 16 characters or more.',

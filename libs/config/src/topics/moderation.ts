@@ -32,7 +32,7 @@ export const moderationSettings = {
     min: 0,
     max: daysMax,
     meaning:
-      'Days for which the service keeps who uploaded what: time, address, account, content, name, hashes. 0: nothing is kept.',
+      'Days for which the service records uploads: time, address, account, content, name, hashes. 0: nothing is kept.',
   }),
   HOLDFAST_DOWNLOAD_RECORD_DAYS: integer({
     fallback: '0',
@@ -45,7 +45,7 @@ export const moderationSettings = {
     min: 100,
     max: 10_000_000,
     meaning:
-      'Uploads, and as many downloads, that a process keeps of an hour, some 400 bytes each; the rest is counted (`holdfast_transfers_unrecorded_total`).',
+      'Uploads, and as many downloads, that a process records per hour, some 400 bytes each; further ones are only counted (`holdfast_transfers_unrecorded_total`).',
   }),
   HOLDFAST_SCANNER: scanner,
   HOLDFAST_SCAN_FAILURE: choice(['refuse', 'accept'], {
@@ -69,7 +69,7 @@ export const moderationSettings = {
     fallback: '4',
     min: 1,
     max: 64,
-    meaning: 'Scans that a process has under way; others wait. Fewer than the threads of clamd.',
+    meaning: 'Scans that a process runs at a time; others wait. Fewer than the threads of clamd.',
   }),
 }
 

@@ -6,7 +6,7 @@ import { choice, onOff, seconds, text, type ValuesOf } from '../setting-kinds.ts
 export const processSettings = {
   HOLDFAST_DATA_DIR: text({
     fallback: './data',
-    meaning: 'Directory that holds everything; relative to where the process starts. One process at a time.',
+    meaning: 'Directory of all data; relative to the working directory of the start. One process at a time.',
   }),
   HOLDFAST_REQUIRE_STORE: onOff({
     fallback: 'off',

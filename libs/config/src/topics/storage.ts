@@ -33,18 +33,18 @@ export const storageSettings = {
     min: 1,
     max: 100_000,
     meaning:
-      'Questions a second that this comparison asks, in a cluster per region: one per account, and one more per thousand of its files. A search of operators in all accounts asks as many.',
+      'Requests per second of this comparison, in a cluster per region: one per account, and one more per thousand of its files. A search of operators in all accounts sends as many.',
   }),
   HOLDFAST_SCRUB_RATE: bytes({
     fallback: '20MiB',
     meaning:
-      'Bytes a second that are read from the disk to find damaged files; 0 turns it off. 20 MiB is a tenth of what a hard disk reads: 10 TB in six days.',
+      'Bytes per second that are read from the disk to find damaged files; 0 turns it off. 20 MiB is a tenth of the rate of a hard disk: 10 TB in six days.',
   }),
   HOLDFAST_SCRUB_SECONDS: integer({
     fallback: '86400',
     min: 1,
     max: 90 * 86_400,
-    meaning: 'Pause between two such passes over all files, seconds. Sectors decay within months.',
+    meaning: 'Pause between two passes of this check over all files, seconds. Sectors decay within months.',
   }),
   HOLDFAST_UPLOAD_MEMORY: bytes({
     fallback: '32MiB',
@@ -54,12 +54,12 @@ export const storageSettings = {
   }),
   HOLDFAST_CACHE_MEMORY: bytes({
     fallback: '32MiB',
-    meaning: 'Memory for the bytes of small files that are read often.',
+    meaning: 'Memory for the bytes of frequently read small files.',
   }),
   HOLDFAST_CATALOGUE: choice(['auto', 'rocksdb', 'level'], {
     fallback: 'auto',
     meaning:
-      'Library of the list of what lies where. `auto`: RocksDB where it exists for the system, else LevelDB. A change rebuilds the list at the start, by reading all stored bytes’ headers.',
+      'Library of the store’s index. `auto`: RocksDB where it exists for the system, else LevelDB. A change rebuilds the list at the start, by reading all stored bytes’ headers.',
   }),
   HOLDFAST_RESERVE: {
     fallback: 'auto',

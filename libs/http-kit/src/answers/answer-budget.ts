@@ -241,7 +241,7 @@ export class AnswerBudget {
     })
     new Gauge({
       name: 'holdfast_answer_bytes_max',
-      help: 'What holdfast_answer_bytes may reach; above half of it stalled readers are dropped.',
+      help: 'Bound of holdfast_answer_bytes; above half of it stalled readers are dropped.',
       registers: [metrics],
     }).set(this.#options.bytesMax)
     new Gauge({

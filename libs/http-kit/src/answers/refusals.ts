@@ -8,17 +8,17 @@ export const statuses = {
   'error-body': {
     code: 400,
     meaning:
-      'The body cannot be read: it is no JSON, form or multipart body, or has too many values or levels.',
+      'The body cannot be read: it is not a JSON, form or multipart body, or has too many values or levels.',
   },
-  'error-host': { code: 400, meaning: 'There is no Host header, two, or one that is no host.' },
+  'error-host': { code: 400, meaning: 'The Host header is missing, invalid, or sent twice.' },
   'error-idempotencyKey': {
     code: 400,
-    meaning: 'The Idempotency-Key is malformed, or came with another request before.',
+    meaning: 'The Idempotency-Key is malformed, or was used for another request.',
   },
   'error-request': {
     code: 400,
     meaning:
-      'The request is not HTTP/1.1 or 1.0, its target is no path and no URL, or its Transfer-Encoding is not `chunked`; the connection closes.',
+      'The request is not HTTP/1.1 or 1.0, its target is neither a path nor a URL, or its Transfer-Encoding is not `chunked`; the connection closes.',
   },
   'error-token': {
     code: 401,
@@ -46,20 +46,20 @@ export const statuses = {
     code: 404,
     meaning: 'The content is unknown, expired or recycled, or there is no such route.',
   },
-  'error-method': { code: 405, meaning: 'The path has no such method; `Allow` names those that it has.' },
+  'error-method': { code: 405, meaning: 'The path does not have this method; `Allow` names its methods.' },
   'error-timeout': { code: 408, meaning: 'The request did not arrive in time.' },
   'error-alreadyDone': {
     code: 409,
     meaning: 'The change with this Idempotency-Key was carried out, and its answer is no longer kept.',
   },
-  'error-precondition': { code: 412, meaning: 'If-Match or If-Unmodified-Since does not hold.' },
+  'error-precondition': { code: 412, meaning: 'The condition of If-Match or If-Unmodified-Since is false.' },
   'error-bodySize': { code: 413, meaning: 'The body is too large: JSON has at most 256 KiB.' },
   'error-fileSize': { code: 413, meaning: 'The file is larger than the operator allows; nothing is kept.' },
   'error-range': { code: 416, meaning: 'No byte of the range exists; `Content-Range` has the length.' },
   'error-expect': { code: 417, meaning: 'The request expects something other than 100-continue.' },
   'error-rateLimit': {
     code: 429,
-    meaning: 'A rate limit, a ban or a place that is taken; `Retry-After` says when to try again.',
+    meaning: 'A rate limit or a ban applies, or all places are taken; `Retry-After` says when to try again.',
   },
   'error-headerSize': {
     code: 431,

@@ -44,7 +44,7 @@ export class RequestMetrics {
       (registry.getSingleMetric(refusals) as Counter<'host' | 'status'> | undefined) ??
       new Counter({
         name: refusals,
-        help: 'Answers other than ok, by status. Connections that are refused before they ask are in holdfast_connections_refused_total.',
+        help: 'Answers other than ok, by status. Connections that are refused before a request are in holdfast_connections_refused_total.',
         labelNames: ['host', 'status'],
         registers: [registry],
       })

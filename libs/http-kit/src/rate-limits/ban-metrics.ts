@@ -5,7 +5,7 @@ import type { Ban } from './bans.ts'
 export function banMetrics(registry: Registry, bans: () => readonly Ban[]): void {
   new Gauge({
     name: 'holdfast_bans',
-    help: 'Networks that are refused for a while after repeated excess.',
+    help: 'Networks that are banned for a while because they exceeded limits repeatedly.',
     registers: [registry],
     collect() {
       this.set(bans().length)

@@ -1,5 +1,5 @@
 /**
- * Networks that are refused for a while after repeated excess. Each ban of the same network lasts
+ * Networks that are banned for a while because they exceeded limits repeatedly. Each ban of the same network lasts
  * twice as long as the one before.
  *
  * The list is data (`active`, `take`), so that frontends can exchange it. Bounded: when it is full,
