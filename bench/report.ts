@@ -2,7 +2,7 @@
 import type { Measured } from './load.ts'
 import { median } from './load.ts'
 
-/** What a reference reached in a round. */
+/** The result of a reference in a round. */
 export interface Beside {
   /** In the scenario's unit. */
   figure: number
@@ -204,8 +204,8 @@ const tolerated = {
 }
 
 /**
- * What is slower than the baseline. A slow path is slow in every round and beside every reference,
- * a bad moment of the machine is not: the best round and the best reference decide.
+ * Scenarios that are slower than the baseline. A slow path is slow in every round and beside every
+ * reference, a bad moment of the machine is not: the best round and the best reference decide.
  */
 export function faultsOf(result: Result, baseline: Baseline): string[] {
   const { name } = result

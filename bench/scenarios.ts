@@ -1,4 +1,4 @@
-/** What is measured: one scenario per hot path, each with the references of the same round. */
+/** The scenarios: one per hot path, each with the references of the same round. */
 import { type Account, type Client, get, post } from './client.ts'
 import { cannon } from './json-load.ts'
 import { type LoopOptions, loop, type Measured } from './load.ts'

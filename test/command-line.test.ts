@@ -140,7 +140,7 @@ t.test('each command of a document is valid for its program', async (t) => {
       t.not(globSync(file, { cwd: root }).length, 0, `${command}: ${file}`)
   }
 
-  /** What a program looks at behind its options: names, and files of deployments. */
+  /** The arguments of a program after its options: names, and files of deployments. */
   function checkValues(script: string, program: string, options: readonly string[]): void {
     const command = `npm run ${script} -- ${options.join(' ')}`
     for (const [at, option] of options.entries()) {

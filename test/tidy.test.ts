@@ -44,7 +44,7 @@ const layers = [
   ['actor-runtime', 'http-kit'],
   ['admin', 'config', 'downloads', 'web'],
   ['bootstrap'],
-  // What the apps of a cluster share. These put parts together, and choose adapters as apps do.
+  // Shared by the apps of a cluster. They build parts and choose adapters, as apps do.
   ['cluster'],
   ['storage-role'],
 ]

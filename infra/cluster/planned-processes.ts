@@ -1,4 +1,4 @@
-/** What a plan of a cluster holds. */
+/** The plan of a cluster. */
 export type Role = 'cassandra' | 'nats' | 'actor-host' | 'storage-node' | 'upload' | 'api'
 
 export interface PlannedProcess {

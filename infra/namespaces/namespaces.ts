@@ -48,7 +48,7 @@ export function viaOf({ folder }: Layout): string {
   return `${folder}/on {host} sh`
 }
 
-/** What this machine lacks, in words; empty: namespaces can be made. */
+/** Missing requirements of this machine, as text; empty: namespaces can be made. */
 export function lacksOf(layout: Layout): string[] {
   const roles = new Set(allHosts(layout).flatMap((host) => host.roles))
   const proxy = layout.plan.deployment.proxy

@@ -1,5 +1,5 @@
 /**
- * What a host needs before `up`, as `infra/OPERATING.md` says: users, secrets, certificates,
+ * The requirements of a host before `up`, as in `infra/OPERATING.md`: users, secrets, certificates,
  * Cassandra. The other programs are those of this machine.
  */
 import { randomBytes } from 'node:crypto'

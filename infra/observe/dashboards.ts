@@ -1,5 +1,5 @@
 /**
- * What the dashboards show. `grafana.ts` turns this into Grafana's files; a test asks a real
+ * The content of the dashboards. `grafana.ts` turns this into Grafana's files; a test asks a real
  * Prometheus every query.
  *
  * A query is `[legend, expression]`; `$range` is the length over which rates are taken.

@@ -1,4 +1,4 @@
-/** What a host of a deployment can run. */
+/** The roles of a host of a deployment. */
 export const ourRoles = ['standalone', 'api', 'upload', 'storage-node', 'actor-host'] as const
 export type OurRole = (typeof ourRoles)[number]
 

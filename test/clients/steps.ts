@@ -5,7 +5,7 @@ import type { Person, World } from './world.ts'
 
 export interface Client {
   name: string
-  /** What it reports, or what it is pinned to. */
+  /** Its reported or pinned version. */
   version(person: Person): Promise<string>
   play(scene: Scene): Promise<void>
 }

@@ -11,7 +11,7 @@ import { pino } from 'pino'
 import t from 'tap'
 import { dataOf, type Running, startMemoryCluster } from './in-memory.ts'
 
-/** What a cluster has no use for: its metadata are Cassandra's, and so are backups. */
+/** Settings that a cluster does not use: Cassandra has its metadata and backups. */
 const embeddedAlone = new Set([
   'holdfast_backup_last_timestamp_seconds',
   'holdfast_clock_jump_seconds',

@@ -1,4 +1,4 @@
-/** What a killed supervisor leaves behind. */
+/** Processes that a killed supervisor leaves behind. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'

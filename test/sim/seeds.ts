@@ -1,4 +1,4 @@
-/** What a seed selects: the simulations that run under it. */
+/** The simulations that run under a seed. */
 import { crashStates } from './disk.ts'
 import { evacuate } from './evacuation.ts'
 import { planted } from './planted.ts'

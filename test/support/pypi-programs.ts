@@ -23,7 +23,7 @@ interface Program {
   digest: string
 }
 
-/** What the machine lacks, and what to do. */
+/** The missing requirement of the machine, and what to do. */
 export class MissingProgram extends Error {
   override readonly name = 'MissingProgram'
 }

@@ -26,7 +26,7 @@ export interface StandaloneOptions {
   ports?: [number, number, number, number]
   /** Further `HOLDFAST_…` settings. None is inherited from the environment of the test. */
   settings?: Record<string, string>
-  /** What the process may use of the machine; absent: what the test may use. */
+  /** The resources that the process may use; absent: those of the test. */
   bounds?: Bounds
 }
 

@@ -6,7 +6,7 @@ import type { Blocked } from '@holdfast/moderation'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 
-/** What the API host is built from. */
+/** The parts and settings of the API host. */
 export interface ApiDeps {
   accounts: AccountClient
   keyring: Keyring

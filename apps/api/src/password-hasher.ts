@@ -58,7 +58,7 @@ function hashOf(password: string, salt: Buffer): Promise<Buffer> {
   })
 }
 
-/** What a reader of this password sends. */
+/** The form in which readers send this password. */
 function sha256Of(password: string): string {
   if (/^[0-9a-f]{64}$/i.test(password)) return password.toLowerCase()
   return createHash('sha256').update(password).digest('hex')

@@ -60,7 +60,7 @@ export const modTime = refined(
   modTimeRange,
 )
 
-/** What a reader sends. Empty counts as none. */
+/** The password of a reader. Empty counts as none. */
 export const readerPassword = Type.Optional(
   Type.String({ description: 'SHA-256 hex of the folder password', maxLength: 1_024 }),
 )

@@ -18,7 +18,7 @@ export class AdminUnreachable extends Error {
   readonly code = 'ADMIN_UNREACHABLE'
 }
 
-/** What the statuses of the admin host mean, to the operator. */
+/** Explanations of the admin host's statuses for the operator. */
 export const reasons: Readonly<Record<string, string>> = {
   'error-notFound': 'no such account',
   'error-content': 'no such content: name it by its id, its share code, or a link to it',

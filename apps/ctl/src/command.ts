@@ -1,4 +1,4 @@
-/** What a command of the operator is. */
+/** The parts of an operator's command. */
 import type { AdminCall } from './admin-client.ts'
 
 export interface Command {

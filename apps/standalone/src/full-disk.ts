@@ -16,7 +16,7 @@ import { writableBytes } from '@holdfast/kernel'
 import type { Logger } from 'pino'
 
 const MiB = 1024 * 1024
-/** What the copies and the tables written at the start may take. */
+/** Maximum size of the copies and of the tables written at the start. */
 const copyBytes = 96 * MiB
 /** An ordinary start takes both reserves again, which it lacks now, and something to work with. */
 export const roomBytes = 64 * MiB

@@ -37,7 +37,7 @@ export interface HostDeps {
 /** New tokens are made with this key; tokens of older keys stay valid. */
 export const tokenKeyId = 1
 
-/** What users reach; not listening yet. */
+/** The public hosts; not listening yet. */
 export function createPublicHosts(parts: HostDeps): Record<'api' | 'upload' | 'download', FastifyInstance> {
   const { config, urls } = parts
   const serversOf = () => [config.serverName]

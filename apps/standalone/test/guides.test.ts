@@ -60,7 +60,7 @@ t.test('the map names what is there', async (t) => {
   for (const [name] of read('README.md').matchAll(/\b(?:apps|libs)\/[a-z-]+/g)) t.ok(folders.has(name), name)
 })
 
-/** What the commands read, without anything of theirs being written into the repository. */
+/** The files that the commands read, so that nothing is written into the repository. */
 function copyOfRepository(t: { teardown(undo: () => unknown): void }): string {
   const copy = dataDir(t)
   for (const name of ['README.md', 'LICENSE', 'package.json'])

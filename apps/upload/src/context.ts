@@ -16,11 +16,11 @@ import type { UploadPermissionCache } from './upload-permission-cache.ts'
 export interface UploadDeps {
   accounts: AccountClient
   blobs: BlobStore
-  /** What the operator blocks. */
+  /** The operator's blocks. */
   blocked: Blocked
   /** Asked about new content before anybody can name it. */
   scans: JudgesContent
-  /** What the operator keeps about uploads. */
+  /** The operator's record of uploads. */
   transfers: NotesTransfers
   keyring: Keyring
   clock: Clock

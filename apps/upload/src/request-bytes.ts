@@ -9,7 +9,7 @@ import {
 } from '@holdfast/http-kit'
 import { GrowingBytes } from '@holdfast/kernel'
 
-/** What a client must send, and how often that is checked. */
+/** The minimum pace of a client, and how often it is checked. */
 export interface UploadPace {
   /** This many bytes … */
   progressBytes: number

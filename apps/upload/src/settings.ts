@@ -1,4 +1,4 @@
-/** What an installation fixes for all uploads. Both modes make it here. */
+/** The settings of uploads. Both modes make them here. */
 import type { RegionCode } from '@holdfast/kernel'
 
 export interface UploadSettings extends UploadBounds {

@@ -76,7 +76,7 @@ const smallBytesMax = 16 * 1024
  */
 const smallPieceBytes = 1024
 
-/** What a form may have around its largest file: heads of its parts and other fields. */
+/** Maximum size of a form without its largest file: heads of its parts and other fields. */
 const aroundFileBytesMax = 1024 * 1024
 /** Bytes of a file that are read because a token may follow it, where guests may not upload. */
 const beforeTokenBytesMax = 8 * 1024 * 1024

@@ -10,7 +10,8 @@
  */
 
 /**
- * What the rule needs to know about a folder. `Password` is the type that represents its password.
+ * The facts about a folder that the rule needs. `Password` is the type that represents its
+ * password.
  */
 export interface FolderInfo<Password> {
   isPublic: boolean

@@ -1,7 +1,7 @@
 /** For tests of what asks accounts. */
 import type { RoutedAccountClientOptions } from './routed-account-client.ts'
 
-/** What a client does without. */
+/** Default parts of a client in tests. */
 export const plainClient: Omit<RoutedAccountClientOptions, 'bus' | 'hostOf'> = {
   local: undefined,
   onHostsChanged: undefined,

@@ -1,4 +1,4 @@
-/** What an account has a copy of bytes for: the files, and whose they are. */
+/** The files of an account that use a copy, and their owner. */
 import { blank, type Copy, FindContents } from '@holdfast/wire'
 import { type AskDeps, ask, asOperator, viewOf } from './ask.ts'
 

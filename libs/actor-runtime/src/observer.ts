@@ -1,4 +1,4 @@
-/** What a host reports about itself. */
+/** The events that a host reports. */
 
 /** A child logger: constant messages, facts as fields. `pino` fits. */
 export interface RuntimeLog {

@@ -3,7 +3,7 @@ import type { AccountHostOptions } from './host/account-host.ts'
 
 type Needed = 'hostId' | 'bus' | 'journal' | 'lookups' | 'states' | 'mailer' | 'sweepMs'
 
-/** What a host does without. */
+/** Default parts of a host in tests. */
 export const plainHost: Omit<AccountHostOptions, Needed> = {
   journalRepair: undefined,
   journalBackup: undefined,

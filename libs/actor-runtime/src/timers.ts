@@ -1,4 +1,4 @@
-/** What an account waits for: time, and its turn of the loop. Tests decide both. */
+/** The waits of an account: time, and its turn of the loop. Tests control both. */
 import { type Clock, systemTimers, type Timers } from '@holdfast/kernel'
 
 export interface LoopTimers extends Timers {

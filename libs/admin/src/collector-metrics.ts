@@ -3,7 +3,7 @@ import type { Clock } from '@holdfast/kernel'
 import type { Registry } from 'prom-client'
 import { readMetrics } from './read-metrics.ts'
 
-/** What was freed, and for how long nothing could be, read at each scrape. */
+/** Freed copies, and the time without a complete pass, read at each scrape. */
 export function collectorMetrics(
   registry: Registry,
   { collector, clock }: { collector: Pick<Collector, 'paused' | 'figures'>; clock: Clock },

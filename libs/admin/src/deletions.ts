@@ -20,7 +20,7 @@ export interface Deletion extends Attribution {
   final: boolean
 }
 
-/** What an act of now says of what it deletes. */
+/** The part of a new act that describes its deletions. */
 export function deletedAs({ clock }: Pick<ContentParts, 'clock'>, final: boolean): Pick<Act, 'heldUntil'> {
   return final ? {} : { heldUntil: Math.floor(clock.now() / 1000) + heldSeconds }
 }

@@ -14,7 +14,7 @@ export function moderationMetrics(registry: Registry, lists: Pick<BlockLists, 'c
   })
 }
 
-/** What the record of transfers has of this process. */
+/** Rows of this process in the record of transfers. */
 export function transferMetrics(registry: Registry, log: Pick<TransferLog, 'counts'>): void {
   const counter = (name: string, help: string, figure: 'written' | 'lost') =>
     new Counter({

@@ -72,7 +72,7 @@ export async function unlessFault<T>(done: Promise<T>): Promise<T> {
   }
 }
 
-/** What the log says of the caller: the name that they give, and the address they call from. */
+/** The caller in the log: the given name, and the address of the call. */
 export function askedBy(request: FastifyRequest, { reason, ...others }: Record<string, unknown>) {
   const [other] = Object.keys(others)
   if (other !== undefined) throw new RefusalError('error-body')

@@ -34,7 +34,7 @@ export class PageSessions {
   async judge(request: FastifyRequest): Promise<PageVerdict> {
     if (!isOwnSite(request)) return 'error-forbidden'
     if (this.#session(request) !== undefined) return 'allowed'
-    // What is left of the rules that keep pages of others out is checked above.
+    // The other rules against foreign pages are checked above.
     const { origin: _, 'sec-fetch-site': __, ...headers } = request.headers
     const { socket, httpVersion } = request.raw
     const remoteAddress = socket.remoteAddress ?? ''

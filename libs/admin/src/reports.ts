@@ -24,7 +24,7 @@ export interface ReportParts {
   accounts: NewAccountDeps | undefined
 }
 
-/** What an accepted report does besides. */
+/** Further effects of an accepted report. */
 export interface Takedown {
   /** Blocks the bytes of the file, or of all files in the folder, at any depth. */
   block: boolean

@@ -64,7 +64,7 @@ export function metadataMetrics(
   })
 }
 
-/** What a blob store holds and has left, read once for all figures at each scrape. */
+/** Used and free space of a blob store, read once for all figures at each scrape. */
 export function storeMetrics(registry: Registry, blobs: BlobStore): void {
   let asked: Promise<BlobStoreUsage> | undefined
   const usage = () => {

@@ -20,7 +20,7 @@ import type { Clock } from '@holdfast/kernel'
 export const proofAgeMaxMs = 60_000
 const secretBytesMin = 16
 
-/** What a proof is bound to. */
+/** The request to which a proof is bound. */
 export interface CallProof {
   /** `GET`, `PUT`, or `grpc`. */
   method: string

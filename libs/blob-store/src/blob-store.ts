@@ -167,7 +167,7 @@ export interface BlobStoreUsage {
   stagedBytes: number
 }
 
-/** What a store reports about itself besides its figures, for probes, status and metrics. */
+/** The state of a store, for probes, status and metrics. */
 export interface StoreHealth {
   /**
    * Why it does not work, and will not until it is restarted. Undefined: it works, or recovers

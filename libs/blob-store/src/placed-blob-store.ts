@@ -1,6 +1,6 @@
 /**
- * What a store adds to be a storage node: uploads with one id on every node, copies that belong to
- * a placement group, and a log of changes for other nodes.
+ * The additional methods of a storage node's store: uploads with one id on every node, copies that
+ * belong to a placement group, and a log of changes for other nodes.
  */
 import type { BlobInfo, BlobName, BlobStage, BlobStore } from './blob-store.ts'
 
@@ -23,7 +23,7 @@ export interface StageOptions {
   placement?: GroupVersion
 }
 
-/** What a sealed stage holds. */
+/** The content of a sealed stage. */
 export interface SealedContent {
   id: Uint8Array
   size: number

@@ -26,7 +26,7 @@ export interface DataFormat {
  */
 export const dataFormats: readonly DataFormat[] = [{ format: 1, since: '0.1.0', what: 'the first format' }]
 
-/** What a directory says of itself. */
+/** The content of `release.json`. */
 export interface DataRelease {
   format: number
   version: string

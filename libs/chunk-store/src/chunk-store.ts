@@ -106,7 +106,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   readonly #background: boolean
   #compactSoon: NodeJS.Timeout | undefined
   #closing: Promise<void> | undefined
-  /** What the start found beyond the catalogue. */
+  /** The findings of the start beyond the catalogue. */
   recovered: RecoveryFigures = nothingRecovered()
 
   /**

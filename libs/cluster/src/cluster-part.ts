@@ -1,4 +1,4 @@
-/** What a process of a cluster has after it joined. */
+/** The parts of a process of a cluster after it joined. */
 import type { AccountClient } from '@holdfast/accounts'
 import type { Readiness } from '@holdfast/admin'
 import type { DescriptorBudget } from '@holdfast/bootstrap'

@@ -15,7 +15,7 @@ import type { Logger } from 'pino'
 import { type Connect, connectServers } from './servers/connect-servers.ts'
 import { liveSecrets } from './servers/live-secrets.ts'
 
-/** What each process of a cluster starts with. */
+/** The inputs of the start of each process of a cluster. */
 export interface ClusterStart {
   config: ClusterConfig
   secrets: ClusterSecrets

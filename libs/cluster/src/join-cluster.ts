@@ -60,7 +60,7 @@ export interface JoinOptions {
 /** New tokens are made with this key; tokens of older keys stay valid. */
 export const tokenKeyId = 1
 
-/** What the parts of a joining process are made from. */
+/** The inputs of the parts of a joining process. */
 interface Joining extends JoinOptions {
   clock: Clock
   /** Ends what was opened, in reverse order. */

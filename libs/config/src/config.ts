@@ -1,6 +1,6 @@
 /**
- * What an operator may set. Each topic has its settings with default, unit and meaning, and the
- * part of the `Config` that is made of them. Reading is pure.
+ * The operator's settings. Each topic has its settings with default, unit and meaning, and the part
+ * of the `Config` that is made of them. Reading is pure.
  */
 import { type Environment, readSettings, type Setting, type ValuesOf } from './setting-kinds.ts'
 import { type AccountsConfig, accountSettings, accountsConfig, lifetimesFit } from './topics/accounts.ts'

@@ -1,5 +1,6 @@
 /**
- * What each event does to the state. Deterministic; the meaning of a published event never changes.
+ * The effect of each event on the state. Deterministic; the meaning of a published event never
+ * changes.
  *
  * An event that does not fit the state is damage or a bug: it throws, and is never skipped.
  */

@@ -7,7 +7,7 @@
 import type { IdCodec, ShareCodes, TokenCodec } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest, Blob, Change, Effect, PasswordVerifier } from '@holdfast/wire'
 
-/** What an installation fixes for all accounts. */
+/** Settings of an installation for all accounts. */
 export interface TreeSettings {
   ids: IdCodec
   codes: ShareCodes

@@ -1,6 +1,6 @@
 /** Conditional requests of RFC 9110 §13, in its order of precedence. Pure. */
 
-/** What a representation states about itself. */
+/** The validators of a representation. */
 export interface Validators {
   /** Strong, with its quotes. */
   etag: string

@@ -15,9 +15,9 @@ export interface DownloadContext {
   accounts: AccountClient
   versions: AccountVersions | undefined
   blobs: BlobStore
-  /** What the operator blocks. */
+  /** The operator's blocks. */
   blocked: Blocked
-  /** What the operator keeps about downloads. */
+  /** The operator's record of downloads. */
   transfers: NotesTransfers
   keyring: Keyring
   capabilityKey: CapabilityKey
@@ -37,7 +37,7 @@ export interface DownloadContext {
   sent(accountId: string, traffic: Traffic, bytes: number): void
 }
 
-/** What a verified capability permits. */
+/** The rights of a verified capability. */
 export interface VerifiedGrant {
   /** Unix seconds. */
   ends: number

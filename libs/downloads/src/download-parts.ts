@@ -18,9 +18,9 @@ export interface DownloadPartsDeps {
   /** The accounts in this process; undefined: it has none. */
   versions: AccountVersions | undefined
   blobs: BlobStore
-  /** What the operator blocks. */
+  /** The operator's blocks. */
   blocked: Blocked
-  /** What the operator keeps about downloads. */
+  /** The operator's record of downloads. */
   transfers: NotesTransfers
   keyring: Keyring
   clock: Clock

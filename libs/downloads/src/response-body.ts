@@ -10,7 +10,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { WholeBytes } from '@holdfast/blob-store'
 import type { AnswerShare } from '@holdfast/http-kit'
 
-/** What a reader must take. */
+/** The minimum pace of a reader. */
 export interface DownloadPace {
   /** This many bytes … */
   progressBytes: number

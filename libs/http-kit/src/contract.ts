@@ -112,7 +112,7 @@ export interface RateLimits {
   close(): void
 }
 
-/** What the RateLimit headers of an answer report. */
+/** The content of the RateLimit headers of an answer. */
 export interface RateLimitShown {
   policy: string
   quota: number

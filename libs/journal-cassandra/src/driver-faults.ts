@@ -1,4 +1,4 @@
-/** What the driver's errors mean. */
+/** Maps the driver's errors to faults. */
 import { JournalFault } from '@holdfast/journal'
 import cassandra from 'cassandra-driver'
 

@@ -11,7 +11,7 @@ import type { JournalOwnership } from './journal-store.ts'
 export type JournalRemain = {
   /** The bytes as stored, with everything that proves them. */
   stored: Uint8Array
-  /** What is wrong with them; undefined: they are as written. */
+  /** Their damage; undefined: they are as written. */
   damage?: string | undefined
 } & (
   | {

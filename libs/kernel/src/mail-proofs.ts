@@ -1,5 +1,5 @@
 /**
- * What a mailed link carries beside the token. The creator of an account knows its token; only the
+ * The proof in a mailed link, beside the token. The creator of an account knows its token; only the
  * reader of the mail has the proof. A proof belongs to one token and expires with it; nothing is
  * stored.
  */

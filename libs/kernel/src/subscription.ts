@@ -1,4 +1,4 @@
-/** What a listener gets for its subscription. */
+/** The handle of a subscription. */
 export interface Subscription {
   close(): void
 }

@@ -32,7 +32,7 @@ import {
 } from '@holdfast/membership'
 import { Heartbeat } from '@holdfast/wire/cluster'
 
-/** What a heartbeat carries besides the member's facts. */
+/** The content of a heartbeat besides the member's facts. */
 export interface HeartbeatReport {
   /**
    * False while the member starts, drains, or cannot do its work: it is alive, and gets no new

@@ -28,7 +28,7 @@ export interface Membership {
   close(): Promise<void>
 }
 
-/** What a member reports about itself. */
+/** The facts of a member. */
 export interface MemberInfo {
   /**
    * Unique among the living; a restarted process may use it again. At most 128 bytes of printable

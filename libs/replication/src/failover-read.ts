@@ -7,7 +7,7 @@ import {
   type WholeReads,
 } from '@holdfast/blob-store'
 
-/** What a read needs of a holder. */
+/** The methods of a holder that a read needs. */
 export interface Readable {
   read(
     blob: BlobName,

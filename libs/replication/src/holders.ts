@@ -10,7 +10,7 @@ import type { Clock } from '@holdfast/kernel'
 import { nearestFirst, type Peers } from './peers.ts'
 import { type GroupView, nodesOf, type PlacementGroup } from './placement-groups.ts'
 
-/** What a node's heartbeat reports. */
+/** The report in a node's heartbeat. */
 export interface NodeReport {
   id: string
   /** It finds too much damage, or is not verified. */

@@ -121,7 +121,7 @@ export async function openNode(
   }
 }
 
-/** What the background work of a node is made from. */
+/** The inputs of a node's background work. */
 interface OwnedNode {
   cluster: ClusterPart
   store: NodeStore

@@ -1,4 +1,4 @@
-/** What a certificate says, as far as operators need it. */
+/** The fields of a certificate that operators need. */
 import { X509Certificate } from 'node:crypto'
 
 export interface CertificateInfo {

@@ -18,7 +18,7 @@ export interface TlsPaths {
   own: { cert: string; key: string } | undefined
 }
 
-/** What a client or a server needs for a handshake. */
+/** The files of a client or a server for a handshake. */
 export interface TlsContext {
   /** Of this moment: read it for every handshake. */
   readonly secureContext: SecureContext

@@ -10,7 +10,7 @@ export interface PageDeps extends WebReaderDeps {
   presenter: ItemPresenter
   /** Used in links; no slash at the end. */
   urls: { upload: string; web: string }
-  /** What the start page says about uploads. */
+  /** The bounds of uploads on the start page. */
   rules: UploadRules
 }
 

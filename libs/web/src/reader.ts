@@ -1,4 +1,4 @@
-/** What the pages read: one content, as a visitor who may have a password. */
+/** Reads for the pages: one content, as a visitor who may have a password. */
 import { type AskDeps, ask, asVisitor, type ShareCodeRoutes, viewOf } from '@holdfast/accounts'
 import { RefusalError } from '@holdfast/http-kit'
 import { type IdCodec, isShareCode } from '@holdfast/kernel'

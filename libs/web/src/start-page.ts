@@ -1,7 +1,7 @@
 import { type Html, html } from '@holdfast/http-kit'
 import type { WebPage } from './shell.ts'
 
-/** What the operator lets uploads be. Times in seconds; undefined: no bound. */
+/** The operator's bounds of uploads. Times in seconds; undefined: no bound. */
 export interface UploadRules {
   guestUploads: boolean
   fileBytesMax: number | undefined
@@ -15,8 +15,8 @@ export interface LifetimeRules {
 }
 
 /**
- * What this is, and its most frequent use. Works as a plain form; the script adds progress and the
- * link.
+ * A description of the service, and an upload form. Works as a plain form; the script adds progress
+ * and the link.
  */
 export function startPage({ uploadUrl, rules }: { uploadUrl: string; rules: UploadRules }): WebPage {
   return {

@@ -1,4 +1,4 @@
 import type { AccountRequest } from './gen/holdfast/account/v1/request.ts'
 
-/** What a request asks of an account. */
+/** The operation of a request to an account. */
 export type AccountOperation = NonNullable<AccountRequest['operation']>

@@ -1,4 +1,4 @@
-/** What the operator keeps out: content, accounts, networks. */
+/** Blocks of the operator: content, accounts, networks. */
 import assert from 'node:assert/strict'
 import type { Answer, Item } from '../answer.ts'
 import { cases } from '../suite.ts'

@@ -2,12 +2,12 @@ import type { Kind } from './load.ts'
 import type { Person } from './people.ts'
 import type { Stage } from './stage.ts'
 
-/** What is done to the cluster while users work on it. */
+/** A fault of the cluster while users work on it. */
 export interface Fault {
   name: string
   /** The users that the fault may affect; it must not affect others. */
   touches: (person: Person, stage: Stage) => boolean
-  /** What must work again; default: everything. */
+  /** The kinds of calls that must work again; default: all. */
   kinds?: readonly Kind[]
   /**
    * Whether the cluster recovers by itself, or when it is repaired: recovery counts from then on.

@@ -8,8 +8,8 @@ import { contentPath, itemAnswer, pageAnswer } from '../schemas.ts'
 export const pagesDoor = { name: 'webContents', token: 'optional' } as const
 
 /**
- * What the pages read, for visitors and owners of every tier. The answer is that of `GET
- * /contents/{contentId}`.
+ * The read operation of the pages, for visitors and owners of every tier. The answer is that of
+ * `GET /contents/{contentId}`.
  */
 export function webContents(app: FastifyInstance, context: ApiContext) {
   serve(app, context, {

@@ -234,7 +234,7 @@ class Import {
   }
 }
 
-/** What a folder of the account has, each for one entry of the directory. */
+/** The items of a folder of the account, each for one entry of the directory. */
 class Present {
   /** By name, the oldest first. */
   readonly #folders = new Map<string, string[]>()

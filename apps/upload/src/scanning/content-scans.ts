@@ -71,7 +71,7 @@ export interface ScanDeps {
 export const scanOutcomes = ['clean', 'found', 'failed', 'known', 'larger', 'lifted'] as const
 export type ScanOutcome = (typeof scanOutcomes)[number]
 
-/** What an operator sees. */
+/** Figures for the operator. */
 export interface ScanFigures {
   scanner: string
   underWay: number

@@ -65,7 +65,7 @@ import { WaitingChanges } from './waiting-changes.ts'
 /** Why an activation ended other than by passivation. */
 export type Loss = 'fenced' | 'unavailable' | 'bug'
 
-/** What an activation holds besides its state: mailbox, batches, timers. */
+/** Memory of an activation besides its state: mailbox, batches, timers. */
 const overheadBytes = 8 * 1024
 /** Flushes for effects that end while it leaves. */
 const retireRoundsMax = 4
@@ -444,7 +444,7 @@ export class Activation {
     const { operation } = ask.request
     if (operation?.$case !== 'reconcile') return
     const { uses, dryRun, suspects } = operation.value
-    // What is deleted in epoch 0 could come back.
+    // A row that is deleted in epoch 0 could reappear.
     if (!dryRun && isUnwritten(this.#ownership)) {
       ask.unavailable()
       return

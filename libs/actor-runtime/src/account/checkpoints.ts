@@ -80,7 +80,7 @@ const tailTimes = 3
  * not rewrite all its pages every few MiB, and a start reads at most half as much again.
  */
 const tailPart = 2
-/** What a root takes for a page. */
+/** Bytes of a page in a root. */
 const rootBytesPerPage = 56
 
 export class Checkpoints {

@@ -52,7 +52,7 @@ export class CodeBlocks {
     this.#held = { next, end, term, routed: end }
   }
 
-  /** What a decision may use; `used` is called with what its change does. */
+  /** The codes that a decision may use; `used` is called with the number that its change uses. */
   show(): CodeLease {
     return this.#held
   }

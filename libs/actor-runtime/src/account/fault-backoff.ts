@@ -9,7 +9,7 @@ import type { RuntimeBounds } from '../bounds.ts'
 /** An account in quarantine, and why. */
 export interface QuarantinedAccount {
   account: string
-  /** What was wrong at the last attempt. */
+  /** The fault of the last attempt. */
   reason: string
   /** Unix seconds. */
   since: number

@@ -34,7 +34,7 @@ export function cutPages(bytes: Uint8Array, nameOf: (page: number) => string): P
 /** One entry of a row: an unchanged change, or the pages that hold it. */
 export type FlushEntry = Uint8Array | Page[]
 
-/** What it takes of a row, at most. */
+/** Its maximum size in a row. */
 export function bytesOfEntry(entry: FlushEntry): number {
   return entryOverheadBytes + (Array.isArray(entry) ? entry.length * pageEntryBytes : entry.length)
 }

@@ -1,4 +1,4 @@
-/** What a decision needs before it can be made: share codes, and verdicts on passwords. */
+/** Inputs that a decision needs: share codes, and results of password checks. */
 import type { Outcome } from '@holdfast/content-tree'
 import type { PasswordVerifier } from '@holdfast/wire'
 import { keyOf } from '../queues/password-checks.ts'

@@ -28,7 +28,7 @@ export interface SlotRange {
   to: number
 }
 
-/** What the row of a host says. */
+/** The content of a host's row. */
 interface Noted extends SlotRange {
   /** Unix seconds of when it did not answer and had no rows left. */
   gone?: number

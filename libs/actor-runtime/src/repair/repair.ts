@@ -40,7 +40,7 @@ export interface RepairReport {
   /** The last known row. */
   lastRow: number
   changesKept: number
-  /** What was lost, as text; the first `wordsMax`. */
+  /** The losses, as text; the first `wordsMax`. */
   lost: string[]
   /** Number of texts omitted above. */
   more: number
@@ -123,8 +123,8 @@ export async function repair(
 }
 
 /**
- * What a repair would make of the account, without writing anything; undefined where it would make
- * nothing.
+ * The state that a repair would make of the account, without writing anything; undefined where it
+ * would make nothing.
  * @throws JournalFault `UNAVAILABLE`.
  */
 export async function readableState(

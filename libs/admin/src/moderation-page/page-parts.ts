@@ -4,7 +4,7 @@ import type { Everywhere } from '../everywhere.ts'
 import type { NewAccountDeps } from '../new-account.ts'
 import type { PageSessions } from '../page-session.ts'
 
-/** What the moderation page is made of. */
+/** The parts of the moderation page. */
 export interface PageParts {
   lists: BlockLists
   reports: Reports

@@ -89,7 +89,7 @@ function views(app: FastifyInstance, parts: PageParts): void {
   })
 }
 
-/** What is done piece by piece: for as long as a reader waits, and then by another button. */
+/** Work in steps: as many as fit into the time of a request; a button continues it. */
 interface Rest {
   done: number
   failed: readonly { account: string; status: string }[]

@@ -1,4 +1,4 @@
-/** What the moderation page shows. */
+/** The views of the moderation page. */
 import { type Html, html, RefusalError } from '@holdfast/http-kit'
 import { isShareCode } from '@holdfast/kernel'
 import {
@@ -189,7 +189,7 @@ ${hits.map(
 )}</tbody></table>`
 }
 
-/** What a name of the list is, and the button for it. */
+/** A name of the list, and its button. */
 const blockWords: Record<BlockList, [string, string]> = {
   content: ['blocked', 'Block'],
   account: ['suspended', 'Suspend'],

@@ -281,7 +281,7 @@ export function extentKey(number: number): Buffer {
   return key
 }
 
-/** What is known of a blob, while it is in use or was used recently. */
+/** The state of a blob that is in use or was used recently. */
 export interface RowEntry {
   /** Blob id. */
   readonly id: Buffer

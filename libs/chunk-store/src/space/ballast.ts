@@ -54,7 +54,7 @@ export class Ballast {
     }
   }
 
-  /** What it occupies on disk. */
+  /** Its bytes on disk. */
   allocatedBytes(): Promise<number> {
     return this.#disk.allocatedBytes(this.#path)
   }

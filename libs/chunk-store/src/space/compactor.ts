@@ -192,7 +192,10 @@ export class Compactor {
     return liveBytes <= budgetBytes || (this.#makesHoles && budgetBytes >= slotBytes)
   }
 
-  /** What may be moved now: half of the room, because records are padded and others write, too. */
+  /**
+   * The bytes that may be moved now: half of the room, because records are padded and others write,
+   * too.
+   */
   get #budgetBytes(): number {
     return this.#parts.space.movableBytes / 2
   }

@@ -111,7 +111,7 @@ export class KnownCopies {
   }
 }
 
-/** What a copy shares with the upload that is dropped for it. */
+/** The properties that a copy must share with the upload that is dropped for it. */
 export interface Wanted {
   size: number
   placementGroup: number

@@ -11,7 +11,7 @@ export interface CrashSearch {
   tried: number
   /** The number of random loads. */
   histories: number
-  /** What the first broken state violates, and where it is; the search ends there. */
+  /** The violation of the first broken state, and its position; the search ends there. */
   violations: string[]
 }
 

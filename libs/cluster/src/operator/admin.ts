@@ -20,7 +20,7 @@ export interface ClusterAdminOptions {
   settings: readonly SettingDescription[]
   /** Includes the calls on accounts. */
   accounts: boolean
-  /** What this process adds to its status. */
+  /** Additional status of this process. */
   status?: () => Promise<Record<string, unknown>>
 }
 

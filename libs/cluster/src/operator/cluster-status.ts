@@ -8,7 +8,7 @@ import { nodesOf, type PlacementGroup, writeQuorum } from '@holdfast/replication
 import type { ClusterPart } from '../cluster-part.ts'
 import { collectingStatus } from '../storage/collecting.ts'
 
-/** What a storage node reports of a group it holds. */
+/** The report of a storage node about one of its groups. */
 export interface GroupStatus {
   number: number
   /** Undefined when it has everything that the nodes it follows have; else the reason. */

@@ -1,4 +1,7 @@
-/** What a process of a cluster trusts and shows: to other processes, to NATS and to Cassandra. */
+/**
+ * The authorities and certificates of a process of a cluster: for other processes, NATS and
+ * Cassandra.
+ */
 import { readFileSync } from 'node:fs'
 import { type ClusterConfig, SettingsFault } from '@holdfast/config'
 import { TlsFiles, type TlsPaths } from '@holdfast/trust'

@@ -1,4 +1,4 @@
-/** What a process of a cluster takes besides: its name, regions, servers and peers. */
+/** Additional settings of a process of a cluster: its name, regions, servers and peers. */
 import type { RegionCode } from '@holdfast/kernel'
 import { address, type Endpoint, endpoints, endpointsByRegion, port, regionList } from '../network-kinds.ts'
 import { integer, onOff, pattern, type Setting, secret, text, type ValuesOf } from '../setting-kinds.ts'

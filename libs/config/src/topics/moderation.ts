@@ -1,4 +1,4 @@
-/** What is kept about transfers, for the operator, and who scans new content. */
+/** The record of transfers, and the scanner of new content. */
 import { isAbsolute } from 'node:path'
 import { type Endpoint, endpoints } from '../network-kinds.ts'
 import { bytes, choice, integer, type Setting, seconds, type ValuesOf } from '../setting-kinds.ts'

@@ -45,7 +45,7 @@ export class Outcomes {
     return this.#windowOf(requestId).find(requestId)
   }
 
-  /** What is left of a request with a chosen id that was executed within its time. */
+  /** The kept digests of a request with a chosen id that was executed within its time. */
   digestOf(requestId: Uint8Array, nowMs: number): KeyDigest | undefined {
     return requestTime(requestId) === undefined ? this.digests.find(requestId, nowMs) : undefined
   }
@@ -126,7 +126,7 @@ class Window {
     this.bytes += bytesOf(outcome)
   }
 
-  /** What is beyond count, bytes or age, oldest first. */
+  /** Outcomes beyond the bounds of count, bytes or age, oldest first. */
   *forget(nowMs: number): Generator<KeptOutcome> {
     for (const [key, outcome] of this.#outcomes) {
       const fits = this.#outcomes.size <= this.#bound.count && this.bytes <= outcomesBytesMax

@@ -1,4 +1,4 @@
-/** What an account is, apart from its content. Immutable: a change makes a new one. */
+/** The data of an account, apart from its content. Immutable: a change makes a new one. */
 import type { AccountView, SetAccount } from '@holdfast/wire'
 import type { TreeSettings } from '../contract.ts'
 import type { Totals } from '../tree/tree.ts'

@@ -119,7 +119,7 @@ function rangedOf({ tree, outcomes }: Account): Ranged[] {
   ]
 }
 
-/** What a checkpoint of everything takes, a little more than exact. */
+/** The size of a full checkpoint, slightly overestimated. */
 function savedBytesOf({ tree, outcomes }: Account): number {
   const { minted, keyed, digests } = outcomes
   return tree.savedBytes + minted.bytes + keyed.bytes + digests.count * savedRowBytes.keyDigest

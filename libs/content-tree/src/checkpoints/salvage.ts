@@ -1,5 +1,5 @@
 /**
- * What of a change is still valid for a state that lacks earlier changes.
+ * The part of a change that is valid for a state without earlier changes.
  *
  * Only what names existing things is applied, and nothing is removed: a lost change may have moved
  * a file out of the folder that this one deletes. Copies are left out, because their ids derive
@@ -14,7 +14,7 @@ import { treeDepthMax } from '../bounds.ts'
 export interface Salvaged {
   /** Undefined: nothing of it. */
   change: Change | undefined
-  /** What was left out, as text. */
+  /** The omitted parts, as text. */
   left: string[]
 }
 

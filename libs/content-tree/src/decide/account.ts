@@ -103,7 +103,7 @@ export function setAccount(deciding: Deciding, command: SetAccount): Outcome {
   const isBack = command.clearEndTime && known.endTime !== undefined && known.idleFrom !== undefined
   const change = isBack ? { ...command, idleFrom: deciding.now } : command
   const record: AccountRecord = withSet(known, change)
-  // What is due is handled by the tier at its due time. Nothing is in a deleted account.
+  // Due timers are handled by the tier at their due time. A deleted account has none.
   const due = record.tier === known.tier || known.endTime !== undefined ? [] : dueEvents(deciding)
   const set = { $case: 'accountSet', value: { set: change } } as const
   const result: Result | (() => Result) =

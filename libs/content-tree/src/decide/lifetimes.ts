@@ -58,7 +58,7 @@ export function latestExpiry({ account, settings, viewer, now }: Decided, folder
   return latest > now ? latest : now + folderSecondsMax
 }
 
-/** What an upload's answer says about the end of the file; nothing where no lifetimes are set. */
+/** The times in an upload's answer at which the file ends; none where no lifetimes are set. */
 export function endsOfNew(
   deciding: Decided,
   ends: number | undefined,

@@ -1,4 +1,4 @@
-/** What the account uses, for the comparison with the references beside the journal. */
+/** The copies in use, for the comparison with the references beside the journal. */
 import type { Reconcile } from '@holdfast/wire'
 import type { Account } from '../account/account.ts'
 import { usesPerLookMax } from '../bounds.ts'

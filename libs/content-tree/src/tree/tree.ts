@@ -163,7 +163,7 @@ export class Tree {
     )
   }
 
-  /** What a copy of this row alone would add to that, without its blob. */
+  /** The size that a copy of only this row would add, without its blob. */
   savedBytesOf(row: number): number {
     return (
       savedRowBytes.content +
@@ -353,7 +353,7 @@ export class Tree {
     return { files, folders: folders + 1, bytes }
   }
 
-  /** What the account holds, including recycled content, without root and bin. */
+  /** The totals of the account, with recycled content, without root and bin. */
   totals(): Totals {
     const root = this.below(this.root)
     const bin = this.below(this.bin)

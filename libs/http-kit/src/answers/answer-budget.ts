@@ -35,7 +35,7 @@ export interface AnswerBudgetOptions {
 }
 
 const defaults = { bytesMax: 64 * 1024 * 1024, stalledMs: 10_000, waitMs: 30_000, sweepMs: 1_000 }
-/** What a reader must take within `stalledMs` while the budget is scarce: 13 KB/s. */
+/** The minimum that a reader must read within `stalledMs` while the budget is scarce: 13 KB/s. */
 const paceBytes = 128 * 1024
 const retrySeconds = 5
 

@@ -25,7 +25,7 @@ const sliceBytes = 256 * 1024
 const freeBytesMax = 64 * 1024
 const contentType = 'application/json; charset=utf-8'
 
-/** What an operation answers instead of an object. */
+/** The result of an operation instead of an object. */
 export class WrittenAnswer {
   /** Approximate bytes. */
   readonly bytes: number

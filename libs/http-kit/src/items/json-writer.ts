@@ -42,7 +42,7 @@ export class JsonWriter {
     return this.#at >= this.#sliceBytes
   }
 
-  /** What was written since the last slice. @param sliceBytes of the next one */
+  /** Bytes written since the last slice. @param sliceBytes of the next one */
   slice(sliceBytes: number): Buffer {
     const written = this.done()
     this.#bytes = Buffer.allocUnsafe(firstBytes)
@@ -51,7 +51,7 @@ export class JsonWriter {
     return written
   }
 
-  /** What was written; do not use the writer afterwards. */
+  /** The written bytes; do not use the writer afterwards. */
   done(): Buffer {
     return this.#bytes.subarray(0, this.#at)
   }

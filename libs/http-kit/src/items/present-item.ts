@@ -14,7 +14,7 @@ import { copiesMadeBy, FileRows } from './file-rows.ts'
 import { type ItemShape, type PresentedItem, shapeOf, writeShape } from './item-members.ts'
 import type { JsonWriter } from './json-writer.ts'
 
-/** What an installation fixes for all answers. */
+/** Settings of an installation for all answers. */
 export interface PresentSettings {
   /** Origin of downloads, without a slash at the end. */
   downloadUrl: string

@@ -1,6 +1,6 @@
 /**
- * Networks that are banned for a while because they exceeded limits repeatedly. Each ban of the same network lasts
- * twice as long as the one before.
+ * Networks that are banned for a while because they exceeded limits repeatedly. Each ban of the
+ * same network lasts twice as long as the one before.
  *
  * The list is data (`active`, `take`), so that frontends can exchange it. Bounded: when it is full,
  * the ban that ends first is dropped.

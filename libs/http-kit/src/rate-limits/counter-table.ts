@@ -96,7 +96,7 @@ export class CounterTable {
     if (count !== undefined && count > 0) counts.set(counter, count - 1)
   }
 
-  /** What was counted since the last call. */
+  /** Counts since the last call. */
   news(nowMs: number): ToldCounts {
     this.#turn(nowMs)
     const counts = [...this.#news]

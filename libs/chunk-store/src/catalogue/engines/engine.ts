@@ -1,6 +1,6 @@
 /**
- * What the catalogue's thread asks of a library: a sorted map of bytes on disk, in one directory
- * that it locks. Each call comes after the previous one's end.
+ * The interface of a library for the catalogue's thread: a sorted map of bytes on disk, in one
+ * directory that it locks. Each call comes after the previous one's end.
  */
 export interface Engine {
   /** @throws when the directory is locked by another process, is damaged, or has no room. */
