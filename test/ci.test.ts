@@ -65,7 +65,7 @@ for (const [what, ends, expected] of cases)
     t.strictSame(ciRun(t.testdir(), { ...well, ...ends }), expected)
   })
 
-t.test('a user who is not root is told what is missing, and nothing is installed', async (t) => {
+t.test('without root the script names missing tools and installs nothing', async (t) => {
   const folder = t.testdir()
   copyOfScript(folder)
   for (const name of ['bash', 'dirname']) {

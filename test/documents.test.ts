@@ -52,7 +52,7 @@ const themes: Readonly<Record<string, string>> = {
 /** `holdfast_` names that are not metrics. */
 const keyspaces = ['holdfast_lookups']
 
-t.test('pages that a program writes are what it writes now', (t) =>
+t.test('generated pages are up to date', (t) =>
   withService((service) => {
     for (const { path, text } of documents) t.equal(read(path), text(service), `${path}: npm run documents`)
     const metrics = read('infra/METRICS.md')

@@ -29,7 +29,7 @@ t.test('compiled modules go where systemd names a directory for them', async (t)
   t.equal(told.toString().trim(), '/var/cache/holdfast')
 })
 
-t.test('what the start script runs ends in order at SIGTERM', async (t) => {
+t.test('the service of the start script ends cleanly at SIGTERM', async (t) => {
   const ports = await freePorts(4)
   const names = ['API', 'UPLOAD', 'DOWNLOAD', 'ADMIN']
   const settings = Object.fromEntries(names.map((name, at) => [`HOLDFAST_${name}_PORT`, `${ports[at]}`]))
@@ -44,7 +44,7 @@ t.test('what the start script runs ends in order at SIGTERM', async (t) => {
   t.strictSame(await ended, [0, null])
 })
 
-t.test('flags, allocator settings and the compile cache are written in the launcher alone', async (t) => {
+t.test('only the launcher has flags, allocator settings and the compile cache', async (t) => {
   for (const [name, script] of Object.entries(scripts).filter(([, each]) => /\.ts\b/.test(each)))
     t.match(script, /(^exec|&&) infra\/launch\.sh \S+\.ts( --check)?$/, name)
   const written = execFileSync(

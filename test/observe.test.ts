@@ -113,7 +113,7 @@ t.test('panels do not overlap, and Grafana gets each query', async (t) => {
   }
 })
 
-t.test('promtool finds nothing in what a service shows, and its series are few', async (t) => {
+t.test('promtool accepts the metrics of a service, and its series are few', async (t) => {
   const service = await startHere(dataDir(t))
   t.teardown(() => service.close())
   const { api, admin } = service.addresses

@@ -92,7 +92,7 @@ for (const proxy of ['nginx', 'caddy'] as const) {
   })
 }
 
-t.test('what is left out behind proxies are cases', async (t) => {
+t.test('the cases left out behind proxies exist', async (t) => {
   for (const [begin] of [...directCases, ...unlimitedCases])
     t.ok(
       allCases.some(({ name }) => name.startsWith(begin)),

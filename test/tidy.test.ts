@@ -76,7 +76,7 @@ t.test('the top level has only the known entries', async (t) => {
   t.strictSame([...strangers], [], 'a new entry needs a reason, here')
 })
 
-t.test('every lib and app says what it is in a README', async (t) => {
+t.test('every lib and app has a README', async (t) => {
   const missing = packages().filter((folder) => !tracked.includes(`${folder}/README.md`))
   t.strictSame(missing, [])
 })
@@ -148,7 +148,7 @@ t.test('no test is skipped or alone', async (t) => {
   t.strictSame(marked, [])
 })
 
-t.test('what is left to the long run is there, and no further test is unsteady', async (t) => {
+t.test('files of the long run exist, and no further test is unsteady', async (t) => {
   const named = [...Object.keys(longFiles), ...sizedFiles, ...Object.keys(unsteady)]
   t.strictSame(
     named.filter((file) => !tracked.includes(file)),
@@ -236,7 +236,7 @@ t.test('a package shows others no value that only itself uses', async (t) => {
   }
 })
 
-t.test('no file of a package leads back to itself, also by types alone', async (t) => {
+t.test('no file of a package imports itself in a circle, also by types', async (t) => {
   const sources = tracked.filter((name) => isSource(name) && /^(infra|(apps|libs)\/[^/]+\/src)\//.test(name))
   const imports = new Map(
     sources.map((file) => {

@@ -47,7 +47,7 @@ function callLines(calls: readonly Call[]): string[] {
     : [...lines.slice(0, callsShown - 1), `and ${lines.length - callsShown + 1} kinds of calls more`]
 }
 
-/** Those that the service refused for want of something, or did not answer. */
+/** Calls that the service refused because something is missing, or did not answer. */
 export function failedCalls(calls: readonly Call[]): string[] {
   return calls.filter(({ status }) => status === 429 || status >= 500 || status === 0).map(describe)
 }

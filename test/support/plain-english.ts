@@ -6,6 +6,7 @@ const phrases = [
   ...['takes? back', 'taken back', 'took back', 'taking back', 'given back', 'gives? back'],
   ...['left alone', 'leaves? alone', 'at hand', 'in hand', 'breaks? off', 'broke off'],
   ...['by nobody', 'of nobody', 'from before', 'told apart', 'the book', 'mends', 'mending'],
+  ...['in vain', 'for want of', 'least of all', 'no harm is done'],
   ...['(process|program|function|name|text|setting|part)(es|s)? of ours', '(all|none|nothing) of ours'],
 ]
 const phrase = new RegExp(`\\b(${phrases.join('|')})\\b|\\bso (many|long)\\b(?! that)`, 'i')

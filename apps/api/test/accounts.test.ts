@@ -382,14 +382,14 @@ t.test('the OpenAPI document requires what the service requires', async (t) => {
   for (const path of Object.keys(paths)) t.notMatch(path, /^\/(d|profile|assets)\b|^\/$/)
 })
 
-t.test('the document takes for white space what the service does', async (t) => {
+t.test('the document and the service agree about white space', async (t) => {
   for (let code = 0; code <= 0xffff; code++) {
     const character = String.fromCharCode(code)
     if (new RegExp(`^${white}$`).test(character) !== (character.trim() === '')) t.fail(code.toString(16))
   }
 })
 
-t.test('where sign-up is closed nobody makes an account, and a known address gets its link', async (t) => {
+t.test('closed sign-up makes no accounts, and a known address still gets its link', async (t) => {
   const { ask, command, keyring, lookups, mails } = world(t, {
     settings: { signUp: { mode: 'closed', domains: [] } },
   })

@@ -468,7 +468,7 @@ t.test('a repeated Idempotency-Key has one effect', async (t) => {
   t.equal((await make('key-1')).data.id, first.data.id)
   t.not((await make('key-2')).data.id, first.data.id)
   const taken = { code: 400, status: 'error-idempotencyKey' }
-  t.match(await make('key-1', 'another'), taken, 'a key is good for one set of parameters')
+  t.match(await make('key-1', 'another'), taken, 'a key is valid for one set of parameters')
   t.equal((await make('key-1')).data.id, first.data.id)
   const remove = (contentsId: string) =>
     ask('DELETE', '/contents', { token: ann.token, body: { contentsId }, 'idempotency-key': 'key-1' })
@@ -533,7 +533,7 @@ class BetweenSlices extends AnswerBudget {
   }
 }
 
-t.test('a running listing stays what it was when it began', async (t) => {
+t.test('a running listing keeps the state of its start', async (t) => {
   const answers = new BetweenSlices()
   const { ask, command, file, folder, guest } = world(t, { answers })
   const owner = await guest('premium')

@@ -203,7 +203,7 @@ t.test('a report of a folder takes down what is below it, at any depth', async (
   t.same(await codes(), [200, 200, 200])
 })
 
-t.test('the page finds, blocks and undoes, and acts for nobody but its own forms', async (t) => {
+t.test('the page finds, blocks and undoes, and acts only for its own forms', async (t) => {
   const { data } = await send('on the page', '<b>bold.txt', { from: '198.51.100.44' })
   const { account, blake3, md5 } = await shown(data.id)
   const origin = new URL(admin).origin

@@ -98,7 +98,7 @@ t.test('a public certificate of another authority stays, and is not renewed', as
   t.ok(readFileSync(at(directory)).equals(bought))
 })
 
-t.test('what cannot be done is said, and makes nothing', async (t) => {
+t.test('a refused command says why, and makes nothing', async (t) => {
   const directory = t.testdir()
   const none = join(directory, 'none')
   t.match(await run('certs', 'show', none), { code: 1, err: /no authority/ })

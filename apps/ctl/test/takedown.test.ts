@@ -94,7 +94,7 @@ t.test('files are found in all accounts by hash and by a part of the name', asyn
   t.match(await run('content find --all wanted --after nowhere'), { code: 1, err: /no such place/ })
 })
 
-t.test('a search goes on where a piece ended', async (t) => {
+t.test('a search continues where a step ended', async (t) => {
   const guest = await send('piece', 'piece 0')
   for (let more = 1; more < 250; more++) await send('piece', `piece ${more}`, guest)
   await send('piece', 'piece of another')

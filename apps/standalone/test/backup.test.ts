@@ -23,7 +23,7 @@ async function digestOf(api: string, { id, guestToken }: Uploaded): Promise<stri
   return createHash('md5').update(Buffer.from(bytes)).digest('hex')
 }
 
-t.test('what was acknowledged before a backup is there after a restore, with its digests', async (t) => {
+t.test('everything acknowledged before a backup is in the restore, with its digests', async (t) => {
   const dir = dataDir(t)
   const target = join(dataDir(t), 'backup')
   const service = await startHere(dir)

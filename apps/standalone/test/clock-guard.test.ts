@@ -50,7 +50,7 @@ t.test('jumps in both directions are noticed, while running and over a restart',
   t.notOk((await open()).isOff())
 })
 
-t.test('what is due stays until the clock is accepted', async (t) => {
+t.test('due content stays until the clock is accepted', async (t) => {
   const dir = dataDir(t)
   const settings = { HOLDFAST_EXPIRY_SWEEP_SECONDS: '0.05' }
   // Only the second one sweeps, however long the first lives.

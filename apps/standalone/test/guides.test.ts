@@ -43,7 +43,7 @@ t.test('the commands of the documents run as printed, one after the other', asyn
     })
 })
 
-t.test('no other document has bash blocks, which nobody would run', async (t) => {
+t.test('no other document has bash blocks, which no test would run', async (t) => {
   const { stdout } = await run('git', ['ls-files', '*.md'], { cwd: repository })
   const others = stdout
     .split('\n')

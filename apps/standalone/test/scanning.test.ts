@@ -100,7 +100,7 @@ t.test('clamd finds the EICAR file in an upload, and its copies are blocked', as
   t.equal((await fetch(link)).status, 200)
 })
 
-t.test('an import leaves out what the scanner finds, and what it gives no verdict on', async (t) => {
+t.test('an import leaves out infected files, and those without a verdict', async (t) => {
   const clamd = await startClamd(t)
   const { ctl } = await start(t, { HOLDFAST_SCANNER: `clamd:127.0.0.1:${clamd.port}` })
   const source = join(dataDir(t), 'photos')
@@ -144,7 +144,7 @@ t.test('without a verdict nothing is stored, until the scanner is back', async (
   t.match(figures, /^holdfast_scan_seconds_count 3$/m)
 })
 
-t.test('an operator may accept what the scanner gave no verdict on', async (t) => {
+t.test('an operator may accept files without a verdict', async (t) => {
   const { service, scanning } = await start(t, {
     HOLDFAST_SCANNER: 'clamd:/nowhere/clamd.ctl',
     HOLDFAST_SCAN_FAILURE: 'accept',

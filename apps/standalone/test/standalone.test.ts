@@ -73,7 +73,7 @@ t.test('a taken port is reported with its setting, and nothing stays open or loc
   await next.close()
 })
 
-t.test('the admin host accepts calls without a token from this machine alone', async (t) => {
+t.test('the admin host accepts calls without a token only from this machine', async (t) => {
   const service = await startHere(dataDir(t), { HOLDFAST_ADMIN_TOKEN: 'operator-secret-0123456789' })
   t.teardown(() => service.close())
   const { admin } = service.addresses

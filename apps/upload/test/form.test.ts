@@ -308,7 +308,7 @@ t.test('the type is the stated one, or derived from the name', async (t) => {
   t.equal(fileType(`a/${'b'.repeat(100)}`, 'x'), 'application/octet-stream')
 })
 
-t.test('a client that trickles is cut off, one that waits for us is not', async (t) => {
+t.test('a client that trickles is cut off, one that waits for the service is not', async (t) => {
   const outcomes: string[] = []
   const pace = { ...slowestUploadPace, progressBytes: 100, progressMs: 150, lookEveryMs: 10 }
   const server = createServer(

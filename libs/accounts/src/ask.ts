@@ -46,7 +46,7 @@ export function asBearer({ bytes }: { bytes: Buffer }): Asker {
   return { $case: 'bearer', value: { token: bytes } }
 }
 
-/** As somebody else than the owner. @param accountId of a visitor that is signed in. */
+/** As a caller other than the owner. @param accountId of a visitor that is signed in. */
 export function asVisitor(accountId = ''): Asker {
   return { $case: 'visitor', value: { accountId } }
 }

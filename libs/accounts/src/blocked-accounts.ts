@@ -1,6 +1,6 @@
 /**
- * Accounts that the operator suspended: nobody but the operator and the service itself reaches
- * them. Every frontend asks through this, so nothing of them is shown, changed or given out.
+ * Accounts that the operator suspended: only the operator and the service itself reach them. Every
+ * frontend sends its requests through this, so nothing of them is shown, changed or sent.
  */
 import type { AccountReply, AccountRequest } from '@holdfast/wire'
 import type { AccountClient } from './contract.ts'

@@ -6,8 +6,8 @@ import type { AccountReply, AccountRequest } from '@holdfast/wire'
 
 export interface AccountClient {
   /**
-   * Asks the account's actor. `moved` and missing responders are retried with the same request id
-   * until the deadline; the reply is never `moved`.
+   * Sends a request to the account's actor. `moved` and missing responders are retried with the
+   * same request id until the deadline; the reply is never `moved`.
    *
    * A host in this process gets the request itself: it must not change any more.
    *

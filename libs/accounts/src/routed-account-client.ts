@@ -39,8 +39,8 @@ const suspectAfterMs = 500
  */
 const unconfirmedRedirectMs = 1_000
 /**
- * When no host is known, none may come for long: a region is lost. A single restarting host is back
- * sooner, and clients are told to retry.
+ * When no host is known, a region may be lost for a long time. A single host restarts sooner, and
+ * clients are asked to retry.
  */
 const absenceMs = 3_000
 
@@ -153,7 +153,7 @@ export class RoutedAccountClient implements AccountClient {
         throw new AccountsUnavailable(`account ${request.accountId} cannot be written now`, {
           cause: unwritable,
         })
-      // A hint is followed at once, but not twice in a row.
+      // A redirect is followed at once, but not twice in a row.
       if (hint !== undefined && hint !== host) continue
       hint = undefined
       await this.#pause(attempt, endsMs)

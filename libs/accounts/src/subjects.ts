@@ -39,14 +39,14 @@ export function partSubjectOf(hostId: string): string {
 }
 
 /**
- * Where a host is asked to wake an account and to remove an active row of it: the row's key as
+ * Where a host is asked to activate an account and to remove an active row of it: the row's key as
  * text, answered with `cleared` or nothing.
  */
 export function clearSubjectOf(hostId: string): string {
   return `accounts.${hostId}.clear`
 }
 
-/** Where a living host answers, with nothing. */
+/** Where a living host answers, with an empty message. */
 export function livingSubjectOf(hostId: string): string {
   return `accounts.${hostId}.living`
 }

@@ -40,7 +40,7 @@ t.test('an answer is distinguished from a refusal, an empty reply and another ki
   await t.rejects(ask({ ...empty, clock }, { accountId, who: asSystem, operation }), /empty reply/)
 })
 
-t.test('the network goes with requests from outside alone', async (t) => {
+t.test('only requests from outside carry the network', async (t) => {
   const { accounts, requests } = answering({ result: { $case: 'done', value: {} } })
   const grant = { folderId: '', ownerTokenCounter: undefined, passwordVersion: Buffer.alloc(0) }
   const askers: Asker[] = [
@@ -69,7 +69,7 @@ t.test('a request has a new id, or the one that its client chose', async (t) => 
   t.equal(third, requestId.toString('hex'))
 })
 
-t.test('a suspended account answers the operator and the service alone', async (t) => {
+t.test('a suspended account answers only the operator and the service', async (t) => {
   const { accounts } = answering({ result: { $case: 'done', value: {} } })
   const blocked = { accounts: new BlockedAccounts(accounts, (account) => account === accountId), clock }
   for (const who of [asVisitor(), asBearer({ bytes: Buffer.from('token') })])

@@ -34,7 +34,7 @@ t.test('a clean end waits for the second region, and follows by itself when that
   const epoch = async () => (await world.journal.head(world.account)).epoch
   const before = await epoch()
   await time.advance(10 * idleMs)
-  t.equal(await epoch(), before, 'it is not woken in vain')
+  t.equal(await epoch(), before, 'it is not activated without need')
 
   heal()
   await time.advance(2 * idleMs)
@@ -43,7 +43,7 @@ t.test('a clean end waits for the second region, and follows by itself when that
   t.equal(await ownerOf(), undefined, 'released')
 })
 
-t.test('the next host sends what a dead host left, without a request', async (t) => {
+t.test('the next host sends the changes that a dead host left, without a request', async (t) => {
   const { world, time, options, ownerOf } = start()
   t.teardown(() => world.close())
   const heal = world.medium.fail('backUp', away)

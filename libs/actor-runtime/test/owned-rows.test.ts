@@ -279,7 +279,7 @@ t.test('a restarted host finds what it has left, in its own slots', async (t) =>
 const minuteMs = 60_000
 const goneBounds = { goneHostSeconds: 5 * 60 }
 
-t.test('the row of a host that never returns goes some time after it was last missed', async (t) => {
+t.test('the row of a host that never returns is removed some time after it was last missed', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   const time = new ManualTime()

@@ -90,7 +90,7 @@ async function asked(account: string, operation: AccountOperation): Promise<Acco
   return AccountReply.decode(await bus.request(replicaSubjectOf('far'), message, { timeoutMs: 5_000 }))
 }
 
-t.test('what a visitor may read is read, and nothing else is answered, least of all a refusal', async (t) => {
+t.test('only content that a visitor may read is answered, and never a refusal', async (t) => {
   const home = host('home')
   const client = new RoutedAccountClient({
     ...plainClient,

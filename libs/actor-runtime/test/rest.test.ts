@@ -226,7 +226,7 @@ t.test('an account that leaves with an effect undone is woken again', async (t) 
   t.equal(world.mails.length, 1)
 })
 
-t.test('the successor of a dead host takes its undone work up without a request', async (t) => {
+t.test('the successor of a dead host does its pending work without a request', async (t) => {
   const world = new World({ exclusive: false })
   t.teardown(() => world.close())
   const accept = world.mailer
@@ -251,7 +251,7 @@ t.test('the successor of a dead host takes its undone work up without a request'
   t.equal(two.activeAccounts, 0, 'and nothing keeps it in memory')
 })
 
-t.test('references are removed after the last use, and the collector is told', async (t) => {
+t.test('references are removed after the last use, and the collector learns it', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   world.host('one')

@@ -111,7 +111,7 @@ t.test('a command that was refused is not carried out by a copy that comes later
   t.strictSame(await world.names(), ['one', 'two'])
 })
 
-t.test('what is remembered of refusals is bounded, and another activation decides again', async (t) => {
+t.test('stored refusals are bounded, and another activation decides again', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   const host = world.host('one', { bounds: { refusalsKeptMax: 2 } })
@@ -358,7 +358,7 @@ t.test('decisions get unique codes, many when they request many', async (t) => {
   for (const { code } of items) t.equal(await routeOf(world, code), world.account)
 })
 
-t.test('a command that wants too many codes is refused, and so are its copies', async (t) => {
+t.test('a command that needs too many codes is refused, and so are its copies', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   const bounds = { codesDrawn: 64, codesPerRequestMax: 64 }

@@ -69,7 +69,7 @@ t.test('many rows are in transit before everything issued later', async (t) => {
   await written
 })
 
-t.test('timers come out in their order, and what does not fit is known to be missing', (t) => {
+t.test('timers are returned in their order, and timers beyond the bound are known to be missing', (t) => {
   const command = fc.record({
     account: fc.integer({ min: 0, max: 30 }),
     due: fc.option(fc.integer({ min: 0, max: 50 }), { nil: undefined }),
@@ -263,7 +263,7 @@ t.test("a host's figures add up", async (t) => {
   t.ok(told.flushed >= 9 && told.changes >= told.flushed)
 })
 
-t.test('an answer that is not encoded weighs what it lists', (t) => {
+t.test('the size of an unencoded answer is that of its list', (t) => {
   const files = { ids: Buffer.alloc(16 * 1_000) } as FileColumns
   const item = { children: [{ children: [] as Item[] }, { children: [{ children: [] as Item[] }] }] } as Item
   const weigh = (result: unknown) => bytesOfAnswer({ result } as AccountReply)
@@ -286,7 +286,7 @@ t.test('an answer that is not encoded weighs what it lists', (t) => {
   t.end()
 })
 
-t.test('what timers delete is one line a folder, and counted', async (t) => {
+t.test('deletions by timers are one line per folder, and counted', async (t) => {
   const told: unknown[] = []
   const log = { ...silentLog, info: (fields: object, message: string) => told.push([message, fields]) }
   const swept = (fields: object) => told.push(fields)

@@ -1,6 +1,6 @@
 /**
- * The operator's look at contents: by id, by share code, by any link to one, by name within an
- * account; and what is read of one.
+ * Contents for the operator: found by id, share code, any link, or by name within an account; and
+ * their details.
  */
 import { routeKey } from '@holdfast/accounts'
 import { RefusalError } from '@holdfast/http-kit'

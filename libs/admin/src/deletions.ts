@@ -1,6 +1,7 @@
 /**
- * Deletions by operators, of contents and of accounts, and their undo. What they delete is kept for
- * 30 days, unless said otherwise. The act is in the log before, with what it deletes.
+ * Deletions by operators, of contents and of accounts, and their undo. Deleted content is kept for
+ * 30 days, unless the call is final. The act is in the log before the deletion, with the list of
+ * contents.
  */
 import { RefusalError } from '@holdfast/http-kit'
 import type { AccountId } from '@holdfast/kernel'
@@ -12,7 +13,7 @@ import { type ContentParts, type OwnedContent, read } from './contents.ts'
 import { unlessFault } from './moderation.ts'
 
 export const heldSeconds = undoMs / 1000
-/** Taking contents back continues in another call after this. */
+/** An undo of a deletion continues in another call after this time. */
 const pieceMs = 5_000
 
 export interface Deletion extends Attribution {
@@ -70,8 +71,8 @@ async function setEnd(
 }
 
 /**
- * Takes an act back: what it did to the lists, and what it deleted.
- * @param after the `next` of the call before, which goes on with what was deleted.
+ * Undoes an act: its changes of the lists, and its deletions. @param after the `next` of the
+ * previous call, which continues with the deletions.
  */
 export async function undo(
   parts: ContentParts,

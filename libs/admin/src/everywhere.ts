@@ -1,6 +1,6 @@
 /**
- * What operators look for, and delete, in all accounts: a piece at a time. A piece takes seconds
- * and says where the next one begins, so that no call is long and a search goes on after a break.
+ * Searches and deletions of operators in all accounts, in steps. A step takes seconds and says
+ * where the next one begins, so that no call is long and a search can be resumed.
  *
  * By a hash: the references say which accounts have a copy of the bytes; each of these is asked. By
  * a name: every account is asked, one after the other, at a bounded rate.
@@ -60,7 +60,7 @@ interface Walk {
 
 const pieceMs = 2_000
 const hitsPerPage = 200
-/** References read for the price of one question. */
+/** References that count as one request. */
 const keysPerTurn = 2_000
 /** A millisecond or two. */
 const keysPerSlice = 200
@@ -91,8 +91,8 @@ export class Everywhere {
   }
 
   /**
-   * Deletes a piece of all files with a hash. The first piece makes the act that the others go on
-   * with.
+   * Deletes a piece of all files with a hash. The first step makes the act, which the others
+   * continue.
    * @param asked.final it cannot be undone.
    */
   async deleteHash(
@@ -186,7 +186,7 @@ export class Everywhere {
     try {
       await askAsOperator(this.#parts, account as AccountId, { $case: 'deleteContents', value })
     } catch (error) {
-      // Its owner was faster with one of them: what is left is looked for again.
+      // Its owner deleted one of them first: the others are searched again.
       if (error instanceof RefusalError && error.status === 'error-notFound') return 1
       piece.failed.push({ account, status: refusalOf(error).status })
       return 0

@@ -1,4 +1,4 @@
-/** Which bytes a reported file or folder consists of. */
+/** The hashes of the bytes of a reported file or folder. */
 import { RefusalError } from '@holdfast/http-kit'
 import type { Item } from '@holdfast/wire'
 import { hashesOf } from './contents.ts'

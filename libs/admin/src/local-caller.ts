@@ -4,7 +4,7 @@
  * Linux lists both ends of it in `/proc/self/net/tcp` and `tcp6`; the client's end has the uid of
  * the user that made the socket. Only an established socket that a process still holds counts: the
  * system shows the rest of a closed one with uid 0, and one that still connects is not the one that
- * sent the request. Elsewhere nobody can be told from others.
+ * sent the request. On other systems users cannot be distinguished.
  */
 import { readFile } from 'node:fs/promises'
 import type { Socket } from 'node:net'
@@ -72,8 +72,8 @@ function wordsOf(numbers: number[]): string {
 }
 
 /**
- * Whether a loopback connection is root's or that of the service's own user. A connection is asked
- * about once: who made it does not change.
+ * Whether a loopback connection is root's or that of the service's own user. Each connection is
+ * looked up once, because its user does not change.
  */
 export class LocalCallers {
   readonly #uidOf: UidOf

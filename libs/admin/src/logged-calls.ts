@@ -1,15 +1,15 @@
 /**
  * Changes that operators make by other calls than those on lists: each is a row of the log before
- * it runs. They also help when metadata is out of reach, so a log that cannot be written delays
- * them for seconds and does not prevent them.
+ * it runs. They are also needed when metadata is out of reach. So if the log cannot be written,
+ * they are delayed for seconds and then made.
  */
 import type { OperatorActs } from '@holdfast/moderation'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { askedBy } from './moderation.ts'
 
-/** These log themselves, with what they changed. */
+/** These calls write their own log rows, with their changes. */
 const logThemselves = /^\/admin\/(?:(?:blocked|acts|contents|reports)\/|accounts\/[^/]+\/delete$)/
-/** Their bodies say what changes, and have no secrets. */
+/** Their bodies describe the change and contain no secrets. */
 const shownBodies = /^\/admin\/accounts(?:\/|$)/
 const whatCharactersMax = 1_000
 const waitMs = 3_000

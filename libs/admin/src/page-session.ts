@@ -24,7 +24,7 @@ export interface PageSessionsOptions {
 
 export class PageSessions {
   readonly #options: PageSessionsOptions
-  /** Marks and sessions end with the process. */
+  /** Form marks and sessions end with the process. */
   readonly #secret = randomBytes(32)
 
   constructor(options: PageSessionsOptions) {
@@ -76,7 +76,7 @@ export class PageSessions {
   }
 }
 
-/** Every browser names the site of a form; those of today that of each request. */
+/** Every browser names the site of a form; current ones name that of each request. */
 function isOwnSite({ headers, method }: FastifyRequest): boolean {
   const site = headers['sec-fetch-site']
   if (site !== undefined && site !== 'none' && site !== 'same-origin') return false

@@ -13,8 +13,8 @@ export type Check = (signal: AbortSignal) => Promise<void>
 const checkTimeoutMs = 2000
 
 /**
- * A part that fails for this long does not recover by itself: most causes last seconds, and a
- * supervisor's restart takes some, too.
+ * A part that fails for this long does not recover without a restart: most causes last seconds, and
+ * a restart takes some, too.
  */
 const hopelessMs = 60_000
 

@@ -1,4 +1,4 @@
-/** The queue of what visitors reported, and what an accepted report does. */
+/** The queue of visitors' reports, and the effects of an accepted report. */
 import { RefusalError } from '@holdfast/http-kit'
 import type { AccountId } from '@holdfast/kernel'
 import {
@@ -20,7 +20,7 @@ import type { NewAccountDeps } from './new-account.ts'
 export interface ReportParts {
   lists: BlockLists
   reports: Reports
-  /** Undefined: reports are decided, and nothing is taken down here. */
+  /** Undefined: reports can be closed here, but nothing can be taken down. */
   accounts: NewAccountDeps | undefined
 }
 

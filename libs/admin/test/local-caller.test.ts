@@ -47,7 +47,7 @@ t.test('addresses of IPv6 and IPv4 within IPv6 are found', async (t) => {
   t.equal(uidIn(row({ from: `${within}:CAFE`, to: `${within}:1F9A` }), mapped), 1234)
 })
 
-t.test('the admin host takes root and its own user, and wants the token of others', async (t) => {
+t.test('the admin host accepts root and its own user, and requires the token of others', async (t) => {
   const token = 'operator-secret-0123456789'
   const host = createAdminHost({
     log: pino({ level: 'silent' }),

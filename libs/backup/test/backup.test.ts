@@ -93,7 +93,7 @@ for (const encrypted of [false, true])
     t.equal(onDisk, !encrypted)
   })
 
-t.test('a second backup writes what is new alone, and the first moment stays', async (t) => {
+t.test('a second backup writes only new data, and the first snapshot stays', async (t) => {
   const { open, take, add } = world(join(t.testdir(), 'target'))
   for (let n = 0; n < 600; n++) await add(Buffer.from(`text ${n}`))
   const first = await take()

@@ -140,7 +140,7 @@ t.test('a proof of one message, range or upload is not valid for another', async
   }
 })
 
-t.test('a stranger is refused before a byte of its message is read, and is not kept', async (t) => {
+t.test('an unproven caller is refused before its message is read, and is not kept', async (t) => {
   const { server, remote } = await served(t, new MemoryBlobStore())
   const { path, requestSerialize } = StorageServiceService.find
   const open = () => {

@@ -1,7 +1,7 @@
 /**
  * File descriptors, divided before any is opened. A process without free descriptors can neither
- * accept nor write, so each user of them has its own part: the stores, the admin host, and last the
- * connections of users, which are the only part that strangers choose.
+ * accept nor write. So each part has its own share: the stores, the admin host, and last the
+ * connections of users, the only part that clients control.
  */
 import { readFileSync } from 'node:fs'
 import { StartFault } from './start-fault.ts'

@@ -1,4 +1,4 @@
-/** Accounts of a copy of the metadata, for questions without a service. */
+/** Accounts of a copy of the metadata, for queries without a service. */
 import { randomBytes } from 'node:crypto'
 import { type AskDeps, usesOfCopy } from '@holdfast/accounts'
 import { StoredAccounts } from '@holdfast/actor-runtime'
@@ -9,7 +9,7 @@ import { accountStates } from './account-host.ts'
 
 export { usesOfCopy }
 
-/** Answers of the operator's questions depend neither on limits nor on keys: any will do. */
+/** Answers to the operator's queries depend neither on limits nor on keys, so any values work. */
 export function storedAccounts(journal: JournalRepair): AskDeps {
   const { config } = readConfig({}, { readSecret: () => '' })
   const states = accountStates({ config, keyring: new Keyring(randomBytes(32)) })

@@ -37,7 +37,7 @@ t.test('a newer format is refused, and the message names the release that wrote 
   t.equal(readFileSync(join(dir, 'release.json'), 'utf8'), before, 'nothing is changed')
 })
 
-t.test('a step that cannot be rolled back says so first, and wants --yes', async (t) => {
+t.test('a step that cannot be rolled back is announced, and needs --yes', async (t) => {
   const dir = t.testdir()
   await signDataFormat(dir)
   await t.rejects(checkDataFormat(dir, later), {
@@ -60,7 +60,7 @@ t.test('a damaged note of the format is refused', async (t) => {
   }
 })
 
-t.test('formats change with minor versions alone, so that a rollback within one opens', async (t) => {
+t.test('formats change only with minor versions, so that a rollback within one works', async (t) => {
   const numbers = dataFormats.map(({ format }) => format)
   t.same(
     numbers,

@@ -377,7 +377,7 @@ async function admitted(link: ConnectionOptions, { onWaiting }: NatsBusOptions):
   }
 }
 
-/** Undefined: it says nothing about the link. */
+/** Undefined: the event says nothing about the connection. */
 function endOf(code: BusFaultCode | undefined): RequestEnd | undefined {
   switch (code) {
     case 'TIMEOUT':

@@ -140,7 +140,7 @@ t.test('an identity that cannot be read or written does not prevent the start', 
   }
 })
 
-t.test('extents that come back after a rebuild without them undo nothing of what came since', async (t) => {
+t.test('extents that return after a rebuild undo nothing that was written since', async (t) => {
   const machine = new CrashMachine(seeded(1))
   const store = await open(machine)
   const info = await put(store, bytes(1), { pinMs: 0 })

@@ -248,7 +248,7 @@ function report(contentId: string): AccountOperation {
   return { $case: 'reportDownloads', value }
 }
 
-t.test('what operations cost the database', async (t) => {
+t.test('the costs of operations in the database', async (t) => {
   const { meter, ask, askOfNobody, item, sleep, wake, ...stores } = await world(t)
   const costs = async (name: string, work: () => Promise<unknown>, bounds: Partial<Cost>) => {
     atMost(t, name, await meter.of(work), bounds, meter.queries)

@@ -218,7 +218,7 @@ t.test(
   },
 )
 
-t.test('a region that hears no other does not consider itself in charge', async (t) => {
+t.test('a region without heartbeats of another one does not consider itself in charge', async (t) => {
   const { stores } = world()
   const alone = new Map(stores).set('na-nyc', away).set('ap-tyo', away)
   const map = await mapAt('eu-par', alone, t)

@@ -290,7 +290,7 @@ t.test(
   },
 )
 
-t.test('what is held has the bounds of the account once more', async (t) => {
+t.test('held content has bounds equal to those of the account', async (t) => {
   const limits = { storage: 10, contents: 10_000, traffic: undefined }
   const world = new World({ undoSeconds: day, limits: { guest: limits, standard: limits, premium: limits } })
   const root = world.create()

@@ -87,7 +87,7 @@ t.test('contents are found by name and by copy, in the bin too, a page at a time
   t.equal(world.status(operator, { findContents: { by: short } }), 'error-hash')
 })
 
-t.test('what an operator deletes is held past the bin, and comes back whole', async (t) => {
+t.test('content that an operator deletes is held beside the bin, and can be restored whole', async (t) => {
   const world = new World()
   const root = world.create()
   world.ask(operator, { setAccount: { recycleBin: true } })
@@ -121,7 +121,7 @@ t.test('what an operator deletes is held past the bin, and comes back whole', as
   holds(t, world)
 })
 
-t.test('what is held for less time ends before what was held earlier for more', async (t) => {
+t.test('content that is held for a shorter time ends before earlier content with a longer one', async (t) => {
   const world = new World()
   const root = world.create()
   const [long, short] = [world.folder(root), world.folder(root)]

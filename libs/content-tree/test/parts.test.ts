@@ -229,7 +229,7 @@ t.test('after any history the parts of the last checkpoint that holds are the li
   fc.assert(partsAreTheState(wholeCut), { numRuns })
 })
 
-t.test('whatever happens alone changes the parts in which it shows', async (t) => {
+t.test('each change writes only the parts that it affects', async (t) => {
   const { world, root, stored } = grown()
   const busy = busyIdsOf(world, root)
   const { nowMs } = world
@@ -254,7 +254,7 @@ t.test('a changed part that is forgotten is found by that property', async (t) =
   t.equal(fc.check(partsAreTheState(forgetfulCut), { numRuns, endOnFailure: true }).failed, true)
 })
 
-t.test('a change of one content writes its part alone, and the first page', async (t) => {
+t.test('a change of one content writes only its part and the first page', async (t) => {
   const { world, root, stored } = grown()
   const rest = world.read(operator, root).children.find(({ name }) => name === 'top')
   const file = world.read(operator, rest?.id ?? '', { pageSize: 1 }).children[0]

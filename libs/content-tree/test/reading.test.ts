@@ -532,7 +532,7 @@ t.test('a file follows its folder; a capability follows its folder and password'
   t.equal(
     world.status(grant(none, 0), { readContent: { contentId: folder.id } }),
     'error-notOwner',
-    'good for files alone',
+    'valid only for files',
   )
   world.ask(operator, { moveContents: { contentIds: [file.id], folderId: other.id } })
   password(world, other.id, 'another')

@@ -822,7 +822,7 @@ t.test('a Premium folder without consent is closed and stays, also when Premium 
   )
 })
 
-t.test('what was due is handled by the tier of that time', async (t) => {
+t.test('due timers are handled by the tier of their due time', async (t) => {
   const world = new World()
   const root = world.create({ tier: 'premium' })
   const folder = world.folder(root)

@@ -1,9 +1,9 @@
 /**
  * Folders as ZIP archives that can be resumed.
  *
- * The account reports the folder's current content, and the layout follows from it. A client that
- * was cut off continues the archive it began, even if the folder changed meanwhile: layouts in use
- * are kept for some hours, and one is used again while everything in it is still in the folder. If
+ * The account reports the folder's current content, and the layout follows from it. An interrupted
+ * client continues the archive that it began, even if the folder changed since: used layouts are
+ * kept for some hours, and one is used again while all its content is still in the folder. If
  * content was removed, it is not sent any more: the client gets the whole new archive instead of a
  * range, never a mixture.
  */

@@ -17,8 +17,8 @@ import { type Content, type Guessing, opener, sendFile, unlessRefused } from './
 import { type DownloadPartsDeps, downloadParts } from './download-parts.ts'
 
 /**
- * For the host of the API and the pages. Its origin holds the token of the account page, so nothing
- * that strangers uploaded is shown in place there: all of it is sent as files.
+ * For the host of the API and the pages. Its origin holds the token of the account page, so no
+ * uploaded content is shown in place there: all of it is sent as attachments.
  */
 export function webDownloads(deps: DownloadPartsDeps): FastifyPluginAsync {
   return async (app) => {

@@ -1,5 +1,5 @@
 /**
- * Headers for bytes that strangers uploaded, under names that strangers chose.
+ * Headers for bytes and names of unknown uploaders.
  *
  * Nothing sent from here may run. Types are used as stored and never sniffed. Only types that a
  * browser shows without a document are shown inline. A policy denies scripts, the origin and all

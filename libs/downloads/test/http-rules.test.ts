@@ -16,7 +16,7 @@ import { fileHeaders } from '../src/safe-headers.ts'
 
 const MiB = 1024 * 1024
 
-t.test('ranges mean what RFC 9110 says', async (t) => {
+t.test('ranges have the meaning of RFC 9110', async (t) => {
   const cases: [header: string | undefined, size: number, expected: [number, number][] | undefined][] = [
     ['bytes=0-0', 10, [[0, 1]]],
     ['bytes=0-', 10, [[0, 10]]],

@@ -101,7 +101,7 @@ const sample: Tree = [
   ['sub', 'a file named as a folder'],
 ]
 
-t.test('python and unzip can unpack what we lay out', async (t) => {
+t.test('python and unzip can unpack the archives', async (t) => {
   const { entries, contents } = treeOf('My <Folder>', sample)
   const layout = layOut(entries)
   const archive = assemble(layout, contents)

@@ -30,7 +30,7 @@ t.test('secrets are left out wherever they come from', async (t) => {
   t.match(field, '"password":"[secret]","deep":{"down":{"guestToken":"[secret]"}}')
 })
 
-t.test('what only looks like a secret stays', async (t) => {
+t.test('text that only looks like a secret stays', async (t) => {
   for (const text of [
     'a0'.repeat(32),
     'a0'.repeat(48),

@@ -232,7 +232,7 @@ function limitedHost(t: Test) {
   return app
 }
 
-t.test('answers report what is left', async (t) => {
+t.test('answers report the rest of the budget', async (t) => {
   const app = limitedHost(t)
   app.get('/x', { config: { endpoint: 'x' } }, async () => ok({}))
   const first = await app.inject({ method: 'GET', url: '/x' })

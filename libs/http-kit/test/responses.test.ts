@@ -56,7 +56,7 @@ t.test('an operation without token, key, body and parameters has no statuses of 
   t.strictSame(statusesOf({})[400], ['error-host', 'error-request'])
 })
 
-t.test('what the operator keeps out is refused by every operation', async (t) => {
+t.test('blocked networks and accounts are refused by every operation', async (t) => {
   t.strictSame(statusesOf({})[403], ['error-forbidden'], 'a network')
   t.strictSame(statusesOf({ readsToken: true })[451], ['error-blocked'], 'an account')
 })

@@ -3,7 +3,7 @@ import t from 'tap'
 import { golden } from '../../../infra/golden.ts'
 import { migrations } from '../src/migrations.ts'
 
-t.test('migrations are what keyspaces were made by', async (t) => {
+t.test('keyspaces were made by the migrations', async (t) => {
   const lines = migrations.flatMap((statements, version) =>
     statements.map((statement) => `${version + 1} ${statement.replaceAll(/\s+/g, ' ')}`),
   )

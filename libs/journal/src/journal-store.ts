@@ -108,10 +108,8 @@ export interface AcquireOptions {
    * What happens to an account that was never written.
    *  - `begin` (default): it gets its first epoch, and is there from now on.
    *  - `leave`: nothing is written, so that asking for accounts that do not exist costs no space;
-   *    the ownership has epoch 0 and no use but to tell.
-   *  - `presume`: the account is taken to be one, because its id is new. Nobody is asked, and
-   *    nothing is written: the ownership has epoch 0, and its first append makes the account, or is
-   *    fenced because the account is there. A store that cannot do so begins the account, or takes
+   *    the ownership has epoch 0 and only shows that the account does not exist.
+   *  - `presume`: the account is taken to be one, because its id is new. No other owner is asked, and nothing is written: the ownership has epoch 0, and its first append makes the account, or is fenced because the account exists. A store that cannot do so begins the account, or takes
    *    it over.
    */
   unwritten?: 'begin' | 'leave' | 'presume'
@@ -134,7 +132,7 @@ export interface JournalAccounts {
 
 /**
  * Optional, for stores whose journals a second place keeps too: that place gets everything later,
- * by itself, and after a long cut not everything.
+ * but after a long partition some rows may be missing.
  */
 export interface JournalBackup {
   /**

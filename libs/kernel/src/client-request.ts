@@ -1,12 +1,12 @@
 /**
- * The id of the client's request that this code works for: it goes with each question to another
- * process, so that all of them log the same.
+ * The id of the client's request that is being handled. It is sent with each request to another
+ * process, so that all of them log the same id.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 
 const current = new AsyncLocalStorage<string | undefined>()
 
-/** @param id undefined: the work is nobody's request, or whose is not known. */
+/** @param id undefined: the work does not belong to a request, or to an unknown one. */
 export function forClientRequest<T>(id: string | undefined, work: () => T): T {
   return current.run(id, work)
 }

@@ -7,7 +7,7 @@ const lookMs = 1_000
 
 /**
  * The wall clock, corrected by what the members agree on while it is off: a host that is a day
- * ahead forgets no idempotency key early, shows no folder as expired, and its requests meet no
+ * ahead does not drop idempotency keys early or show folders as expired, and its requests get no
  * deadline in the past. It is exact to the delay of a heartbeat.
  *
  * While half of the clocks or more are off, which are right is unknown, and nothing is corrected.

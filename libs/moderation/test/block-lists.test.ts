@@ -60,7 +60,7 @@ t.test('names have one spelling', async (t) => {
     t.equal(nameOf('content', wrong), undefined, wrong)
 })
 
-t.test('a restart and another process know what was blocked', async (t) => {
+t.test('a restart and another process know the blocks', async (t) => {
   const { open, lists } = await start(t)
   const other = await open()
   await lists.block('content', [md5Of(blobId(1))], asked)

@@ -114,7 +114,7 @@ class GroupPlan {
   readonly #regions: readonly string[]
   readonly #nodes: readonly GroupNode[]
   readonly #byId: Map<string, GroupNode>
-  /** How many groups this plan gives a node: free bytes do not know of them yet. */
+  /** How many groups this plan gives a node: its free bytes do not include them yet. */
   readonly #given = new Map<string, number>()
 
   constructor(region: string, regions: readonly string[], nodes: readonly GroupNode[]) {

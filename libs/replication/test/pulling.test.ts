@@ -77,7 +77,7 @@ t.test('what two nodes stored reaches the third, with the same facts', async (t)
   t.same(await region.holdersOf(later), ['a', 'b', 'c'])
 })
 
-t.test('an upload that is still open here, or was abandoned, delays its own copy alone', async (t) => {
+t.test('an upload that is still open here, or was abandoned, delays only its own copy', async (t) => {
   const { region, replicator } = await world(t, three)
   const stuck = await put(region.frontend(), upload())
   const left = await region.stores.get('c')!.stage({

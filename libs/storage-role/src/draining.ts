@@ -1,6 +1,6 @@
 /**
- * Empties this node while its order is to drain: it leaves one group after the other, each once
- * others hold what it holds.
+ * Empties this node while the operator drains it: it leaves one group after the other, each when
+ * other nodes have all its copies.
  */
 import type { ClusterPart } from '@holdfast/cluster'
 import type { RegionCode } from '@holdfast/kernel'

@@ -7,8 +7,8 @@ import type { Clock } from '@holdfast/kernel'
 import type { Logger } from 'pino'
 
 /**
- * @param pinnedAtFirstMs how long other processes may still count on pins that this one had before
- *   it ended.
+ * @param pinnedAtFirstMs how long other processes may rely on pins that were made before the
+ * restart.
  * @throws StartFault DATA_LOCKED, DATA_UNUSABLE
  */
 export async function openStore({
@@ -33,7 +33,7 @@ export async function openStore({
   try {
     return await ChunkStore.open({
       path,
-      // Whether it may write directly it learns by a write.
+      // A write shows whether direct writes are possible.
       ...(cataloguesIn === undefined ? {} : { cataloguesIn, direct: false }),
       ...memory,
       ...(catalogue === undefined ? {} : { catalogue }),

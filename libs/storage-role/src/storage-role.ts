@@ -1,7 +1,7 @@
 /**
  * The storage role of a process: its own store behind the rules of its placement groups, served to
- * frontends and other nodes. A storage node does little else. An upload frontend may have the role
- * too, and then writes the first replica without a network in between.
+ * frontends and other nodes. A storage node consists mostly of it. An upload frontend may have the
+ * role too, and then writes the first replica without the network.
  *
  * It starts in two steps with the joining of the cluster between them: the join announces the
  * addresses and the node's status, and the node's work needs the cluster.

@@ -1,6 +1,6 @@
 /**
  * An authority of one installation: a directory with `ca.key` and `ca.pem`, and beside them a
- * folder of each host with what that host needs.
+ * folder with the files of each host.
  *
  *   ca.pem, ca.key            of the authority; the key never leaves the operator's machine
  *   <host>/ca.pem             the authority again
@@ -63,7 +63,7 @@ export class Authority {
         ...['-keyout', join(work, 'ca.key'), '-out', join(work, 'ca.pem')],
       ])
       await chmod(join(work, 'ca.key'), privateMode)
-      // The key last: it says that there is an authority.
+      // The key is written last: it shows that the authority exists.
       for (const file of ['ca.pem', 'ca.key']) await rename(join(work, file), join(directory, file))
     })
     return new Authority(directory)
@@ -92,8 +92,8 @@ export class Authority {
   }
 
   /**
-   * A new key and certificate of a host's proxy, for the names that users call. One of another
-   * authority in its place stays.
+   * A new key and certificate of a host's proxy, for the names that users call. A certificate of
+   * another authority is not replaced.
    * @returns undefined when it stayed
    */
   async issuePublic(
@@ -154,7 +154,7 @@ export class Authority {
     })
   }
 
-  /** Issues again what ends within some days. The names stay. */
+  /** Renews certificates that end within some days. The names stay. */
   async renew({ withinDays, days }: { withinDays: number; days: number }): Promise<IssuedFiles[]> {
     const until = Date.now() + withinDays * dayMs
     const old = (await this.issued()).filter(({ expiresMs }) => expiresMs <= until)

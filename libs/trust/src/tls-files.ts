@@ -3,9 +3,9 @@
  * it runs.
  *
  * The files are read again every `reloadMs` and compared by content: this also sees the swapped
- * links of mounted secrets. They count only together: the key has to fit the certificate, and the
- * authority has to be one. An operator who replaces them one after the other is therefore never
- * caught between. What does not fit is reported once, and the last good files stay.
+ * links of mounted secrets. They are used only together: the key has to match the certificate, and
+ * the authority has to be one. So an operator can replace them one after the other. Files that do
+ * not match are reported once, and the last valid files stay in use.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContext } from 'node:tls'
@@ -20,7 +20,7 @@ export interface TlsPaths {
 
 /** The files of a client or a server for a handshake. */
 export interface TlsContext {
-  /** Of this moment: read it for every handshake. */
+  /** The current files: read them for every handshake. */
   readonly secureContext: SecureContext
   readonly pem: TlsPem
   /** Called after a change. @returns ends it */
@@ -41,7 +41,7 @@ export interface TlsFilesOptions {
   onFault?: (error: Error) => void
 }
 
-/** How soon new files count, by default. */
+/** How soon new files are used, by default. */
 const reloadDefaultMs = 5_000
 /** Between processes of one cluster no older protocol is needed. */
 export const tlsVersion = 'TLSv1.3'

@@ -1,4 +1,4 @@
-/** The form by which visitors report content, and what it answers. */
+/** The form by which visitors report content, and its answers. */
 import { clientAddress, html, parseEmail, RefusalError } from '@holdfast/http-kit'
 import { type NewReport, reportCategories, reportTextMax } from '@holdfast/moderation'
 import type { FastifyRequest } from 'fastify'

@@ -1,4 +1,4 @@
-/** `/report/<code or UUID>`: the form for reports of visitors, and what takes them. */
+/** `/report/<code or UUID>`: the form for reports of visitors, and its handler. */
 import { guessing, RefusalError, refusalOf } from '@holdfast/http-kit'
 import { ModerationFault } from '@holdfast/moderation'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -15,7 +15,7 @@ export function reportRoutes(app: FastifyInstance, deps: PageDeps): void {
   })
   app.post<NamedContent>('/report/:name', { ...pageRoute, config: { endpoint: 'report' } }, takeReport)
 
-  /** Known by its name alone: who reports a locked folder need not have its password. */
+  /** Found only by its name: a person who reports a locked folder need not have its password. */
   async function reported(request: FastifyRequest<NamedContent>) {
     return guessing(deps.rateLimits, request, async (guesses) => {
       await guesses.begin('code')

@@ -67,7 +67,7 @@ t.test(
   },
 )
 
-t.test('content is reported by a form, and what is no report says why', async (t) => {
+t.test('content is reported by a form, and an invalid report is refused with the reason', async (t) => {
   const { host, reports } = await start(t, () => view(file('a.txt')), 'default')
   t.match((await host.inject('/d/CodeCode')).body, /href="\/report\/[\w-]+"/)
   const form = await host.inject('/report/CodeCode')
@@ -202,7 +202,7 @@ t.test('sizes are written with three digits at most', async (t) => {
   t.same(texts, ['0 B', '999 B', '1.0 kB', '99.9 kB', '100 kB', '999 kB', '1.0 MB', '1.5 TB', '9000 PB'])
 })
 
-t.test('the start page says what the operator lets uploads be', async (t) => {
+t.test('the start page shows the operator’s bounds of uploads', async (t) => {
   const page = (more: Partial<UploadRules>) =>
     startPage({ uploadUrl: 'https://up.example.org', rules: { ...rules, ...more } }).body.text
   t.notMatch(page({}), 'id="rules"')

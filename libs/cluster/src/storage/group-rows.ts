@@ -4,8 +4,8 @@
  * it wrote.
  *
  * Every process reads the rows again at once when another announces new ones, and from time to time
- * (`rereading.ts`).
- * The lowest ready storage node of a region plans; if two believe to be it, no harm is done.
+ * (`rereading.ts`). The lowest ready storage node of a region plans; two of them at a time are
+ * harmless.
  */
 import type { Bus } from '@holdfast/bus'
 import type { LookupStore } from '@holdfast/journal'

@@ -1,5 +1,5 @@
 /**
- * Names inside an archive: what a tree calls its items, made safe to unpack anywhere.
+ * Names inside an archive: the names of a tree's items, made safe to unpack anywhere.
  *
  * Windows refuses `<>:"/\|?*`, control characters, device names (also with an extension) and drops
  * trailing dots and spaces; Linux refuses names over 255 bytes; Windows and macOS do not
