@@ -109,8 +109,10 @@ export interface AcquireOptions {
    *  - `begin` (default): it gets its first epoch, and is there from now on.
    *  - `leave`: nothing is written, so that asking for accounts that do not exist costs no space;
    *    the ownership has epoch 0 and only shows that the account does not exist.
-   *  - `presume`: the account is taken to be one, because its id is new. No other owner is asked, and nothing is written: the ownership has epoch 0, and its first append makes the account, or is fenced because the account exists. A store that cannot do so begins the account, or takes
-   *    it over.
+   *  - `presume`: the account is taken to be one, because its id is new. No other owner is asked,
+   *    and nothing is written: the ownership has epoch 0, and its first append makes the account,
+   *    or is fenced because the account exists. A store that cannot do so begins the account, or
+   *    takes it over.
    */
   unwritten?: 'begin' | 'leave' | 'presume'
   /**
