@@ -67,6 +67,7 @@ const unsteadyMax = 0
 
 /** Larger files are data, and data is generated. */
 const fileBytesMax = 200_000
+/** npm writes it. */
 const largeFiles = new Set(['package-lock.json'])
 
 t.test('the top level has only the known entries', async (t) => {
