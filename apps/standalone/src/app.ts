@@ -24,7 +24,13 @@ import {
 import { Scrubber } from '@holdfast/blob-store'
 import { commit, descriptorLimit, divideDescriptors, listen, openMailer, version } from '@holdfast/bootstrap'
 import type { Config, Secrets, SettingDescription } from '@holdfast/config'
-import { AnswerBudget, createRateLimits, drainOnClose, SmallPiecesLane } from '@holdfast/http-kit'
+import {
+  AnswerBudget,
+  createRateLimits,
+  drainOnClose,
+  outerNetworkOf,
+  SmallPiecesLane,
+} from '@holdfast/http-kit'
 import { type Clock, systemClock } from '@holdfast/kernel'
 import { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
 import { openScans } from '@holdfast/upload'
@@ -301,7 +307,7 @@ async function openModeration({
   moderationMetrics(metrics, blocked)
   const scans = openScans({ config: config.scanning, lists: blocked, clock, log, metrics })
   opened.defer(() => scans.close())
-  const reports = new Reports({ lookups, clock, acts: blocked.acts })
+  const reports = new Reports({ lookups, clock, acts: blocked.acts, networkOf: outerNetworkOf })
   const transfers = new TransferLog({
     lookups,
     clock,

@@ -109,7 +109,7 @@ async function hostOfAll(): Promise<FastifyInstance> {
         isClockOff: () => false,
         onFault: () => {},
       }),
-      reports: new Reports({ lookups, clock, acts: lists.acts }),
+      reports: new Reports({ lookups, clock, acts: lists.acts, networkOf: (address) => address }),
     },
     accounts: {
       accounts,

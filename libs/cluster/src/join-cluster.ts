@@ -14,7 +14,7 @@ import {
   version,
 } from '@holdfast/bootstrap'
 import type { ClusterConfig, ClusterSecrets } from '@holdfast/config'
-import { AnswerBudget, createRateLimits, SmallPiecesLane } from '@holdfast/http-kit'
+import { AnswerBudget, createRateLimits, outerNetworkOf, SmallPiecesLane } from '@holdfast/http-kit'
 import { type AccountId, type Clock, type Keyring, type RegionCode, systemClock } from '@holdfast/kernel'
 import { AgreedClock, isClockOff, type MemberRole } from '@holdfast/membership'
 import { type HeartbeatReport, NatsMembership } from '@holdfast/membership-nats'
@@ -138,7 +138,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     groups,
     blocked,
     transfers,
-    reports: new Reports({ lookups, clock, acts: blocked.acts }),
+    reports: new Reports({ lookups, clock, acts: blocked.acts, networkOf: outerNetworkOf }),
     rateLimits,
     budgets: {
       connections: descriptors.connections,

@@ -2,8 +2,11 @@
  * What visitors report, as a queue for the operator: `new`, then `accepted` or `rejected`.
  *
  * Keys are `reports/<state>/<id>`; ids begin with the time counted backwards, so the newest come
- * first. The queue is bounded, and closed reports are removed after 180 days. A decision is an act
- * in the log before the report changes its state.
+ * first. Closed reports are removed after 180 days. A decision is an act in the log before the
+ * report changes its state.
+ *
+ * The queue is bounded, and so are the parts of it that one content, one account and one large
+ * network have: who repeats a report, from many addresses too, does not shut out reports of others.
  */
 import { randomBytes } from 'node:crypto'
 import type { LookupStore } from '@holdfast/journal'
@@ -48,6 +51,8 @@ export interface ReportsPage {
 
 /** Reports that wait for the operator. */
 const newMax = 5_000
+/** How many of them may be about one content, about one account, and from one large network. */
+const sharesMax = { content: 20, account: 250, network: 500 }
 /** How long a count of them is used. */
 const countedMs = 10_000
 const closedMs = 180 * 24 * 60 * 60 * 1000
@@ -56,39 +61,92 @@ const timeMax = 10 ** 13
 const idPattern = /^\d{13}-[0-9a-f]{16}$/
 export const reportsPerPage = 100
 
+export interface ReportsDeps {
+  lookups: LookupStore
+  clock: Clock
+  acts: OperatorActs
+  /** The large network of an address. */
+  networkOf: (address: string) => string
+}
+
+/** New reports, and how many of them each content, account and network has. */
+interface Queue {
+  count: number
+  shares: Map<string, number>
+  readMs: number
+}
+
+type Share = readonly [key: string, max: number]
+
 export class Reports {
   readonly #lookups: LookupStore
   readonly #clock: Clock
   readonly #acts: OperatorActs
-  #waiting = { count: 0, readMs: Number.NEGATIVE_INFINITY }
+  readonly #networkOf: (address: string) => string
+  #queue: Queue | undefined
+  #counting: Promise<Queue> | undefined
+  /** Shares of reports whose rows a count under way may not see. */
+  readonly #unseen = new Set<readonly Share[]>()
 
-  constructor({ lookups, clock, acts }: { lookups: LookupStore; clock: Clock; acts: OperatorActs }) {
+  constructor({ lookups, clock, acts, networkOf }: ReportsDeps) {
     this.#lookups = lookups
     this.#clock = clock
     this.#acts = acts
+    this.#networkOf = networkOf
   }
 
   /** Durable when it resolves. @throws ModerationFault FULL */
   async add(report: NewReport): Promise<Report> {
-    if ((await this.waiting()) >= newMax)
-      throw new ModerationFault('FULL', `${newMax} reports wait for the operator`)
-    // Counted before the write, so that concurrent reports do not pass the bound.
-    this.#waiting.count++
+    const shares = this.#sharesOf(report)
+    const queue = await this.#counted()
+    if (queue.count >= newMax) throw new ModerationFault('FULL', `${newMax} reports wait for the operator`)
+    if (shares.some(([key, max]) => (queue.shares.get(key) ?? 0) >= max))
+      throw new ModerationFault('FULL', 'reports like this one wait for the operator already')
+    // Counted before the write, so that concurrent reports do not pass the bounds.
+    enter(queue, shares)
+    this.#unseen.add(shares)
     const nowMs = this.#clock.now()
     const id = `${backwards(nowMs)}-${randomBytes(8).toString('hex')}`
     const row: Report = { ...report, id, state: 'new', time: Math.floor(nowMs / 1000), act: '' }
-    await this.#lookups.write([{ put: keyOf('new', id), value: bytesOf(row) }])
+    try {
+      await this.#lookups.write([{ put: keyOf('new', id), value: bytesOf(row) }])
+    } finally {
+      // A count that began before reads on without this row.
+      await this.#counting?.catch(() => {})
+      this.#unseen.delete(shares)
+    }
     return row
   }
 
   /** The number of new reports, at most ten seconds old and at most the bound. */
   async waiting(): Promise<number> {
-    const nowMs = this.#clock.monotonic()
-    if (nowMs - this.#waiting.readMs < countedMs) return this.#waiting.count
-    let count = 0
-    for await (const _ of this.#lookups.scan(keyOf('new', ''), { limit: newMax })) count++
-    this.#waiting = { count, readMs: nowMs }
-    return count
+    return (await this.#counted()).count
+  }
+
+  async #counted(): Promise<Queue> {
+    const queue = this.#queue
+    if (queue !== undefined && this.#clock.monotonic() - queue.readMs < countedMs) return queue
+    this.#counting ??= this.#count().finally(() => {
+      this.#counting = undefined
+    })
+    return this.#counting
+  }
+
+  async #count(): Promise<Queue> {
+    const queue: Queue = { count: 0, shares: new Map(), readMs: this.#clock.monotonic() }
+    for await (const { value } of this.#lookups.scan(keyOf('new', ''), { limit: newMax }))
+      enter(queue, this.#sharesOf(parse(value)))
+    for (const shares of this.#unseen) enter(queue, shares)
+    this.#queue = queue
+    return queue
+  }
+
+  #sharesOf({ content, account, address }: NewReport): Share[] {
+    return [
+      [`content ${content}`, sharesMax.content],
+      [`account ${account}`, sharesMax.account],
+      [`network ${this.#networkOf(address)}`, sharesMax.network],
+    ]
   }
 
   /** The newest first. @param after the `next` of the previous page. */
@@ -124,7 +182,7 @@ export class Reports {
     const decided: Report = { ...report, state, act: act.id }
     await this.#lookups.write([{ put: keyOf(state, id), value: bytesOf(decided) }])
     if (report.state !== state) await this.#lookups.write([{ delete: keyOf(report.state, id) }])
-    this.#waiting.readMs = Number.NEGATIVE_INFINITY
+    this.#queue = undefined
     await this.#removeOld(state)
     return decided
   }
@@ -137,6 +195,11 @@ export class Reports {
       old.push({ delete: key })
     if (old.length > 0) await this.#lookups.write(old)
   }
+}
+
+function enter(queue: Queue, shares: readonly Share[]): void {
+  queue.count++
+  for (const [key] of shares) queue.shares.set(key, (queue.shares.get(key) ?? 0) + 1)
 }
 
 function keyOf(state: ReportState, id: string): string {

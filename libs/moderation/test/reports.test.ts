@@ -18,7 +18,8 @@ function start() {
   const time = { ms: 1_700_000_000_000 }
   const clock = { now: () => time.ms, monotonic: () => time.ms }
   const acts = new OperatorActs({ lookups, clock })
-  return { lookups, time, acts, reports: new Reports({ lookups, clock, acts }) }
+  const networkOf = (address: string) => address.split(':', 1)[0] as string
+  return { lookups, time, acts, reports: new Reports({ lookups, clock, acts, networkOf }) }
 }
 
 t.test('a report waits, is decided, and can be decided again; each decision is an act', async (t) => {
@@ -53,7 +54,9 @@ t.test('the queue has a bound, and closed reports are removed after 180 days', a
   await reports.decide(old.id, 'rejected', asked)
   const rows = Array.from({ length: 5_000 }, (_, at) => ({
     put: `reports/new/${String(at).padStart(13, '0')}-${'0'.repeat(16)}`,
-    value: Buffer.from('{}'),
+    value: Buffer.from(
+      JSON.stringify({ ...report, content: `${at}`, account: `${at % 100}`, address: `${at % 50}::1` }),
+    ),
   }))
   await lookups.write(rows)
   time.ms += 181 * dayMs
@@ -65,4 +68,35 @@ t.test('the queue has a bound, and closed reports are removed after 180 days', a
   await reports.decide(fresh.id, 'rejected', asked)
   await t.rejects(reports.get(old.id), { code: 'NOT_FOUND' })
   t.match(await reports.get(fresh.id), { state: 'rejected' })
+})
+
+t.test('who repeats reports fills a part of the queue, not the queue', async (t) => {
+  const { reports, time } = start()
+  const taken = async (changes: (at: number) => object, count: number) => {
+    const added = await Promise.allSettled(
+      Array.from({ length: count }, (_, at) => reports.add({ ...report, ...changes(at) })),
+    )
+    time.ms += 11_000
+    return added.filter(({ status }) => status === 'fulfilled').length
+  }
+  const far = (at: number) => ({ address: `${at}::1` })
+  t.equal(await taken((at) => far(at), 300), 20, 'of one content')
+  t.equal(await taken((at) => ({ ...far(at), content: `of bob ${at}` }), 300), 230, 'of one account')
+  const others = (at: number) => ({ content: `other ${at}`, account: `other ${at}`, address: 'near::1' })
+  t.equal(await taken(others, 600), 500, 'from one network')
+  t.equal(await taken(() => ({ content: 'new', account: 'new', address: 'new::1' }), 1), 1, 'anybody else')
+  t.equal(await reports.waiting(), 751)
+})
+
+t.test('concurrent reports do not pass the bounds, also while they are counted', async (t) => {
+  const { reports, lookups } = start()
+  const scanned = Promise.withResolvers<void>()
+  const scan = lookups.scan.bind(lookups)
+  lookups.scan = async function* (...words) {
+    yield* scan(...words)
+    await scanned.promise
+  }
+  const added = Array.from({ length: 30 }, () => reports.add(report))
+  scanned.resolve()
+  t.equal((await Promise.allSettled(added)).filter(({ status }) => status === 'fulfilled').length, 20)
 })

@@ -40,6 +40,15 @@ export function reportedPage(): WebPage {
   }
 }
 
+/** The queue is full, or full of such reports. */
+export function notAddedPage(): WebPage {
+  return {
+    title: 'Not added · Holdfast',
+    hidden: true,
+    body: html`<h1>Not added</h1>\n<p class="lead">Many reports wait for the operator already. Yours was not added. Try again tomorrow.</p>`,
+  }
+}
+
 /** @throws RefusalError naming the field. */
 export function reportOf(
   request: FastifyRequest<{ Body: Record<string, unknown> | undefined }>,

@@ -1,10 +1,10 @@
 /** `/report/<code or UUID>`: the form for reports of visitors, and its handler. */
-import { guessing, RefusalError, refusalOf } from '@holdfast/http-kit'
+import { guessing, refusalOf } from '@holdfast/http-kit'
 import { ModerationFault } from '@holdfast/moderation'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type NamedContent, type PageDeps, pageRoute } from './page-deps.ts'
 import { contentNamed } from './reader.ts'
-import { reportedPage, reportOf, reportPage } from './report-page.ts'
+import { notAddedPage, reportedPage, reportOf, reportPage } from './report-page.ts'
 import { sendPage } from './shell.ts'
 
 export function reportRoutes(app: FastifyInstance, deps: PageDeps): void {
@@ -35,8 +35,8 @@ export function reportRoutes(app: FastifyInstance, deps: PageDeps): void {
     try {
       await deps.reports.add(report)
     } catch (error) {
-      if (error instanceof ModerationFault) throw new RefusalError('error-rateLimit')
-      throw error
+      if (!(error instanceof ModerationFault)) throw error
+      return sendPage(answer, notAddedPage(), { code: 429, origins })
     }
     return sendPage(answer, reportedPage(), { code: 201, origins })
   }

@@ -257,7 +257,7 @@ async function start(
   const urls = { upload: 'https://up.example.org', web: 'https://files.example.org' }
   const lookups = new MemoryLookupStore()
   const acts = new OperatorActs({ lookups, clock: systemClock })
-  const reports = new Reports({ lookups, clock: systemClock, acts })
+  const reports = new Reports({ lookups, clock: systemClock, acts, networkOf: (address) => address })
   const { ids } = keyring
   host.register(
     webPages({ accounts, codes, ids, clock: systemClock, rateLimits, presenter, urls, rules, reports }),
