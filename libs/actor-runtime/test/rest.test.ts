@@ -668,6 +668,26 @@ t.test('while the clock is off no timer fires, and all due ones do once it is ri
   t.strictSame(await world.names(), ['later'])
 })
 
+t.test('a host whose clock is off closes no hours', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  world.host('one')
+  await world.create()
+  await world.folder('later')
+  await expire(world, 'later', Math.floor(Date.now() / 1000) + 7_200)
+  const time = new ManualTime()
+  const clock = { now: () => Date.now() + 100 * 3_600_000, monotonic: () => time.monotonic() }
+  const bounds = { relistMs: 5_000 }
+  world.host('ahead', { clock, timers: time, isClockOff: () => true, hostOf: () => 'one', bounds })
+  await time.advance(20_000)
+  const cursors = await world.keys('hours/')
+  t.ok(cursors.length > 0)
+  for (const key of cursors) {
+    const hour = Number(Buffer.from((await world.lookups.get(key)) ?? []).toString())
+    t.ok(hour <= Date.now() / 3_600_000 + 1, `${key} is ${hour}`)
+  }
+})
+
 t.test('pending releases of an account count as its memory', async (t) => {
   const world = new World()
   t.teardown(() => world.close())

@@ -750,7 +750,8 @@ export class AccountHost implements AccountVersions {
         else this.#due.add(account, due)
         if (due < nowSeconds - straySeconds && strays.length < straysAtOnceMax) strays.push(key)
       }
-      await wakeHours.close(home)
+      // By a wrong clock hours would be over that are not.
+      if (!this.#isClockOff()) await wakeHours.close(home)
     }
     // Their accounts were woken, and have left or do not need them.
     await forEachAtMost(bounds.wakesAtOnceMax, strays, async (key) => {
