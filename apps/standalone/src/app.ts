@@ -28,6 +28,7 @@ import {
   AnswerBudget,
   createRateLimits,
   drainOnClose,
+  networkOf,
   outerNetworkOf,
   SmallPiecesLane,
 } from '@holdfast/http-kit'
@@ -312,6 +313,7 @@ async function openModeration({
     lookups,
     clock,
     ...config.transferLog,
+    networkOf,
     isClockOff: () => clockGuard.isOff(),
     onFault: (error) => log.warn({ err: error }, 'the record of transfers is behind'),
   })

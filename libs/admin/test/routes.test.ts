@@ -106,6 +106,7 @@ async function hostOfAll(): Promise<FastifyInstance> {
         clock,
         days: { upload: 0, download: 0 },
         rowsPerHourMax: 1,
+        networkOf: (address) => address,
         isClockOff: () => false,
         onFault: () => {},
       }),

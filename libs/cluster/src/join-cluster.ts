@@ -14,7 +14,13 @@ import {
   version,
 } from '@holdfast/bootstrap'
 import type { ClusterConfig, ClusterSecrets } from '@holdfast/config'
-import { AnswerBudget, createRateLimits, outerNetworkOf, SmallPiecesLane } from '@holdfast/http-kit'
+import {
+  AnswerBudget,
+  createRateLimits,
+  networkOf,
+  outerNetworkOf,
+  SmallPiecesLane,
+} from '@holdfast/http-kit'
 import { type AccountId, type Clock, type Keyring, type RegionCode, systemClock } from '@holdfast/kernel'
 import { AgreedClock, isClockOff, type MemberRole } from '@holdfast/membership'
 import { type HeartbeatReport, NatsMembership } from '@holdfast/membership-nats'
@@ -110,6 +116,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     lookups,
     clock,
     ...config.transferLog,
+    networkOf,
     isClockOff: ownClockIsOff,
     onFault: warn('the record of transfers is behind'),
   })

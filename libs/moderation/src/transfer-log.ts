@@ -6,8 +6,8 @@
  * has the newest first, and a search goes hour by hour into the past.
  *
  * Rows gather for a second and are written together: a transfer never waits for its row, and a
- * crash loses the rows of the last second. A process writes a bounded number of rows per hour;
- * further ones are counted and not written.
+ * crash loses the rows of the last second. A process writes a bounded number of rows per hour,
+ * the last quarter of them for networks with few; further ones are counted and not written.
  */
 import { randomBytes } from 'node:crypto'
 import { rangesOf } from '@holdfast/access'
@@ -76,6 +76,8 @@ export interface TransferLogOptions {
   days: Readonly<Record<TransferKind, number>>
   /** Of one kind, by this process. */
   rowsPerHourMax: number
+  /** The network of an address that has a share of its own. */
+  networkOf: (address: string) => string
   /** Rows are not removed while the clock is wrong. */
   isClockOff: () => boolean
   /** Rows could not be written or removed; they are tried again. */
@@ -85,6 +87,8 @@ export interface TransferLogOptions {
 interface Counts {
   hour: number
   inHour: number
+  /** Rows in this hour of each network. */
+  ofNetworks: Map<string, number>
   written: number
   lost: number
 }
@@ -93,6 +97,9 @@ const hourMs = 60 * 60 * 1000
 const hoursPerDay = 24
 const writeEveryMs = 1_000
 const sweepEveryMs = hourMs
+/** The last part of the rows of an hour is for networks with few rows: no network uses all. */
+const reservedPart = 1 / 4
+const rowsOfFewMax = 100
 /** Written in one call. */
 const rowsPerWrite = 500
 /** They wait while the store does not accept them, some 500 bytes each. */
@@ -122,7 +129,7 @@ export class TransferLog implements NotesTransfers {
   constructor(options: TransferLogOptions) {
     this.#options = options
     this.#timers = options.timers ?? backgroundTimers
-    const none = (): Counts => ({ hour: 0, inHour: 0, written: 0, lost: 0 })
+    const none = (): Counts => ({ hour: 0, inHour: 0, ofNetworks: new Map(), written: 0, lost: 0 })
     this.#counts = { upload: none(), download: none() }
   }
 
@@ -132,17 +139,22 @@ export class TransferLog implements NotesTransfers {
   }
 
   note({ kind, blob, address, account, content, name, size }: Transfer): void {
-    const { days, clock, rowsPerHourMax } = this.#options
+    const { days, clock, rowsPerHourMax, networkOf } = this.#options
     if (days[kind] === 0 || this.#closed) return
     const nowMs = clock.now()
     const counts = this.#counts[kind]
     const hour = Math.floor(nowMs / hourMs)
-    if (counts.hour !== hour) Object.assign(counts, { hour, inHour: 0 })
-    if (counts.inHour >= rowsPerHourMax || this.#waiting.length >= waitingMax) {
+    if (counts.hour !== hour) Object.assign(counts, { hour, inHour: 0, ofNetworks: new Map() })
+    const network = networkOf(address)
+    const ofNetwork = counts.ofNetworks.get(network) ?? 0
+    const isScarce = counts.inHour >= rowsPerHourMax * (1 - reservedPart)
+    const isFull = counts.inHour >= rowsPerHourMax || this.#waiting.length >= waitingMax
+    if (isFull || (isScarce && ofNetwork >= rowsOfFewMax)) {
       counts.lost++
       return
     }
     counts.inHour++
+    counts.ofNetworks.set(network, ofNetwork + 1)
     counts.written++
     const row: TransferRow = {
       time: Math.floor(nowMs / 1000),

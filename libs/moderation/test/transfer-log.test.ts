@@ -28,6 +28,7 @@ function start(_: Test, options: Partial<TransferLogOptions> = {}) {
       },
       days: { upload: 7, download: 0 },
       rowsPerHourMax: 1_000,
+      networkOf: (address) => address,
       isClockOff: () => false,
       onFault: (error) => faults.push(error),
       ...options,
@@ -140,6 +141,14 @@ t.test('rows are removed when they are older than they are kept, also after a ti
   none.note(transfer())
   await none.sweep()
   t.equal(await rows(), 0, 'with 0 days nothing is kept')
+})
+
+t.test('a network that uploads a lot leaves rows for others', async (t) => {
+  const { log } = start(t)
+  for (let number = 0; number < 2_000; number++) log.note(transfer())
+  t.same(log.counts('upload'), { written: 750, lost: 1_250 })
+  for (let number = 0; number < 101; number++) log.note(transfer({ address: '198.51.100.1' }))
+  t.same(log.counts('upload'), { written: 850, lost: 1_251 })
 })
 
 t.test('an hour has a bound, and a store that fails loses nothing that fits', async (t) => {

@@ -45,7 +45,7 @@ export const moderationSettings = {
     min: 100,
     max: 10_000_000,
     meaning:
-      'Uploads, and as many downloads, that a process records per hour, some 400 bytes each; further ones are only counted (`holdfast_transfers_unrecorded_total`).',
+      'Uploads, and as many downloads, that a process records per hour, some 400 bytes each, the last quarter for networks with fewer than 100; further ones are only counted (`holdfast_transfers_unrecorded_total`).',
   }),
   HOLDFAST_SCANNER: scanner,
   HOLDFAST_SCAN_FAILURE: choice(['refuse', 'accept'], {
