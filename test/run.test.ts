@@ -1,14 +1,21 @@
 /** The end of `npm test`'s output: it is read first, so it must be correct. */
 import { spawnSync } from 'node:child_process'
+import { copyFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 
 const root = join(import.meta.dirname, '..')
 const { TAP_CHILD_ID: _, TAP: __, ...env } = process.env
 
-function npmTest(files: string[]) {
-  const ended = spawnSync(process.execPath, ['test/run.ts', ...files], {
-    cwd: root,
+/**
+ * With a folder of its own for what tap keeps: each run empties that folder when it begins, and
+ * another run writes into it.
+ */
+function npmTest(folder: string, files: string[]) {
+  writeFileSync(join(folder, 'package.json'), '{}')
+  copyFileSync(join(root, '.taprc'), join(folder, '.taprc'))
+  const ended = spawnSync(process.execPath, [join(root, 'test/run.ts'), ...files], {
+    cwd: folder,
     encoding: 'utf8',
     env: { ...env, PATH: `${join(root, 'node_modules/.bin')}:${env.PATH}` },
   })
@@ -32,6 +39,7 @@ t.test('failures are reported with the expected value, then the slowest files an
     'breaks.test.mjs': `process.exit(3)`,
   })
   const { status, stdout } = npmTest(
+    folder,
     ['good', 'bad', 'breaks'].map((name) => join(folder, `${name}.test.mjs`)),
   )
   t.equal(status, 1)
@@ -49,7 +57,7 @@ t.test('a passing run ends with its counts and 0', async (t) => {
   const folder = t.testdir({
     'good.test.mjs': `import t from '${import.meta.resolve('tap')}'\nt.equal(process.env.CI, undefined)\nt.ok(1)`,
   })
-  const { status, stdout } = npmTest([join(folder, 'good.test.mjs')])
+  const { status, stdout } = npmTest(folder, [join(folder, 'good.test.mjs')])
   t.equal(status, 0)
   t.notMatch(stdout, 'FAILED')
   t.match(stdout.trim().split('\n').at(-1), /^2 passed, 0 failed$/)
@@ -58,9 +66,9 @@ t.test('a passing run ends with its counts and 0', async (t) => {
 t.test('a folder means its tests, and one without any is a fault', async (t) => {
   const ok = `import t from '${import.meta.resolve('tap')}'\nt.ok(1)`
   const folder = t.testdir({ inner: { 'one.test.ts': ok }, 'two.test.ts': ok, none: {} })
-  const { stdout } = npmTest([folder])
+  const { stdout } = npmTest(folder, [folder])
   t.match(stdout.trim().split('\n').at(-1), /^2 passed, 0 failed$/)
-  const { status, stderr } = npmTest([join(folder, 'two.test.ts'), join(folder, 'none')])
+  const { status, stderr } = npmTest(folder, [join(folder, 'two.test.ts'), join(folder, 'none')])
   t.equal(status, 2)
   t.match(stderr, /none has no tests/)
 })
