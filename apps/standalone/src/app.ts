@@ -28,9 +28,9 @@ import {
   AnswerBudget,
   createRateLimits,
   drainOnClose,
-  networkOf,
   outerNetworkOf,
   SmallPiecesLane,
+  siteOf,
 } from '@holdfast/http-kit'
 import { type Clock, systemClock } from '@holdfast/kernel'
 import { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
@@ -313,7 +313,7 @@ async function openModeration({
     lookups,
     clock,
     ...config.transferLog,
-    networkOf,
+    networkOf: (address) => siteOf(address) ?? address,
     isClockOff: () => clockGuard.isOff(),
     onFault: (error) => log.warn({ err: error }, 'the record of transfers is behind'),
   })

@@ -14,13 +14,7 @@ import {
   version,
 } from '@holdfast/bootstrap'
 import type { ClusterConfig, ClusterSecrets } from '@holdfast/config'
-import {
-  AnswerBudget,
-  createRateLimits,
-  networkOf,
-  outerNetworkOf,
-  SmallPiecesLane,
-} from '@holdfast/http-kit'
+import { AnswerBudget, createRateLimits, outerNetworkOf, SmallPiecesLane, siteOf } from '@holdfast/http-kit'
 import { type AccountId, type Clock, type Keyring, type RegionCode, systemClock } from '@holdfast/kernel'
 import { AgreedClock, isClockOff, type MemberRole } from '@holdfast/membership'
 import { type HeartbeatReport, NatsMembership } from '@holdfast/membership-nats'
@@ -116,7 +110,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     lookups,
     clock,
     ...config.transferLog,
-    networkOf,
+    networkOf: (address) => siteOf(address) ?? address,
     isClockOff: ownClockIsOff,
     onFault: warn('the record of transfers is behind'),
   })

@@ -111,18 +111,14 @@ export class Reports {
     try {
       await this.#lookups.write([{ put: keyOf('new', id), value: bytesOf(row) }])
     } finally {
-      // A count that began before reads on without this row.
-      await this.#counting?.catch(() => {})
+      // A count that began before the write may not see this row. Its fault belongs to its callers.
+      await Promise.allSettled([this.#counting])
       this.#unseen.delete(shares)
     }
     return row
   }
 
-  /** The number of new reports, at most ten seconds old and at most the bound. */
-  async waiting(): Promise<number> {
-    return (await this.#counted()).count
-  }
-
+  /** At most ten seconds old. Reports that were written during the count may count twice in it. */
   async #counted(): Promise<Queue> {
     const queue = this.#queue
     if (queue !== undefined && this.#clock.monotonic() - queue.readMs < countedMs) return queue

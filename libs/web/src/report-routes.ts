@@ -36,6 +36,8 @@ export function reportRoutes(app: FastifyInstance, deps: PageDeps): void {
       await deps.reports.add(report)
     } catch (error) {
       if (!(error instanceof ModerationFault)) throw error
+      request.refusedAs = 'error-rateLimit'
+      void answer.header('retry-after', '86400')
       return sendPage(answer, notAddedPage(), { code: 429, origins })
     }
     return sendPage(answer, reportedPage(), { code: 201, origins })

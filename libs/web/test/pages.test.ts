@@ -97,6 +97,19 @@ t.test('content is reported by a form, and an invalid report is refused with the
   t.equal(last, 429, 'a network has a budget')
 })
 
+t.test('a visitor is told that a report of much reported content was not added', async (t) => {
+  const { host, reports } = await start(t, () => view(file('a.txt')))
+  const of = { content: shared, account, category: 'other', text: '', contact: '' } as const
+  for (let number = 0; number < 20; number++) await reports.add({ ...of, address: `198.51.100.${number}` })
+  const answer = await host.inject({
+    method: 'POST',
+    url: '/report/CodeCode',
+    headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    payload: 'category=other',
+  })
+  t.match(answer, { statusCode: 429, body: /was not added/, headers: { 'retry-after': '86400' } })
+})
+
 t.test('paging and sorting reach the account, invalid values do not', async (t) => {
   const { host, asked } = await start(t, () => view(folder('shared'), { totalCount: 450, page: 2 }))
   const { body } = await host.inject('/d/CodeCode?page=2&sort=size&order=desc')
