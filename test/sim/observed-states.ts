@@ -68,6 +68,10 @@ export function wrapped(
       effects: effects ?? ((after, through) => state.effects(after, through)),
       salvage: (change) => state.salvage(change),
       forgetCodes: () => state.forgetCodes(),
+      codeBlocks: (from) => state.codeBlocks(from),
+      get email() {
+        return state.email
+      },
       get nextCode() {
         return state.nextCode
       },

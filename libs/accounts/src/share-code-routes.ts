@@ -77,6 +77,11 @@ export class ShareCodeRoutes {
   }
 }
 
+/** The route of an address: `email/<address>` → account. It is claimed. */
+export function emailKey(email: string): string {
+  return `email/${email.toLowerCase()}`
+}
+
 /** Routes that are stored together: blocks of one lease. */
 const routesTogether = 64
 

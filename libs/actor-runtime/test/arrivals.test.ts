@@ -9,6 +9,7 @@ import { blob } from './tiny-core.ts'
 import { ManualTime, settled, World } from './world.ts'
 
 const idleMs = 60_000
+const sendRoutes = async () => {}
 const away = { code: 'UNAVAILABLE' as const, times: Number.POSITIVE_INFINITY }
 
 function start() {
@@ -53,9 +54,9 @@ t.test('the next host sends the changes that a dead host left, without a request
   world.kill(one)
   const asked: string[] = []
   const journalBackup = {
-    backUp: (account: string) => {
+    backUp: (account: string, onLacking: () => Promise<void>) => {
       asked.push(account)
-      return world.journal.backUp(account)
+      return world.journal.backUp(account, onLacking)
     },
   }
   const two = world.host('two', { ...options, journalBackup })
@@ -67,6 +68,53 @@ t.test('the next host sends the changes that a dead host left, without a request
   t.ok(asked.includes(world.account))
   t.strictSame(two.backupLag, { accounts: 0, ms: 0 })
   t.equal(await ownerOf(), undefined)
+})
+
+t.test('where a part of the journal did not arrive, the routes are sent as well', async (t) => {
+  const { world, time, options } = start()
+  t.teardown(() => world.close())
+  let lacks = true
+  let refuses = true
+  const journalBackup = {
+    backUp: async (_: string, onLacking: () => Promise<void>) => {
+      if (refuses) throw new Error('away')
+      if (!lacks) return { rows: 0, pages: 0 }
+      await onLacking()
+      lacks = false
+      return { rows: 1, pages: 0 }
+    },
+  }
+  const host = world.host('one', { ...options, journalBackup })
+  await world.create()
+  for (const name of ['a', 'many:200', 'b']) await world.folder(name)
+  const routes = await Array.fromAsync(world.lookups.scan('code/'))
+  t.ok(routes.length > 3)
+  const lose = () => world.lookups.write(routes.map(({ key }) => ({ delete: key })))
+  const present = () => Array.fromAsync(world.lookups.scan('code/'))
+
+  await lose()
+  refuses = false
+  await time.advance(idleMs / 2 + 20_000)
+  t.equal(host.activeAccounts, 1)
+  t.strictSame(await present(), routes, 'by the pass over waiting accounts')
+
+  await lose()
+  lacks = true
+  await world.folder('c')
+  await time.advance(5 * idleMs)
+  t.equal(host.activeAccounts, 0)
+  t.strictSame(await present(), routes, 'when it leaves memory')
+
+  refuses = true
+  await world.folder('d')
+  await time.advance(5 * idleMs)
+  t.equal(host.activeAccounts, 0)
+  await lose()
+  lacks = true
+  refuses = false
+  await time.advance(2 * idleMs)
+  t.strictSame(await present(), routes, 'it comes back into memory for that')
+  t.strictSame(host.backupLag, { accounts: 0, ms: 0 })
 })
 
 t.test('a busy account is checked as well, and changes meanwhile do not count as arrived', async (t) => {
@@ -166,12 +214,13 @@ t.test('a second region that failed is not asked for a while; the longest waitin
   const pass = (ours = ['a', 'b', 'c']) =>
     arrivals.pass({
       isOurs: (account) => ours.includes(account),
+      sendRoutes,
       arrived: async (one) => void done.push(one),
     })
   await pass()
   t.strictSame(asked, [], 'recent changes are in transit')
   await time.advance(40_000)
-  for (let count = 0; count < 4; count++) t.notOk(await arrivals.confirm('d'))
+  for (let count = 0; count < 4; count++) t.notOk(await arrivals.confirm('d', sendRoutes))
   await pass()
   t.strictSame(asked.splice(0), ['d', 'd', 'd'], 'three questions')
   reachable = true
@@ -195,7 +244,7 @@ t.test('an account that fails alone blocks no other', async (t) => {
   const arrivals = new Arrivals({ backup, clock: time, log: silentLog, accountsMax: 10 })
   for (const account of ['bad', 'a', 'b', 'c']) arrivals.changed(account)
   await time.advance(40_000)
-  const pass = () => arrivals.pass({ isOurs: () => true, arrived: async () => {} })
+  const pass = () => arrivals.pass({ isOurs: () => true, sendRoutes, arrived: async () => {} })
   await pass()
   await pass()
   t.strictSame(asked, ['bad', 'a', 'b', 'c'])

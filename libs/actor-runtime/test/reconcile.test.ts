@@ -77,7 +77,7 @@ async function ask(
         $case: 'reconcile',
         value: {
           dryRun,
-          uses: uses ? { epoch: 0, row: 0 } : undefined,
+          uses: uses ? { epoch: 0, row: 0, content: 0 } : undefined,
           suspects: suspects.map(nameOf),
         },
       },
@@ -132,6 +132,48 @@ t.test(
     t.match(await round.reconcile({ dryRun: false }), { missing: 0, orphaned: 0, mended: 0 })
   },
 )
+
+t.test('a round restores missing routes of codes and addresses; a dry run only reports', async (t) => {
+  const world = started(t)
+  const other = ids.account('eu-par')
+  await world.create()
+  await world.create({ account: other })
+  for (let at = 0; at < 5; at++) await world.folder(`f${at}`)
+  await world.folder('many:200')
+  world.states.emails.set(world.account, 'One@example.org').set(other, 'two@example.org')
+  await world.lookups.claim('email/two@example.org', Buffer.from('somebody'))
+  const routes = await Array.fromAsync(world.lookups.scan('code/'))
+  t.ok(routes.length > 3, 'more than one look')
+  await world.lookups.write(routes.slice(1).map(({ key }) => ({ delete: key })))
+  const round = reconciler(world)
+  const found = { failed: 0, missing: 0 }
+  const dry = await round.reconcile({ dryRun: true })
+  t.match(dry, { ...found, mended: 0 })
+  t.ok(dry.missingRoutes >= routes.length, 'all but one, and an address')
+  t.equal((await world.keys('code/')).length, 1)
+  t.equal(await world.lookups.get('email/one@example.org'), undefined)
+  const told = await round.reconcile({ dryRun: false })
+  t.match(told, { ...found, missingRoutes: routes.length, mended: routes.length })
+  t.strictSame(await Array.fromAsync(world.lookups.scan('code/')), routes)
+  t.equal(String(await world.lookups.get('email/one@example.org')), world.account)
+  t.equal(String(await world.lookups.get('email/two@example.org')), 'somebody', 'it was claimed')
+  t.match(await round.reconcile({ dryRun: false }), { missingRoutes: 0, mended: 0 })
+})
+
+t.test('an address that another account claimed during the look stays with that one', async (t) => {
+  const world = started(t)
+  await world.create()
+  world.states.emails.set(world.account, 'one@example.org')
+  const claim = world.medium.hold('lookup.claim', { target: 'email/one@example.org' })
+  const round = reconciler(world).reconcile({ dryRun: false })
+  await claim.reached
+  const write = world.lookups.write([{ put: 'email/one@example.org', value: Buffer.from('somebody') }])
+  await write
+  claim.release()
+  t.match(await round, { missingRoutes: 1, mended: 0 })
+  t.equal(String(await world.lookups.get('email/one@example.org')), 'somebody')
+  t.ok(world.warnings.includes('the address of an account leads to another account'))
+})
 
 t.test('an unclaimed blob that is used during the look keeps its reference', async (t) => {
   for (const capabilities of [shared, {}]) {

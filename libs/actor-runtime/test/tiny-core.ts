@@ -6,9 +6,11 @@ import type {
   AccountState,
   AccountStates,
   CheckpointCut,
+  CodeBlock,
   DecideContext,
   Outcome,
 } from '@holdfast/content-tree'
+import { codesPerBlock } from '@holdfast/kernel'
 import {
   AccountReply,
   type AccountRequest,
@@ -42,6 +44,8 @@ interface TinyRecord {
 const pageBytes = 100_000
 /** Blobs in use per page of a look. */
 const usesPerLook = 2
+/** Contents per page of a look. */
+const codesPerLook = 100
 
 export class TinyStates implements AccountStates {
   /** Decisions made, by operation or folder name, over all accounts. */
@@ -51,6 +55,8 @@ export class TinyStates implements AccountStates {
   /** Folders an account may have. */
   foldersMax = 1_000_000
   refusesAccounts = false
+  /** Addresses by account. */
+  readonly emails = new Map<string, string>()
 
   readonly #latest = new Map<string, TinyRecord>()
 
@@ -126,6 +132,19 @@ export class TinyState implements AccountState {
 
   get nextCode(): { next: number; term: number } {
     return this.#record.nextCode
+  }
+
+  /** Codes are `C` and their counter. */
+  codeBlocks(from: number): { blocks: CodeBlock[]; next: number | undefined } {
+    const codes = Object.values(this.#record.folders).map(({ code }) => Number(code.slice(1)))
+    const blocks = codes.slice(from, from + codesPerLook).map((counter) => {
+      return { length: 8 as const, block: Math.floor(counter / codesPerBlock) }
+    })
+    return { blocks, next: from + codesPerLook < codes.length ? from + codesPerLook : undefined }
+  }
+
+  get email(): string | undefined {
+    return this.#states.emails.get(this.#account)
   }
 
   forgetCodes(): void {
@@ -298,11 +317,13 @@ export class TinyState implements AccountState {
     const value = {
       used: used.map((hex) => Buffer.from(hex, 'hex')),
       strangers: suspects.filter((name) => !known.has(Buffer.from(name).toString('hex'))),
-      next: more ? { epoch: uses.epoch, row: uses.row + usesPerLook } : undefined,
+      next: more ? { epoch: uses.epoch, row: uses.row + usesPerLook, content: 0 } : undefined,
       looked: used.length,
       missing: 0,
       orphaned: 0,
       mended: 0,
+      routes: 0,
+      missingRoutes: 0,
       tier: 'guest',
     }
     return { kind: 'reply', reply: { result: { $case: 'reconcile', value } } }

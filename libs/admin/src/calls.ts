@@ -3,7 +3,7 @@
  * the contract.
  */
 
-import { type AccountResult, type AskDeps, ask, asOperator } from '@holdfast/accounts'
+import { type AccountResult, type AskDeps, ask, asOperator, emailKey } from '@holdfast/accounts'
 import { RefusalError } from '@holdfast/http-kit'
 import type { LookupStore } from '@holdfast/journal'
 import type { AccountId, Clock, IdCodec } from '@holdfast/kernel'
@@ -51,6 +51,6 @@ export async function accountNamed(parts: OperatorDeps, name: string): Promise<A
 async function idOfEmail(parts: OperatorDeps, email: string): Promise<AccountId | undefined> {
   const guest = /^(.*)@guest\.invalid$/i.exec(email)?.[1]
   if (guest !== undefined) return parts.ids.parseAccount(guest)
-  const row = await parts.lookups.get(`email/${email.trim().toLowerCase()}`)
+  const row = await parts.lookups.get(emailKey(email.trim()))
   return row === undefined ? undefined : parts.ids.parseAccount(Buffer.from(row).toString())
 }

@@ -2,6 +2,7 @@
  * An account made by the operator: as `POST /accounts`, without its budget of requests, and without
  * a mail to a known address.
  */
+import { emailKey } from '@holdfast/accounts'
 import { parseEmail, RefusalError } from '@holdfast/http-kit'
 import type { AccountId, Keyring, RegionCode } from '@holdfast/kernel'
 import type { AccountView } from '@holdfast/wire'
@@ -48,7 +49,7 @@ async function create(
 
 /** First come, first served; a claim whose account was never made is completed. */
 async function claim(parts: NewAccountDeps, email: string, proposed: AccountId): Promise<AccountId> {
-  const row = await parts.lookups.claim(`email/${email.toLowerCase()}`, Buffer.from(proposed))
+  const row = await parts.lookups.claim(emailKey(email), Buffer.from(proposed))
   const accountId = parts.ids.parseAccount(Buffer.from(row).toString())
   if (accountId === undefined) throw new Error('the row of an e-mail address names no account')
   return accountId

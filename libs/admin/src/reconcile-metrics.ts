@@ -1,7 +1,17 @@
 import type { Clock } from '@holdfast/kernel'
 import { Gauge, type Registry } from 'prom-client'
 
-const figures = ['accounts', 'used', 'references', 'missing', 'orphaned', 'mended', 'failed'] as const
+const figures = [
+  'accounts',
+  'used',
+  'references',
+  'missing',
+  'routes',
+  'missingRoutes',
+  'orphaned',
+  'mended',
+  'failed',
+] as const
 
 /** The last round that compared references with accounts, as far as this process knows it. */
 export interface Rounds {
@@ -15,7 +25,7 @@ export function reconcileMetrics(
 ): void {
   new Gauge({
     name: 'holdfast_reconcile_last',
-    help: 'What the last comparison of references with accounts counted. Missing and orphaned should be 0; failed accounts delay collecting.',
+    help: 'What the last comparison of references and routes with accounts counted. Missing and orphaned should be 0; failed accounts delay collecting.',
     labelNames: ['figure'],
     registers: [registry],
     collect() {

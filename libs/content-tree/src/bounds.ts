@@ -142,3 +142,5 @@ export const manifestEntriesPerSlice = 1_024
 
 /** Blobs in use in one page of a look: 64 KiB of names, well below a millisecond. */
 export const usesPerLookMax = 1_024
+/** Share codes whose blocks are found at once: a few milliseconds. */
+export const codesPerLookMax = 1_024

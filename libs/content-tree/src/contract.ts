@@ -173,6 +173,14 @@ export interface AccountState {
    * leased: the rest of its block is the account's. 0: there is none.
    */
   readonly nextCode: { next: number; term: number }
+  /**
+   * Blocks of the share codes in use, each with its route to the account, from a content on. A
+   * block that several contents use may come several times.
+   * @returns next: the content to continue from; undefined: there are no more.
+   */
+  codeBlocks(from: number): { blocks: CodeBlock[]; next: number | undefined }
+  /** Where it can be found by its address; undefined: it has none. */
+  readonly email: string | undefined
   /** The rest of the block is abandoned: lost changes may have used it. Only for repairs. */
   forgetCodes(): void
   /** Estimated bytes in memory, for passivation. */
@@ -181,6 +189,14 @@ export interface AccountState {
   readonly metadataBytes: number
   /** False until an account was created in it. */
   readonly exists: boolean
+}
+
+/** Which codes share a route. */
+export interface CodeBlock {
+  /** Of the codes. */
+  length: 6 | 8
+  /** The counters of its codes, divided by their number. */
+  block: number
 }
 
 export interface AccountStates {

@@ -4,6 +4,7 @@ export type {
   AccountStates,
   CheckpointBase,
   CheckpointCut,
+  CodeBlock,
   DecideContext,
   Lifetimes,
   Outcome,

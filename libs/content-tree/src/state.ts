@@ -10,6 +10,7 @@ import type {
   AccountStates,
   CheckpointBase,
   CheckpointCut,
+  CodeBlock,
   DecideContext,
   Outcome,
   TreeSettings,
@@ -17,6 +18,7 @@ import type {
 import type { PreparedIds } from './copy.ts'
 import { decide } from './decide/decide.ts'
 import { nextDue } from './decide/tick.ts'
+import { codeBlocksOf } from './decide/uses.ts'
 
 export function createAccountStates(settings: TreeSettings): AccountStates {
   return {
@@ -87,6 +89,14 @@ class State implements AccountState {
 
   get nextCode(): { next: number; term: number } {
     return this.#account.nextCode
+  }
+
+  codeBlocks(from: number): { blocks: CodeBlock[]; next: number | undefined } {
+    return codeBlocksOf(this.#account.tree, from, this.#settings)
+  }
+
+  get email(): string | undefined {
+    return this.#account.record?.email
   }
 
   forgetCodes(): void {

@@ -49,12 +49,19 @@ export interface Places {
 
 /**
  * Resolves when the backup has everything of the partition that was durable here before the call.
+ * @param onLacking see `JournalBackup`.
  * @throws JournalFault `UNAVAILABLE`
  */
-export async function bring(places: Places, partition: Partition): Promise<Brought> {
+export async function bring(
+  places: Places,
+  partition: Partition,
+  onLacking: () => Promise<void>,
+): Promise<Brought> {
   if (isWhole(await lacking(places, partition))) return { rows: 0, pages: 0 }
   await delay(onItsWayMs)
   const found = await lacking(places, partition)
+  if (isWhole(found)) return { rows: 0, pages: 0 }
+  await onLacking()
   await bringRows(places, partition, found.seqs)
   await bringPages(places, partition, found.names)
   await places.backup.runAll(found.statics)

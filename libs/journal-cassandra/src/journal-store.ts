@@ -722,9 +722,10 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   }
 
   /** See `JournalBackup`. Without a backup there is nothing to send. */
-  async backUp(account: string): Promise<Brought> {
+  async backUp(account: string, onLacking: () => Promise<void>): Promise<Brought> {
     if (this.#backup === undefined) return { rows: 0, pages: 0 }
-    return bring({ here: this.#connection, backup: this.#backup() }, { account, term: this.#termOf(account) })
+    const places = { here: this.#connection, backup: this.#backup() }
+    return bring(places, { account, term: this.#termOf(account) }, onLacking)
   }
 
   #assertHeld(ownership: JournalOwnership): void {

@@ -5,6 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { JournalFault } from '@holdfast/journal'
 import cassandra from 'cassandra-driver'
 import t from 'tap'
 import { startCassandra } from '../../../infra/servers/cassandra.ts'
@@ -68,6 +69,8 @@ async function openThere(): Promise<CassandraMetadataStore> {
   return opening
 }
 
+let lacking = 0
+const lacks = async () => void lacking++
 const row = (text: string) => Buffer.from(text)
 const textsThere = async (account: string) =>
   ((await backup?.journals.replica(account))?.rows ?? []).map(({ bytes }) => Buffer.from(bytes).toString())
@@ -109,11 +112,12 @@ t.test('what was acknowledged during a cut longer than the hint window is sent',
   const quiet = await journals.acquire('quiet', { owner: 'host' })
   const checkpointed = await journals.acquire('checkpointed', { owner: 'host' })
   for (const ownership of [quiet, checkpointed]) await journals.append(ownership, row('before'))
-  t.strictSame(await journals.backUp('quiet'), { rows: 0, pages: 0 }, 'it arrives by itself')
+  t.strictSame(await journals.backUp('quiet', lacks), { rows: 0, pages: 0 }, 'it arrives by itself')
   t.strictSame(await textsThere('quiet'), ['before'])
 
   await cut()
-  await t.rejects(journals.backUp('quiet'), { code: 'UNAVAILABLE' })
+  await t.rejects(journals.backUp('quiet', lacks), { code: 'UNAVAILABLE' })
+  t.equal(lacking, 0)
   for (const text of ['one', 'two']) await journals.append(quiet, row(text))
   const fresh = await journals.acquire('fresh', { owner: 'host' })
   await journals.append(fresh, row('first'))
@@ -125,17 +129,21 @@ t.test('what was acknowledged during a cut longer than the hint window is sent',
   t.strictSame(await textsThere('quiet'), ['before'], 'nothing of it arrives by itself')
   t.equal(await backup?.journals.replica('fresh'), undefined)
 
-  t.strictSame(await journals.backUp('quiet'), { rows: 2, pages: 0 })
+  const refuses = () => Promise.reject(new JournalFault('UNAVAILABLE', 'the rows beside it do not arrive'))
+  await t.rejects(journals.backUp('quiet', refuses), { code: 'UNAVAILABLE' })
+  t.strictSame(await textsThere('quiet'), ['before'], 'the rows beside the journal come first')
+  t.strictSame(await journals.backUp('quiet', lacks), { rows: 2, pages: 0 })
+  t.equal(lacking, 1)
   t.strictSame(await textsThere('quiet'), ['before', 'one', 'two'])
-  t.strictSame(await journals.backUp('fresh'), { rows: 1, pages: 0 })
+  t.strictSame(await journals.backUp('fresh', lacks), { rows: 1, pages: 0 })
   t.strictSame(await textsThere('fresh'), ['first'])
-  t.strictSame(await journals.backUp('checkpointed'), { rows: 1, pages: 1 })
+  t.strictSame(await journals.backUp('checkpointed', lacks), { rows: 1, pages: 1 })
   const replica = await backup?.journals.replica('checkpointed')
   t.equal(String(replica?.root), 'root')
   t.equal(String(await replica?.page('page')), 'page')
   t.strictSame(await textsThere('checkpointed'), ['behind the root'])
   for (const account of ['quiet', 'fresh', 'checkpointed'])
-    t.strictSame(await journals.backUp(account), { rows: 0, pages: 0 }, 'once')
+    t.strictSame(await journals.backUp(account, lacks), { rows: 0, pages: 0 }, 'once')
 
   await t.test('and nothing of it blocks the holders of the account', async (t) => {
     await journals.append(quiet, row('three'))
@@ -159,7 +167,7 @@ t.test('what was acknowledged during a cut longer than the hint window is sent',
       const { rows } = await client.execute("SELECT name FROM pages WHERE account = 'checkpointed'")
       return rows.length === 0
     })
-    t.strictSame(await journals.backUp('checkpointed'), { rows: 0, pages: 0 })
+    t.strictSame(await journals.backUp('checkpointed', lacks), { rows: 0, pages: 0 })
     t.equal(await journals.page('checkpointed', 'page'), undefined)
   })
 })

@@ -142,10 +142,12 @@ export interface JournalBackup {
    * too; missing data is sent there. The host that serves the account calls it; concurrent calls do
    * the same work twice, without harm.
    *
+   * @param onLacking called when something is missing, before it is sent: rows beside the journal
+   *   may be missing, too. Its failure is the call's, and the next call finds the same missing.
    * @throws JournalFault `UNAVAILABLE` while that place is unreachable; some of it may have been
    *   sent.
    */
-  backUp(account: string): Promise<Brought>
+  backUp(account: string, onLacking: () => Promise<void>): Promise<Brought>
 }
 
 /** What had not arrived. */

@@ -159,7 +159,7 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
   }
 
   /** As a second place that has everything at once; faults of `backUp` make it unreachable. */
-  async backUp(account: string): Promise<Brought> {
+  async backUp(account: string, _onLacking: () => Promise<void>): Promise<Brought> {
     return this.#read('backUp', account, () => ({ rows: 0, pages: 0 }))
   }
 

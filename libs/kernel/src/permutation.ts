@@ -46,22 +46,48 @@ export class Permutation {
    * instead of bigints.
    */
   forwardAll(values: readonly bigint[]): bigint[] {
-    const results: bigint[] = []
-    for (let at = 0; at < values.length; at += valuesAtOnce)
-      for (const result of this.#forwardSome(values.slice(at, at + valuesAtOnce))) results.push(result)
-    return results
+    return inParts(values, (part) => this.#forwardSome(part))
+  }
+
+  backwardAll(values: readonly bigint[]): bigint[] {
+    return inParts(values, (part) => this.#backwardSome(part))
   }
 
   #forwardSome(values: readonly bigint[]): bigint[] {
-    let left = new Halves(values.map((value) => value >> this.#halfBits))
-    let right = new Halves(values.map((value) => value & this.#mask))
+    let { left, right } = this.#halvesOf(values)
     const blocks = Buffer.alloc(values.length * 16)
     for (let round = 0; round < this.#rounds; round++) {
-      right.write(blocks, round)
-      left.mix(this.#aes.update(blocks), { high: this.#maskHigh, low: this.#maskLow })
+      this.#mixAll(left, { round, of: right, blocks })
       ;[left, right] = [right, left]
     }
-    return values.map((_, index) => (left.value(index) << this.#halfBits) | right.value(index))
+    return this.#joined(left, right)
+  }
+
+  #backwardSome(values: readonly bigint[]): bigint[] {
+    let { left, right } = this.#halvesOf(values)
+    const blocks = Buffer.alloc(values.length * 16)
+    for (let round = this.#rounds - 1; round >= 0; round--) {
+      this.#mixAll(right, { round, of: left, blocks })
+      ;[left, right] = [right, left]
+    }
+    return this.#joined(left, right)
+  }
+
+  #halvesOf(values: readonly bigint[]): { left: Halves; right: Halves } {
+    const left = new Halves(values.map((value) => value >> this.#halfBits))
+    return { left, right: new Halves(values.map((value) => value & this.#mask)) }
+  }
+
+  /** @param options.blocks room for the input of the round function. */
+  #mixAll(half: Halves, { round, of, blocks }: { round: number; of: Halves; blocks: Buffer }): void {
+    of.write(blocks, round)
+    half.mix(this.#aes.update(blocks), { high: this.#maskHigh, low: this.#maskLow })
+  }
+
+  #joined(left: Halves, right: Halves): bigint[] {
+    return Array.from({ length: left.length }, (_, index) => {
+      return (left.value(index) << this.#halfBits) | right.value(index)
+    })
   }
 
   backward(value: bigint): bigint {
@@ -82,6 +108,13 @@ export class Permutation {
   }
 }
 
+function inParts(values: readonly bigint[], work: (part: readonly bigint[]) => bigint[]): bigint[] {
+  const results: bigint[] = []
+  for (let at = 0; at < values.length; at += valuesAtOnce)
+    for (const result of work(values.slice(at, at + valuesAtOnce))) results.push(result)
+  return results
+}
+
 /** Larger blocks gain nothing; this much stays in the processor's cache. */
 const valuesAtOnce = 256
 
@@ -93,6 +126,10 @@ class Halves {
   constructor(values: readonly bigint[]) {
     this.#high = Uint32Array.from(values, (value) => Number(value >> 32n))
     this.#low = Uint32Array.from(values, (value) => Number(value & 0xffffffffn))
+  }
+
+  get length(): number {
+    return this.#low.length
   }
 
   value(index: number): bigint {

@@ -85,12 +85,37 @@ export class ShareCodes {
    * length
    */
   counterOf(code: string): number {
+    let value = this.#read(code)
+    do value = this.#permutation.backward(value)
+    while (!this.#isCode(value))
+    return Number(value)
+  }
+
+  #read(code: string): bigint {
     if (code.length !== this.#length || reserved.has(code.toLowerCase()))
       throw new RangeError(`${code} is no share code of ${this.#length} characters`)
-    let value = read(code)
-    do value = this.#permutation.backward(value)
-    while (value >= this.#size || reserved.has(this.#write(value).toLowerCase()))
-    return Number(value)
+    return read(code)
+  }
+
+  /** Otherwise the walk goes on. */
+  #isCode(value: bigint): boolean {
+    return value < this.#size && !reserved.has(this.#write(value).toLowerCase())
+  }
+
+  /** The counters of many codes, at a fraction of the cost. @throws RangeError as `counterOf`. */
+  countersOf(codes: readonly string[]): number[] {
+    const counters = new Array<number>(codes.length)
+    let open = codes.map((code, index) => ({ index, value: this.#read(code) }))
+    while (open.length > 0) {
+      const values = this.#permutation.backwardAll(open.map(({ value }) => value))
+      open = open.map(({ index }, place) => ({ index, value: values[place] as bigint }))
+      open = open.filter(({ index, value }) => {
+        const isOver = this.#isCode(value)
+        if (isOver) counters[index] = Number(value)
+        return !isOver
+      })
+    }
+    return counters
   }
 
   /** The codes of counters first … first+count-1, at a tenth of the cost. */

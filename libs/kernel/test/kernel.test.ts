@@ -158,6 +158,10 @@ t.test('a code yields its counter, and other text yields none', async (t) => {
     fc.assert(fc.property(counters, (counter) => codes.counterOf(codes.code(counter)) === counter))
     for (let counter = 0; counter < 2_000; counter++)
       if (codes.counterOf(codes.code(counter)) !== counter) t.fail(`counter ${counter}`)
+    const many = Array.from({ length: 700 }, (_, n) => n * 7)
+    t.same(codes.countersOf(many.map((counter) => codes.code(counter))), many)
+    t.same(codes.countersOf([]), [])
+    t.throws(() => codes.countersOf([codes.code(1), 'short']), RangeError)
     t.throws(() => codes.counterOf('short'), RangeError)
     t.throws(() => codes.counterOf('-'.repeat(codes.length)), RangeError)
   }

@@ -5,7 +5,7 @@
  * under the claimed id.
  */
 import { createHmac, randomBytes } from 'node:crypto'
-import { asSystem, viewOf } from '@holdfast/accounts'
+import { asSystem, emailKey, viewOf } from '@holdfast/accounts'
 import {
   clientAddress,
   mailboxOf,
@@ -91,7 +91,7 @@ function proposedId({ context, request }: Call): AccountId {
 
 /** The account this address belongs to from now on. */
 async function claim(context: ApiContext, email: string, proposed: AccountId): Promise<AccountId> {
-  const row = await context.lookups.claim(`email/${email.toLowerCase()}`, Buffer.from(proposed))
+  const row = await context.lookups.claim(emailKey(email), Buffer.from(proposed))
   const accountId = context.ids.parseAccount(Buffer.from(row).toString())
   if (accountId === undefined) throw new Error('the row of an e-mail address names no account')
   return accountId
@@ -119,7 +119,7 @@ async function create(call: Call, accountId: AccountId, email: string | undefine
 /** Where nobody may sign up, people who have an account still sign in. */
 async function mailKnown(call: Call, email: string): Promise<void> {
   const { context } = call
-  const row = await context.lookups.get(`email/${email.toLowerCase()}`)
+  const row = await context.lookups.get(emailKey(email))
   const accountId = row && context.ids.parseAccount(Buffer.from(row).toString())
   if (accountId === undefined || !(await exists(call, accountId))) return
   await call.askAccount(accountId, asSystem, { $case: 'sendSignIn', value: {} })

@@ -123,6 +123,17 @@ export class AccountActor {
     return (await this.#activation?.clear(row)) ?? false
   }
 
+  /**
+   * Loads the account into memory, and writes the routes of its share codes again.
+   * @throws JournalFault `UNAVAILABLE`
+   */
+  async sendRoutes(): Promise<void> {
+    await this.wake()
+    if (this.#activation === undefined)
+      throw new JournalFault('UNAVAILABLE', `${this.account} is not in memory`)
+    await this.#activation.sendRoutes()
+  }
+
   /** Leaves memory, cleanly as far as the stores permit. Call it when quiet. */
   async passivate(): Promise<void> {
     const activation = this.#activation

@@ -102,9 +102,9 @@ export class AccountRows {
     return this.#write(rows)
   }
 
-  /** Missing references of blobs that the account uses. */
-  restore(keys: readonly string[]): Promise<void> {
-    return this.#write(keys.map((key) => ({ put: key, value: new Uint8Array() })))
+  /** References of blobs that the account uses, and routes to it. */
+  restore(rows: readonly LookupChange[]): Promise<void> {
+    return this.#write(rows)
   }
 
   async beside({ due }: Batch): Promise<void> {

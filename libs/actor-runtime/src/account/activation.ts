@@ -58,7 +58,7 @@ import { fetchNeeds, type Needs } from './needs.ts'
 import { type Look, PendingEffects } from './pending-effects.ts'
 import { type Answer, bytesOfAnswer, encodeReply, PendingRequest } from './pending-request.ts'
 import { type RecoveredAccount, recover, sweepPages } from './recovery.ts'
-import { blobNamed, mendReferences } from './reference-look.ts'
+import { blobNamed, mendReferences, placeBehind, type RouteLook, routesFrom } from './reference-look.ts'
 import { sweepsOf, tellSweeps } from './sweeps.ts'
 import { WaitingChanges } from './waiting-changes.ts'
 
@@ -299,9 +299,27 @@ export class Activation {
 
   /** The next activation has nothing to repair. */
   async #isWhole(): Promise<boolean> {
-    const hasArrived = !this.#hasChanged || (await this.#services.arrivals.confirm(this.#ownership.account))
+    const { arrivals } = this.#services
+    const sendRoutes = () => this.sendRoutes()
+    const hasArrived = !this.#hasChanged || (await arrivals.confirm(this.#ownership.account, sendRoutes))
     const isSwept = (await this.#swept) && !this.#checkpoints.leftPages
     return hasArrived && isSwept
+  }
+
+  /**
+   * Writes the routes of all its share codes again.
+   * @throws JournalFault `UNAVAILABLE` when some may not be written.
+   */
+  async sendRoutes(): Promise<void> {
+    const { account } = this.#ownership
+    const { timers } = this.#services
+    for (let place = placeBehind(0, { blobs: undefined, contents: 0 }); place !== undefined; ) {
+      const { routes, next } = routesFrom(this.#state, account, place)
+      await this.#rows.restore(routes)
+      place = placeBehind(0, { blobs: undefined, contents: next })
+      await timers.turn()
+    }
+    if (this.#loss !== undefined) throw new JournalFault('UNAVAILABLE', `${account} left memory`)
   }
 
   #changed(): void {
@@ -449,7 +467,7 @@ export class Activation {
       ask.unavailable()
       return
     }
-    const place = uses && { epoch, row: uses.epoch === epoch ? uses.row : 0 }
+    const place = uses && (uses.epoch === epoch ? uses : { epoch, row: 0, content: 0 })
     const value = { dryRun, suspects, uses: place }
     const request = { ...ask.request, operation: { $case: 'reconcile' as const, value } }
     try {
@@ -460,13 +478,16 @@ export class Activation {
         this.#answerWhenDurable(ask, outcome.reply)
         return
       }
+      const routeLook = routesFrom(this.#state, this.#ownership.account, place)
+      const next = placeBehind(epoch, { blobs: view.value.next, contents: routeLook.next })
       const look = this.#effects.look(view.value.strangers.map(blobNamed))
       this.#away++
       const seen = new PendingRequest(ask.request, (answer) => {
         void this.#mendReferences(ask, {
           durable: answer === outcome.reply,
-          view: view.value,
+          view: { ...view.value, next },
           look,
+          routeLook,
           dryRun,
           answer,
         })
@@ -482,13 +503,20 @@ export class Activation {
    */
   async #mendReferences(
     ask: PendingRequest,
-    seen: { durable: boolean; answer: Answer; view: ReconcileView; look: Look; dryRun: boolean },
+    seen: {
+      durable: boolean
+      answer: Answer
+      view: ReconcileView
+      look: Look
+      routeLook: RouteLook
+      dryRun: boolean
+    },
   ): Promise<void> {
     const { account } = this.#ownership
     try {
       if (!seen.durable || this.#loss !== undefined) return this.#sendAway(ask)
-      const restore = async (keys: readonly string[]) => {
-        if (this.#loss === undefined) await this.#rows.restore(keys)
+      const restore = async (rows: readonly LookupChange[]) => {
+        if (this.#loss === undefined) await this.#rows.restore(rows)
       }
       const value = await mendReferences(this.#services, { account, ...seen, restore })
       if (this.#loss === undefined) ask.answer({ result: { $case: 'reconcile', value } })

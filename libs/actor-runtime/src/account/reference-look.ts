@@ -1,5 +1,5 @@
 /**
- * The owner's comparison of its references with what it uses.
+ * The owner's comparison of its references and routes with what it uses.
  *
  * The state says what is used, in one turn; the rows are read outside of it. Meanwhile the account
  * continues: a newly used blob gets its reference by itself and is not unclaimed any more, and the
@@ -7,8 +7,11 @@
  * result is used only after everything the state was made of is durable: the reference of a blob
  * that a pending change releases must exist if that change fails.
  */
-import { referenceKey } from '@holdfast/journal'
-import type { ReconcileView } from '@holdfast/wire'
+import { emailKey } from '@holdfast/accounts'
+import type { AccountState } from '@holdfast/content-tree'
+import { type LookupChange, referenceKey } from '@holdfast/journal'
+import type { ReconcileView, UsesPlace } from '@holdfast/wire'
+import { routeRow } from '../lookups/lookup-rows.ts'
 import { forEachAtMost } from '../queues/semaphore.ts'
 import type { Services } from '../services.ts'
 import type { Look } from './pending-effects.ts'
@@ -18,6 +21,39 @@ const readsAtOnce = 64
 
 const idBytes = 48
 
+/** Behind the last blob or content: nothing is left of that part. */
+const end = 2 ** 31 - 1
+
+/** What of an account's routes is compared in one look. */
+export interface RouteLook {
+  routes: LookupChange[]
+  /** Undefined: it was compared before, or there is none. */
+  email: string | undefined
+  /** The content to continue from. */
+  next: number
+}
+
+/** Reads the state in one turn. */
+export function routesFrom(state: AccountState, account: string, place: UsesPlace | undefined): RouteLook {
+  if (place === undefined || place.content === end) return { routes: [], email: undefined, next: end }
+  const { blocks, next = end } = state.codeBlocks(place.content)
+  const routes = new Map<string, LookupChange>()
+  for (const { length, block } of blocks) {
+    const route = routeRow(length, block, account)
+    routes.set(keyOf(route), route)
+  }
+  return { routes: [...routes.values()], email: place.content === 0 ? state.email : undefined, next }
+}
+
+/** Where the next look continues. */
+export function placeBehind(
+  epoch: number,
+  { blobs, contents }: { blobs: UsesPlace | undefined; contents: number },
+): UsesPlace | undefined {
+  const row = blobs?.row ?? end
+  return row === end && contents === end ? undefined : { epoch, row, content: contents }
+}
+
 export function blobNamed(name: Uint8Array): { id: Buffer; incarnation: Buffer } {
   return { id: Buffer.from(name.subarray(0, idBytes)), incarnation: Buffer.from(name.subarray(idBytes)) }
 }
@@ -25,23 +61,25 @@ export function blobNamed(name: Uint8Array): { id: Buffer; incarnation: Buffer }
 /**
  * @param view what the durable state said. @param look on its unclaimed blobs; over when this
  *   resolves.
- * @param restore writes references as the owner.
+ * @param restore writes references and routes as the owner.
  * @throws JournalFault
  */
 export async function mendReferences(
-  { lookups }: Pick<Services, 'lookups'>,
+  { lookups, log }: Pick<Services, 'lookups' | 'log'>,
   {
     account,
     view,
     look,
+    routeLook,
     dryRun,
     restore,
   }: {
     account: string
     view: ReconcileView
     look: Look
+    routeLook: RouteLook
     dryRun: boolean
-    restore: (keys: readonly string[]) => Promise<void>
+    restore: (rows: readonly LookupChange[]) => Promise<void>
   },
 ): Promise<ReconcileView> {
   const keysOf = (names: readonly Uint8Array[]) => names.map((name) => referenceKey(blobNamed(name), account))
@@ -54,16 +92,31 @@ export async function mendReferences(
   }
   const used = keysOf(view.used)
   const strangers = keysOf(view.strangers)
-  const present = await presentAmong([...used, ...strangers])
+  const { routes, email } = routeLook
+  const present = await presentAmong([...used, ...strangers, ...routes.map(keyOf)])
   const missing = used.filter((key) => !present.has(key))
   const orphaned = strangers.filter((key) => present.has(key))
+  const missingRoutes = routes.filter((route) => !present.has(keyOf(route)))
+  const lacksAddress = email !== undefined && (await lookups.get(emailKey(email))) === undefined
   let mended = 0
-  if (!dryRun && missing.length > 0) {
-    await restore(missing)
-    mended += missing.length
+  if (!dryRun) {
+    await restore([...missing.map((key) => ({ put: key, value: new Uint8Array() })), ...missingRoutes])
+    mended += missing.length + missingRoutes.length
+    if (lacksAddress) {
+      const holder = Buffer.from(await lookups.claim(emailKey(email), Buffer.from(account))).toString()
+      if (holder === account) mended++
+      else log.warn({ account, holder }, 'the address of an account leads to another account')
+    }
+    mended += await look.remove(orphaned)
   }
-  if (!dryRun) mended += await look.remove(orphaned)
-  const { next, tier } = view
-  const figures = { looked: used.length, missing: missing.length, orphaned: orphaned.length, mended }
-  return { used: [], strangers: [], next, tier, ...figures }
+  return {
+    ...{ used: [], strangers: [], next: view.next, tier: view.tier },
+    ...{ looked: used.length, missing: missing.length, orphaned: orphaned.length, mended },
+    routes: routes.length + (email === undefined ? 0 : 1),
+    missingRoutes: missingRoutes.length + (lacksAddress ? 1 : 0),
+  }
+}
+
+function keyOf(route: LookupChange): string {
+  return 'put' in route ? route.put : route.delete
 }

@@ -558,6 +558,7 @@ export class AccountHost implements AccountVersions {
   bringArrivals(): Promise<void> {
     return this.#services.arrivals.pass({
       isOurs: (account) => this.#closing === undefined && this.#elsewhere(account) === undefined,
+      sendRoutes: (account) => this.#actorOf(account).sendRoutes(),
       arrived: (account) => this.#arrived(account),
     })
   }

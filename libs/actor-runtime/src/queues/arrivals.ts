@@ -11,6 +11,9 @@
  * While the second region is unreachable no account waits for it: after a few failures in a row it
  * is not asked for a while. If only one account fails, it does not block others.
  *
+ * Where a part of the journal is missing, routes of the account may be missing as well: it writes
+ * all of them again, and the stores copy them.
+ *
  * Cost: a request for each changed account in `freshMs`, and one when it leaves; five small
  * parallel reads.
  */
@@ -95,16 +98,17 @@ export class Arrivals {
 
   /**
    * Compares, and sends what is missing. Never rejects.
+   * @param sendRoutes writes the routes of the account again, so that the second region gets them.
    * @returns whether everything that was durable before the call is in both places. False at once
    *   while that cannot be determined.
    */
-  async confirm(account: string): Promise<boolean> {
+  async confirm(account: string, sendRoutes: () => Promise<void>): Promise<boolean> {
     const { backup, clock, log } = this.#options
     if (backup === undefined) return true
     const askedMs = clock.monotonic()
     if (this.#isLeftAlone) return false
     try {
-      const brought = await backup.backUp(account)
+      const brought = await backup.backUp(account, sendRoutes)
       this.#failures = 0
       if (brought.rows + brought.pages > 0)
         log.info({ account, ...brought }, 'what had not arrived in the second region was brought there')
@@ -129,12 +133,15 @@ export class Arrivals {
    * One pass over the waiting accounts, the longest waiting first, until the second region is not
    * asked any more.
    * @param arrived called for those that are in both places now. @param isOurs others are dropped.
+   * @param sendRoutes see `confirm`.
    */
   async pass({
     isOurs,
+    sendRoutes,
     arrived,
   }: {
     isOurs: (account: string) => boolean
+    sendRoutes: (account: string) => Promise<void>
     arrived: (account: string) => Promise<void>
   }): Promise<void> {
     if (this.#passing) return
@@ -142,7 +149,7 @@ export class Arrivals {
     try {
       await forEachAtMost(atOnce, this.#waiting(), async (account) => {
         if (!isOurs(account)) this.forget(account)
-        else if (await this.confirm(account)) await arrived(account)
+        else if (await this.confirm(account, () => sendRoutes(account))) await arrived(account)
       })
     } finally {
       this.#passing = false

@@ -1,13 +1,14 @@
 /**
- * Compares the references of blobs with the accounts, which are authoritative, and repairs
- * differences.
+ * Compares the references of blobs, and the routes of share codes and addresses, with the
+ * accounts, which are authoritative, and repairs differences.
  *
- * A round has two parts. First every account is asked to restore its missing references: when all
- * have answered, each reference that was lost before the round began is there again, and collectors
- * may rely on what they read (`confirmedMs`). Then every reference is read, and the account it
- * names is asked whether it knows the blob; an unclaimed reference is removed. An account does both
- * itself, as the owner of its rows and in its own order (see `reference-look.ts`), so nothing here
- * can block an upload, a copy, a move or a takeover.
+ * A round has two parts. First every account is asked to restore its missing references and routes,
+ * which a region that was lost after a partition may have taken with it: when all have answered,
+ * each reference that was lost before the round began is there again, and collectors may rely on
+ * what they read (`confirmedMs`). Then every reference is read, and the account it names is asked
+ * whether it knows the blob; an unclaimed reference is removed. An account does both itself, as the
+ * owner of its rows and in its own order (see `reference-look.ts`), so nothing here can block an
+ * upload, a copy, a move or a takeover.
  *
  * Memory is bounded in every case: accounts are asked a page at a time, references are gathered by
  * account up to `suspectsMax`. Each step may be repeated, so the last place is recorded now and
@@ -67,6 +68,12 @@ export interface RoundFigures {
   references: number
   /** Used, and without a reference. */
   missing: number
+  /**
+   * Routes that were checked, and those that were missing. A route may be checked several times,
+   * and in a dry run it is missing each time.
+   */
+  routes: number
+  missingRoutes: number
   /** References that no account claims. */
   orphaned: number
   /** Restored or removed. */
@@ -264,6 +271,8 @@ export class Reconciler {
       used: 0,
       references: 0,
       missing: 0,
+      routes: 0,
+      missingRoutes: 0,
       orphaned: 0,
       mended: 0,
       failed: 0,
@@ -319,12 +328,14 @@ export class Reconciler {
 
   async #askAccount(account: string, round: Round, how: How): Promise<void> {
     round.accounts++
-    for (let uses: ReconcileView['next'] = { epoch: 0, row: 0 }; uses !== undefined; ) {
+    for (let uses: ReconcileView['next'] = { epoch: 0, row: 0, content: 0 }; uses !== undefined; ) {
       const view = await this.#ask(account, { uses, suspects: [] }, round, how)
       if (view === undefined) return
-      if (uses.row === 0) round.tiers[view.tier] = (round.tiers[view.tier] ?? 0) + 1
+      if (uses.row === 0 && uses.content === 0) round.tiers[view.tier] = (round.tiers[view.tier] ?? 0) + 1
       round.used += view.looked
       round.missing += view.missing
+      round.routes += view.routes
+      round.missingRoutes += view.missingRoutes
       round.mended += view.mended
       uses = view.next
     }
@@ -483,8 +494,13 @@ export function roundInWords({ beganMs, endedMs, ...round }: Round) {
 export function notesOf(bytes: Uint8Array): RoundState | undefined {
   const notes = JSON.parse(Buffer.from(bytes).toString()) as RoundState
   if (notes.version !== 1) return undefined
-  // Rounds of earlier versions did not count by tier.
-  for (const round of [notes.last, notes.round]) if (round !== undefined) round.tiers ??= {}
+  for (const round of [notes.last, notes.round]) {
+    if (round === undefined) continue
+    // Rounds of earlier versions did not count these.
+    round.tiers ??= {}
+    round.routes ??= 0
+    round.missingRoutes ??= 0
+  }
   return notes
 }
 

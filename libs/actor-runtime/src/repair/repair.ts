@@ -12,6 +12,7 @@
 import type { AccountState } from '@holdfast/content-tree'
 import {
   firstChain,
+  JournalFault,
   type JournalOwnership,
   type JournalRemain,
   type JournalRepair,
@@ -388,7 +389,8 @@ async function replace(
     await journal.trim(ownership, head)
     await journal.deletePages(ownership, [...found.pages])
     // Otherwise the next activation continues: the second region lacks some of it.
-    if (await arrivals.confirm(account)) await journal.release(ownership)
+    const sendRoutes = () => Promise.reject(new JournalFault('UNAVAILABLE', 'its activation sends them'))
+    if (await arrivals.confirm(account, sendRoutes)) await journal.release(ownership)
   } catch (error) {
     // The new checkpoint is set. An activation sweeps what stays; rows behind the root are not
     // read.

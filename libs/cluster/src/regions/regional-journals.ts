@@ -119,9 +119,9 @@ export class RegionalJournals implements KeptJournals {
     return this.#of(account).seize(account, options)
   }
 
-  async backUp(account: string): Promise<Brought> {
+  async backUp(account: string, onLacking: () => Promise<void>): Promise<Brought> {
     await this.#fresh()
-    return this.#of(account).backUp(account)
+    return this.#of(account).backUp(account, onLacking)
   }
 
   /** In no region of this installation. */

@@ -1,8 +1,8 @@
-/** The copies in use, for the comparison with the references beside the journal. */
+/** What is in use, for the comparison with the references and routes beside the journal. */
 import type { Reconcile } from '@holdfast/wire'
 import type { Account } from '../account/account.ts'
-import { usesPerLookMax } from '../bounds.ts'
-import type { Outcome } from '../contract.ts'
+import { codesPerLookMax, usesPerLookMax } from '../bounds.ts'
+import type { CodeBlock, Outcome, TreeSettings } from '../contract.ts'
 
 const idBytes = 48
 const nameBytes = 64
@@ -19,14 +19,34 @@ export function usesOf({ record, tree }: Account, { uses, suspects }: Reconcile)
   const value = {
     used: names,
     strangers,
-    next: next === undefined ? undefined : { epoch: uses?.epoch ?? 0, row: next },
+    next: next === undefined ? undefined : { epoch: uses?.epoch ?? 0, row: next, content: 0 },
     looked: names.length,
     missing: 0,
     orphaned: 0,
     mended: 0,
+    routes: 0,
+    missingRoutes: 0,
     tier: record?.tier ?? '',
   }
   return { kind: 'reply', reply: { result: { $case: 'reconcile', value } } }
+}
+
+/** See `AccountState`. */
+export function codeBlocksOf(
+  tree: Account['tree'],
+  from: number,
+  { codes, legacyCodes }: Pick<TreeSettings, 'codes' | 'legacyCodes'>,
+): { blocks: CodeBlock[]; next: number | undefined } {
+  const { end } = tree.contents
+  const found: string[] = []
+  let row = from
+  for (; row < end && found.length < codesPerLookMax; row++) found.push(tree.codeOf(row) ?? '')
+  const blocks = [codes, legacyCodes].flatMap((of): CodeBlock[] => {
+    const counters = of.countersOf(found.filter((code) => code.length === of.length))
+    const own = new Set(counters.map((counter) => Math.floor(counter / of.perBlock)))
+    return [...own].map((block) => ({ length: of.length, block }))
+  })
+  return { blocks, next: row < end ? row : undefined }
 }
 
 function isKnown(blobs: Account['tree']['blobs'], name: Uint8Array): boolean {

@@ -70,7 +70,7 @@ export interface ReconcileView {
   used: Buffer[];
   /** Suspects that the account does not know. Only from the core to the runtime. */
   strangers: Buffer[];
-  /** Where to continue; absent: all copies in use were checked. */
+  /** Where to continue; absent: all copies and routes in use were checked. */
   next:
     | UsesPlace
     | undefined;
@@ -83,6 +83,9 @@ export interface ReconcileView {
   mended: number;
   /** Of the account; empty: it was never made. */
   tier: string;
+  /** Routes to the account, by share code and by address, that were checked and that were missing. */
+  routes: number;
+  missingRoutes: number;
 }
 
 export interface AccountView {
@@ -576,7 +579,18 @@ export const CodeView: MessageFns<CodeView> = {
 };
 
 function createBaseReconcileView(): ReconcileView {
-  return { used: [], strangers: [], next: undefined, looked: 0, missing: 0, orphaned: 0, mended: 0, tier: "" };
+  return {
+    used: [],
+    strangers: [],
+    next: undefined,
+    looked: 0,
+    missing: 0,
+    orphaned: 0,
+    mended: 0,
+    tier: "",
+    routes: 0,
+    missingRoutes: 0,
+  };
 }
 
 export const ReconcileView: MessageFns<ReconcileView> = {
@@ -604,6 +618,12 @@ export const ReconcileView: MessageFns<ReconcileView> = {
     }
     if (message.tier !== "") {
       writer.uint32(66).string(message.tier);
+    }
+    if (message.routes !== 0) {
+      writer.uint32(72).int32(message.routes);
+    }
+    if (message.missingRoutes !== 0) {
+      writer.uint32(80).int32(message.missingRoutes);
     }
     return writer;
   },
@@ -645,6 +665,14 @@ export const ReconcileView: MessageFns<ReconcileView> = {
         }
         case 66: {
           message.tier = reader.string();
+          continue;
+        }
+        case 72: {
+          message.routes = reader.int32();
+          continue;
+        }
+        case 80: {
+          message.missingRoutes = reader.int32();
           continue;
         }
       }

@@ -471,13 +471,13 @@ export interface Tick {
 }
 
 /**
- * Compares the references beside the journal with what the account uses, and repairs them: only the
- * system sends it, and the runtime answers it.
+ * Compares the references and routes beside the journal with what the account uses, and repairs
+ * them: only the system sends it, and the runtime answers it.
  */
 export interface Reconcile {
   /** Only reports what it would repair. */
   dryRun: boolean;
-  /** Checks the blobs in use from this position on; absent: none. */
+  /** Checks the blobs in use and the routes of share codes from this position on; absent: none. */
   uses:
     | UsesPlace
     | undefined;
@@ -485,10 +485,16 @@ export interface Reconcile {
   suspects: Buffer[];
 }
 
-/** A position among the blobs of one activation. Any other activation starts at its first blob. */
+/**
+ * A position among the blobs and the contents of one activation. Any other activation starts at
+ * the first ones.
+ */
 export interface UsesPlace {
   epoch: number;
+  /** Of blobs in use. */
   row: number;
+  /** Of contents with share codes. */
+  content: number;
 }
 
 /** Mails the current sign-in link to the account's address. */
@@ -2873,7 +2879,7 @@ export const Reconcile: MessageFns<Reconcile> = {
 };
 
 function createBaseUsesPlace(): UsesPlace {
-  return { epoch: 0, row: 0 };
+  return { epoch: 0, row: 0, content: 0 };
 }
 
 export const UsesPlace: MessageFns<UsesPlace> = {
@@ -2883,6 +2889,9 @@ export const UsesPlace: MessageFns<UsesPlace> = {
     }
     if (message.row !== 0) {
       writer.uint32(16).int32(message.row);
+    }
+    if (message.content !== 0) {
+      writer.uint32(24).int32(message.content);
     }
     return writer;
   },
@@ -2900,6 +2909,10 @@ export const UsesPlace: MessageFns<UsesPlace> = {
         }
         case 16: {
           message.row = reader.int32();
+          continue;
+        }
+        case 24: {
+          message.content = reader.int32();
           continue;
         }
       }
