@@ -160,6 +160,27 @@ t.test('a round restores missing routes of codes and addresses; a dry run only r
   t.match(await round.reconcile({ dryRun: false }), { missingRoutes: 0, mended: 0 })
 })
 
+t.test('routes that cannot be read do not keep references from being restored', async (t) => {
+  const world = started(t)
+  await world.create()
+  await add(world, 1)
+  await world.folder('f')
+  await lose(world, 1)
+  world.states.emails.set(world.account, 'one@example.org')
+  const isRoute = (key: string) => /^(code|email)\//.test(key)
+  const heal = world.medium.fail('lookup.get', {
+    code: 'UNAVAILABLE',
+    times: Number.POSITIVE_INFINITY,
+    target: isRoute,
+  })
+  const round = reconciler(world)
+  t.match(await round.reconcile({ dryRun: false }), { failed: 0, missing: 1, mended: 1, routes: 0 })
+  t.ok(await has(world, 1))
+  t.ok(await round.confirmedMs())
+  heal()
+  t.match(await round.reconcile({ dryRun: false }), { missing: 0, missingRoutes: 1, mended: 1 })
+})
+
 t.test('an address that another account claimed during the look stays with that one', async (t) => {
   const world = started(t)
   await world.create()

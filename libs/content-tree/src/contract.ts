@@ -175,7 +175,8 @@ export interface AccountState {
   readonly nextCode: { next: number; term: number }
   /**
    * Blocks of the share codes in use, each with its route to the account, from a content on. A
-   * block that several contents use may come several times.
+   * block that several contents use may come several times. Also readable while a change is being
+   * applied, without what that change makes.
    * @returns next: the content to continue from; undefined: there are no more.
    */
   codeBlocks(from: number): { blocks: CodeBlock[]; next: number | undefined }

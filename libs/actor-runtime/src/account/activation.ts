@@ -58,7 +58,7 @@ import { fetchNeeds, type Needs } from './needs.ts'
 import { type Look, PendingEffects } from './pending-effects.ts'
 import { type Answer, bytesOfAnswer, encodeReply, PendingRequest } from './pending-request.ts'
 import { type RecoveredAccount, recover, sweepPages } from './recovery.ts'
-import { blobNamed, mendReferences, placeBehind, type RouteLook, routesFrom } from './reference-look.ts'
+import { blobNamed, end, mendReferences, placeBehind, type RouteLook, routesFrom } from './reference-look.ts'
 import { sweepsOf, tellSweeps } from './sweeps.ts'
 import { WaitingChanges } from './waiting-changes.ts'
 
@@ -313,10 +313,10 @@ export class Activation {
   async sendRoutes(): Promise<void> {
     const { account } = this.#ownership
     const { timers } = this.#services
-    for (let place = placeBehind(0, { blobs: undefined, contents: 0 }); place !== undefined; ) {
-      const { routes, next } = routesFrom(this.#state, account, place)
+    for (let content = 0; content !== end && this.#loss === undefined; ) {
+      const { routes, next } = routesFrom(this.#state, account, content)
       await this.#rows.restore(routes)
-      place = placeBehind(0, { blobs: undefined, contents: next })
+      content = next
       await timers.turn()
     }
     if (this.#loss !== undefined) throw new JournalFault('UNAVAILABLE', `${account} left memory`)
@@ -478,7 +478,7 @@ export class Activation {
         this.#answerWhenDurable(ask, outcome.reply)
         return
       }
-      const routeLook = routesFrom(this.#state, this.#ownership.account, place)
+      const routeLook = routesFrom(this.#state, this.#ownership.account, place?.content ?? end)
       const next = placeBehind(epoch, { blobs: view.value.next, contents: routeLook.next })
       const look = this.#effects.look(view.value.strangers.map(blobNamed))
       this.#away++

@@ -22,7 +22,7 @@ const readsAtOnce = 64
 const idBytes = 48
 
 /** Behind the last blob or content: nothing is left of that part. */
-const end = 2 ** 31 - 1
+export const end = 2 ** 31 - 1
 
 /** What of an account's routes is compared in one look. */
 export interface RouteLook {
@@ -34,15 +34,15 @@ export interface RouteLook {
 }
 
 /** Reads the state in one turn. */
-export function routesFrom(state: AccountState, account: string, place: UsesPlace | undefined): RouteLook {
-  if (place === undefined || place.content === end) return { routes: [], email: undefined, next: end }
-  const { blocks, next = end } = state.codeBlocks(place.content)
+export function routesFrom(state: AccountState, account: string, content: number): RouteLook {
+  if (content === end) return { routes: [], email: undefined, next: end }
+  const { blocks, next = end } = state.codeBlocks(content)
   const routes = new Map<string, LookupChange>()
   for (const { length, block } of blocks) {
     const route = routeRow(length, block, account)
     routes.set(keyOf(route), route)
   }
-  return { routes: [...routes.values()], email: place.content === 0 ? state.email : undefined, next }
+  return { routes: [...routes.values()], email: content === 0 ? state.email : undefined, next }
 }
 
 /** Where the next look continues. */
@@ -92,28 +92,41 @@ export async function mendReferences(
   }
   const used = keysOf(view.used)
   const strangers = keysOf(view.strangers)
-  const { routes, email } = routeLook
-  const present = await presentAmong([...used, ...strangers, ...routes.map(keyOf)])
+  const present = await presentAmong([...used, ...strangers])
   const missing = used.filter((key) => !present.has(key))
   const orphaned = strangers.filter((key) => present.has(key))
-  const missingRoutes = routes.filter((route) => !present.has(keyOf(route)))
-  const lacksAddress = email !== undefined && (await lookups.get(emailKey(email))) === undefined
   let mended = 0
   if (!dryRun) {
-    await restore([...missing.map((key) => ({ put: key, value: new Uint8Array() })), ...missingRoutes])
-    mended += missing.length + missingRoutes.length
-    if (lacksAddress) {
-      const holder = Buffer.from(await lookups.claim(emailKey(email), Buffer.from(account))).toString()
-      if (holder === account) mended++
-      else log.warn({ account, holder }, 'the address of an account leads to another account')
-    }
-    mended += await look.remove(orphaned)
+    await restore(missing.map((key) => ({ put: key, value: new Uint8Array() })))
+    mended += missing.length + (await look.remove(orphaned))
   }
+  const routes = await mendRoutes().catch((err: unknown) => {
+    // Another region that is asked may be unreachable. References do not depend on it.
+    log.warn({ account, err }, 'the routes to an account could not be compared, and will be later')
+    return { looked: 0, missing: 0, mended: 0 }
+  })
   return {
     ...{ used: [], strangers: [], next: view.next, tier: view.tier },
-    ...{ looked: used.length, missing: missing.length, orphaned: orphaned.length, mended },
-    routes: routes.length + (email === undefined ? 0 : 1),
-    missingRoutes: missingRoutes.length + (lacksAddress ? 1 : 0),
+    ...{ looked: used.length, missing: missing.length, orphaned: orphaned.length },
+    ...{ mended: mended + routes.mended, routes: routes.looked, missingRoutes: routes.missing },
+  }
+
+  async function mendRoutes() {
+    const { routes, email } = routeLook
+    const found = await presentAmong(routes.map(keyOf))
+    const lost = routes.filter((route) => !found.has(keyOf(route)))
+    const lacksAddress = email !== undefined && (await lookups.get(emailKey(email))) === undefined
+    const figures = {
+      looked: routes.length + (email === undefined ? 0 : 1),
+      missing: lost.length + (lacksAddress ? 1 : 0),
+    }
+    if (dryRun) return { ...figures, mended: 0 }
+    await restore(lost)
+    if (!lacksAddress) return { ...figures, mended: lost.length }
+    const holder = Buffer.from(await lookups.claim(emailKey(email), Buffer.from(account))).toString()
+    if (holder !== account)
+      log.warn({ account, holder }, 'the address of an account leads to another account')
+    return { ...figures, mended: lost.length + (holder === account ? 1 : 0) }
   }
 }
 

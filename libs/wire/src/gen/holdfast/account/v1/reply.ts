@@ -79,12 +79,13 @@ export interface ReconcileView {
   missing: number;
   /** Of the suspects: not in use, and the reference was there. */
   orphaned: number;
-  /** Of both. */
+  /** Of all three: used, suspects and routes. */
   mended: number;
   /** Of the account; empty: it was never made. */
   tier: string;
-  /** Routes to the account, by share code and by address, that were checked and that were missing. */
+  /** Routes to the account, by share code and by address, that were checked. */
   routes: number;
+  /** Of these, those that were missing. */
   missingRoutes: number;
 }
 
