@@ -41,8 +41,11 @@ export interface Scenario {
 
 const KiB = 1024
 const MiB = 1024 * KiB
-/** Of scenarios of small requests. */
-const warmRequests = 3000
+/**
+ * Of scenarios of small requests. After 3,000 V8 still compiles: a release with more code then took
+ * 1.10 of the time of its predecessor, and 1.01 after 8,000.
+ */
+const warmRequests = 8000
 
 export function scenarios(quick: boolean): Scenario[] {
   const large = quick ? 64 : 256
