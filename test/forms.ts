@@ -54,12 +54,17 @@ export const longFiles: Readonly<Record<string, string>> = {
     'the contract that the same store keeps without certificates daily',
   'libs/chunk-store/test/level-store.test.ts':
     'contracts that the same store keeps over RocksDB daily; rows are daily',
+  'libs/cluster/test/costs.test.ts': 'counts messages and rows of a cluster; its parts have daily tests',
+  'libs/journal-cassandra/test/logins.test.ts':
+    'two Cassandras that ask for a login, for commands that operators use once',
   'libs/journal-cassandra/test/backup.test.ts': 'two Cassandras, cut for longer than their hints last',
   'test/abuse-attacks.test.ts': 'latencies beside attacks need the machine for 70 s',
   'test/proxies.test.ts': 'the acceptance suite through nginx and Caddy: minutes',
   'test/pypi-programs.test.ts': 'makes four environments of Python for the clients',
   'test/clients/clients.test.ts': 'installs nine clients of other people and plays them',
   'test/cluster/faults.test.ts': '17 faults of 8 to 24 s; two of them are in acceptance.test.ts',
+  'test/cluster/supervising.test.ts':
+    'starts of a cluster that are stopped; a whole start is in acceptance.test.ts',
   'test/cluster/operator.test.ts': 'a region is lost, nodes are emptied: minutes of a cluster of its own',
 }
 
