@@ -19,7 +19,7 @@ export interface BlobDigest {
 /** Digest of bytes in memory; cheaper than the incremental form for small blobs. */
 export function digestOf(bytes: Uint8Array): BlobDigest {
   const id = Buffer.allocUnsafe(blobIdBytes)
-  id.set(hash('md5', bytes, 'buffer'))
+  id.write(hash('md5', bytes, 'binary'), 'latin1') // as text it costs less than as a buffer
   id.set(blake3(viewed(bytes)), 16)
   return { id, crc32: crc32(bytes) }
 }

@@ -2,8 +2,7 @@
  * Ids and share codes of new content: derived from a change's seed and code counter, so that replay
  * makes the same ones.
  */
-import { hash } from 'node:crypto'
-import type { AccountId } from '@holdfast/kernel'
+import { type AccountId, sha256 } from '@holdfast/kernel'
 import type { TreeSettings } from './contract.ts'
 
 export class NewIds {
@@ -49,10 +48,9 @@ export class NewIds {
 
   /** SHA-256 of (seed ‖ index, 4 bytes big-endian). */
   #random(index: number): Uint8Array {
-    const bytes = Buffer.allocUnsafe(this.#seed.length + 4)
-    bytes.set(this.#seed)
-    bytes.writeUInt32BE(index, this.#seed.length)
-    return hash('sha256', bytes, 'buffer')
+    const number = Buffer.allocUnsafe(4)
+    number.writeUInt32BE(index)
+    return sha256([this.#seed, number])
   }
 
   code(): string {

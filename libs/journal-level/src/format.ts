@@ -6,9 +6,9 @@
  * as its content, so that a misplaced row, or an older one that reappears, is detected as well as a
  * flipped bit.
  */
-import { createHash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import { chainBytes, firstChain, JournalFault, rowChecksum } from '@holdfast/journal'
+import { sha256 } from '@holdfast/kernel'
 
 /** Version of the whole store; a newer one is refused at opening. */
 export const formatVersion = 1
@@ -230,7 +230,7 @@ export function corrupt(account: string, what: string): JournalFault {
 }
 
 function digestOf(kind: string, place: string, bytes: Uint8Array): Buffer {
-  return createHash('sha256').update(`${kind}\0${place}\0`).update(bytes).digest().subarray(0, chainBytes)
+  return sha256([Buffer.from(`${kind}\0${place}\0`), bytes]).subarray(0, chainBytes)
 }
 
 function assertVersion(account: string, row: Buffer): void {

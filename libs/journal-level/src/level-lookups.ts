@@ -12,6 +12,7 @@ import {
   type LookupStore,
   type LookupWalk,
 } from '@holdfast/journal'
+import { RecentMap } from '@holdfast/kernel'
 import type { Suspicions } from './commit-audit.ts'
 import { decodeNumber, decodeSmall, encodeNumber, encodeSmall, keys } from './format.ts'
 import { batchBytesMax, type GroupWriter, type RowChange } from './group-writer.ts'
@@ -20,7 +21,7 @@ import { UncommittedRows } from './uncommitted-rows.ts'
 
 /** Counters kept in memory; there are a handful. */
 const cachedCounters = 100
-/** Rows whose write times are kept in memory, some 300 bytes each. */
+/** Rows whose write times are kept in memory, some 300 bytes each: at least the latest half. */
 const writeTimesKept = 20_000
 /**
  * Changes of one write that go into a batch together: about half of its bytes with the largest
@@ -33,10 +34,9 @@ export class LevelLookups implements LookupStore, LookupWalk {
   readonly #writer: GroupWriter
   readonly #counters: UncommittedRows<number>
   /**
-   * Of rows written by this process, deleted ones too, the last written at the end. Not stored: see
-   * "The writer" in DESIGN.md.
+   * Of rows written by this process, deleted ones too. Not stored: see "The writer" in DESIGN.md.
    */
-  readonly #writeTimes = new Map<string, bigint>()
+  readonly #writeTimes = new RecentMap<string, bigint>({ max: writeTimesKept })
   /** One claimant of a key at a time; the others wait behind it. */
   readonly #claims = new Map<string, Claim>()
 
@@ -67,10 +67,7 @@ export class LevelLookups implements LookupStore, LookupWalk {
 
   #comesInTime(key: string, writeTime: bigint): boolean {
     if (writeTime < (this.#writeTimes.get(key) ?? 0n)) return false
-    this.#writeTimes.delete(key)
     this.#writeTimes.set(key, writeTime)
-    const [oldest] = this.#writeTimes.size > writeTimesKept ? this.#writeTimes.keys() : []
-    if (oldest !== undefined) this.#writeTimes.delete(oldest)
     return true
   }
 

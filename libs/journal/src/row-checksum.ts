@@ -6,7 +6,7 @@
  * truncated to 16 bytes: Node has it natively at 2 GB/s, a collision of 128 bits by chance is
  * negligible, and it is not linear as a CRC is. It proves integrity, not authorship.
  */
-import { createHash } from 'node:crypto'
+import { sha256 } from '@holdfast/kernel'
 
 export const chainBytes = 16
 
@@ -21,14 +21,9 @@ export function rowChecksum(row: {
   predecessor: Uint8Array
   bytes: Uint8Array
 }): Uint8Array {
+  const head = Buffer.from(`${row.account}\0`)
   const numbers = Buffer.allocUnsafe(16)
   numbers.writeBigUInt64BE(BigInt(row.seq), 0)
   numbers.writeBigUInt64BE(BigInt(row.epoch), 8)
-  return createHash('sha256')
-    .update(`${row.account}\0`)
-    .update(numbers)
-    .update(row.predecessor)
-    .update(row.bytes)
-    .digest()
-    .subarray(0, chainBytes)
+  return sha256([head, numbers, row.predecessor, row.bytes]).subarray(0, chainBytes)
 }

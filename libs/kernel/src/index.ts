@@ -44,6 +44,7 @@ export {
   requestTime,
 } from './request-ids.ts'
 export { RoundRobin } from './round-robin.ts'
+export { sha256 } from './sha256.ts'
 export { codesPerBlock, isShareCode, ShareCodes } from './share-codes.ts'
 export { isShortage } from './shortage.ts'
 export type { Subscription } from './subscription.ts'
