@@ -42,8 +42,8 @@ export interface Scenario {
 const KiB = 1024
 const MiB = 1024 * KiB
 /**
- * Of scenarios of small requests. After 3,000 V8 still compiles: a release with more code then took
- * 1.10 of the time of its predecessor, and 1.01 after 8,000.
+ * Of scenarios of small requests. After 3,000 V8 still compiles, and a release with more code
+ * looks slower than it is (NOTES-small-uploads.md).
  */
 const warmRequests = 8000
 

@@ -54,7 +54,8 @@ export const longFiles: Readonly<Record<string, string>> = {
     'the contract that the same store keeps without certificates daily',
   'libs/chunk-store/test/level-store.test.ts':
     'contracts that the same store keeps over RocksDB daily; rows are daily',
-  'libs/cluster/test/costs.test.ts': 'counts messages and rows of a cluster; its parts have daily tests',
+  'libs/cluster/test/costs.test.ts':
+    'counts statements sent to a real Cassandra: a growth of costs, not a fault',
   'libs/journal-cassandra/test/logins.test.ts':
     'two Cassandras that ask for a login, for commands that operators use once',
   'libs/journal-cassandra/test/backup.test.ts': 'two Cassandras, cut for longer than their hints last',
