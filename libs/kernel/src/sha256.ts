@@ -4,8 +4,8 @@ import { createHash, hash } from 'node:crypto'
 const joined = Buffer.alloc(4 * 1024)
 
 /**
- * SHA-256 over the parts, 32 bytes in their own memory. Short input takes three quarters of the time
- * of `createHash`, or of `hash` with a buffer as result (bench/NOTES-small-uploads.md).
+ * SHA-256 over the parts, 32 bytes in their own memory. Short input takes three quarters of the
+ * time of `createHash`, or of `hash` with a buffer as result (bench/NOTES-small-uploads.md).
  */
 export function sha256(parts: readonly Uint8Array[]): Buffer {
   let length = 0
