@@ -269,6 +269,7 @@ function outcomeOf(model: AccountState, request: AccountRequest, nowMs: number):
   const context: DecideContext = {
     nowMs,
     seed: Buffer.alloc(16),
+    newId: () => '',
     codes: { next: 0, end: 1_000_000 },
     legacyCodes: { next: 0, end: 1_000_000 },
     verdict: (verifier, password) => Buffer.from(verifier.hash).toString() === password,

@@ -95,5 +95,6 @@ export function wrapped(
     *load(account, pages) {
       return wrap(yield* states.load(account, pages), account)
     },
+    newIds: (account, randoms) => states.newIds(account, randoms),
   }
 }

@@ -90,6 +90,10 @@ export class TinyStates implements AccountStates {
     const bytes = Buffer.concat(pages)
     return this.#state(account, JSON.parse(bytes.toString()) as TinyRecord, bytes.length)
   }
+
+  newIds(_account: string, randoms: readonly Uint8Array[]): string[] {
+    return randoms.map((random) => Buffer.from(random).toString('hex'))
+  }
 }
 
 export class TinyState implements AccountState {

@@ -3,19 +3,21 @@
 import { cutRequest, RequestJoiner } from '@holdfast/accounts'
 import { maxEventBytes } from '@holdfast/journal'
 import { MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
-import { codesPerBlock } from '@holdfast/kernel'
+import { codesPerBlock, systemRandomness } from '@holdfast/kernel'
 import { type AccountReply, Change, type FileColumns, type Item, SweepReason } from '@holdfast/wire'
 import fc from 'fast-check'
 import t from 'tap'
 import { CodeBlocks } from '../src/account/code-blocks.ts'
 import { cutPages, decodeRow, digestOf, encodeRow } from '../src/account/flush-row.ts'
 import { bytesOfAnswer } from '../src/account/pending-request.ts'
+import { SpareIds } from '../src/account/spare-ids.ts'
 import { sweepsOf, tellSweeps } from '../src/account/sweeps.ts'
 import { DueAccounts } from '../src/host/due-accounts.ts'
 import { CodeLeases, widthOf } from '../src/lookups/code-leases.ts'
 import { writeRows } from '../src/lookups/lookup-rows.ts'
 import { noMetrics, silentLog } from '../src/observer.ts'
 import { forEachAtMost, Semaphore } from '../src/queues/semaphore.ts'
+import { TinyStates } from './tiny-core.ts'
 import { ManualTime, settled, World } from './world.ts'
 
 function change(outcome: Buffer): Change {
@@ -307,4 +309,18 @@ t.test('deletions by timers are one line per folder, and counted', async (t) => 
       { why, contents },
     ]),
   )
+})
+
+t.test('ids of new content are made in batches that grow, and none is given twice', async (t) => {
+  const batches: number[] = []
+  const states = new TinyStates()
+  const newIds = states.newIds.bind(states)
+  states.newIds = (account, randoms) => {
+    batches.push(randoms.length)
+    return newIds(account, randoms)
+  }
+  const ids = new SpareIds('ann', { states, randomness: systemRandomness() })
+  const taken = Array.from({ length: 60 }, () => ids.take())
+  t.equal(new Set(taken).size, 60)
+  t.same(batches, [1, 2, 4, 8, 16, 16, 16])
 })

@@ -1,6 +1,6 @@
 /**
- * Ids and share codes of new content: derived from a change's seed and code counter, so that replay
- * makes the same ones.
+ * Ids and share codes of copies: derived from a change's seed and code counter, so that replay
+ * makes the same ones. And codes of other new content, whose events name them.
  */
 import { type AccountId, sha256 } from '@holdfast/kernel'
 import type { TreeSettings } from './contract.ts'
@@ -25,15 +25,6 @@ export class NewIds {
 
   get codesUsed(): number {
     return this.#codes
-  }
-
-  /** The next content id. */
-  id(): string {
-    return this.idAt(this.#ids++)
-  }
-
-  idAt(index: number): string {
-    return this.#settings.ids.content(this.#account, this.#random(index))
   }
 
   /** The next ids and codes, as many of each. */

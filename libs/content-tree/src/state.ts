@@ -1,4 +1,5 @@
 /** The state of one account behind the contract: decisions, changes, checkpoints. */
+import type { AccountId } from '@holdfast/kernel'
 import type { AccountRequest, Change, Effect } from '@holdfast/wire'
 import { Account, noCode } from './account/account.ts'
 import { applyChange } from './apply.ts'
@@ -26,6 +27,7 @@ export function createAccountStates(settings: TreeSettings): AccountStates {
     *load(accountId, pages) {
       return new State(yield* loadAccount(accountId, pages), settings)
     },
+    newIds: (accountId, randoms) => settings.ids.contents(accountId as AccountId, randoms),
   }
 }
 

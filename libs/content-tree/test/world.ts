@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
-import { type AccountId, Keyring } from '@holdfast/kernel'
+import { type AccountId, Keyring, sha256 } from '@holdfast/kernel'
 import {
   type AccountOperation,
   AccountReply,
@@ -143,10 +143,13 @@ export class World {
   }
 
   context(): DecideContext {
-    const seed = createHash('sha256').update(`${this.id}/${this.#requests}/${this.changes.length}`).digest()
+    const digest = createHash('sha256').update(`${this.id}/${this.#requests}/${this.changes.length}`).digest()
+    const seed = digest.subarray(0, 16)
+    let ids = 0
     return {
       nowMs: this.nowMs,
-      seed: seed.subarray(0, 16),
+      seed,
+      newId: () => this.settings.ids.content(this.id, sha256([seed, Buffer.of(0, 0, 0, ids++)])),
       codes: { next: this.codes, end: this.codes + 200_000 },
       legacyCodes: { next: this.legacyCodes, end: this.legacyCodes + 10 },
       verdict: (verifier, password) => this.#verdict(verifier, password),

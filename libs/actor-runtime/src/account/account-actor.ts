@@ -14,6 +14,7 @@ import type { Services } from '../services.ts'
 import { Activation, type Loss } from './activation.ts'
 import type { FaultBackoff } from './fault-backoff.ts'
 import { encodeReply, type PendingRequest } from './pending-request.ts'
+import { SpareIds } from './spare-ids.ts'
 
 export interface ActorHost {
   readonly services: Services
@@ -266,6 +267,7 @@ export class AccountActor {
   #answeredEmpty(ask: PendingRequest): boolean {
     const { clock, randomness, states, log } = this.#host.services
     const none = { next: 0, end: 0 }
+    const spareIds = new SpareIds(this.account, this.#host.services)
     const nowMs = clock.now()
     if (ask.expired(nowMs)) ask.unavailable()
     if (ask.done) return true
@@ -273,6 +275,7 @@ export class AccountActor {
       const outcome = states.empty(this.account).decide(ask.request, {
         nowMs,
         seed: randomness.bytes(16),
+        newId: () => spareIds.take(),
         codes: none,
         legacyCodes: none,
         verdict: () => undefined,

@@ -59,6 +59,7 @@ import { type Look, PendingEffects } from './pending-effects.ts'
 import { type Answer, bytesOfAnswer, encodeReply, PendingRequest } from './pending-request.ts'
 import { type RecoveredAccount, recover, sweepPages } from './recovery.ts'
 import { blobNamed, end, mendReferences, placeBehind, type RouteLook, routesFrom } from './reference-look.ts'
+import { SpareIds } from './spare-ids.ts'
 import { sweepsOf, tellSweeps } from './sweeps.ts'
 import { WaitingChanges } from './waiting-changes.ts'
 
@@ -85,6 +86,7 @@ export class Activation {
   readonly #log: DurableLog
   readonly #rows: AccountRows
   readonly #codes: CodeBlocks
+  readonly #spareIds: SpareIds
   readonly #self = Symbol('activation')
 
   readonly #mailbox = new Mailbox()
@@ -141,6 +143,7 @@ export class Activation {
       last: this.#state.nextCode,
       term: termOfEpoch(ownership.epoch),
     })
+    this.#spareIds = new SpareIds(ownership.account, services)
     this.#checkpoints = new Checkpoints(services, ownership, recovered)
     const progress = new EffectProgress(services, () => void this.#kick())
     this.#progress = progress
@@ -535,6 +538,7 @@ export class Activation {
     return {
       nowMs: clock.now(),
       seed: randomness.bytes(16),
+      newId: () => this.#spareIds.take(),
       codes,
       legacyCodes: ask.legacyCodes ?? noCodes,
       verdict: (verifier, password) =>

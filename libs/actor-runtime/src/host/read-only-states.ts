@@ -82,6 +82,7 @@ export class ReadOnlyStates {
       const decided = state.decide(request, {
         nowMs: clock.now(),
         seed: randomness.bytes(16),
+        newId: noNewId,
         codes: none,
         legacyCodes: none,
         verdict: (verifier, password) => verdicts.get(keyOf(verifier, password)),
@@ -111,4 +112,8 @@ export class ReadOnlyStates {
     reading.catch(() => this.#states.delete(account))
     return reading
   }
+}
+
+function noNewId(): never {
+  throw new Error('a read makes no content')
 }

@@ -4,7 +4,6 @@ import type { ConfirmEmail, CreateAccount, ResetToken, SetAccount } from '@holdf
 import { type AccountRecord, accountView, isTier, withSet } from '../account/record.ts'
 import { recordOfNew } from '../apply.ts'
 import type { Outcome } from '../contract.ts'
-import type { NewIds } from '../new-ids.ts'
 import { answer, type Deciding, done, type Result, refuse } from './deciding.ts'
 import { lifetimesOf } from './lifetimes.ts'
 import { dueEvents, notesUses } from './tick.ts'
@@ -20,7 +19,7 @@ export function getAccount(deciding: Deciding): Outcome {
 }
 
 export function createAccount(deciding: Deciding, command: CreateAccount): Outcome {
-  const created = newAccount(deciding, command, deciding.newIds())
+  const created = newAccount(deciding, command)
   const view = accountView(created.record, deciding.settings, {
     rootId: created.rootId,
     binId: created.binId,
@@ -30,10 +29,10 @@ export function createAccount(deciding: Deciding, command: CreateAccount): Outco
   return deciding.changed(created.events, ofAccount(view))
 }
 
-/** The events that create an account; its first two ids are those of root and bin. */
-export function newAccount(deciding: Deciding, command: CreateAccount, ids: NewIds) {
-  const rootId = ids.id()
-  const binId = ids.id()
+/** The events that create an account. */
+export function newAccount(deciding: Deciding, command: CreateAccount) {
+  const rootId = deciding.context.newId()
+  const binId = deciding.context.newId()
   const value = {
     id: deciding.account.id,
     rootId,

@@ -61,7 +61,7 @@ function firstUpload(deciding: Deciding, command: AddFile): Outcome {
   const ids = deciding.newIds()
   const { createAccount, blob } = command
   if (createAccount === undefined || blob === undefined) return refuse('error-file')
-  const { rootId, events, record } = newAccount(deciding, createAccount, ids)
+  const { rootId, events, record } = newAccount(deciding, createAccount)
   if (!deciding.settings.guestUploads) return refuse('error-forbidden')
   const limits = deciding.settings.limits[record.tier]
   if (limits.contents !== undefined && limits.contents < 2) return refuse('error-limits')
@@ -89,7 +89,7 @@ function uploadIntoNewFolder(
   if (missing !== undefined) return missing
   const code = ids.code()
   const folder: FolderAdded = {
-    id: ids.id(),
+    id: deciding.context.newId(),
     parentId: rootId,
     name: code,
     code,
@@ -122,7 +122,7 @@ function newFile(
   { ids, parentId }: { ids: NewIds; parentId: string },
 ): FileAdded {
   return {
-    id: ids.id(),
+    id: deciding.context.newId(),
     parentId,
     name: command.name,
     code: ids.code(),
@@ -190,7 +190,7 @@ export function createFolder(deciding: Deciding, command: CreateFolder): Outcome
   const code = ids.code()
   const inherited = deciding.inherited(parent)
   const folder: FolderAdded = {
-    id: ids.id(),
+    id: deciding.context.newId(),
     parentId: deciding.tree.idOf(parent),
     name: command.name ?? code,
     code,
@@ -217,7 +217,7 @@ export function addLegacyFolder(deciding: Deciding, command: AddLegacyFolder): O
   if (context.legacyCodes.end - context.legacyCodes.next < needed)
     return { kind: 'needs', legacyCodes: needed }
   const code = command.noCode ? '' : settings.legacyCodes.code(context.legacyCodes.next)
-  const id = deciding.newIds().id()
+  const id = deciding.context.newId()
   const folder: FolderAdded = {
     id,
     parentId: tree.idOf(tree.root),

@@ -22,7 +22,7 @@ export function putDirectLink(deciding: Deciding, { contentId, linkId, link }: P
   if (tooMany || DirectLink.encode(link).finish().length > directLinkBytesMax) return refuse('error-limits')
   const record: DirectLink = {
     ...link,
-    id: before?.id ?? deciding.newIds().id(),
+    id: before?.id ?? deciding.context.newId(),
     createTime: before?.createTime ?? deciding.now,
   }
   const growth = savedLinkBytes(record) - (before === undefined ? 0 : savedLinkBytes(before))
