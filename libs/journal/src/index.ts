@@ -10,6 +10,7 @@ export {
   assertRow,
   maxEventBytes,
   maxFlushBytes,
+  maxLookupValueBytes,
   maxPrefixes,
 } from './bounds.ts'
 export { JournalFault, type JournalFaultCode } from './errors.ts'

@@ -6,12 +6,14 @@
  * has the newest first, and a search goes hour by hour into the past.
  *
  * Rows gather for a second and are written together: a transfer never waits for its row, and a
- * crash loses the rows of the last second. A process writes a bounded number of rows per hour,
- * the last quarter of them for networks with few; further ones are counted and not written.
+ * crash loses the rows of the last second. About ten share a row of the store, under the id of the
+ * newest: a row of the store for each would take twice the CPU. A process writes a bounded number
+ * of rows per hour, the last quarter of them for networks with few; further ones are counted and
+ * not written.
  */
 import { randomBytes } from 'node:crypto'
 import { rangesOf } from '@holdfast/access'
-import { type LookupChange, type LookupStore, maxPrefixes } from '@holdfast/journal'
+import { type LookupChange, type LookupStore, maxLookupValueBytes, maxPrefixes } from '@holdfast/journal'
 import { backgroundTimers, type Clock, hex, type Timers } from '@holdfast/kernel'
 
 export const transferKinds = ['upload', 'download'] as const
@@ -84,6 +86,29 @@ export interface TransferLogOptions {
   onFault: (error: unknown) => void
 }
 
+interface WaitingRow {
+  prefix: string
+  id: string
+  row: TransferRow
+}
+
+/** Rows of one hour and kind that are written as one. */
+interface Pack {
+  prefix: string
+  /** Of the newest. */
+  id: string
+  texts: string[]
+  bytes: number
+}
+
+/** Where a search continues. */
+interface Place {
+  hour: number
+  id: string
+  /** In the pack of this id. */
+  at: number
+}
+
 interface Counts {
   hour: number
   inHour: number
@@ -118,7 +143,7 @@ export class TransferLog implements NotesTransfers {
   readonly #options: TransferLogOptions
   readonly #timers: Timers
   readonly #counts: Record<TransferKind, Counts>
-  readonly #waiting: { put: string; row: TransferRow }[] = []
+  readonly #waiting: WaitingRow[] = []
   /** Rows of several processes, written in the same millisecond, have different keys. */
   readonly #own = randomBytes(6).toString('hex')
   readonly #cancels = new Map<string, () => void>()
@@ -167,7 +192,7 @@ export class TransferLog implements NotesTransfers {
       blake3: blob === undefined ? null : hex(blob.subarray(16)),
     }
     const id = `${String(timeMax - 1 - nowMs).padStart(13, '0')}-${this.#own}${counts.written.toString(36)}`
-    this.#waiting.push({ put: `${prefixOf(kind, hour)}${id}`, row })
+    this.#waiting.push({ prefix: prefixOf(kind, hour), id, row })
     if (!this.#cancels.has('write')) this.#after('write', writeEveryMs, () => this.flush())
   }
 
@@ -185,9 +210,7 @@ export class TransferLog implements NotesTransfers {
     return this.#inTurn(async () => {
       for (let left = this.#waiting.length; left > 0; left -= rowsPerWrite) {
         const rows = this.#waiting.slice(0, Math.min(left, rowsPerWrite))
-        await this.#options.lookups.write(
-          rows.map(({ put, row }) => ({ put, value: Buffer.from(JSON.stringify(row)) })),
-        )
+        await this.#options.lookups.write(packed(rows))
         this.#waiting.splice(0, rows.length)
       }
     })
@@ -212,16 +235,25 @@ export class TransferLog implements NotesTransfers {
     let scanned = 0
     for (let hour = Math.min(place?.hour ?? newest, newest); hour >= oldest; hour--) {
       const prefix = prefixOf(kind, hour)
-      const from = place?.hour === hour && place.id !== '' ? { after: prefix + place.id } : {}
-      for await (const { key, value } of this.#options.lookups.scan(prefix, from)) {
-        const row = JSON.parse(Buffer.from(value).toString()) as TransferRow
+      const from = place?.hour === hour ? place : undefined
+      for await (const { id, at, row } of this.#rowsOf(prefix, from)) {
         if (fits(row)) rows.push(row)
         scanned++
         if (rows.length < limit && scanned < scannedMax) continue
-        return { rows, next: `${hour}/${key.slice(prefix.length)}` }
+        return { rows, next: `${hour}/${id}/${at + 1}` }
       }
     }
     return { rows, next: undefined }
+  }
+
+  /** The rows of an hour, or those from a place in it on. */
+  async *#rowsOf(prefix: string, from: Place | undefined) {
+    const { lookups } = this.#options
+    const first = from === undefined ? undefined : await lookups.get(prefix + from.id)
+    if (from !== undefined && first !== undefined) yield* unpacked(from.id, first, from.at)
+    const after = from === undefined ? {} : { after: prefix + from.id }
+    for await (const { key, value } of lookups.scan(prefix, after))
+      yield* unpacked(key.slice(prefix.length), value)
   }
 
   /** Removes rows past their retention. */
@@ -298,9 +330,42 @@ function prefixOf(kind: TransferKind, hour: number): string {
   return `${kind}s/${String(hour).padStart(8, '0')}/`
 }
 
-function placeOf(after: string | undefined): { hour: number; id: string } | undefined {
-  const [, hour, id = ''] = /^(\d{1,8})\/([\w-]{0,40})$/.exec(after ?? '') ?? []
-  return hour === undefined ? undefined : { hour: Number(hour), id }
+/** Rows of one hour and kind share a row of the store, the newest first. */
+function packed(waiting: readonly WaitingRow[]): LookupChange[] {
+  const packs: Pack[] = []
+  const open = new Map<string, Pack>()
+  for (const { prefix, id, row } of waiting) {
+    const text = JSON.stringify(row)
+    const bytes = Buffer.byteLength(text) + 1
+    let pack = open.get(prefix)
+    if (pack === undefined || pack.bytes + bytes > maxLookupValueBytes) {
+      pack = { prefix, id, texts: [], bytes: 1 }
+      packs.push(pack)
+      open.set(prefix, pack)
+    }
+    pack.id = id
+    pack.texts.push(text)
+    pack.bytes += bytes
+  }
+  return packs.map(({ prefix, id, texts }) => ({
+    put: prefix + id,
+    value: Buffer.from(`[${texts.reverse().join(',')}]`),
+  }))
+}
+
+function* unpacked(
+  id: string,
+  value: Uint8Array,
+  from = 0,
+): Generator<{ id: string; at: number; row: TransferRow }> {
+  const rows = JSON.parse(Buffer.from(value).toString()) as TransferRow[]
+  for (let at = from; at < rows.length; at++) yield { id, at, row: rows[at] as TransferRow }
+}
+
+function placeOf(after: string | undefined): Place | undefined {
+  const [, hour, id, at] = /^(\d{1,8})\/([\w-]{1,40})\/(\d{1,4})$/.exec(after ?? '') ?? []
+  if (hour === undefined || id === undefined) return undefined
+  return { hour: Number(hour), id, at: Number(at) }
 }
 
 function matcherOf({ address, account, content, name, hash }: TransferQuestion) {

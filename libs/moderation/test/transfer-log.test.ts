@@ -91,6 +91,44 @@ t.test('a search is done in pages, which repeat and skip nothing', async (t) => 
   t.same((await log.find('upload', any, { after: 'nonsense' })).rows.length, 7)
 })
 
+t.test('rows of a second share rows of the store, and a page may end between them', async (t) => {
+  const { log, lookups, time, open } = start(t, { days: { upload: 7, download: 7 } })
+  for (let number = 0; number < 40; number++) {
+    const kind = number % 4 === 3 ? 'download' : 'upload'
+    // 255 characters of three bytes, or six in JSON
+    log.note(
+      transfer({ kind, content: String(number), name: (number % 2 === 0 ? 'あ' : '\u0001').repeat(300) }),
+    )
+    time.ms += 7
+  }
+  await log.flush()
+  let stored = 0
+  for await (const { value } of lookups.scan('uploads/')) {
+    t.ok(value.length <= 4_096)
+    stored++
+  }
+  t.ok(stored > 1 && stored <= 15, `${stored} rows of the store for 30 uploads`)
+  const uploads = Array.from({ length: 40 }, (_, at) => 39 - at).filter((number) => number % 4 !== 3)
+  for (const limit of [1, 2, 3, 7, 30]) {
+    const seen: string[] = []
+    let pages = 0
+    for (let after: string | undefined; pages === 0 || after !== undefined; pages++) {
+      const page = await open({ days: { upload: 7, download: 7 } }).find('upload', any, { after, limit })
+      t.ok(page.rows.length <= limit)
+      seen.push(...page.rows.map(({ content }) => content))
+      after = page.next
+    }
+    t.same(seen, uploads.map(String), `${limit} a page`)
+  }
+  const first = await log.find('upload', any, { limit: 1 })
+  for await (const { key } of lookups.scan('uploads/')) await lookups.write([{ delete: key }])
+  t.same(
+    await log.find('upload', any, { after: first.next }),
+    { rows: [], next: undefined },
+    'its rows are gone',
+  )
+})
+
 t.test('rows that come during a write wait for the next one', async (t) => {
   const { lookups, waiting, log } = start(t)
   const writes: number[] = []
@@ -104,7 +142,7 @@ t.test('rows that come during a write wait for the next one', async (t) => {
   log.note(transfer())
   waiting.shift()?.()
   await log.flush()
-  t.strictSame(writes, [2, 1])
+  t.strictSame(writes, [1, 1], 'two share a row')
   t.equal(waiting.length, 1, 'what came meanwhile is written a second later')
 })
 
