@@ -1,6 +1,7 @@
 /** The end of `npm test`'s output: it is read first, so it must be correct. */
 import { spawnSync } from 'node:child_process'
 import { copyFileSync, writeFileSync } from 'node:fs'
+import module from 'node:module'
 import { join } from 'node:path'
 import t from 'tap'
 
@@ -61,6 +62,20 @@ t.test('a passing run ends with its counts and 0', async (t) => {
   t.equal(status, 0)
   t.notMatch(stdout, 'FAILED')
   t.match(stdout.trim().split('\n').at(-1), /^2 passed, 0 failed$/)
+})
+
+t.test('no hook on loading is registered: Node would not use its compile cache', async (t) => {
+  // `registerHooks` itself would call it for this module.
+  let calls = 0
+  const { deregister } = module.registerHooks({
+    load(url, context, next) {
+      calls++
+      return next(url, context)
+    },
+  })
+  await import('./support/tap-run.ts')
+  deregister()
+  t.equal(calls, 0)
 })
 
 t.test('a folder means its tests, and one without any is a fault', async (t) => {

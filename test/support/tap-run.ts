@@ -23,6 +23,12 @@ const failureLinesTold = 30
  */
 const unrecorded = '--test-env=_TAPJS_PROCESSINFO_EXCLUDE_=/./'
 
+/** Before the options of tap, whose imports come later. */
+function withoutModuleHooks(): string {
+  const file = new URL('./no-module-hooks.mjs', import.meta.url).href
+  return `--import=${file} ${process.env.NODE_OPTIONS ?? ''}`.trim()
+}
+
 interface TestFile {
   path: string
   failed: boolean
@@ -60,7 +66,7 @@ export async function runTap(args: readonly string[], form: Form): Promise<TapRu
 async function spawnTap(args: readonly string[], form: Form): Promise<{ exitCode: number; counts: string }> {
   // Without CI the reporter draws its whole screen again at each assertion. Test files do not get
   // it.
-  const env = { ...process.env, CI: '1', [formVariable]: form }
+  const env = { ...process.env, CI: '1', [formVariable]: form, NODE_OPTIONS: withoutModuleHooks() }
   // One more than cores: half of a file's time is waits, for disks, servers and timers.
   const jobs = `--jobs=${availableParallelism() + 1}`
   const tap = spawn('tap', ['run', '--reporter=base', '--test-env=CI', unrecorded, jobs, ...args], {
