@@ -4,12 +4,8 @@ import { RoutedAccountClient } from '@holdfast/accounts'
 import { plainClient } from '@holdfast/accounts/testing'
 import { AccountHost, type ReleasedBlob, type RuntimeBounds, silentLog } from '@holdfast/actor-runtime'
 import { plainHost } from '@holdfast/actor-runtime/testing'
-import {
-  type AccountStates,
-  createAccountStates,
-  metadataBytesMax,
-  noLifetimes,
-} from '@holdfast/content-tree'
+import { type AccountStates, createAccountStates } from '@holdfast/content-tree'
+import { plainSettings } from '@holdfast/content-tree/testing'
 import type { JournalStore, LookupStore } from '@holdfast/journal'
 import { Keyring } from '@holdfast/kernel'
 import { clockOffsets, isClockOff } from '@holdfast/membership'
@@ -24,19 +20,9 @@ import { calmStores, SharedStores, SimJournal, SimLookups, StoreLine } from './s
 export const keyring = new Keyring(Buffer.alloc(32, 7))
 
 const tier = { storage: 400_000, contents: 40, traffic: undefined }
-export const states: AccountStates = createAccountStates({
-  ids: keyring.ids,
-  codes: keyring.codes,
-  legacyCodes: keyring.legacyCodes,
-  tokens: keyring.tokens,
-  limits: { guest: tier, standard: tier, premium: tier },
-  openListing: true,
-  directLinksPremium: false,
-  lifetimes: { guest: noLifetimes, standard: noLifetimes },
-  undoSeconds: 0,
-  guestUploads: true,
-  metadataBytesMax,
-})
+export const states: AccountStates = createAccountStates(
+  plainSettings(keyring, { limits: { guest: tier, standard: tier, premium: tier }, openListing: true }),
+)
 
 /** What a planted fault puts between the parts. Each is the real one unless it is planted. */
 export interface Plants {

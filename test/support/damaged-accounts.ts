@@ -6,7 +6,8 @@ import { plainClient } from '@holdfast/accounts/testing'
 import { AccountHost, type RuntimeBounds, silentLog } from '@holdfast/actor-runtime'
 import { plainHost } from '@holdfast/actor-runtime/testing'
 import { MemoryBus } from '@holdfast/bus'
-import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/content-tree'
+import { createAccountStates } from '@holdfast/content-tree'
+import { plainSettings } from '@holdfast/content-tree/testing'
 import type { JournalRepair, JournalStore, LookupStore } from '@holdfast/journal'
 import { type AccountId, Keyring, mintRequestId } from '@holdfast/kernel'
 import {
@@ -30,20 +31,7 @@ export interface Place {
 }
 
 const ring = new Keyring(Buffer.alloc(32, 7))
-const none = { storage: undefined, contents: undefined, traffic: undefined }
-const states = createAccountStates({
-  ids: ring.ids,
-  codes: ring.codes,
-  legacyCodes: ring.legacyCodes,
-  tokens: ring.tokens,
-  limits: { guest: none, standard: none, premium: none },
-  openListing: false,
-  directLinksPremium: false,
-  lifetimes: { guest: noLifetimes, standard: noLifetimes },
-  undoSeconds: 0,
-  guestUploads: true,
-  metadataBytesMax,
-})
+const states = createAccountStates(plainSettings(ring))
 
 /** Only rows of the test, no checkpoint, and no long wait for an account in quarantine. */
 const rowsAlone: Partial<RuntimeBounds> = { effectsIdleMs: 3_600_000, quarantineFirstMs: 3_600_000 }

@@ -10,7 +10,8 @@ import { AccountHost } from '@holdfast/actor-runtime'
 import { plainHost } from '@holdfast/actor-runtime/testing'
 import { type BlobStore, MemoryBlobStore } from '@holdfast/blob-store'
 import { MemoryBus } from '@holdfast/bus'
-import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/content-tree'
+import { createAccountStates } from '@holdfast/content-tree'
+import { plainSettings } from '@holdfast/content-tree/testing'
 import { createDownloads } from '@holdfast/downloads'
 import { createRateLimits, type HostBudgets } from '@holdfast/http-kit'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
@@ -74,19 +75,12 @@ export class OneProcess {
       bus: this.#bus,
       journal: new MemoryJournalStore(medium),
       lookups: new MemoryLookupStore(medium),
-      states: createAccountStates({
-        ids: keyring.ids,
-        codes: keyring.codes,
-        legacyCodes: keyring.legacyCodes,
-        tokens: keyring.tokens,
-        limits: { guest: tier, standard: tier, premium: { ...tier, contents: undefined } },
-        openListing: false,
-        directLinksPremium: false,
-        lifetimes: { guest: noLifetimes, standard: noLifetimes },
-        undoSeconds: 0,
-        guestUploads: options.upload?.guestUploads ?? true,
-        metadataBytesMax,
-      }),
+      states: createAccountStates(
+        plainSettings(keyring, {
+          limits: { guest: tier, standard: tier, premium: { ...tier, contents: undefined } },
+          guestUploads: options.upload?.guestUploads ?? true,
+        }),
+      ),
       mailer: { send: async () => {} },
     })
     this.#host.start()

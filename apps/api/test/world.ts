@@ -6,7 +6,8 @@ import { plainClient } from '@holdfast/accounts/testing'
 import { AccountHost } from '@holdfast/actor-runtime'
 import { plainHost } from '@holdfast/actor-runtime/testing'
 import { MemoryBus } from '@holdfast/bus'
-import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/content-tree'
+import { createAccountStates } from '@holdfast/content-tree'
+import { plainSettings } from '@holdfast/content-tree/testing'
 import {
   type AnswerBudget,
   createRateLimits,
@@ -68,19 +69,13 @@ export function world(t: Test, options: WorldOptions = {}) {
     bus,
     journal: new MemoryJournalStore(medium),
     lookups,
-    states: createAccountStates({
-      ids: keyring.ids,
-      codes: keyring.codes,
-      legacyCodes: keyring.legacyCodes,
-      tokens: keyring.tokens,
-      limits: { guest: limitsOf, standard: limitsOf, premium: limitsOf },
-      openListing: settings?.openListing ?? false,
-      directLinksPremium: settings?.directLinksPremium ?? false,
-      lifetimes: { guest: noLifetimes, standard: noLifetimes },
-      undoSeconds: 0,
-      guestUploads: true,
-      metadataBytesMax,
-    }),
+    states: createAccountStates(
+      plainSettings(keyring, {
+        limits: { guest: limitsOf, standard: limitsOf, premium: limitsOf },
+        openListing: settings?.openListing ?? false,
+        directLinksPremium: settings?.directLinksPremium ?? false,
+      }),
+    ),
     mailer: {
       send: async ({ email, accountId }) => {
         mails.push({ email, accountId })

@@ -2,7 +2,8 @@
 
 import { createHash } from 'node:crypto'
 import { MemoryBus } from '@holdfast/bus'
-import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/content-tree'
+import { createAccountStates } from '@holdfast/content-tree'
+import { plainSettings } from '@holdfast/content-tree/testing'
 import type { JournalOwnership } from '@holdfast/journal'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { Keyring, mintRequestId, systemClock } from '@holdfast/kernel'
@@ -47,7 +48,6 @@ class CountingJournal extends MemoryJournalStore {
 
 t.test(`an account of ${contents} contents wrote at most 4 times what it takes`, async (t) => {
   const ring = new Keyring(Buffer.alloc(32, 7))
-  const none = { storage: undefined, contents: undefined, traffic: undefined }
   const medium = new MemoryMedium()
   const journal = new CountingJournal(medium)
   const host = new AccountHost({
@@ -57,19 +57,7 @@ t.test(`an account of ${contents} contents wrote at most 4 times what it takes`,
     bus: new MemoryBus(),
     journal,
     lookups: new MemoryLookupStore(medium),
-    states: createAccountStates({
-      ids: ring.ids,
-      codes: ring.codes,
-      legacyCodes: ring.legacyCodes,
-      tokens: ring.tokens,
-      limits: { guest: none, standard: none, premium: none },
-      openListing: false,
-      directLinksPremium: false,
-      lifetimes: { guest: noLifetimes, standard: noLifetimes },
-      undoSeconds: 0,
-      guestUploads: true,
-      metadataBytesMax,
-    }),
+    states: createAccountStates(plainSettings(ring)),
     mailer: { send: async () => {} },
     log: {
       ...silentLog,

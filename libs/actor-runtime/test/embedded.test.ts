@@ -4,12 +4,8 @@ import { randomBytes, scryptSync } from 'node:crypto'
 import { RoutedAccountClient } from '@holdfast/accounts'
 import { plainClient } from '@holdfast/accounts/testing'
 import { MemoryBus } from '@holdfast/bus'
-import {
-  type AccountStates,
-  createAccountStates,
-  metadataBytesMax,
-  noLifetimes,
-} from '@holdfast/content-tree'
+import { type AccountStates, createAccountStates } from '@holdfast/content-tree'
+import { plainSettings } from '@holdfast/content-tree/testing'
 import { LevelMetadataStore } from '@holdfast/journal-level'
 import { Keyring, mintRequestId } from '@holdfast/kernel'
 import {
@@ -29,20 +25,7 @@ import { AccountHost, silentLog } from '../src/index.ts'
 import { plainHost } from '../src/testing.ts'
 
 const ring = new Keyring(Buffer.alloc(32, 7))
-const none = { storage: undefined, contents: undefined, traffic: undefined }
-const states = createAccountStates({
-  ids: ring.ids,
-  codes: ring.codes,
-  legacyCodes: ring.legacyCodes,
-  tokens: ring.tokens,
-  limits: { guest: none, standard: none, premium: none },
-  openListing: false,
-  directLinksPremium: false,
-  lifetimes: { guest: noLifetimes, standard: noLifetimes },
-  undoSeconds: 0,
-  guestUploads: true,
-  metadataBytesMax,
-})
+const states = createAccountStates(plainSettings(ring))
 
 type Who = NonNullable<NonNullable<AccountRequest['caller']>['who']>
 

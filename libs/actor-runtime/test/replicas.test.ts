@@ -4,7 +4,8 @@ import { randomBytes } from 'node:crypto'
 import { RoutedAccountClient, replicaSubjectOf } from '@holdfast/accounts'
 import { plainClient } from '@holdfast/accounts/testing'
 import { MemoryBus } from '@holdfast/bus'
-import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/content-tree'
+import { createAccountStates } from '@holdfast/content-tree'
+import { plainSettings } from '@holdfast/content-tree/testing'
 import type { JournalReplica } from '@holdfast/journal'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { Keyring, mintRequestId } from '@holdfast/kernel'
@@ -14,20 +15,7 @@ import { AccountHost, type AccountHostOptions } from '../src/index.ts'
 import { plainHost } from '../src/testing.ts'
 
 const ring = new Keyring(Buffer.alloc(32, 7))
-const none = { storage: undefined, contents: undefined, traffic: undefined }
-const states = createAccountStates({
-  ids: ring.ids,
-  codes: ring.codes,
-  legacyCodes: ring.legacyCodes,
-  tokens: ring.tokens,
-  limits: { guest: none, standard: none, premium: none },
-  openListing: false,
-  directLinksPremium: false,
-  lifetimes: { guest: noLifetimes, standard: noLifetimes },
-  undoSeconds: 0,
-  guestUploads: true,
-  metadataBytesMax,
-})
+const states = createAccountStates(plainSettings(ring))
 
 const bus = new MemoryBus()
 const medium = new MemoryMedium()

@@ -10,7 +10,8 @@ import { plainClient } from '@holdfast/accounts/testing'
 import { AccountHost } from '@holdfast/actor-runtime'
 import { plainHost } from '@holdfast/actor-runtime/testing'
 import { MemoryBus } from '@holdfast/bus'
-import { createAccountStates, metadataBytesMax, noLifetimes } from '@holdfast/content-tree'
+import { createAccountStates } from '@holdfast/content-tree'
+import { plainSettings } from '@holdfast/content-tree/testing'
 import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
 import { Keyring, mintRequestId } from '@holdfast/kernel'
 import type { AccountOperation, AccountReply, Item } from '@holdfast/wire'
@@ -121,7 +122,6 @@ function atMost(t: Test, name: string, cost: Cost, bounds: Partial<Cost>, querie
   t.strictSame(over, [], `${name}: ${JSON.stringify(cost)}`, details)
 }
 
-const none = { storage: undefined, contents: undefined, traffic: undefined }
 const ring = new Keyring(Buffer.alloc(32, 7))
 
 async function world(t: Test) {
@@ -134,19 +134,7 @@ async function world(t: Test) {
   })
   t.teardown(() => store.close())
   const bus = new MemoryBus()
-  const states = createAccountStates({
-    ids: ring.ids,
-    codes: ring.codes,
-    legacyCodes: ring.legacyCodes,
-    tokens: ring.tokens,
-    limits: { guest: none, standard: none, premium: none },
-    openListing: false,
-    directLinksPremium: false,
-    lifetimes: { guest: noLifetimes, standard: noLifetimes },
-    undoSeconds: 0,
-    guestUploads: true,
-    metadataBytesMax,
-  })
+  const states = createAccountStates(plainSettings(ring))
   let hosts = 0
   const start = async () => {
     const hostId = `host-${++hosts}`

@@ -11,5 +11,4 @@ export type {
   TierLimits,
   TreeSettings,
 } from './contract.ts'
-export { noLifetimes } from './contract.ts'
 export { createAccountStates } from './state.ts'

@@ -1,6 +1,6 @@
 /** How long content of guests and standard accounts lives, and the undo of deletions by timers. */
 import t from 'tap'
-import { type Lifetimes, noLifetimes } from '../src/index.ts'
+import { type Lifetimes, noLifetimes } from '../src/contract.ts'
 import { type Ask, blobOf, equal, operator, pagesOf, restored, system, visitor, World } from './world.ts'
 
 const day = 86_400

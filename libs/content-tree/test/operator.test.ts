@@ -2,7 +2,7 @@
 import { blank, ManifestEntry } from '@holdfast/wire'
 import t from 'tap'
 import { rowsPerSlice } from '../src/bounds.ts'
-import { noLifetimes } from '../src/index.ts'
+import { noLifetimes } from '../src/contract.ts'
 import { type Ask, blobOf, equal, operator, pagesOf, restored, system, visitor, World } from './world.ts'
 
 const day = 86_400

@@ -15,36 +15,25 @@ import {
   type Item,
   type PasswordVerifier,
 } from '@holdfast/wire'
-import { metadataBytesMax } from '../src/bounds.ts'
 import {
   type AccountState,
   createAccountStates,
   type DecideContext,
-  noLifetimes,
   type Outcome,
   type TreeSettings,
 } from '../src/index.ts'
+import { plainSettings } from '../src/testing.ts'
 import { canonical } from './canonical.ts'
 
 export const ring = new Keyring(Buffer.alloc(32, 7))
 
-export const settings: TreeSettings = {
-  ids: ring.ids,
-  codes: ring.codes,
-  legacyCodes: ring.legacyCodes,
-  tokens: ring.tokens,
+export const settings = plainSettings(ring, {
   limits: {
     guest: { storage: undefined, contents: 10_000, traffic: undefined },
     standard: { storage: undefined, contents: 10_000, traffic: undefined },
     premium: { storage: undefined, contents: undefined, traffic: undefined },
   },
-  openListing: false,
-  directLinksPremium: false,
-  lifetimes: { guest: noLifetimes, standard: noLifetimes },
-  undoSeconds: 0,
-  guestUploads: true,
-  metadataBytesMax,
-}
+})
 
 export const startMs = 1_700_000_000_000
 
