@@ -6,9 +6,10 @@
  * from the content of the source. Ends of effects are left out, because numbers of effects follow
  * from all earlier changes: pending effects are carried out again, which is harmless.
  */
-import type { AttributeSet, Change, Event } from '@holdfast/wire'
+import type { Change, Event } from '@holdfast/wire'
 import type { Account } from '../account/account.ts'
 import { isTier } from '../account/record.ts'
+import { attributesOf } from '../attributes.ts'
 import { treeDepthMax } from '../bounds.ts'
 
 export interface Salvaged {
@@ -19,19 +20,6 @@ export interface Salvaged {
 }
 
 type Known = NonNullable<Event['event']>
-type Attribute = NonNullable<AttributeSet['attribute']>['$case']
-
-/** Which contents have the attribute. */
-const attributesOf: Record<Attribute, 'all' | 'folders'> = {
-  name: 'all',
-  tags: 'all',
-  modTime: 'all',
-  code: 'all',
-  description: 'folders',
-  expiry: 'folders',
-  isPublic: 'folders',
-  password: 'folders',
-}
 
 export function salvage(account: Account, change: Change): Salvaged {
   const left: string[] = []

@@ -11,6 +11,7 @@ import type {
   UpdateContent,
 } from '@holdfast/wire'
 import type { AccountRecord } from '../account/record.ts'
+import { attributesOf } from '../attributes.ts'
 import { treeDepthMax } from '../bounds.ts'
 import type { Outcome } from '../contract.ts'
 import type { NewIds } from '../new-ids.ts'
@@ -257,7 +258,7 @@ export function updateContent(deciding: Deciding, command: UpdateContent): Outco
   const row = deciding.own(contentId)
   if (isRefusal(row)) return refuse(row.status)
   const { tree } = deciding
-  if (!tree.isFolder(row) && !ofFilesToo.has(sent.$case)) return refuse('error-attribute')
+  if (!tree.isFolder(row) && attributesOf[sent.$case] === 'folders') return refuse('error-attribute')
   if (row === tree.root && sent.$case === 'expiry') return refuse('error-rootFolder')
   const attribute = sent.$case === 'expiry' ? withinLifetime(deciding, row, sent) : sent
   if (!deciding.growthFits(growthOf(tree, row, attribute))) return refuse('error-limits')
@@ -302,8 +303,6 @@ function growthOf(tree: Tree, row: number, attribute: Attribute): number {
       return 0
   }
 }
-
-const ofFilesToo = new Set<Attribute['$case']>(['name', 'tags', 'modTime'])
 
 /** As the contract names it. */
 function nameOf(attribute: Attribute): string {

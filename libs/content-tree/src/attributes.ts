@@ -1,0 +1,15 @@
+/** Which contents have an attribute, for commands and for repairs. */
+import type { AttributeSet } from '@holdfast/wire'
+
+type Attribute = NonNullable<AttributeSet['attribute']>['$case']
+
+export const attributesOf: Record<Attribute, 'all' | 'folders'> = {
+  name: 'all',
+  tags: 'all',
+  modTime: 'all',
+  code: 'all',
+  description: 'folders',
+  expiry: 'folders',
+  isPublic: 'folders',
+  password: 'folders',
+}
