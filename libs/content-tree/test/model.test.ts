@@ -30,6 +30,21 @@ const contentsMax = 40
 const storageMax = 2_000
 
 type Attribute = NonNullable<UpdateContent['attribute']>
+type AttributeName = Attribute['$case']
+
+/** How often each is updated. */
+const attributeWeights: Record<AttributeName, number> = {
+  name: 1,
+  description: 1,
+  tags: 1,
+  isPublic: 1,
+  password: 2,
+  expiry: 3,
+  modTime: 1,
+}
+const attributes = Object.entries(attributeWeights).flatMap(([name, weight]) =>
+  Array.from({ length: weight }, () => name as AttributeName),
+)
 
 /** A content by its place among all that ever existed; the model decides about a deleted one. */
 const pick = fc.nat(10_000)
@@ -58,18 +73,7 @@ const command = fc.oneof(
     arbitrary: fc.record({
       kind: fc.constant('update' as const),
       content: pick,
-      attribute: fc.constantFrom(
-        'name',
-        'description',
-        'tags',
-        'isPublic',
-        'password',
-        'password',
-        'expiry',
-        'expiry',
-        'expiry',
-        'modTime',
-      ),
+      attribute: fc.constantFrom(...attributes),
       value: fc.nat(5),
       text,
     }),
@@ -345,7 +349,7 @@ class Run {
     const contentId = this.id(content)
     const expiry = value === 0 ? undefined : model.now + value * 6
     const verifier = value < 3 ? undefined : passwordOf(`p${value}`)
-    const sentAttribute = {
+    const values: { [Name in AttributeName]: Extract<Attribute, { $case: Name }> } = {
       name: { $case: 'name', value: `n${this.#names++}` },
       description: { $case: 'description', value: text },
       tags: { $case: 'tags', value: text },
@@ -353,7 +357,8 @@ class Run {
       password: { $case: 'password', value: { verifier } },
       expiry: { $case: 'expiry', value: { expiry, deleteAfterExpiry: value > 3 } },
       modTime: { $case: 'modTime', value: value * 100 },
-    }[attribute] as Attribute
+    }
+    const sent = values[attribute]
     const node = model.own(contentId)
     const ofFiles = ['name', 'tags', 'modTime'].includes(attribute)
     const expected =
@@ -364,19 +369,30 @@ class Run {
           : node === model.root && attribute === 'expiry'
             ? 'error-rootFolder'
             : 'ok'
-    const asked = this.#expect(expected, { updateContent: { contentId, attribute: sentAttribute } })
+    const asked = this.#expect(expected, { updateContent: { contentId, attribute: sent } })
     if (asked === undefined || typeof node === 'string') return
-    if (sentAttribute.$case === 'name') {
-      node.name = sentAttribute.value
-      if (node.parent !== undefined) node.parent.modified = model.now
+    switch (sent.$case) {
+      case 'name':
+        node.name = sent.value
+        if (node.parent !== undefined) node.parent.modified = model.now
+        break
+      case 'description':
+      case 'tags':
+        node[sent.$case] = sent.value
+        break
+      case 'isPublic':
+        node.isPublic = sent.value
+        break
+      case 'password':
+        node.password = verifier === undefined ? undefined : `p${value}`
+        break
+      case 'expiry':
+        Object.assign(node, { expiry, consent: expiry !== undefined && value > 3, closed: false })
+        break
+      case 'modTime':
+        node.modified = sent.value
+        break
     }
-    if (attribute === 'description') node.description = text
-    if (attribute === 'tags') node.tags = text
-    if (attribute === 'isPublic') node.isPublic = value > 2
-    if (attribute === 'password') node.password = verifier === undefined ? undefined : `p${value}`
-    if (attribute === 'expiry')
-      Object.assign(node, { expiry, consent: expiry !== undefined && value > 3, closed: false })
-    if (attribute === 'modTime') node.modified = value * 100
     const { children, hasChildren, ...answered } = itemOf(asked)
     const read = world.read(operator, contentId)
     same(answered, { ...read, children: undefined, hasChildren: undefined }, 'the answer is the item')

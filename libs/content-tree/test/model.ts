@@ -3,8 +3,9 @@
  * each command must answer and what the account must look like afterwards.
  */
 import { createHash } from 'node:crypto'
+import { type NoteName, noteNames } from '../src/tree/notes.ts'
 
-export interface Node {
+export interface Node extends Record<NoteName, string> {
   id: string
   isFolder: boolean
   name: string
@@ -12,8 +13,6 @@ export interface Node {
   children: Set<Node>
   size: number
   blob: string
-  tags: string
-  description: string
   created: number
   modified: number
   downloads: number
@@ -330,8 +329,7 @@ export function shapeOf(node: Node): string {
     node.isFolder,
     node.name,
     node.size,
-    node.tags,
-    node.description,
+    ...noteNames.map((name) => node[name]),
     node.created,
     node.modified,
   ]
