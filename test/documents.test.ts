@@ -127,23 +127,41 @@ t.test('the contract and the acceptance table have every attribute and every mem
     t.ok(attributes.length > 0, 'the operation declares its attributes')
     const members = operation?.responses?.['200']?.content?.['application/json']?.schema?.properties?.data
     const resources = sectionOf(read(contract), 'Resources')
-    const fields = cellsOf(resources).flatMap(([names = '']) => names.match(/(?<=`)\w+(?=`)/g) ?? [])
+    const sectionsOfValues = resources + sectionOf(read(contract), title)
+    const fields = cellsOf(resources).flatMap(([names = '', ofFiles, ofFolders]) => {
+      const of = [...(ofFiles ? ['files'] : []), ...(ofFolders ? ['folders'] : [])].join(', ')
+      return (names.match(/(?<=`)\w+(?=`)/g) ?? []).map((name) => ({ name, of }))
+    })
     for (const name of Object.keys(members?.properties ?? {}))
-      t.ok(fields.includes(name), `Resources, table of fields: ${name}`)
+      t.ok(
+        fields.some((field) => field.name === name),
+        `Resources, table of fields: ${name}`,
+      )
     const rows = new Map(
-      cellsOf(sectionOf(read(contract), title)).map(([name, , value = '']) => [name, value]),
+      cellsOf(sectionOf(read(contract), title)).map(([name, of, value = '']) => [name, { of, value }]),
     )
     const covered = allRows()
     for (const { title: name, properties } of attributes) {
-      const value = rows.get(`\`${name}\``)
-      t.not(value, undefined, `${title}, table of attributes: ${name}`)
+      const row = rows.get(`\`${name}\``)
+      const value = row?.value
+      t.not(row, undefined, `${title}, table of attributes: ${name}`)
+      t.ok(
+        fields.some((field) => field.name === name && field.of === row?.of),
+        `${title} and Resources: who has ${name}`,
+      )
+      const max = properties.attributeValue.anyOf.find(({ maxLength }) => maxLength !== undefined)?.maxLength
+      const rule = new RegExp(
+        `^(- \\*\\*${name}s?\\*\\*|\\| \`${name}\`).* ${max?.toLocaleString('en-US')} `,
+        'mi',
+      )
+      if (max !== undefined) t.match(sectionsOfValues, rule, `the contract: characters of ${name}`)
       const isRemovable = properties.attributeValue.anyOf.some((values) => values.enum?.includes(null))
       t.equal(/empty removes/.test(value ?? ''), isRemovable, `${title}: empty removes ${name}`)
       // What the row does not say is a rule of Resources: "**Names** have …".
       if (/^(see Resources|empty removes \w+|)$/.test(value ?? ''))
         t.match(resources, new RegExp(`^- \\*\\*${name}s?\\*\\* `, 'mi'), `Resources: the rule of ${name}`)
-      for (const row of [name, `error-${name}`])
-        t.ok(covered.includes(`${title} · ${row}`), `test/acceptance/coverage.ts: ${title} · ${row}`)
+      for (const cell of [name, `error-${name}`])
+        t.ok(covered.includes(`${title} · ${cell}`), `test/acceptance/coverage.ts: ${title} · ${cell}`)
     }
   }),
 )

@@ -24,7 +24,10 @@ export interface Operation {
 interface BodySchema {
   properties?: object
   /** Of an update: an attribute with its values. */
-  oneOf?: { title: string; properties: { attributeValue: { anyOf: { enum?: unknown[] }[] } } }[]
+  oneOf?: {
+    title: string
+    properties: { attributeValue: { anyOf: { enum?: unknown[]; maxLength?: number }[] } }
+  }[]
 }
 
 interface AnswerSchema {
