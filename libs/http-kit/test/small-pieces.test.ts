@@ -75,8 +75,12 @@ async function waitingHost(
   const sockets: Socket[] = []
   t.teardown(async () => {
     for (const socket of sockets) socket.destroy()
-    // A connection that waits does not see that its client is gone.
-    const serving = setInterval(() => turns.shift()?.readOn(), 1)
+    // A connection that waits does not see that its client is gone, nor does one behind whose
+    // request another waits.
+    const serving = setInterval(() => {
+      turns.shift()?.readOn()
+      if (turns.length === 0) app.server.closeAllConnections()
+    }, 1)
     await app.close()
     clearInterval(serving)
   })
@@ -163,6 +167,23 @@ t.test('a request of unknown length begins in its turn', async (t) => {
   host.turns.shift()?.refuse(new RefusalError('error-rateLimit'))
   await once(second.socket, 'close')
   t.match(second.received(), /^HTTP\/1\.1 429 .*"error-rateLimit"/s)
+  t.same(host.begun, ['/read'])
+})
+
+t.test('nothing is read of a request that waits, when its first read had many lines', async (t) => {
+  const host = await waitingHost(t)
+  const { socket, received } = await host.dial()
+  // More lines than a connection may send requests ahead, and fewer than take the parser long.
+  socket.write(`${chunkedHead('/read')}${pieces(400)}`)
+  await until(() => host.turns.length === 1)
+  socket.write(pieces(5_000))
+  await polls()
+  t.same(host.took, [], 'the parser got no more pieces')
+  host.turns.shift()?.readOn()
+  await until(() => host.took.length === 1)
+  socket.write(end)
+  host.turns.shift()?.readOn()
+  await until(() => received().includes('"bytes":5400'))
   t.same(host.begun, ['/read'])
 })
 

@@ -20,7 +20,21 @@ export function isOfUnknownLength({ headers }: IncomingMessage): boolean {
 export function pauseReading(socket: PausedSocket): void {
   if (socket[paused] === undefined) socket.on('resume', stayPaused)
   socket[paused] = true
-  socket.pause()
+  stop(socket)
+  // Its stream may have a read scheduled, which starts the handle again: before the next poll.
+  setImmediate(() => {
+    if (isReadingPaused(socket)) stop(socket)
+  })
+}
+
+/**
+ * Node's parser reads the handle by itself, and stops at this event. A socket that is paused does
+ * not emit it again, although its handle may be read: it is while a socket waits for its first
+ * bytes, and after a `resume` that came before the pause and takes effect after it.
+ */
+function stop(socket: Socket): void {
+  if (socket.isPaused()) socket.emit('pause')
+  else socket.pause()
 }
 
 export function resumeReading(socket: PausedSocket): void {
@@ -34,7 +48,7 @@ export function isReadingPaused(socket: PausedSocket): boolean {
 }
 
 function stayPaused(this: Socket): void {
-  this.pause()
+  stop(this)
 }
 
 export interface UnknownLengthDeps {
