@@ -132,6 +132,12 @@ function servingAlerts({ window, age }: Times): Record<string, Wanted> {
       expr: 'holdfast_scanner_failing == 1',
       summary: 'The scanner of {{ $labels.process }} gives no verdicts: uploads are refused, or not scanned.',
     },
+    HoldfastReportsFull: {
+      severity: 'ticket',
+      pending: 0,
+      expr: `increase(holdfast_reports_total{outcome="full"}[${window(hour)}]) > 0`,
+      summary: '{{ $labels.process }} takes no more reports of visitors: too many wait for a decision.',
+    },
     HoldfastClockJump: {
       severity: 'page',
       pending: 2 * minute,

@@ -105,6 +105,7 @@ export const ruleCases: readonly RuleCase[] = [
     everyMinutes: 1,
   },
   one('HoldfastScannerFails', `holdfast_scanner_failing{${of}}`, '1x10', 6),
+  one('HoldfastReportsFull', `holdfast_reports_total{${of}, outcome="full"}`, '0 0 1 1 1 1', 5),
   one('HoldfastClockJump', `holdfast_clock_jump_seconds{${of}}`, '-9000x10', 3),
   one(
     'HoldfastBackupOld',

@@ -18,6 +18,7 @@ import {
   processMetrics,
   Readiness,
   reconcileMetrics,
+  reportMetrics,
   scrubMetrics,
   transferMetrics,
 } from '@holdfast/admin'
@@ -309,6 +310,7 @@ async function openModeration({
   const scans = openScans({ config: config.scanning, lists: blocked, clock, log, metrics })
   opened.defer(() => scans.close())
   const reports = new Reports({ lookups, clock, acts: blocked.acts, networkOf: outerNetworkOf })
+  reportMetrics(metrics, reports)
   const transfers = new TransferLog({
     lookups,
     clock,

@@ -1,4 +1,11 @@
-import { type BlockLists, blockLists, type TransferLog, transferKinds } from '@holdfast/moderation'
+import {
+  type BlockLists,
+  blockLists,
+  type Reports,
+  reportOutcomes,
+  type TransferLog,
+  transferKinds,
+} from '@holdfast/moderation'
 import { Counter, Gauge, type Registry } from 'prom-client'
 
 /** How much operators block, read at each scrape. */
@@ -10,6 +17,20 @@ export function moderationMetrics(registry: Registry, lists: Pick<BlockLists, 'c
     registers: [registry],
     collect() {
       for (const list of blockLists) this.set({ list }, lists.count(list))
+    },
+  })
+}
+
+/** Reports that this process was sent. */
+export function reportMetrics(registry: Registry, reports: Pick<Reports, 'counts'>): void {
+  new Counter({
+    name: 'holdfast_reports_total',
+    help: 'Reports of visitors: added, repeated (their content, account or network has its share of the queue), or not taken because the queue is full.',
+    labelNames: ['outcome'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      for (const outcome of reportOutcomes) this.inc({ outcome }, reports.counts[outcome])
     },
   })
 }

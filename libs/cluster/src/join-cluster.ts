@@ -4,7 +4,14 @@
  */
 import { randomUUID } from 'node:crypto'
 import { type AccountClient, BlockedAccounts, RoutedAccountClient } from '@holdfast/accounts'
-import { clockMetric, moderationMetrics, processMetrics, Readiness, transferMetrics } from '@holdfast/admin'
+import {
+  clockMetric,
+  moderationMetrics,
+  processMetrics,
+  Readiness,
+  reportMetrics,
+  transferMetrics,
+} from '@holdfast/admin'
 import {
   commit,
   type DescriptorBudget,
@@ -106,6 +113,8 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   opened.defer(learnHolders(holders, peers, membership))
 
   moderationMetrics(metrics, blocked)
+  const reports = new Reports({ lookups, clock, acts: blocked.acts, networkOf: outerNetworkOf })
+  reportMetrics(metrics, reports)
   const transfers = new TransferLog({
     lookups,
     clock,
@@ -139,7 +148,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     groups,
     blocked,
     transfers,
-    reports: new Reports({ lookups, clock, acts: blocked.acts, networkOf: outerNetworkOf }),
+    reports,
     rateLimits,
     budgets: {
       connections: descriptors.connections,

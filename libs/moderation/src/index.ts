@@ -18,6 +18,7 @@ export {
   Reports,
   type ReportsPage,
   reportCategories,
+  reportOutcomes,
   reportStates,
   reportTextMax,
 } from './reports.ts'

@@ -49,6 +49,10 @@ export interface ReportsPage {
   next: string | undefined
 }
 
+export const reportOutcomes = ['added', 'repeated', 'full'] as const
+/** `repeated`: content, account or network has its share already; `full`: the queue takes none. */
+export type ReportOutcome = (typeof reportOutcomes)[number]
+
 /** Reports that wait for the operator. */
 const newMax = 5_000
 /** How many of them may be about one content, about one account, and from one large network. */
@@ -84,6 +88,8 @@ export class Reports {
   readonly #acts: OperatorActs
   readonly #networkOf: (address: string) => string
   #queue: Queue | undefined
+  /** By this process, for metrics. */
+  readonly counts: Record<ReportOutcome, number> = { added: 0, repeated: 0, full: 0 }
   #counting: Promise<Queue> | undefined
   /** Shares of reports whose rows a count under way may not see. */
   readonly #unseen = new Set<readonly Share[]>()
@@ -99,9 +105,14 @@ export class Reports {
   async add(report: NewReport): Promise<Report> {
     const shares = this.#sharesOf(report)
     const queue = await this.#counted()
-    if (queue.count >= newMax) throw new ModerationFault('FULL', `${newMax} reports wait for the operator`)
-    if (shares.some(([key, max]) => (queue.shares.get(key) ?? 0) >= max))
+    if (queue.count >= newMax) {
+      this.counts.full++
+      throw new ModerationFault('FULL', `${newMax} reports wait for the operator`)
+    }
+    if (shares.some(([key, max]) => (queue.shares.get(key) ?? 0) >= max)) {
+      this.counts.repeated++
       throw new ModerationFault('FULL', 'reports like this one wait for the operator already')
+    }
     // Counted before the write, so that concurrent reports do not pass the bounds.
     enter(queue, shares)
     this.#unseen.add(shares)
@@ -115,6 +126,7 @@ export class Reports {
       await Promise.allSettled([this.#counting])
       this.#unseen.delete(shares)
     }
+    this.counts.added++
     return row
   }
 

@@ -62,6 +62,7 @@ t.test('the queue has a bound, and closed reports are removed after 180 days', a
   await lookups.write(rows.slice(0, 2).map(({ put }) => ({ delete: put })))
   time.ms += 11_000
   const fresh = await reports.add(report)
+  t.same(reports.counts, { added: 2, repeated: 0, full: 1 })
   t.match(await reports.get(old.id), { state: 'rejected' })
   await reports.decide(fresh.id, 'rejected', asked)
   await t.rejects(reports.get(old.id), { code: 'NOT_FOUND' })
@@ -84,6 +85,7 @@ t.test('who repeats reports fills a part of the queue, not the queue', async (t)
   t.equal(await taken(others, 600), 500, 'from one network')
   t.equal(await taken(() => ({ content: 'new', account: 'new', address: 'new::1' }), 1), 1, 'anybody else')
   t.equal((await reports.page('new', { limit: 5_000 })).reports.length, 751)
+  t.same(reports.counts, { added: 751, repeated: 450, full: 0 })
 })
 
 t.test('concurrent reports do not pass the bounds', async (t) => {

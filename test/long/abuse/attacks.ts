@@ -19,6 +19,7 @@ import { askingNetworks, idleConnections, idleConnectionsV6 } from './attacks/id
 import { listingBombRead, listingBombUnread } from './attacks/listing-bombs.ts'
 import { noDescriptors } from './attacks/no-descriptors.ts'
 import { pipelinedGets, pipelinedListings } from './attacks/pipelines.ts'
+import { reportsFlood } from './attacks/reports.ts'
 import { halfOpen, slowBodies, slowChunks, slowHeaders } from './attacks/slow-requests.ts'
 
 export const attacks: readonly Attack[] = [
@@ -42,6 +43,7 @@ export const attacks: readonly Attack[] = [
   uploadsWithoutToken,
   accountsFlood,
   mailsFlood,
+  reportsFlood,
   nestedJson,
   poisonedJson,
   listingBombUnread,

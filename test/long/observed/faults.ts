@@ -34,6 +34,8 @@ export interface Fault {
 }
 
 const MiB = 1024 * 1024
+/** 5,000 reports fill the queue. */
+const reportedContents = 260
 const rotting = 'bytes that rot '.repeat(400)
 /** Servers outlive the functions that start them. */
 const mail: { server?: SmtpServer } = {}
@@ -258,6 +260,15 @@ export const faults: readonly Fault[] = [
     },
   },
   {
+    name: 'the queue of reports is full',
+    alerts: ['HoldfastReportsFull'],
+    world: () => ({ settings: { HOLDFAST_TRUST_PROXY: 'loopback' } }),
+    make: async (world) => {
+      for (let number = 0; number < reportedContents; number++) await reportNewContent(world, number)
+      return undefined
+    },
+  },
+  {
     name: 'a burst of refused requests',
     alerts: ['HoldfastRefusals'],
     besides: ['HoldfastSlowFast', 'HoldfastSlowSlow'],
@@ -325,6 +336,20 @@ function account(world: World, email: string) {
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ email }),
   })
+}
+
+/** By 20 visitors, as many as one content may wait for, from a large network of their own. */
+async function reportNewContent(world: World, number: number): Promise<void> {
+  const item = await world.upload(`reported ${number}`)
+  const form = (item?.downloadPage ?? '').replace('/d/', '/report/')
+  const report = (visitor: number) =>
+    fetch(form, {
+      method: 'POST',
+      headers: { 'x-forwarded-for': `10.${number % 256}.${number >> 8}.${visitor}` },
+      body: new URLSearchParams({ category: 'other' }),
+    })
+  const answers = await Promise.all(Array.from({ length: 20 }, (_, visitor) => report(visitor)))
+  await Promise.all(answers.map((answer) => answer.arrayBuffer()))
 }
 
 /** Connections that have asked once, and are open. */
