@@ -353,12 +353,13 @@ function packed(waiting: readonly WaitingRow[]): LookupChange[] {
   }))
 }
 
+/** Earlier releases wrote a row of the store for each. */
 function* unpacked(
   id: string,
   value: Uint8Array,
   from = 0,
 ): Generator<{ id: string; at: number; row: TransferRow }> {
-  const rows = JSON.parse(Buffer.from(value).toString()) as TransferRow[]
+  const rows = [JSON.parse(Buffer.from(value).toString()) as TransferRow | TransferRow[]].flat()
   for (let at = from; at < rows.length; at++) yield { id, at, row: rows[at] as TransferRow }
 }
 

@@ -120,6 +120,19 @@ t.test('rows of a second share rows of the store, and a page may end between the
     }
     t.same(seen, uploads.map(String), `${limit} a page`)
   }
+  const alone = {
+    time: 1,
+    address: '::1',
+    account: 'ann',
+    content: 'alone',
+    name: 'a',
+    size: 1,
+    md5: null,
+    blake3: null,
+  }
+  const hour = String(Math.floor(time.ms / 3_600_000)).padStart(8, '0')
+  await lookups.write([{ put: `uploads/${hour}/9`, value: Buffer.from(JSON.stringify(alone)) }])
+  t.same((await log.find('upload', any)).rows.at(-1), alone, 'as an earlier release wrote it')
   const first = await log.find('upload', any, { limit: 1 })
   for await (const { key } of lookups.scan('uploads/')) await lookups.write([{ delete: key }])
   t.same(
