@@ -1,8 +1,8 @@
 /**
  * The pure core's interface: one account's state, its requests, and their results.
  *
- * No I/O, clock or randomness here: time, seeds, share codes and verdicts on passwords arrive in
- * the context. Replaying the changes always gives the live state.
+ * No I/O, clock or randomness here: time, seeds, new ids, share codes and verdicts on passwords
+ * arrive in the context. Replaying the changes always gives the live state.
  */
 import type { IdCodec, ShareCodes, TokenCodec } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest, Blob, Change, Effect, PasswordVerifier } from '@holdfast/wire'
@@ -206,6 +206,6 @@ export interface AccountStates {
   empty(accountId: string): AccountState
   /** In slices. @throws Error when the pages are not whole, or of another account. */
   load(accountId: string, pages: readonly Uint8Array[]): Generator<void, AccountState>
-  /** Content ids, one for each 8 random bytes. Many at once cost a fifth of as many calls. */
+  /** Content ids, one for each 8 random bytes. Sixteen at once cost a quarter of sixteen calls. */
   newIds(accountId: string, randoms: readonly Uint8Array[]): string[]
 }

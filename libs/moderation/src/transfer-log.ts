@@ -7,9 +7,10 @@
  *
  * Rows gather for a second and are written together: a transfer never waits for its row, and a
  * crash loses the rows of the last second. About ten share a row of the store, under the id of the
- * newest: a row of the store for each would take twice the CPU. A process writes a bounded number
- * of rows per hour, the last quarter of them for networks with few; further ones are counted and
- * not written.
+ * oldest: a row of the store for each would take twice the CPU. A write whose outcome is unknown is
+ * repeated, with later rows behind, and writes the same rows of the store again. A process writes a
+ * bounded number of rows per hour, the last quarter of them for networks with few; further ones are
+ * counted and not written.
  */
 import { randomBytes } from 'node:crypto'
 import { rangesOf } from '@holdfast/access'
@@ -95,7 +96,7 @@ interface WaitingRow {
 /** Rows of one hour and kind that are written as one. */
 interface Pack {
   prefix: string
-  /** Of the newest. */
+  /** Of the oldest. */
   id: string
   texts: string[]
   bytes: number
@@ -343,7 +344,6 @@ function packed(waiting: readonly WaitingRow[]): LookupChange[] {
       packs.push(pack)
       open.set(prefix, pack)
     }
-    pack.id = id
     pack.texts.push(text)
     pack.bytes += bytes
   }

@@ -142,6 +142,29 @@ t.test('rows of a second share rows of the store, and a page may end between the
   )
 })
 
+t.test('a write that was done and reported as failed leaves no row twice', async (t) => {
+  const { log, lookups, waiting, faults, time } = start(t)
+  const write = lookups.write.bind(lookups)
+  lookups.write = async (...words) => {
+    await write(...words)
+    throw new Error('no answer came')
+  }
+  for (let number = 0; number < 30; number++) log.note(transfer({ content: String(number) }))
+  waiting.shift()?.()
+  await log.flush()
+  t.match(faults, [/no answer/])
+  lookups.write = write
+  for (let number = 30; number < 45; number++) {
+    time.ms += 1
+    log.note(transfer({ content: String(number) }))
+  }
+  const { rows } = await log.find('upload', any)
+  t.same(
+    rows.map(({ content }) => Number(content)).sort((a, b) => a - b),
+    [...Array(45).keys()],
+  )
+})
+
 t.test('rows that come during a write wait for the next one', async (t) => {
   const { lookups, waiting, log } = start(t)
   const writes: number[] = []

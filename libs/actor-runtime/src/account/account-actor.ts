@@ -267,10 +267,10 @@ export class AccountActor {
   #answeredEmpty(ask: PendingRequest): boolean {
     const { clock, randomness, states, log } = this.#host.services
     const none = { next: 0, end: 0 }
-    const spareIds = new SpareIds(this.account, this.#host.services)
     const nowMs = clock.now()
     if (ask.expired(nowMs)) ask.unavailable()
     if (ask.done) return true
+    const spareIds = new SpareIds(this.account, this.#host.services)
     try {
       const outcome = states.empty(this.account).decide(ask.request, {
         nowMs,

@@ -1,4 +1,5 @@
-/** A full queue of reports, so that no visitor can report anything. */
+/** Reports that fill the queue, so that no visitor can report anything else. */
+import type { Standalone } from '../../../support/standalone.ts'
 import type { Attack, Prepared, Stage } from '../attack.ts'
 import { address, request } from '../hostile.ts'
 
@@ -29,9 +30,25 @@ export const reportsFlood: Attack = {
       socket.destroy()
     })
   },
-  judge: ({ tally }) => {
+  judge: async ({ service, tally }) => {
     const added = tally['201'] ?? 0
-    if (added === 0) return ['no report was added']
-    return added > ofAccountMax ? [`${added} reports of one account were added, ${ofAccountMax} at most`] : []
+    const tooMany = `${added} reports of one account were added, ${ofAccountMax} at most`
+    const other = await reportOfOther(service)
+    return [
+      ...(added === 0 ? ['no report was added'] : []),
+      ...(added > ofAccountMax ? [tooMany] : []),
+      ...(other === 201 ? [] : [`a report of another account's file was answered with ${other}`]),
+    ]
   },
+}
+
+/** By a visitor of another network. @returns the status code */
+async function reportOfOther({ api, upload }: Standalone): Promise<number> {
+  const form = new FormData()
+  form.append('file', new File(['another'], 'another.txt'))
+  const uploaded = await fetch(`${upload}/uploadfile`, { method: 'POST', body: form })
+  const { data } = (await uploaded.json()) as { data: { id: string } }
+  const body = new URLSearchParams({ category: 'other' })
+  const answer = await fetch(`${api}/report/${data.id}`, { method: 'POST', body })
+  return answer.status
 }
