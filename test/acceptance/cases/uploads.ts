@@ -663,13 +663,16 @@ function uploadAround(
     socket.on('data', (chunk) => {
       text += chunk.toString('latin1')
     })
-    socket.on('error', reject)
+    socket.on('error', (error) => (text === '' ? reject(error) : resolve(text)))
     socket.once('close', () => resolve(text))
     socket.write(Buffer.concat([Buffer.from(head), form.body.subarray(0, 100_000)]))
-    // Time for the host to process it; the answer must not depend on that.
+    // Time for the host to process it; the answer must not depend on that. A slow host begins after
+    // the change, and refuses the upload before the rest is sent.
     sleep(200)
       .then(happens)
-      .then(() => socket.write(form.body.subarray(100_000)), reject)
+      .then(() => {
+        if (socket.writable) socket.write(form.body.subarray(100_000))
+      }, reject)
   })
 }
 
