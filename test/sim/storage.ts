@@ -214,9 +214,11 @@ export class Storage implements Uploads {
     const dice = this.#dice
     const all: (() => void)[] = [
       () => {
-        const id = dice.pick(nodeIds)
-        this.crashNode(id)
-        scheduler.after(dice.between(50, 6_000), () => void this.startNode(id))
+        // One node, or all of them as in a power failure.
+        for (const id of dice.chance(0.7) ? [dice.pick(nodeIds)] : nodeIds) {
+          this.crashNode(id)
+          scheduler.after(dice.between(50, 6_000), () => void this.startNode(id))
+        }
       },
       () => {
         const process = this.#running.get(dice.pick(nodeIds))?.process
