@@ -96,6 +96,8 @@ t.test('tags are normalised to a stable form', async (t) => {
   t.equal(parseTags(many.join(',')), many.join(','))
   t.equal(parseTags([...many, 'more'].join(',')), undefined)
   t.equal(parseTags([...many, ...many].join(',')), many.join(','))
+  t.equal(parseTags('a'.padEnd(10_000, ' ,')), 'a')
+  t.equal(parseTags('a'.padEnd(10_001, ' ,')), undefined, 'a longer text is not read')
   fc.assert(
     fc.property(anyText, (text) => {
       const tags = parseTags(text)

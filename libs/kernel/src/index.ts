@@ -9,6 +9,7 @@ export {
   isTag,
   isTime,
   nameCodePointsMax,
+  sentTagsCodePointsMax,
   tagCodePointsMax,
   tagsMax,
   timeMax,

@@ -15,7 +15,13 @@ import {
   RefusalError,
   Repeated,
 } from '@holdfast/http-kit'
-import { descriptionCodePointsMax, tagCodePointsMax, tagsMax, timeMax } from '@holdfast/kernel'
+import {
+  descriptionCodePointsMax,
+  sentTagsCodePointsMax,
+  tagCodePointsMax,
+  tagsMax,
+  timeMax,
+} from '@holdfast/kernel'
 import type { UpdateContent } from '@holdfast/wire'
 import { type Static, Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
@@ -48,7 +54,7 @@ const tagsForm = `^${gap}(${tag}(${white}*,${gap}${tag}){0,${tagsMax - 1}}${gap}
 const valuesOf: Record<Attribute, object[]> = {
   name: [{ type: 'string', ...nameDocument }],
   description: [{ type: 'string', maxLength: descriptionCodePointsMax }, removed],
-  tags: [{ type: 'string', pattern: tagsForm }, removed],
+  tags: [{ type: 'string', pattern: tagsForm, maxLength: sentTagsCodePointsMax }, removed],
   public: [{ type: 'boolean' }, { type: 'string', enum: ['true', 'false'] }],
   password: [{ type: 'string', minLength: passwordLengthMin, maxLength: passwordLengthMax }, removed],
   expiry: [

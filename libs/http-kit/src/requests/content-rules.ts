@@ -11,6 +11,7 @@ import {
   isTime,
   isUuid,
   nameCodePointsMax,
+  sentTagsCodePointsMax,
   tagsMax,
   timeMax,
 } from '@holdfast/kernel'
@@ -48,6 +49,7 @@ function cutBeforeExtension(name: string): string {
  * when no tag is left.
  */
 export function parseTags(sent: string): string | undefined {
+  if (codePoints(sent) > sentTagsCodePointsMax) return undefined
   const tags = new Set<string>()
   for (const part of sent.split(',')) {
     const tag = part.trim()

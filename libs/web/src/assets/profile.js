@@ -63,6 +63,9 @@ async function start() {
     account = (await call('GET', `/accounts/${who.id}`)).data
     if (!account.emailConfirmed && sessionStorage.getItem(proofKey)) {
       byId('confirm-email').textContent = account.email
+      const { fileCount, folderCount } = account.statsCurrent
+      byId('confirm-held').textContent = `${fileCount} files and ${folderCount} folders`
+      byId('confirm-contents').hidden = fileCount + folderCount === 0
       byId('confirm').hidden = false
       return
     }

@@ -19,13 +19,14 @@ export const reportsFlood: Attack = {
     const { ids = [] } = hostile.prepared
     await hostile.each(networks, async (number) => {
       const socket = hostile.connect('api', { from: address(70 + (number % 20), number) })
-      for (let turn = 0; turn < 40; turn++) {
+      for (let turn = 0; turn < 10; turn++) {
         const path = `/report/${ids[(number + turn) % ids.length]}`
         const headers = ['Content-Type: application/x-www-form-urlencoded']
         hostile.sent()
         const body = `category=other&text=${'x'.repeat(900)}`
         if (!(await hostile.write(socket, request(path, { method: 'POST', headers, body })))) break
-        await hostile.pause(25)
+        // Ten a second of each network: a flood of refused requests has its own row.
+        await hostile.pause(100)
       }
       socket.destroy()
     })
