@@ -3,18 +3,22 @@
  * are frozen. `GOLDEN=write npm test -- <file>` writes them again after a deliberate change.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
+import type { Test } from 'tap'
 
-/** @returns the lines as they are and as they have to be. */
-export function golden(
+/** Compares the lines with those of the file `golden/<name>` in the directory. */
+export function sameAsGolden(
+  t: Pick<Test, 'strictSame'>,
   directory: string,
   name: string,
   lines: readonly string[],
-): { is: string[]; was: string[] } {
+): void {
   const path = join(directory, 'golden', name)
   if (process.env.GOLDEN === 'write') {
     mkdirSync(dirname(path), { recursive: true })
     writeFileSync(path, `${lines.join('\n')}\n`)
   }
-  return { is: [...lines], was: readFileSync(path, 'utf8').trimEnd().split('\n') }
+  const file = relative(join(import.meta.dirname, '..'), process.argv[1] ?? '')
+  const was = readFileSync(path, 'utf8').trimEnd().split('\n')
+  t.strictSame([...lines], was, `${name}; GOLDEN=write npm test -- ${file} writes it again`)
 }

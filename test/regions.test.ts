@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { readClusterConfig, readConfig } from '@holdfast/config'
 import { planGroups } from '@holdfast/replication'
 import t from 'tap'
-import { golden } from '../infra/golden.ts'
+import { sameAsGolden } from '../infra/golden.ts'
 import { readDeployment } from '../infra/regions/deployment.ts'
 import { needsOf, workOf } from '../infra/regions/hosts.ts'
 import { loginsHost, loginsRepairs, loginsScript } from '../infra/regions/logins.ts'
@@ -50,8 +50,7 @@ for (const name of examples)
         ? [`== ${path}`, ...text.trimEnd().split('\n')]
         : [`== ${path} ${createHash('sha256').update(text).digest('hex').slice(0, 16)}`],
     )
-    const { is, was } = golden(join(import.meta.dirname, 'regions'), name.replace('.yaml', '.txt'), lines)
-    t.strictSame(is, was)
+    sameAsGolden(t, join(import.meta.dirname, 'regions'), name.replace('.yaml', '.txt'), lines)
   })
 
 for (const name of examples)

@@ -4,7 +4,7 @@ import { referenceKey } from '@holdfast/journal'
 import { MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { blank, Change } from '@holdfast/wire'
 import t from 'tap'
-import { golden } from '../../../infra/golden.ts'
+import { sameAsGolden } from '../../../infra/golden.ts'
 import { encodeRoot } from '../src/account/checkpoints.ts'
 import { cutPages, digestOf, encodeRow } from '../src/account/flush-row.ts'
 import { activeSlotPrefix, hostKey, routeRow } from '../src/lookups/lookup-rows.ts'
@@ -31,8 +31,7 @@ t.test('rows beside the journal', async (t) => {
     `reference ${referenceKey(blob(7), account)}`,
     ...codes.map((row) => ('put' in row ? `code ${row.put} ${hex(row.value)}` : '')),
   ]
-  const { is, was } = golden(import.meta.dirname, 'lookups.txt', lines)
-  t.strictSame(is, was)
+  sameAsGolden(t, import.meta.dirname, 'lookups.txt', lines)
 })
 
 t.test('rows of the journal and roots of checkpoints', async (t) => {
@@ -50,6 +49,5 @@ t.test('rows of the journal and roots of checkpoints', async (t) => {
     `row with a large change ${hex(encodeRow([change, large]))}`,
     `root ${hex(encodeRoot({ through: 70, pages: [page] }))}`,
   ]
-  const { is, was } = golden(import.meta.dirname, 'journal.txt', lines)
-  t.strictSame(is, was)
+  sameAsGolden(t, import.meta.dirname, 'journal.txt', lines)
 })

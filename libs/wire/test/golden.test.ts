@@ -2,7 +2,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { golden } from '../../../infra/golden.ts'
+import { sameAsGolden } from '../../../infra/golden.ts'
 
 const proto = join(import.meta.dirname, '../../../proto')
 
@@ -24,6 +24,5 @@ t.test('fields of messages keep their numbers and types', async (t) => {
     .sort()
     .flatMap((file) => [`# ${file}`, ...fieldsOf(readFileSync(join(proto, file), 'utf8'))])
   t.ok(lines.length > 300, `${lines.length} lines`)
-  const { is, was } = golden(import.meta.dirname, 'fields.txt', lines)
-  t.strictSame(is, was)
+  sameAsGolden(t, import.meta.dirname, 'fields.txt', lines)
 })
