@@ -1,0 +1,56 @@
+/** What holds for each note, also for one that is added later. */
+import t from 'tap'
+import { answerBytes } from '../src/reading/answer-bytes.ts'
+import type { Reading } from '../src/reading/reading.ts'
+import { none } from '../src/tree/columns.ts'
+import { type NoteName, noteNames } from '../src/tree/notes.ts'
+import { savedNotesBytes } from '../src/tree/saved-bytes.ts'
+import { Tree } from '../src/tree/tree.ts'
+import { operator, World } from './world.ts'
+
+/** A good value of each. */
+const values: Record<NoteName, string> = { description: 'before', tags: 'before' }
+
+t.test('a content in the place of a deleted one has none of its notes', async (t) => {
+  const world = new World()
+  const root = world.create({ tier: 'premium' })
+  for (const name of noteNames) {
+    const { id } = world.folder(root, { name: 'before' })
+    const attribute = { $case: name, value: values[name] } as const
+    world.ask(operator, { updateContent: { contentId: id, attribute } })
+    t.equal(world.read(operator, id)[name], values[name])
+    world.ask(operator, { deleteContents: { contentIds: [id] } })
+    t.equal(world.folder(root, { name: 'after' })[name], undefined)
+    for (const child of world.read(operator, root).children) t.equal(child[name], undefined, name)
+  }
+})
+
+t.test('its bytes count in memory, in a checkpoint, in a copy and in an answer', async (t) => {
+  const tree = new Tree()
+  const id = '00000000-0000-4000-8000-000000000000'
+  const times = { createTime: 1, modTime: 1 }
+  const access = { isPublic: false, password: undefined, expiry: undefined }
+  const row = tree.addFolder(none, { id, name: 'root', code: '', ...times, ...access })
+  const reading = { tree, isOpen: () => true, isOwner: true } as unknown as Reading
+  const figures = () => ({
+    memory: tree.bytes,
+    checkpoint: tree.savedBytes,
+    copy: tree.savedBytesOf(row),
+    foreignCopy: savedNotesBytes(tree.notesOf(row)),
+    answer: answerBytes(reading, row),
+  })
+  for (const name of noteNames) {
+    const before = figures()
+    tree.setNote(name, row, 'x')
+    const short = figures()
+    tree.setNote(name, row, 'x'.repeat(51))
+    const long = figures()
+    for (const figure of ['checkpoint', 'copy', 'foreignCopy', 'answer'] as const) {
+      t.ok(short[figure] > before[figure], `${name}, ${figure}`)
+      t.equal(long[figure] - short[figure], 50, `${name}, ${figure}`)
+    }
+    // An entry of a map takes more than the text.
+    t.ok(short.memory >= before.memory + 100, `${name}, memory`)
+    t.equal(long.memory - short.memory, 50, `${name}, memory`)
+  }
+})
