@@ -1,6 +1,13 @@
 /** `infra/SETTINGS.md`, from the settings in `libs/config/src/topics`. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { clusterSettings, settings } from '@holdfast/config'
 import { generatedMark, table } from './table.ts'
+
+const pages = {
+  contract: sectionsOf('apps/api/CONTRACT.md'),
+  guide: sectionsOf('infra/OPERATING.md'),
+}
 
 type Schema = Readonly<Record<string, { fallback: string; meaning: string; secret: boolean }>>
 
@@ -17,6 +24,9 @@ and ends with code 78. A variable that begins with \`HOLDFAST_\` and is not in t
 - A secret can come from a file: set the name of the file in the variable with \`_FILE\` behind its name. Secrets are
   ${secretsOf({ ...settings, ...clusterSettings })}.
 
+"Described in" has the sections of the contract (\`apps/api/CONTRACT.md\`) and of the operator's guide
+(\`infra/OPERATING.md\`) that name the setting.
+
 ## Every process
 
 ${tableOf(settings)}
@@ -31,13 +41,27 @@ ${tableOf(clusterSettings)}
 
 function tableOf(schema: Schema): string {
   return table(
-    ['setting', 'default', 'meaning'],
+    ['setting', 'default', 'meaning', 'described in'],
     Object.entries(schema).map(([name, { fallback, meaning }]) => [
       `\`${name}\``,
       fallback === '' ? '' : `\`${fallback}\``,
       meaning,
+      Object.entries(pages)
+        .map(([page, sections]) => ({ page, titles: sections.filter(({ names }) => names.has(name)) }))
+        .filter(({ titles }) => titles.length > 0)
+        .map(({ page, titles }) => `${page}: ${titles.map(({ title }) => title).join('; ')}`)
+        .join('. '),
     ]),
   )
+}
+
+/** Sections with the settings that each names. */
+function sectionsOf(page: string): { title: string; names: ReadonlySet<string> }[] {
+  const text = readFileSync(join(import.meta.dirname, '../..', page), 'utf8')
+  return text.split(/^#+ /m).map((section) => ({
+    title: section.split('\n', 1)[0] ?? '',
+    names: new Set(section.match(/HOLDFAST_[A-Z0-9_]+/g)),
+  }))
 }
 
 function secretsOf(schema: Schema): string {
