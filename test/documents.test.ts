@@ -7,10 +7,12 @@ import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { clusterSettings, settings } from '@holdfast/config'
 import { statuses } from '@holdfast/http-kit'
+import { tagCodePointsMax } from '@holdfast/kernel'
 import t from 'tap'
 import { documents } from '../infra/documents/documents.ts'
 import { withService } from '../infra/documents/service.ts'
 import { operationsByStatus } from '../infra/documents/statuses.ts'
+import { httpCodes } from './acceptance/answer.ts'
 import { allRows, endpoints } from './acceptance/coverage.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -101,6 +103,42 @@ t.test('every other status is declared by an operation of the OpenAPI document',
   }),
 )
 
+t.test('the acceptance suite knows the HTTP code of every status', async (t) => {
+  const codes = Object.entries(statuses).map(([status, { code }]) => [status, code] as const)
+  t.strictSame(httpCodes, Object.fromEntries(codes.filter(([, code]) => code !== 400)))
+})
+
+/** Of requests that no page sends; owners need no password. */
+const ofNoPage =
+  /^error-(body|host|idempotencyKey|request|alreadyDone|expect|headerSize|passwordRequired|passwordWrong)$/
+
+t.test('pages have words for every status of the operations that they call', (t) =>
+  withService(async ({ operations }) => {
+    const wordsIn = (name: string) =>
+      [...read(`libs/web/src/assets/${name}.js`).matchAll(/^ {2}'(error-\w+)': '/gm)].map(
+        ([, status]) => status,
+      )
+    const calls: Record<string, string[]> = {
+      upload: ['POST /uploadfile'],
+      profile: [...read('libs/web/src/assets/profile.js').matchAll(/call\('([A-Z]+)', ['`]([^'`?]+)/g)].map(
+        ([, method, path = '']) => `${method} ${path.replace(/\$\{[^}]+\}/g, '{}')}`,
+      ),
+    }
+    for (const [page, called] of Object.entries(calls)) {
+      const words = [...wordsIn('page'), ...wordsIn(page)]
+      const answered = [...operationsByStatus(operations)].filter(
+        ([status, by]) =>
+          status in statuses &&
+          !ofNoPage.test(status) &&
+          by.some((name) => called.includes(name.replace(/\{\w+\}/g, '{}'))),
+      )
+      t.ok(answered.length > 5, `${page} calls operations`)
+      for (const [status] of answered)
+        t.ok(words.includes(status), `libs/web/src/assets/${page}.js: ${status}`)
+    }
+  }),
+)
+
 t.test('each endpoint and theme of the acceptance table has a section in the contract', async (t) => {
   const text = read(contract)
   for (const endpoint of endpoints()) {
@@ -141,7 +179,11 @@ t.test('the contract and the acceptance table have every attribute and every mem
       cellsOf(sectionOf(read(contract), title)).map(([name, of, value = '']) => [name, { of, value }]),
     )
     const covered = allRows()
+    const kept = sectionOf(read(contract), 'POST /contents/copy')
+      .replace(/\s+/g, ' ')
+      .match(/\bkeeps? [^.;]*/g)
     for (const { title: name, properties } of attributes) {
+      t.match(kept?.join(), new RegExp(`\\b${name}\\b`), `${contract}, copy: whether ${name} is kept`)
       const row = rows.get(`\`${name}\``)
       const value = row?.value
       t.not(row, undefined, `${title}, table of attributes: ${name}`)
@@ -155,6 +197,14 @@ t.test('the contract and the acceptance table have every attribute and every mem
         'mi',
       )
       if (max !== undefined) t.match(sectionsOfValues, rule, `the contract: characters of ${name}`)
+      // Of tags the table has the limit of one.
+      const bound = name === 'tags' ? tagCodePointsMax : max
+      if (bound !== undefined)
+        t.match(
+          limitOf(name.replace(/s$/, '')),
+          new RegExp(`(^| )${bound.toLocaleString('en-US')}( |$)`),
+          `${contract}, Limits: ${name}`,
+        )
       const isRemovable = properties.attributeValue.anyOf.some((values) => values.enum?.includes(null))
       t.equal(/empty removes/.test(value ?? ''), isRemovable, `${title}: empty removes ${name}`)
       // What the row does not say is a rule of Resources: "**Names** have …".
@@ -217,6 +267,19 @@ t.test('variables that a page names are settings, with valid values', async (t) 
     }
 })
 
+t.test('defaults that a page names are those of the settings', async (t) => {
+  const schema: Readonly<Record<string, { fallback: string }>> = { ...settings, ...clusterSettings }
+  let found = 0
+  for (const page of pages)
+    for (const [, name = '', before, behind] of read(page).matchAll(
+      /`(HOLDFAST_\w+)(?:=[^`]*)?` \((?:default `([^`]*)`|`?([^`)]*?)`? by default)/g,
+    )) {
+      found += 1
+      t.equal(before ?? behind, schema[name]?.fallback, `${page}: the default of ${name}`)
+    }
+  t.ok(found > 1, 'the pattern finds defaults')
+})
+
 t.test('sections that pages and comments refer to are there', async (t) => {
   let found = 0
   for (const file of [...pages, ...sources.filter((name) => name !== 'test/documents.test.ts')])
@@ -263,6 +326,15 @@ function comments(source: string): string {
 
 function headings(page: string): string[] {
   return [...read(page).matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) => heading)
+}
+
+/** From the table of limits, whose rows may have several: "name, tag", "255, 25". */
+function limitOf(what: string): string | undefined {
+  for (const [names = '', values = ''] of cellsOf(sectionOf(read(contract), 'Limits'))) {
+    const at = names.split(', ').indexOf(what)
+    if (at >= 0) return values.split(', ')[at]
+  }
+  return undefined
 }
 
 /** Rows of a section's tables. */

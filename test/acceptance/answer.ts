@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import type { Received } from './http.ts'
 
-/** HTTP codes of the contract's statuses; any other status names a parameter: 400. */
-const httpCodes: Record<string, number> = {
+/** HTTP codes of the contract's statuses; any other status has 400. */
+export const httpCodes: Record<string, number> = {
   'error-token': 401,
   'error-notPremium': 401,
   'error-owner': 401,
@@ -16,12 +16,19 @@ const httpCodes: Record<string, number> = {
   'error-protectedFolder': 403,
   'error-notFound': 404,
   'error-method': 405,
+  'error-timeout': 408,
+  'error-alreadyDone': 409,
+  'error-precondition': 412,
   'error-bodySize': 413,
   'error-fileSize': 413,
+  'error-range': 416,
+  'error-expect': 417,
   'error-rateLimit': 429,
+  'error-headerSize': 431,
   'error-blocked': 451,
   'error-internal': 500,
   'error-unavailable': 503,
+  'error-storageFull': 507,
 }
 
 /**

@@ -2,6 +2,21 @@
 
 const tokenKey = 'holdfast.token'
 
+/** Why a call failed, by status: what every page says. */
+export const commonReasons = {
+  'error-accountId': 'The token of this tab belongs to another account: load the page again.',
+  'error-blocked': 'The operator does not allow this content, or this account.',
+  'error-bodySize': 'The request is too large.',
+  'error-internal': 'The service failed.',
+  'error-limits': 'The account is full.',
+  'error-notFound': 'The folder is gone: load the page again.',
+  'error-notOwner': 'This belongs to another account: load the page again.',
+  'error-rateLimit': 'Too many requests: wait a minute.',
+  'error-storageFull': 'The service has no space left.',
+  'error-timeout': 'The connection was too slow: try again.',
+  'error-unavailable': 'A part of the service is out of reach: try again.',
+}
+
 /** The token of this tab: it is lost with the tab, and sent only in requests that need it. */
 export function keptToken() {
   return sessionStorage.getItem(tokenKey) ?? undefined

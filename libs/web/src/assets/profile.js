@@ -1,5 +1,5 @@
 /** The account page: signs in by the address' fragment, shows what the account holds. */
-import { byId, bytesText, keepToken, keptToken, wireCopyButtons } from './page.js'
+import { byId, bytesText, commonReasons, keepToken, keptToken, wireCopyButtons } from './page.js'
 
 const pageSize = 100
 
@@ -252,8 +252,8 @@ async function call(method, target, body, { signedIn = true, headers = {} } = {}
 }
 
 const reasons = {
+  ...commonReasons,
   'error-token': 'This token is not valid, or not any more.',
-  'error-rateLimit': 'Too many requests: wait a minute.',
   'error-mailed': 'This link does not belong to this account. Ask for a new one.',
   'error-forbidden': 'That is not allowed here.',
   'error-email': 'That is no usable e-mail address.',

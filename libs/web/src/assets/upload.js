@@ -1,5 +1,5 @@
 /** Uploads one file after the other into one folder, with progress, and shows the link. */
-import { byId, keepToken, keptToken, wireCopyButtons } from './page.js'
+import { byId, commonReasons, keepToken, keptToken, wireCopyButtons } from './page.js'
 
 const form = byId('upload')
 const chooser = byId('file')
@@ -9,12 +9,11 @@ const drop = form.querySelector('.drop')
 let folderId
 
 const reasons = {
-  'error-limits': 'The account is full.',
+  ...commonReasons,
   'error-fileSize': 'The file is too large.',
-  'error-forbidden': 'Guests may not upload here.',
-  'error-rateLimit': 'Too many requests: wait a minute.',
   'error-bodySize': 'The file is too large.',
-  'error-storageFull': 'The service has no space left.',
+  'error-forbidden': 'Guests may not upload here.',
+  'error-protectedFolder': 'The folder takes no files: load the page again.',
   'error-token': 'This tab’s account token is no longer valid: sign in again.',
 }
 
