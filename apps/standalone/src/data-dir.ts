@@ -1,5 +1,5 @@
 /** The data directory: created if needed, writable, and locked by this process. */
-import { access, constants, statfs } from 'node:fs/promises'
+import { access, constants, readdir, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { checkDataFormat, makePrivate, requireStores, StartFault } from '@holdfast/bootstrap'
 import { releaseBallast } from '@holdfast/chunk-store'
@@ -34,6 +34,7 @@ export async function prepareDataDir(
   { requireStore, log }: { requireStore: boolean; log: Logger },
 ): Promise<DataDir> {
   if (requireStore) await requireStores(path, stores)
+  await checkWhole(path)
   await checkDataFormat(path)
   try {
     await makeDirectories(path)
@@ -52,6 +53,26 @@ export async function prepareDataDir(
     )
   }
   return { metadata: join(path, 'metadata'), blobs: join(path, 'blobs'), outbox: join(path, 'outbox') }
+}
+
+/**
+ * New metadata beside existing files would make all of them garbage, and the collector would delete
+ * them. A first start makes the metadata first, so it never leaves files without metadata.
+ * @throws StartFault DATA_MISSING
+ */
+async function checkWhole(path: string): Promise<void> {
+  const names = (folder: string) => readdir(join(path, folder)).catch((): string[] => [])
+  const [top, extents, rows] = await Promise.all([names('.'), names('blobs/extents'), names('metadata/rows')])
+  if (top.includes('restoring'))
+    throw new StartFault(
+      'DATA_MISSING',
+      `the data directory ${path} holds a restore that did not complete: repeat ctl restore, or remove ${join(path, 'restoring')}`,
+    )
+  if (extents.length > 0 && !rows.includes('CURRENT'))
+    throw new StartFault(
+      'DATA_MISSING',
+      `the data directory ${path} has files (blobs/extents) and no metadata (metadata/rows/CURRENT is missing): without it nobody owns the files, and they would be deleted. Is its disk mounted? Otherwise restore a backup`,
+    )
 }
 
 /**

@@ -1,6 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { type ClientRequest, type IncomingMessage, request } from 'node:http'
 import { join } from 'node:path'
 import { json } from 'node:stream/consumers'
@@ -187,6 +187,25 @@ t.test('a data directory of a newer release, and one that must have a store, end
   )
   t.notMatch(newer.stderr(), /^\s+at /m, 'no stack')
 })
+
+t.test(
+  'files without their metadata are not taken for a new store, whose garbage they would be',
+  async (t) => {
+    const dir = dataDir(t)
+    const first = await startHere(dir)
+    const body = new FormData()
+    body.append('file', new Blob(['kept']), 'a.txt')
+    await call(`${first.addresses.upload}/uploadfile`, { method: 'POST', body })
+    await first.close()
+    renameSync(join(dir, 'metadata'), join(dir, 'elsewhere'))
+    const half = await startProcess(dir)
+    t.equal(await half.ended, 66)
+    t.match(half.stderr(), /does not start: .* has files \(blobs\/extents\) and no metadata/)
+    t.equal(existsSync(join(dir, 'metadata')), false, 'nothing is made')
+    renameSync(join(dir, 'elsewhere'), join(dir, 'metadata'))
+    await (await startHere(dir)).close()
+  },
+)
 
 t.test('kill -9 loses nothing that was acknowledged', async (t) => {
   const dir = dataDir(t)
