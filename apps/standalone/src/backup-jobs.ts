@@ -4,7 +4,8 @@
  * hours.
  */
 import { randomUUID } from 'node:crypto'
-import { resolve, sep } from 'node:path'
+import { realpath } from 'node:fs/promises'
+import { basename, dirname, join, resolve, sep } from 'node:path'
 import { usesOfCopy } from '@holdfast/accounts'
 import {
   accountNamed,
@@ -82,7 +83,7 @@ export class BackupJobs {
   backUp({ target, bytesPerSecond, keyFile, prune }: BackupRequest): BackupJob | undefined {
     const { dataDir, metadata, blobs, clock } = this.#deps
     return this.#begin({ what: 'backup', target }, async (run) => {
-      const path = outsideOf(dataDir, target)
+      const path = await outsideOf(dataDir, target)
       const directory = await BackupDirectory.open(path, { keyFile, make: true })
       const taken = await takeBackup({
         directory,
@@ -128,7 +129,7 @@ export class BackupJobs {
     const { dataDir, blobs, isBlocked, scans } = this.#deps
     return this.#begin({ what: 'import', target: `${directory} ${account}` }, async (run) =>
       importDirectory({
-        directory: outsideOf(dataDir, directory),
+        directory: await outsideOf(dataDir, directory),
         tree: await this.#treeOf(account),
         folder,
         blobs,
@@ -148,7 +149,7 @@ export class BackupJobs {
     return this.#begin({ what: 'export', target: `${account} ${target}` }, async (run) =>
       exportAccount({
         tree: await this.#treeOf(account),
-        target: outsideOf(dataDir, target),
+        target: await outsideOf(dataDir, target),
         blobs,
         ...this.#onProgressOf(run),
       }),
@@ -215,10 +216,28 @@ export class BackupJobs {
   }
 }
 
-/** @throws BackupFault */
-function outsideOf(dataDir: string, path: string): string {
-  const resolved = resolve(path)
-  if (`${resolved}${sep}`.startsWith(`${resolve(dataDir)}${sep}`))
+/**
+ * Links are followed: a run never reads or writes the data directory, neither from inside nor from
+ * around it.
+ * @throws BackupFault
+ */
+async function outsideOf(dataDir: string, path: string): Promise<string> {
+  const [real, realDataDir] = await Promise.all([realPathOf(resolve(path)), realPathOf(resolve(dataDir))])
+  if (isWithin(realDataDir, real))
     throw new BackupFault('UNUSABLE', `${path} is in the data directory: name one outside of it`)
-  return resolved
+  if (isWithin(real, realDataDir))
+    throw new BackupFault('UNUSABLE', `the data directory is in ${path}: name a directory without it`)
+  return resolve(path)
+}
+
+function isWithin(directory: string, path: string): boolean {
+  return path === directory || path.startsWith(directory.endsWith(sep) ? directory : `${directory}${sep}`)
+}
+
+/** Also of a path whose last parts do not exist. */
+async function realPathOf(path: string): Promise<string> {
+  return realpath(path).catch(async (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT' || dirname(path) === path) return path
+    return join(await realPathOf(dirname(path)), basename(path))
+  })
 }

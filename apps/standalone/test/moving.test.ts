@@ -10,7 +10,7 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import t from 'tap'
 import { call, dataDir, operator, startHere } from './run.ts'
 
@@ -123,10 +123,15 @@ t.test('a directory is imported and exported, with names, times and contents', a
   writeFileSync(join(source, 'blocked.txt'), 'blocked')
   const blocked = await ctl('import', source, '--account', account)
   t.match(blocked.answer.leftOut.at(-1), { path: /blocked\.txt$/, why: 'its content is blocked' })
+  const link = join(source, '..', 'link')
+  symlinkSync(dir, link)
   for (const [words, text] of [
     [['import', join(source, 'a.txt')], /is no directory/],
     [['import', join(source, 'none')], /cannot be read/],
     [['import', dir], /in the data directory/],
+    [['import', link], /in the data directory/],
+    [['import', dirname(dir)], /the data directory is in/],
+    [['export', account, join(link, 'new', 'inside')], /in the data directory/],
     [['import', source, '--account', 'ann@example.org'], /there is no account ann/],
     [['export', account, join(dir, 'inside')], /in the data directory/],
     [['export', account, source], /neither empty nor an export/],
