@@ -10,13 +10,15 @@ import {
   BackupDirectory,
   BackupFault,
   named,
+  nameOfCopy,
+  type RestoreTarget,
   readSegments,
   restoreBackup,
   type Snapshot,
   type Verified,
   verifyBackup,
 } from '@holdfast/backup'
-import { BlobFault } from '@holdfast/blob-store'
+import { BlobFault, type BlobInfo } from '@holdfast/blob-store'
 import { StartFault, upgradeOf } from '@holdfast/bootstrap/data-format'
 import { ChunkStore } from '@holdfast/chunk-store'
 import { JournalFault } from '@holdfast/journal'
@@ -26,6 +28,8 @@ import { type Command, json, numberOf, type Options, type Step, UsageFault } fro
 
 const pollMs = 500
 const tellEveryMs = 10_000
+/** Names in a report. */
+const leftOutMax = 1_000
 /** Room that a restore leaves on the disk. */
 const restoreReserveBytes = 64 * 1024 * 1024
 
@@ -49,9 +53,10 @@ export const backupCommands: readonly Command[] = [
   },
   {
     words: 'restore',
-    usage: '<backup directory> <empty directory> [--at SNAPSHOT] [--key-file FILE]',
-    meaning: 'Makes a data directory from a backup, by default from its newest snapshot. Needs no service.',
-    options: { at: 'string', 'key-file': 'string' },
+    usage: '<backup directory> <empty directory> [--at SNAPSHOT] [--key-file FILE] [--without-damaged]',
+    meaning:
+      'Makes a data directory from a backup, by default from its newest snapshot. Needs no service. It ends when files of the backup are damaged; with --without-damaged it restores all others, names these and exits with 1.',
+    options: { at: 'string', 'key-file': 'string', 'without-damaged': 'boolean' },
     plan: ([from, to, ...others], options) => {
       if (to === undefined) throw new UsageFault('name the backup and the new directory')
       if (others.length > 0) throw new UsageFault(`what is ${others.join(' ')}?`)
@@ -202,17 +207,34 @@ async function restore(from: string, to: string, options: Options): Promise<stri
     path: join(unfinished, 'blobs'),
     lowWaterBytes: restoreReserveBytes,
   })
+  const left: string[] = []
+  const leaveOut = (copy: BlobInfo, { message }: Error) => {
+    if (options['without-damaged'] !== true)
+      throw new BackupFault(
+        'DAMAGED',
+        `${message}: ctl verify ${from} names what is damaged, --without-damaged restores the rest`,
+      )
+    left.push(nameOfCopy(copy))
+  }
   try {
-    await restoreBackup(directory, snapshot, {
-      blobs,
-      putRows: (rows) => LevelMetadataStore.restore(join(unfinished, 'metadata'), rows),
-    })
+    const putRows: RestoreTarget['putRows'] = (rows) =>
+      LevelMetadataStore.restore(join(unfinished, 'metadata'), rows)
+    await restoreBackup(directory, snapshot, { blobs, putRows }, leaveOut)
   } finally {
     await blobs.close()
   }
   for (const name of ['blobs', 'metadata']) await rename(join(unfinished, name), join(to, name))
   await rm(unfinished, { recursive: true })
-  return json({ takenMs: snapshot.takenMs, ...snapshot.figures, unreadable: snapshot.unreadable })
+  const { takenMs, figures, unreadable } = snapshot
+  const outcome = {
+    takenMs,
+    ...figures,
+    unreadable,
+    damaged: left.length,
+    leftOut: left.slice(0, leftOutMax),
+  }
+  if (left.length === 0) return json(outcome)
+  throw new AdminError(`everything else is restored, these files are not\n${json(outcome)}`)
 }
 
 async function opened(path: string, { at, 'key-file': keyFile }: Options) {

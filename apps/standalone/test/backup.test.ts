@@ -1,6 +1,6 @@
 /** The drill: load, a backup under load, more load, a restore by the operator's program. */
 import { createHash } from 'node:crypto'
-import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { call, dataDir, operator, startHere, uploadText } from './run.ts'
@@ -46,6 +46,11 @@ t.test('everything acknowledged before a backup is in the restore, with its dige
   t.ok(again.answer.writtenBytes < backup.answer.writtenBytes, 'the second one copies what is new')
   t.match(await operator(['verify', '--admin', admin]), { code: 0, answer: { damaged: 0, missing: 0 } })
   t.match(await operator(['backup', join(dir, 'inside'), '--admin', admin]), {
+    code: 1,
+    text: /in the data directory/,
+  })
+  symlinkSync(dir, join(target, '..', 'link'))
+  t.match(await operator(['backup', join(target, '..', 'link', 'inside'), '--admin', admin]), {
     code: 1,
     text: /in the data directory/,
   })
@@ -131,6 +136,20 @@ t.test(
       damage(join(dir, 'blobs', 'extents'), `${name} ${text}`)
       damage(join(backup, 'objects'), `${name} ${text}`)
     }
+    const restored = join(dataDir(t), 'restored')
+    t.match(await operator(['restore', backup, restored]), { code: 1, text: /--without-damaged/ })
+    await t.rejects(startHere(restored), { code: 'DATA_MISSING', message: /did not complete/ })
+    const partly = await operator(['restore', backup, restored, '--without-damaged'])
+    t.match(partly, { code: 1, text: /"damaged": 2/ })
+    const half = await startHere(restored)
+    t.match(await reportOf(['verify', '--admin', half.addresses.admin]), { missing: 2 })
+    const other = await uploadText(half.addresses.upload, {
+      name: 'kept.txt',
+      text: 'another text',
+      fields: { token, folderId },
+    })
+    t.match(other, { status: 'ok' }, 'everything else works')
+    await half.close()
     t.match(await reportOf(['verify', backup]), report)
     service = await startHere(dir)
     t.teardown(() => service.close())

@@ -84,6 +84,16 @@ export class BackupDirectory {
     yield* this.#sealing.unseal(object, this.#bytesOf(this.#fileOf(object), object))
   }
 
+  /**
+   * Moves a damaged object out of the way, so that the next backup writes it again. Nothing happens
+   * when it is missing, or the directory cannot be written.
+   */
+  async setAside(object: string): Promise<void> {
+    const aside = join(this.path, 'damaged')
+    await mkdir(aside, { recursive: true, mode: directoryMode }).catch(() => {})
+    await rename(this.#fileOf(object), join(aside, this.nameOf(object))).catch(() => {})
+  }
+
   /** Times of the snapshots, the oldest first. */
   async snapshots(): Promise<string[]> {
     return (await readdir(join(this.path, 'snapshots')).catch(() => [])).sort()

@@ -1,8 +1,15 @@
 /** Writes a snapshot into empty stores. */
-import { type NodeStore, restoreCopy, smallBlobBytesMax } from '@holdfast/blob-store'
+import {
+  BlobFault,
+  type BlobInfo,
+  type NodeStore,
+  restoreCopy,
+  smallBlobBytesMax,
+} from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
 import type { BackupDirectory } from './backup-directory.ts'
 import { forEachOf } from './copies.ts'
+import { BackupFault } from './errors.ts'
 import { copyOfRow, readSegments, type SegmentRow } from './segments.ts'
 import type { Snapshot } from './snapshot.ts'
 
@@ -18,32 +25,54 @@ const copiesAtOnce = 64
 const pinMs = 1
 
 /**
- * Writes the copies first, so that rows never name missing bytes.
- * @throws BackupFault `DAMAGED`, and what the stores throw; then the target cannot be used.
+ * Writes the copies first, so that rows never name bytes that are missing without notice.
+ * @param onDamaged gets each copy that is damaged in the backup; it is left out unless this throws.
+ * @throws BackupFault `DAMAGED` when the rows are damaged, and what the stores throw; then the
+ *   target cannot be used.
  */
 export async function restoreBackup(
   directory: BackupDirectory,
   snapshot: Snapshot,
   target: RestoreTarget,
-  onCopy: (bytes: number) => void = () => {},
+  onDamaged: (copy: BlobInfo, fault: Error) => void,
 ): Promise<void> {
   await forEachOf(readSegments(directory, snapshot.copies), copiesAtOnce, async (row) => {
     const copy = copyOfRow(row)
-    const bytes = directory.read(hex(copy.id))
-    if (copy.size > smallBlobBytesMax)
-      await restoreCopy(target.blobs, copy, bytes, { pinMs, source: 'the backup' })
-    else
-      await target.blobs.put(
-        { id: copy.id, bytes: Buffer.concat(await Array.fromAsync(bytes)) },
-        {
-          uploadId: copy.incarnation,
-          placement: { group: 0, version: 0 },
-          pinMs,
-          createdMs: copy.createdMs,
-          asNew: true,
-        },
-      )
-    onCopy(copy.size)
+    try {
+      await restoreOne(target.blobs, copy, directory.read(hex(copy.id)))
+    } catch (error) {
+      if (!isDamage(error)) throw error
+      onDamaged(copy, error)
+    }
   })
   await target.putRows(readSegments(directory, snapshot.rows))
+}
+
+async function restoreOne(
+  blobs: RestoreTarget['blobs'],
+  copy: BlobInfo,
+  bytes: AsyncIterable<Uint8Array>,
+): Promise<void> {
+  if (copy.size > smallBlobBytesMax) {
+    await restoreCopy(blobs, copy, bytes, { pinMs, source: 'the backup' })
+    return
+  }
+  await blobs.put(
+    { id: copy.id, bytes: Buffer.concat(await Array.fromAsync(bytes)) },
+    {
+      uploadId: copy.incarnation,
+      placement: { group: 0, version: 0 },
+      pinMs,
+      createdMs: copy.createdMs,
+      asNew: true,
+    },
+  )
+}
+
+/** Of the backup, not of the target. */
+function isDamage(error: unknown): error is Error {
+  return (
+    (error instanceof BackupFault && error.code === 'DAMAGED') ||
+    (error instanceof BlobFault && error.code === 'CORRUPT')
+  )
 }

@@ -67,7 +67,7 @@ export async function* readSegments(
   names: readonly string[],
 ): AsyncGenerator<SegmentRow> {
   for (const name of names) {
-    const bytes = await bytesOfSegment(directory.read(name), name)
+    const bytes = await readSegment(directory, name)
     for (let at = 0; at < bytes.length; ) {
       const keyEnd = at + 8 + bytes.readUInt32BE(at)
       const valueEnd = keyEnd + bytes.readUInt32BE(at + 4)
@@ -75,6 +75,11 @@ export async function* readSegments(
       at = valueEnd
     }
   }
+}
+
+/** @throws BackupFault `DAMAGED`. */
+export async function readSegment(directory: BackupDirectory, name: string): Promise<Buffer> {
+  return bytesOfSegment(directory.read(name), name)
 }
 
 async function bytesOfSegment(pieces: AsyncIterable<Uint8Array>, name: string): Promise<Buffer> {

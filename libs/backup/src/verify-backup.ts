@@ -7,7 +7,7 @@ import { hex } from '@holdfast/kernel'
 import type { BackupDirectory } from './backup-directory.ts'
 import { checkBytes, forEachOf, namedCopy, nameOfCopy } from './copies.ts'
 import { BackupFault } from './errors.ts'
-import { copyOfRow, readSegments, type SegmentRow } from './segments.ts'
+import { copyOfRow, readSegment, readSegments, type SegmentRow } from './segments.ts'
 import type { Snapshot } from './snapshot.ts'
 
 const copiesAtOnce = 8
@@ -72,17 +72,35 @@ export async function named(
   return { ...verified, broken }
 }
 
-/** @throws BackupFault `DAMAGED` when a segment of the snapshot is damaged. */
+/**
+ * What is damaged is set aside: the next backup of the service writes it again.
+ * @throws BackupFault `DAMAGED` when a segment of the snapshot is damaged.
+ */
 export async function verifyBackup(
   directory: BackupDirectory,
   snapshot: Snapshot,
   referenceOf: (key: Uint8Array) => Reference | undefined,
 ): Promise<Verified> {
+  for (const segment of [...snapshot.copies, ...snapshot.rows])
+    await settingAside(directory, segment, readSegment(directory, segment))
   return verify({
     copies: mapped(readSegments(directory, snapshot.copies), copyOfRow),
     references: referencesIn(readSegments(directory, snapshot.rows), referenceOf),
-    check: ({ id }) => checkBytes(id, directory.read(hex(id))),
+    check: ({ id }) => settingAside(directory, hex(id), checkBytes(id, directory.read(hex(id)))),
   })
+}
+
+async function settingAside(
+  directory: BackupDirectory,
+  object: string,
+  check: Promise<unknown>,
+): Promise<void> {
+  try {
+    await check
+  } catch (error) {
+    if (error instanceof BackupFault) await directory.setAside(object)
+    throw error
+  }
 }
 
 /** The caller keeps copies from being deleted meanwhile. */

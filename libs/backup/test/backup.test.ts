@@ -72,11 +72,14 @@ for (const encrypted of [false, true])
     const directory = await open()
     const restored = new MemoryBlobStore({ clock: systemClock })
     const back: Row[] = []
-    await restoreBackup(directory, await directory.snapshot(), {
+    const target = {
       blobs: restored,
-      putRows: async (all) => {
+      putRows: async (all: AsyncIterable<Row>) => {
         for await (const row of all) back.push(row)
       },
+    }
+    await restoreBackup(directory, await directory.snapshot(), target, (_copy, fault) => {
+      throw fault
     })
     t.same(
       back.map(([key]) => String(key)),
@@ -188,6 +191,20 @@ t.test('damage in a backup is found, and its owner is named', async (t) => {
       missing: 0,
       broken: [{ copy, why: 'damaged', accounts: ['ann'] }],
     })
+    t.match(await take(), { writtenBytes: 300_000 }, 'the next backup writes it again')
+    t.match(await verifyBackup(directory, await directory.snapshot(), referenceOf), { damaged: 0, copies: 2 })
+
+    const { rows: segments } = await directory.snapshot()
+    const segment = join(
+      target,
+      'objects',
+      directory.nameOf(segments[0] as string).slice(0, 2),
+      directory.nameOf(segments[0] as string),
+    )
+    writeFileSync(segment, 'rotten')
+    await t.rejects(verifyBackup(directory, await directory.snapshot(), referenceOf), { code: 'DAMAGED' })
+    await take()
+    t.match(await verifyBackup(directory, await directory.snapshot(), referenceOf), { damaged: 0, copies: 2 })
   }
   await t.rejects(BackupDirectory.open(join(dir, 'target-false')), { code: 'UNUSABLE' }, 'no key')
   await t.rejects(BackupDirectory.open(join(dir, 'target-false'), { keyFile: join(dir, 'other') }), {
