@@ -1,4 +1,4 @@
-export { type AddressRange, isRange, rangesOf } from './addresses.ts'
+export { type AddressRange, isRange, rangesOf, spelledRange } from './addresses.ts'
 export { type Capability, type CapabilityKey, signCapability, verifyCapability } from './capability.ts'
 export {
   type DirectLinkAccess,

@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
 import { growsLinearly } from '../../../test/support/growth.ts'
-import { parseRange } from '../src/addresses.ts'
+import { parseRange, rangesOf, spelledRange } from '../src/addresses.ts'
 import {
   accessTo,
   type DirectLinkInfo,
@@ -185,6 +185,31 @@ t.test('v4-mapped addresses are v4', async (t) => {
   t.notOk(range('::ffff:10.0.0.0/104')?.has('11.1.2.3'))
   t.notOk(range('::/0')?.has('10.1.2.3'), 'a v6 range names no v4 address')
   t.notOk(range('0.0.0.0/0')?.has('nonsense'))
+})
+
+t.test('ranges of one family name no address of the other', async (t) => {
+  const ranges = rangesOf(['::/0', '10.0.0.1', '::ffff:192.0.2.0/120'])
+  for (const inside of ['10.0.0.1', '192.0.2.9', '::ffff:192.0.2.9', '2001:db8::1', '::1'])
+    t.equal(ranges.has(inside), true, inside)
+  for (const outside of ['10.0.0.2', '192.0.3.1', '::ffff:10.0.0.2', 'x'])
+    t.equal(ranges.has(outside), false, outside)
+})
+
+t.test('a range has one spelling', async (t) => {
+  const spellings = {
+    '192.0.2.7': ['192.0.2.7', '192.0.2.7/32', '::ffff:192.0.2.7', '::FFFF:c000:207/128'],
+    '192.0.2.0/24': ['192.0.2.0/24', '192.0.2.7/24', '::ffff:192.0.2.1/120'],
+    '0.0.0.0/0': ['0.0.0.0/0', '255.1.2.3/0', '::ffff:0:0/96'],
+    '2001:db8::/32': ['2001:DB8::/32', '2001:0db8:0:0:1:2:3:4/32', '2001:db8:ffff::/32'],
+    '2001:db8::1': ['2001:db8:0::1', '2001:db8::1/128'],
+    '64:ff9b::102:304': ['64:ff9b::1.2.3.4'],
+    '::/0': ['::/0', 'ffff::1/0'],
+    '::1': ['::1', '0:0:0:0:0:0:0:1'],
+  }
+  for (const [one, others] of Object.entries(spellings))
+    for (const other of others) t.equal(spelledRange(other), one, other)
+  for (const wrong of ['', '1.2.3', '1.2.3.4/33', '::/129', '::ffff:1.2.3.4/95'])
+    t.equal(spelledRange(wrong), undefined, wrong)
 })
 
 t.test('a range holds exactly the addresses that share its prefix', async () => {

@@ -15,7 +15,7 @@ import type { LookupChange, LookupStore } from '@holdfast/journal'
 import type { Clock } from '@holdfast/kernel'
 import { type Act, OperatorActs, undoMs } from './acts.ts'
 import { ModerationFault } from './fault.ts'
-import { type BlockList, blockLists, namesMax } from './names.ts'
+import { type BlockList, blockLists, nameOf, namesMax } from './names.ts'
 
 /** The checks that public hosts make. */
 export interface Blocked {
@@ -180,7 +180,7 @@ export class BlockLists implements Blocked {
     return this.#inTurn(async () => {
       const act = await this.acts.add({ ...asked, kind: 'unblock', what: told(list, names) })
       const lifted = new Map<string, Row>()
-      for (const name of names) {
+      for (const name of this.#spellings(list, names)) {
         const by = this.actOf(list, name)
         if (by !== undefined) lifted.set(name, { act: by, lifted: act.id, liftedTime: act.time })
       }
@@ -212,6 +212,14 @@ export class BlockLists implements Blocked {
       }
       return done
     })
+  }
+
+  /** With those of networks under which releases up to 0.1.0 kept them. */
+  #spellings(list: BlockList, names: readonly string[]): Set<string> {
+    const all = new Set(names)
+    if (list === 'network')
+      for (const name of this.#lists.network.keys()) if (all.has(nameOf(list, name) ?? '')) all.add(name)
+    return all
   }
 
   /** Reads the rows again when they may have changed. @throws what the lookups throw. */
@@ -267,7 +275,7 @@ export class BlockLists implements Blocked {
       this.#use({ ...this.#lists, [list]: kept })
       this.#options.onChange?.()
     }
-    return { act, changed: rows.size, unchanged: asked - rows.size }
+    return { act, changed: rows.size, unchanged: Math.max(0, asked - rows.size) }
   }
 
   /** Changes and reads of one process, one after the other. */

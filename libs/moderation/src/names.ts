@@ -1,5 +1,5 @@
 /** The lists of what operators block, and how the names in each are written. */
-import { isRange } from '@holdfast/access'
+import { spelledRange } from '@holdfast/access'
 import { isUuid } from '@holdfast/kernel'
 
 /**
@@ -27,6 +27,6 @@ export function nameOf(list: BlockList, text: string): string | undefined {
 const parsers: Readonly<Record<BlockList, (text: string) => string | undefined>> = {
   content: (text) => (/^(?:[0-9a-f]{32}|[0-9a-f]{64})$/i.test(text) ? text.toLowerCase() : undefined),
   account: (text) => (isUuid(text.toLowerCase()) ? text.toLowerCase() : undefined),
-  network: (text) => (isRange(text) ? text.toLowerCase() : undefined),
+  network: spelledRange,
   invitation: (text) => (/^[!-?A-~]{1,64}@[a-z\d.-]{1,255}$/i.test(text) ? text.toLowerCase() : undefined),
 }

@@ -43,6 +43,7 @@ t.test('content is blocked by its md5 or its BLAKE3, and nothing else is', async
 t.test('names have one spelling', async (t) => {
   t.equal(nameOf('content', ` ${'A'.repeat(32)} `), 'a'.repeat(32))
   t.equal(nameOf('network', '2001:DB8::/32'), '2001:db8::/32')
+  t.equal(nameOf('network', ' 192.0.2.7/24'), '192.0.2.0/24')
   t.equal(nameOf('invitation', 'Ann@Example.org'), 'ann@example.org')
   t.equal(nameOf('invitation', 'a/b+c@example.org'), 'a/b+c@example.org', 'as sign-up takes it')
   for (const wrong of [
@@ -72,6 +73,18 @@ t.test('a restart and another process know the blocks', async (t) => {
   await lists.refresh()
   t.notOk(lists.blocksBlob(blobId(1)))
 })
+
+t.test(
+  'a network that an earlier release kept as it was sent is unblocked by its one spelling',
+  async (t) => {
+    const { lookups, open } = await start(t)
+    await lookups.write([{ put: 'moderation/network/192.0.2.7/24', value: Buffer.from('{"act":"x"}') }])
+    const lists = await open()
+    t.ok(lists.blocksAddress('192.0.2.1'))
+    t.match(await lists.unblock('network', ['192.0.2.0/24'], asked), { changed: 1, unchanged: 0 })
+    t.notOk(lists.blocksAddress('192.0.2.1'))
+  },
+)
 
 t.test('rows that arrive after their stamp are found', async (t) => {
   const { lookups, time, lists } = await start(t)
