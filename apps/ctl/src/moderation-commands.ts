@@ -1,7 +1,7 @@
 /** The operator's commands against abuse: what is blocked, and the log of what operators did. */
 import { readFileSync } from 'node:fs'
-import { blockLists } from '@holdfast/moderation'
-import { type AdminCall, AdminUnreachable, reasons } from './admin-client.ts'
+import { type BlockList, blockLists, nameOf } from '@holdfast/moderation'
+import { type AdminCall, AdminError, AdminUnreachable, reasons } from './admin-client.ts'
 import { type Command, type Options, type Step, UsageFault, whole } from './command.ts'
 
 /** What one call takes. */
@@ -9,6 +9,8 @@ const namesPerCall = 3_000
 const actsShown = 50
 const actsShownMax = 10_000
 const tellEveryMs = 10_000
+/** Malformed names in a message. */
+const wrongShown = 10
 
 export const moderationCommands: readonly Command[] = [
   {
@@ -150,9 +152,22 @@ function change(words: 'block' | 'unblock', meaning: string, done: string): Comm
       if (named.length === 0 && file === undefined) throw new UsageFault('name at least one, or a --file')
       const inFile = typeof file === 'string' ? namesIn(file) : []
       const names = [...named.flatMap((word) => word.split(',')).filter((name) => name !== ''), ...inFile]
+      const wrong =
+        list === 'account' ? [] : names.filter((name) => nameOf(list as BlockList, name) === undefined)
+      if (wrong.length > 0) return [refused(wrong)]
       return pieces(names).map((piece) => send(path, piece, { options, done }))
     },
   }
+}
+
+/** All are checked before the first is sent: a bad line of a list changes nothing. */
+function refused(wrong: readonly string[]): Step {
+  const shown = wrong.slice(0, wrongShown).map((name) => name.slice(0, 80))
+  const more = wrong.length > wrongShown ? ` and ${wrong.length - wrongShown} more` : ''
+  const run = async () => {
+    throw new AdminError('error-names')
+  }
+  return { about: `${shown.join(', ')}${more}`, run }
 }
 
 interface Failed {
@@ -262,7 +277,13 @@ function listOf(word: string | undefined): string {
 function namesIn(file: string): string[] {
   try {
     const text = readFileSync(file === '-' ? 0 : file, 'utf8')
-    const lines = text.split('\n').map((line) => line.replace(/#.*/, '').trim().split(/\s/)[0] ?? '')
+    const lines = text.split('\n').map(
+      (line) =>
+        line
+          .replace(/^\\|#.*/g, '')
+          .trim()
+          .split(/\s/)[0] ?? '',
+    )
     return lines.filter((name) => name !== '')
   } catch (error) {
     throw new UsageFault(`--file cannot be read: ${(error as Error).message}`)

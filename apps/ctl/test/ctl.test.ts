@@ -159,6 +159,16 @@ t.test(
     t.equal(JSON.parse((await run('acts --count 1')).out).length, 1)
     t.match((await run(`unblock content ${'0'.repeat(64)} ${md5}`)).out, / 1 unblocked, 1 were so already$/)
     t.match(await run('block content xyz'), { code: 1, err: /md5 or a BLAKE3/ })
+    const wrong = t.testdir({ list: `${md5}\n\\${'1'.repeat(32)}  a\\\\b\nno hash\n${md5}0\n` })
+    const refused = await run(`block content --file ${wrong}/list`)
+    t.match(refused, { code: 1, err: new RegExp(`ctl: no, ${md5}0: a name is malformed`) }, 'it says which')
+    t.equal((await run('blocked content')).out, '', 'nothing is done')
+    await run('block network 192.0.2.7/24')
+    t.match((await run('unblock network 192.0.2.0/24')).out, / 1 unblocked$/, 'the same network')
+    const account = JSON.parse((await run('account create')).out).id
+    t.match(JSON.parse((await run(`account show ${account}`)).out), { blockedBy: null })
+    const [suspension] = (await run(`block account ${account}`)).out.split(' ')
+    t.match(JSON.parse((await run(`account show ${account}`)).out), { blockedBy: suspension })
     t.match(await run('undo 0-0'), { code: 1, err: /no such act/ })
     t.match(await run('block content --file /nowhere'), { code: 2, err: /cannot be read/ })
   },

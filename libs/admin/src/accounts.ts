@@ -34,15 +34,22 @@ export function accountRoutes(
     return { status: 'ok', data: invite(parts, { email, days: daysOf(days) }) }
   })
 
-  host.get<Named>('/admin/accounts/:name', async (request) => {
-    return { status: 'ok', data: await showAccount(parts, await accountNamed(parts, request.params.name)) }
-  })
+  const shown = async (id: AccountId) => {
+    return {
+      status: 'ok',
+      data: { ...(await showAccount(parts, id)), blockedBy: lists?.actOf('account', id) ?? null },
+    }
+  }
+
+  host.get<Named>('/admin/accounts/:name', async (request) =>
+    shown(await accountNamed(parts, request.params.name)),
+  )
 
   host.post<Named>('/admin/accounts/:name', async (request) => {
     const value = commandOf(request.body)
     const accountId = await accountNamed(parts, request.params.name)
     if (value !== undefined) await askAsOperator(parts, accountId, { $case: 'setAccount', value })
-    return { status: 'ok', data: await showAccount(parts, accountId) }
+    return shown(accountId)
   })
 
   host.post<Named>('/admin/accounts/:name/legacy-folder', async (request) => {
