@@ -5,7 +5,7 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
-import { clusterSettings, settings } from '@holdfast/config'
+import { clusterSettings, readClusterConfig, settings } from '@holdfast/config'
 import { statuses } from '@holdfast/http-kit'
 import { tagCodePointsMax } from '@holdfast/kernel'
 import t from 'tap'
@@ -267,6 +267,18 @@ t.test('variables that a page names are settings, with valid values', async (t) 
     }
 })
 
+t.test('the field of every setting is used outside of the settings', async (t) => {
+  const used = sources
+    .filter((file) => /^(apps|libs)\/[^/]+\/src\//.test(file) && !file.startsWith('libs/config/'))
+    .map(read)
+    .join('\n')
+  const secret = { HOLDFAST_NODE_NAME: 'node1', HOLDFAST_CLUSTER_SECRET: 'a-secret-of-this-test' }
+  const { config, secrets } = readClusterConfig(secret, { readSecret: () => '' })
+  const names = namesIn({ ...config, ...secrets })
+  t.ok(names.size > 80)
+  for (const name of names) t.match(used, new RegExp(`\\b${name}\\b`), `the field ${name}`)
+})
+
 t.test('defaults that a page names are those of the settings', async (t) => {
   const schema: Readonly<Record<string, { fallback: string }>> = { ...settings, ...clusterSettings }
   let found = 0
@@ -326,6 +338,17 @@ function comments(source: string): string {
 
 function headings(page: string): string[] {
   return [...read(page).matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) => heading)
+}
+
+/** Of fields, at any depth. */
+function namesIn(value: object): Set<string> {
+  const names = new Set<string>()
+  for (const [name, part] of Object.entries(value)) {
+    names.add(name)
+    if (typeof part === 'object' && part !== null && !Array.isArray(part))
+      for (const below of namesIn(part)) names.add(below)
+  }
+  return names
 }
 
 /** From the table of limits, whose rows may have several: "name, tag", "255, 25". */

@@ -9,6 +9,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import t from 'tap'
+import { sameAsGolden } from '../../infra/golden.ts'
 import { dataOf, type Running, startMemoryCluster } from './in-memory.ts'
 
 /** Settings that a cluster does not use: Cassandra has its metadata and backups. */
@@ -32,10 +33,14 @@ async function metricsOf({ addresses }: Running): Promise<Set<string>> {
 t.test('the processes of a cluster serve an upload, a change and a download', async (t) => {
   const scanner = join(t.testdir(), 'scanner')
   await writeFile(scanner, '#!/bin/sh\nif grep -q EVIL; then echo Evil; exit 1; fi\n', { mode: 0o755 })
-  const { nodes, upload, api, running } = await startMemoryCluster(t, {
+  const { nodes, upload, api, running, settingsRead } = await startMemoryCluster(t, {
     logOf: () => pino({ level: 'silent' }),
     scanner: `program:${scanner}`,
   })
+
+  const readBy = [...settingsRead].filter(([name]) => name !== 'node2' && name !== 'node3')
+  const lines = readBy.flatMap(([name, read]) => [...read].map((setting) => `${name} ${setting}`))
+  sameAsGolden(t, import.meta.dirname, 'settings-read.txt', lines.sort())
 
   const connectionsOf = async ({ addresses }: Running) =>
     [

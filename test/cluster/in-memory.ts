@@ -13,6 +13,7 @@ import { Authority } from '@holdfast/trust'
 import { startUpload } from '@holdfast/upload/start'
 import type { Logger } from 'pino'
 import type { Test } from 'tap'
+import { recorded } from '../support/settings-read.ts'
 
 export interface Running {
   addresses: Record<string, string>
@@ -26,12 +27,19 @@ export interface MemoryCluster {
   api: Running
   /** All of them. */
   running: Running[]
+  /** Names of the settings that each process read. */
+  settingsRead: ReadonlyMap<string, ReadonlySet<string>>
 }
 
 const region = 'eu-par'
 const nodeNames = ['node1', 'node2', 'node3']
 
-function starterOf(directory: string, connect: Connect, logOf: (process: string) => Logger) {
+function starterOf(
+  directory: string,
+  connect: Connect,
+  logOf: (process: string) => Logger,
+  settingsRead: Map<string, Set<string>>,
+) {
   return (name: string, start: (options: ClusterStart) => Promise<Running>, more: object = {}) => {
     const env = {
       HOLDFAST_NODE_NAME: name,
@@ -54,8 +62,10 @@ function starterOf(directory: string, connect: Connect, logOf: (process: string)
     const { config, secrets } = readClusterConfig(env, {
       readSecret: (path) => readFileSync(path, 'utf8'),
     })
+    const { config: watched, read } = recorded(config)
+    settingsRead.set(name, read)
     return start({
-      config,
+      config: watched,
       secrets,
       settings: describeSettings(env, { ...settings, ...clusterSettings }),
       log: logOf(name),
@@ -74,7 +84,8 @@ export async function startMemoryCluster(
   const directory = await mkdtemp(join(tmpdir(), 'holdfast-'))
   const authority = await Authority.create(join(directory, 'certs'), { name: 'test', days: 2 })
   await authority.issue({ host: 'machine', names: ['127.0.0.1'] }, { days: 2 })
-  const start = starterOf(directory, memoryServers([region]), logOf)
+  const settingsRead = new Map<string, Set<string>>()
+  const start = starterOf(directory, memoryServers([region]), logOf, settingsRead)
   const running: Running[] = []
   t.teardown(async () => {
     for (const one of running.toReversed()) await one.close()
@@ -96,7 +107,7 @@ export async function startMemoryCluster(
   await eventually('every process is ready', async () =>
     (await Promise.all(running.map(isReady))).every(Boolean),
   )
-  return { nodes, host, upload, api, running }
+  return { nodes, host, upload, api, running, settingsRead }
 }
 
 export async function eventually(what: string, holds: () => Promise<boolean>): Promise<void> {

@@ -21,7 +21,7 @@ export const keyring = new Keyring(Buffer.alloc(32, 7))
 
 const tier = { storage: 400_000, contents: 40, traffic: undefined }
 export const states: AccountStates = createAccountStates(
-  plainSettings(keyring, { limits: { guest: tier, standard: tier, premium: tier }, openListing: true }),
+  plainSettings(keyring, { tiers: { guest: tier, standard: tier, premium: tier }, openListing: true }),
 )
 
 /** What a planted fault puts between the parts. Each is the real one unless it is planted. */

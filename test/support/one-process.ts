@@ -77,7 +77,7 @@ export class OneProcess {
       lookups: new MemoryLookupStore(medium),
       states: createAccountStates(
         plainSettings(keyring, {
-          limits: { guest: tier, standard: tier, premium: { ...tier, contents: undefined } },
+          tiers: { guest: tier, standard: tier, premium: { ...tier, contents: undefined } },
           guestUploads: options.upload?.guestUploads ?? true,
         }),
       ),

@@ -61,16 +61,7 @@ function createApiHost(
   const { config, keyring, serversOf } = cluster
   const api = createApi({
     ...cluster,
-    settings: {
-      trustProxy: config.trustProxy,
-      urls,
-      region: config.region,
-      regions: config.regions,
-      openListing: config.openListing,
-      directLinksPremium: config.directLinksPremium,
-      signUp: config.signUp,
-      tokenKeyId,
-    },
+    settings: { ...config, urls, tokenKeyId },
   })
   const presenter = new ItemPresenter({
     downloadUrl: urls.download,

@@ -71,7 +71,7 @@ export function world(t: Test, options: WorldOptions = {}) {
     lookups,
     states: createAccountStates(
       plainSettings(keyring, {
-        limits: { guest: limitsOf, standard: limitsOf, premium: limitsOf },
+        tiers: { guest: limitsOf, standard: limitsOf, premium: limitsOf },
         openListing: settings?.openListing ?? false,
         directLinksPremium: settings?.directLinksPremium ?? false,
       }),

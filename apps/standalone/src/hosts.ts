@@ -47,16 +47,7 @@ export function createPublicHosts(parts: HostDeps): Record<'api' | 'upload' | 'd
     serversOf,
     directUrlOf: undefined,
     uploadUrlOf: undefined,
-    settings: {
-      trustProxy,
-      urls,
-      region,
-      regions: [region],
-      openListing: config.openListing,
-      directLinksPremium: config.directLinksPremium,
-      signUp: config.signUp,
-      tokenKeyId,
-    },
+    settings: { ...config, urls, regions: [region], tokenKeyId },
   })
   const presenter = new ItemPresenter({
     downloadUrl: urls.download,

@@ -7,6 +7,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { Config } from '@holdfast/config'
 import { ctl } from '@holdfast/ctl'
 import { createLog } from '@holdfast/http-kit'
 import { readConfig, type Standalone, startStandalone } from '../src/index.ts'
@@ -25,10 +26,15 @@ export function dataDir(t: { teardown(undo: () => unknown): void }): string {
   return path
 }
 
-export async function startHere(dataDir: string, more: Record<string, string> = {}): Promise<Standalone> {
+export async function startHere(
+  dataDir: string,
+  more: Record<string, string> = {},
+  /** What the service gets for its settings. */
+  prepared: (config: Config) => Config = (config) => config,
+): Promise<Standalone> {
   const env = { ...freePorts, HOLDFAST_DATA_DIR: dataDir, ...more }
   const { config, secrets } = readConfig(env, { readSecret: () => '' })
-  return startStandalone({ config, secrets, log: createLog({ level: 'silent' }) })
+  return startStandalone({ config: prepared(config), secrets, log: createLog({ level: 'silent' }) })
 }
 
 export interface Running {

@@ -44,17 +44,12 @@ function heapBytes(): number {
 /** How accounts of an installation decide. */
 export function accountStates({ config, keyring }: Pick<AccountHostDeps, 'config' | 'keyring'>) {
   return createAccountStates({
+    ...config,
     ids: keyring.ids,
     codes: keyring.codes,
     legacyCodes: keyring.legacyCodes,
     tokens: keyring.tokens,
-    limits: config.tiers,
-    openListing: config.openListing,
-    directLinksPremium: config.directLinksPremium,
-    guestUploads: config.guestUploads,
     metadataBytesMax,
-    lifetimes: config.lifetimes,
-    undoSeconds: config.undoSeconds,
   })
 }
 

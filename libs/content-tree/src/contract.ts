@@ -13,7 +13,7 @@ export interface TreeSettings {
   codes: ShareCodes
   legacyCodes: ShareCodes
   tokens: TokenCodec
-  limits: Record<'guest' | 'standard' | 'premium', TierLimits>
+  tiers: Record<'guest' | 'standard' | 'premium', TierLimits>
   /** `GET /contents/{id}` and search for every tier. */
   openListing: boolean
   /** Direct links need premium. */

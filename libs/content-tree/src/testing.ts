@@ -12,7 +12,7 @@ export function plainSettings(keyring: Keyring, changes: Partial<TreeSettings> =
     codes: keyring.codes,
     legacyCodes: keyring.legacyCodes,
     tokens: keyring.tokens,
-    limits: { guest: unlimited, standard: unlimited, premium: unlimited },
+    tiers: { guest: unlimited, standard: unlimited, premium: unlimited },
     openListing: false,
     directLinksPremium: false,
     guestUploads: true,

@@ -201,7 +201,7 @@ t.test('an account: random keys, kept outcomes or not, have one effect within 24
   let flood = 0
   fc.assert(
     fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
-      const world = new World({ limits: { ...unlimited } })
+      const world = new World({ tiers: { ...unlimited } })
       const root = world.create()
       const doneMs = new Map<number, number>()
       for (const one of steps) {

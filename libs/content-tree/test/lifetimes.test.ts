@@ -292,7 +292,7 @@ t.test(
 
 t.test('held content has bounds equal to those of the account', async (t) => {
   const limits = { storage: 10, contents: 10_000, traffic: undefined }
-  const world = new World({ undoSeconds: day, limits: { guest: limits, standard: limits, premium: limits } })
+  const world = new World({ undoSeconds: day, tiers: { guest: limits, standard: limits, premium: limits } })
   const root = world.create()
   const expire = (name: string) => {
     const folder = make(world, root)

@@ -28,7 +28,7 @@ import { canonical } from './canonical.ts'
 export const ring = new Keyring(Buffer.alloc(32, 7))
 
 export const settings = plainSettings(ring, {
-  limits: {
+  tiers: {
     guest: { storage: undefined, contents: 10_000, traffic: undefined },
     standard: { storage: undefined, contents: 10_000, traffic: undefined },
     premium: { storage: undefined, contents: undefined, traffic: undefined },

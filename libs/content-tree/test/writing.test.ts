@@ -325,7 +325,7 @@ t.test('caps are exact, count the bin and stay through a downgrade', async (t) =
   t.equal(add(0), 'error-limits')
   t.equal(
     new World({
-      limits: { ...world.settings.limits, guest: { contents: 1, storage: undefined, traffic: undefined } },
+      tiers: { ...world.settings.tiers, guest: { contents: 1, storage: undefined, traffic: undefined } },
     }).status(system, {
       addFile: {
         createAccount: { tokenKeyId: 1, email: undefined },

@@ -59,7 +59,7 @@ export function withSet(record: AccountRecord, set: SetAccount): AccountRecord {
 
 /** Limits in force; undefined: none. */
 export function limitsOf(record: AccountRecord, settings: TreeSettings) {
-  const tier = settings.limits[record.tier]
+  const tier = settings.tiers[record.tier]
   return {
     contents: record.limitContents ?? tier.contents,
     storage: record.limitStorage ?? tier.storage,

@@ -64,7 +64,7 @@ function firstUpload(deciding: Deciding, command: AddFile): Outcome {
   if (createAccount === undefined || blob === undefined) return refuse('error-file')
   const { rootId, events, record } = newAccount(deciding, createAccount)
   if (!deciding.settings.guestUploads) return refuse('error-forbidden')
-  const limits = deciding.settings.limits[record.tier]
+  const limits = deciding.settings.tiers[record.tier]
   if (limits.contents !== undefined && limits.contents < 2) return refuse('error-limits')
   if (limits.storage !== undefined && limits.storage < blob.size) return refuse('error-limits')
   const inherited = { isPublic: true, password: undefined, expiry: newExpiry(deciding, undefined, record) }
