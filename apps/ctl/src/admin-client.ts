@@ -22,6 +22,8 @@ export class AdminUnreachable extends Error {
 export const reasons: Readonly<Record<string, string>> = {
   'error-notFound': 'no such account',
   'error-content': 'no such content: name it by its id, its share code, or a link to it',
+  'error-contents': 'no such deletion: name the id of one that deletions list shows',
+  'error-days': '--days takes a whole number from 1 to 3650',
   'error-searchedString': 'name a text to look for',
   'error-protectedFolder': 'a root folder or bin is not deleted',
   'error-final': 'such an act cannot be undone',

@@ -121,7 +121,7 @@ export const backupCommands: readonly Command[] = [
           await access(path).catch(() => {
             throw new BackupFault('UNUSABLE', `${path} does not exist`)
           })
-          return json(await upgradeOf(path, { yes: yes === true }))
+          return openable(await upgradeOf(path, { yes: yes === true }))
         }),
       ]
     },
@@ -153,6 +153,12 @@ function exported(outcome: string): string {
   const { damaged } = JSON.parse(outcome) as { damaged: number }
   if (damaged > 0) throw new AdminError(`files are damaged and were left out\n${outcome}`)
   return outcome
+}
+
+/** So that a script does not go on to the start that would be refused. */
+function openable(upgrade: Awaited<ReturnType<typeof upgradeOf>>): string {
+  if (upgrade.opens) return json(upgrade)
+  throw new AdminError(`${upgrade.answer}\n${json(upgrade)}`)
 }
 
 /** Damage is a failure of the command. */

@@ -170,6 +170,11 @@ t.test(
     const [suspension] = (await run(`block account ${account}`)).out.split(' ')
     t.match(JSON.parse((await run(`account show ${account}`)).out), { blockedBy: suspension })
     t.match(await run('undo 0-0'), { code: 1, err: /no such act/ })
+    for (const id of ['nonsense', data.id])
+      t.match(await run(`deletions undo ${account} ${id}`), { code: 1, err: /no such deletion/ })
+    t.match(await run('invite ann@example.org --days 0'), { code: 1, err: /--days takes a whole number/ })
+    const directory = t.testdir({ 'release.json': '{"format":9,"version":"9.9.9"}' })
+    t.match(await run(`upgrade ${directory}`), { code: 1, err: /does not open it: start 9\.9\.9/ })
     t.match(await run('block content --file /nowhere'), { code: 2, err: /cannot be read/ })
   },
 )

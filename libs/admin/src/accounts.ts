@@ -79,7 +79,12 @@ export function accountRoutes(
   host.post<Named>('/admin/accounts/:name/deletions/undo', async (request) => {
     const contentIds = contentIdsOf(objectOf(request.body, 'body').contents)
     const accountId = await accountNamed(parts, request.params.name)
-    const result = await askAsOperator(parts, accountId, { $case: 'undoSweeps', value: { contentIds } })
+    const undoing = askAsOperator(parts, accountId, { $case: 'undoSweeps', value: { contentIds } })
+    const result = await undoing.catch((error: unknown) => {
+      if (error instanceof RefusalError && error.status === 'error-notFound')
+        throw new RefusalError('error-contents')
+      throw error
+    })
     if (result.$case !== 'items')
       throw new Error(`account ${accountId} answered ${result.$case} to undoSweeps`)
     const contents = result.value.items.map(({ id, name, parentFolder }) => ({ id, name, parentFolder }))

@@ -94,7 +94,12 @@ export async function signDataFormat(path: string, formats = dataFormats): Promi
 export async function upgradeOf(
   path: string,
   { yes, formats = dataFormats }: { yes: boolean; formats?: readonly DataFormat[] },
-): Promise<{ directory: DataRelease; release: { version: string; format: number }; answer: string }> {
+): Promise<{
+  directory: DataRelease
+  release: { version: string; format: number }
+  opens: boolean
+  answer: string
+}> {
   const told = (await dataReleaseOf(path)) ?? firstRelease
   const own = newestOf(formats)
   if (yes && told.format < own.format) await write(path, { ...told, agreed: own.format })
@@ -106,7 +111,8 @@ export async function upgradeOf(
         : yes
           ? `agreed: the next start writes format ${own.format}`
           : `this release changes it (${own.what}): releases before ${own.since} do not open it after that. --yes agrees`
-  return { directory: told, release: { version, format: own.format }, answer }
+  const opens = told.format === own.format || (told.format < own.format && (yes || told.agreed >= own.format))
+  return { directory: told, release: { version, format: own.format }, opens, answer }
 }
 
 /**

@@ -33,7 +33,10 @@ t.test('a newer format is refused, and the message names the release that wrote 
     code: 'DATA_FORMAT',
     message: /has format 2, written by release 0\.3\.1; release \S+ reads up to 1/,
   })
-  t.match(await upgradeOf(dir, { yes: true }), { answer: /does not open it: start 0\.3\.1/ })
+  t.match(await upgradeOf(dir, { yes: true }), {
+    opens: false,
+    answer: /does not open it: start 0\.3\.1/,
+  })
   t.equal(readFileSync(join(dir, 'release.json'), 'utf8'), before, 'nothing is changed')
 })
 
@@ -44,9 +47,16 @@ t.test('a step that cannot be rolled back is announced, and needs --yes', async 
     code: 'DATA_FORMAT',
     message: /releases before 0\.3\.0 do not open it.*ctl upgrade .* --yes/,
   })
-  t.match(await upgradeOf(dir, { yes: false, formats: later }), { answer: /rows in pages.*--yes agrees/ })
+  t.match(await upgradeOf(dir, { yes: false, formats: later }), {
+    opens: false,
+    answer: /rows in pages.*--yes agrees/,
+  })
   await t.rejects(checkDataFormat(dir, later), { code: 'DATA_FORMAT' }, 'asking alone agrees to nothing')
-  t.match(await upgradeOf(dir, { yes: true, formats: later }), { answer: /the next start writes format 2/ })
+  t.match(await upgradeOf(dir, { yes: true, formats: later }), {
+    opens: true,
+    answer: /the next start writes format 2/,
+  })
+  t.match(await upgradeOf(dir, { yes: false, formats: later }), { opens: true })
   await checkDataFormat(dir)
   await checkDataFormat(dir, later)
   await signDataFormat(dir, later)
