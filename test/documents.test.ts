@@ -12,6 +12,7 @@ import t from 'tap'
 import { documents } from '../infra/documents/documents.ts'
 import { withService } from '../infra/documents/service.ts'
 import { operationsByStatus } from '../infra/documents/statuses.ts'
+import { type PresentedItem, shapeOf } from '../libs/http-kit/src/items/item-members.ts'
 import { httpCodes } from './acceptance/answer.ts'
 import { allRows, endpoints } from './acceptance/coverage.ts'
 
@@ -175,6 +176,12 @@ t.test('the contract and the acceptance table have every attribute and every mem
         fields.some((field) => field.name === name),
         `Resources, table of fields: ${name}`,
       )
+    for (const kind of ['files', 'folders'] as const) {
+      const shown = Object.keys(shapeOf(presentedWithAll(kind)))
+      const named = fields.filter(({ of }) => of.split(', ').includes(kind)).map(({ name }) => name)
+      const known = Object.keys(members?.properties ?? {})
+      t.strictSame(new Set(shown), new Set(named.filter((name) => known.includes(name))), `fields of ${kind}`)
+    }
     const rows = new Map(
       cellsOf(sectionOf(read(contract), title)).map(([name, of, value = '']) => [name, { of, value }]),
     )
@@ -338,6 +345,17 @@ function comments(source: string): string {
 
 function headings(page: string): string[] {
   return [...read(page).matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) => heading)
+}
+
+/** An item in which nothing is empty. */
+function presentedWithAll(kind: 'files' | 'folders'): PresentedItem {
+  const given: Record<string, unknown> = {
+    isFolder: kind === 'folders',
+    blob: { id: Buffer.alloc(48) },
+    passwordStatus: 'passwordOk',
+  }
+  const item = new Proxy({} as PresentedItem['item'], { get: (_, name) => given[String(name)] ?? true })
+  return { item, servers: ['store1'], link: 'https://link', directLinks: {}, children: {} }
 }
 
 /** Of fields, at any depth. */
