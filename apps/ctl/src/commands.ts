@@ -43,14 +43,17 @@ export const commands: readonly Command[] = [
     words: 'invite',
     usage: '<e-mail> … [--days N]',
     meaning:
-      'Invites addresses when accounts need an invitation: prints the page to send them, which makes an account within 7 or N days.',
+      'Invites addresses when accounts need an invitation: prints the link to send them, which makes an account within 7 or N days. A process that does not know the address of the pages prints only its path.',
     options: { days: 'string' },
     plan: (words, { days }) =>
       namesOf(words).map((email) => ({
         about: email,
         run: async (call) => {
           const body = { email, ...(days === undefined ? {} : { days: numberOf('days', days) }) }
-          return json(await call('POST', '/admin/invitations', body))
+          const invited = await call('POST', '/admin/invitations', body)
+          const { addresses } = await call('GET', '/admin/status')
+          const { web } = addresses as { web?: string }
+          return json(web === undefined ? invited : { ...invited, link: `${web}${invited.page}` })
         },
       })),
   },

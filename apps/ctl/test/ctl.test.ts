@@ -41,6 +41,7 @@ t.test('against a running service', async (t) => {
     t.match(invited, {
       email: 'bob@example.org',
       page: /^\/profile#invitation=[\w.-]+&email=bob%40example.org$/,
+      link: `${service.addresses.web}${invited.page}`,
     })
     const seconds = invited.expireTime - Date.now() / 1000
     t.equal(Math.round(seconds / 86_400), 2)
