@@ -27,6 +27,27 @@ function promtool(words: string[], input = '') {
   return { status, said: `${stdout}${stderr}` }
 }
 
+/** Of a cluster alone: the long test `observed` has the faults of the embedded service. */
+const ofClusters = [
+  'HoldfastClock',
+  'HoldfastNatsDown',
+  'HoldfastCassandraNodes',
+  'HoldfastUnknownOutcomes',
+  'HoldfastReplicationLag',
+  'HoldfastReplicationOwed',
+  'HoldfastBackupLag',
+  'HoldfastCertificateEnds',
+  'HoldfastCertificateEnded',
+]
+
+t.test('each alert of the embedded service has a fault that causes it', async (t) => {
+  const faults = read('test/long/observed/faults.ts')
+  t.strictSame(
+    names.filter((name) => !new RegExp(`\\b${name}\\b`).test(faults)).sort(),
+    ofClusters.toSorted(),
+  )
+})
+
 t.test('OPERATING.md has an entry for each alert, and no other', async (t) => {
   const book = read('infra/OPERATING.md')
   const chapter = book.slice(book.indexOf(`## ${runbookChapter}\n`))
