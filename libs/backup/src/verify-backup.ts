@@ -98,9 +98,15 @@ async function settingAside(
   try {
     await check
   } catch (error) {
-    if (error instanceof BackupFault) await directory.setAside(object)
+    if (error instanceof BackupFault && isDamaged(error)) await directory.setAside(object)
     throw error
   }
+}
+
+/** Its bytes, or their place: not when it could not be opened, as without descriptors or rights. */
+function isDamaged({ code, cause }: BackupFault): boolean {
+  const { syscall, code: reason } = (cause ?? {}) as NodeJS.ErrnoException
+  return code === 'DAMAGED' && (syscall === undefined || reason === 'EIO')
 }
 
 /** The caller keeps copies from being deleted meanwhile. */

@@ -1,6 +1,14 @@
 /** Backups over memory stores: what a snapshot has, what a second one copies, what damage does. */
 import { randomBytes } from 'node:crypto'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmdirSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { type BlobInfo, MemoryBlobStore } from '@holdfast/blob-store'
 import { hex, systemClock } from '@holdfast/kernel'
@@ -182,6 +190,12 @@ t.test('damage in a backup is found, and its owner is named', async (t) => {
     const directory = await open()
     t.match(await verifyBackup(directory, await directory.snapshot(), referenceOf), { damaged: 0, copies: 2 })
     const file = objects(target).find((one) => readFileSync(one).length >= 300_000) as string
+    renameSync(file, join(dir, 'whole'))
+    mkdirSync(file)
+    t.match(await verifyBackup(directory, await directory.snapshot(), referenceOf), { damaged: 1 })
+    rmdirSync(file)
+    t.notOk(existsSync(join(target, 'damaged')), 'what could not be read is not set aside')
+    renameSync(join(dir, 'whole'), file)
     const bytes = readFileSync(file)
     bytes[200_000] = (bytes[200_000] as number) ^ 1
     writeFileSync(file, bytes)
