@@ -214,13 +214,15 @@ async function restore(from: string, to: string, options: Options): Promise<stri
     lowWaterBytes: restoreReserveBytes,
   })
   const left: string[] = []
+  let damaged = 0
   const leaveOut = (copy: BlobInfo, { message }: Error) => {
     if (options['without-damaged'] !== true)
       throw new BackupFault(
         'DAMAGED',
         `${message}: ctl verify ${from} names what is damaged, --without-damaged restores the rest`,
       )
-    left.push(nameOfCopy(copy))
+    damaged++
+    if (left.length < leftOutMax) left.push(nameOfCopy(copy))
   }
   try {
     const putRows: RestoreTarget['putRows'] = (rows) =>
@@ -232,14 +234,8 @@ async function restore(from: string, to: string, options: Options): Promise<stri
   for (const name of ['blobs', 'metadata']) await rename(join(unfinished, name), join(to, name))
   await rm(unfinished, { recursive: true })
   const { takenMs, figures, unreadable } = snapshot
-  const outcome = {
-    takenMs,
-    ...figures,
-    unreadable,
-    damaged: left.length,
-    leftOut: left.slice(0, leftOutMax),
-  }
-  if (left.length === 0) return json(outcome)
+  const outcome = { takenMs, ...figures, unreadable, damaged, leftOut: left }
+  if (damaged === 0) return json(outcome)
   throw new AdminError(`everything else is restored, these files are not\n${json(outcome)}`)
 }
 

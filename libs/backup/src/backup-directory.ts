@@ -20,6 +20,11 @@ const fileMode = 0o600
 /** 32 random bytes as hex, as `openssl rand -hex 32` prints them. */
 const keyText = /^[0-9a-f]{64}$/i
 
+/** Faults of the machine or of rights: they say nothing of the object. */
+const notOfTheObject: ReadonlySet<string> = new Set([
+  ...['EMFILE', 'ENFILE', 'ENOMEM', 'EACCES', 'EPERM', 'ESTALE', 'ETIMEDOUT'],
+])
+
 export class BackupDirectory {
   readonly path: string
   readonly #sealing: Sealing
@@ -87,11 +92,20 @@ export class BackupDirectory {
   /**
    * Moves a damaged object out of the way, so that the next backup writes it again. Nothing happens
    * when it is missing, or the directory cannot be written.
+   * @throws BackupFault `UNUSABLE` for any other fault.
    */
   async setAside(object: string): Promise<void> {
     const aside = join(this.path, 'damaged')
-    await mkdir(aside, { recursive: true, mode: directoryMode }).catch(() => {})
-    await rename(this.#fileOf(object), join(aside, this.nameOf(object))).catch(() => {})
+    try {
+      await mkdir(aside, { recursive: true, mode: directoryMode })
+      await rename(this.#fileOf(object), join(aside, this.nameOf(object)))
+    } catch (error) {
+      const { code = '', message } = error as NodeJS.ErrnoException
+      if (['ENOENT', 'EROFS', 'EACCES', 'EPERM', 'ENOSPC'].includes(code)) return
+      throw new BackupFault('UNUSABLE', `${object} is damaged and cannot be set aside: ${message}`, {
+        cause: error,
+      })
+    }
   }
 
   /** Times of the snapshots, the oldest first. */
@@ -168,7 +182,8 @@ export class BackupDirectory {
       yield* createReadStream(file, { highWaterMark: 256 * 1024 }) as AsyncIterable<Buffer>
     } catch (error) {
       const reason = (error as { code?: string }).code ?? (error as Error).message
-      throw new BackupFault('DAMAGED', `${object} cannot be read: ${reason}`, { cause: error })
+      const code = notOfTheObject.has(reason) ? 'UNUSABLE' : 'DAMAGED'
+      throw new BackupFault(code, `${object} cannot be read: ${reason}`, { cause: error })
     }
   }
 

@@ -157,7 +157,8 @@ async function verify({
       await check(info)
       whole.add(keyOf(copy))
     } catch (error) {
-      if (!(error instanceof BackupFault || error instanceof BlobFault)) throw error
+      const isOfCopy = error instanceof BackupFault ? error.code === 'DAMAGED' : error instanceof BlobFault
+      if (!isOfCopy) throw error
       note(copy, 'damaged')
     }
   })
