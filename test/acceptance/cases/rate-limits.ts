@@ -54,12 +54,18 @@ export const rateLimits = cases('rate limits and bans', (test) => {
   test('an account has one budget, from any client address', ['per account'], async (outer) => {
     const world = await limited(outer, '127.99.2.1')
     const [ann, bob] = await Promise.all([world.guest(), world.guest()])
-    const { refusal } = await untilRefused((number) =>
-      ann.call('GET', '/accounts/getid', { from: `127.99.2.${2 + (number % 40)}` }),
-    )
-    assertRefusal(refusal)
-    ;(await ann.call('GET', '/accounts/getid', { from: '127.99.2.250' })).refused('error-rateLimit')
-    ;(await bob.call('GET', '/accounts/getid', { from: '127.99.2.250' })).ok()
+    const fresh = '127.99.2.250'
+    let answer: Answer | undefined
+    // Windows follow the clock: one may end between the refusal and the next call.
+    for (let attempt = 0; attempt < 3 && answer?.code !== 429; attempt++) {
+      const { refusal } = await untilRefused((number) =>
+        ann.call('GET', '/accounts/getid', { from: `127.99.2.${2 + (number % 40)}` }),
+      )
+      assertRefusal(refusal)
+      answer = await ann.call('GET', '/accounts/getid', { from: fresh })
+    }
+    answer?.refused('error-rateLimit')
+    ;(await bob.call('GET', '/accounts/getid', { from: fresh })).ok()
   })
 
   test('guessing tokens, codes and passwords has a small budget', ['guesses'], async (outer) => {
