@@ -137,7 +137,7 @@ export function world(t: Test, options: WorldOptions = {}) {
   })
   t.teardown(async () => {
     await app.close()
-    await host.close()
+    await host.close({ drainMs: 10_000 })
   })
 
   async function ask(

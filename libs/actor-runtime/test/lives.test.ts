@@ -150,7 +150,7 @@ for (const isLate of [true, false])
     t.teardown(() => world.close())
     const first = world.host('one')
     await world.create()
-    await first.close()
+    await first.close({ drainMs: 10_000 })
     world.host('two')
     world.host('three')
     world.hostId = 'two'
@@ -414,7 +414,7 @@ async function playWithDeath(
     await world.names()
     await world.hosts.at(-1)?.wakeListed()
   }
-  await world.hosts.at(-1)?.close()
+  await world.hosts.at(-1)?.close({ drainMs: 10_000 })
   t.strictSame(
     await world.keys('ref/'),
     [`ref/${'01'.repeat(48)}/${'01'.repeat(16)}/${world.account}`],

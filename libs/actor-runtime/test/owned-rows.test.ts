@@ -132,7 +132,7 @@ for (const exclusive of [true, false])
       t.teardown(() => world.close())
       const one = world.host('one')
       await world.create()
-      await one.close()
+      await one.close({ drainMs: 10_000 })
       t.strictSame(await world.keys('active/'), [])
       const two = takeOver(world, 'two')
       await world.names()
@@ -147,7 +147,7 @@ for (const exclusive of [true, false])
       const four = takeOver(world, 'four')
       while (world.mails.length === 0) await settled()
       t.equal(world.mails.length, 1, 'without a request')
-      await four.close()
+      await four.close({ drainMs: 10_000 })
       t.strictSame(await world.keys('active/'), [])
     },
   )
@@ -178,7 +178,7 @@ t.test('an active row without pending work wakes its account once, and is remove
   t.teardown(() => world.close())
   const one = world.host('one')
   await world.create()
-  await one.close()
+  await one.close({ drainMs: 10_000 })
   const row = `active/home/gone/1/${world.account}`
   await world.lookups.write([
     { put: row, value: new Uint8Array() },

@@ -109,7 +109,7 @@ t.test('an account that was only read leaves no rows', async (t) => {
   t.teardown(() => world.close())
   const host = world.host('one')
   await world.create()
-  await host.close()
+  await host.close({ drainMs: 10_000 })
   const time = new ManualTime()
   world.host('two', { clock: time, timers: time })
   world.hostId = 'two'
@@ -204,7 +204,7 @@ t.test('a mail that will never be accepted is abandoned', async (t) => {
   await world.ask({ $case: 'sendSignIn', value: {} })
   await settled()
   t.equal(sent, 1)
-  await host.close()
+  await host.close({ drainMs: 10_000 })
   t.strictSame(await world.keys('active/'), [])
 })
 
@@ -410,7 +410,7 @@ t.test('a timer that cannot be fired is retried', async (t) => {
   await world.folder('a')
   await expire(world, 'a', Math.floor(time.now() / 1000) + 10)
   await time.advance(1000)
-  await host.close()
+  await host.close({ drainMs: 10_000 })
   const next = new ManualTime()
   const heal = world.medium.fail('acquire', { code: 'UNAVAILABLE', times: Number.POSITIVE_INFINITY })
   world.host('two', { clock: next, timers: next })

@@ -638,7 +638,7 @@ t.test('without a host the client gives up at its deadline', async (t) => {
   const hold = world.medium.hold('append')
   const asked = world.folder('a')
   await hold.reached
-  const closing = host.close()
+  const closing = host.close({ drainMs: 10_000 })
   await settled()
   hold.release()
   t.equal(statusOf(await asked), 'ok', 'a draining host completes its open requests')

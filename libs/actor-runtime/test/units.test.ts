@@ -253,7 +253,7 @@ t.test("a host's figures add up", async (t) => {
   await world.ask({ $case: 'sendSignIn', value: {} })
   world.medium.fail('append', { code: 'FENCED' })
   await world.folder('fenced')
-  await host.close()
+  await host.close({ drainMs: 10_000 })
   t.equal(told.pending, 0)
   t.equal(told.unknown, 1)
   t.equal(told.activated, 2)

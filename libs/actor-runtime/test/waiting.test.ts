@@ -78,7 +78,7 @@ for (const capabilities of [embedded, shared]) {
   t.test(`${mode}: an account that leaves journals its reports`, async (t) => {
     const { world, host } = await worldWithFile(t, capabilities)
     await world.report('f', 1)
-    await host.close()
+    await host.close({ drainMs: 10_000 })
     world.host('two')
     world.hostId = 'two'
     t.equal(await world.downloads('f'), 1)

@@ -44,10 +44,10 @@ export interface BlobStoreServer {
   /** Running and refused requests. */
   figures(): NodeFigures
   /**
-   * Stops listening, waits up to `drainMs` (default 5,000) for running requests, cuts the rest and
+   * Stops listening, waits up to `drainMs` for running requests, cuts the rest and
    * aborts open stages. The store stays open.
    */
-  close(options?: { drainMs?: number }): Promise<void>
+  close(options: { drainMs: number }): Promise<void>
 }
 
 /** Of the control port, where each process of the cluster has one connection. */
@@ -147,7 +147,7 @@ export async function serveBlobStore(
       bytes: load.bytes,
       refused: load.refused,
     }),
-    close({ drainMs = 5_000 } = {}) {
+    close({ drainMs }) {
       closing ??= (async () => {
         const ended = Promise.all([
           new Promise((resolve) => bytes.close(resolve)),

@@ -797,9 +797,9 @@ export class AccountHost implements AccountVersions {
   /**
    * Drains: accepts no more requests, lets running ones end, unloads every account cleanly.
    * @param options.drainMs what is not done by then is left as after a crash; nothing acknowledged
-   *   is lost. 0 leaves all so. Default 10,000.
+   *   is lost. 0 leaves all so.
    */
-  close({ drainMs = 10_000 }: { drainMs?: number } = {}): Promise<void> {
+  close({ drainMs }: { drainMs: number }): Promise<void> {
     this.#closing ??= this.#drain(drainMs)
     return this.#closing
   }
