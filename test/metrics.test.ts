@@ -87,6 +87,9 @@ function registerAll(registry: Registry): () => Promise<void> {
     get quarantined() {
       return works ? [{ file: '1.extent', reason: 'damaged' as const, bytes: 1, liveBytes: 1 }] : []
     },
+    get extentFailures() {
+      return of(63)
+    },
     get gap() {
       return is('unknown blobs')
     },
@@ -105,7 +108,11 @@ function registerAll(registry: Registry): () => Promise<void> {
       return { totalBytes: of(56), freeBytes: of(57), reserveBytes: of(58) }
     },
   })
-  metadataMetrics(registry, { isWritable: () => works, lostBatches: () => of(59) })
+  metadataMetrics(registry, {
+    isWritable: () => works,
+    lostBatches: () => of(59),
+    unauditedBatches: () => of(61),
+  })
   backupMetrics(registry, () => of(60_000))
   clockGuardMetric(registry, () => of(61_000))
   clockMetric(registry, { offsetMs: () => of(62_000) })

@@ -59,7 +59,7 @@ t.test('OPERATING.md has an entry for each alert, and no other', async (t) => {
   for (const [name] of chapter.matchAll(/\bHoldfast[A-Z]\w+/g)) t.ok(names.includes(name), name)
 })
 
-t.test('a symptom of the book leads to each alert', async (t) => {
+t.test('a symptom in OPERATING.md leads to each alert', async (t) => {
   const book = read('infra/OPERATING.md')
   const table = book.slice(book.indexOf('### By symptom\n'), book.indexOf('### By alert\n'))
   t.strictSame(

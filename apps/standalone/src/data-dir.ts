@@ -93,6 +93,7 @@ export async function openMetadata(
       ballastBytes: bsize * blocks < smallDiskBytes ? ballastBytes.smallDisk : ballastBytes.most,
       onFailure: (fault) => log.error({ err: fault }, 'the metadata store takes no more writes'),
       onReopened: () => log.info('the metadata store takes writes again'),
+      onUnaudited: (error) => log.warn({ err: error }, 'the commit audit of the metadata cannot be written'),
     })
   }
   try {

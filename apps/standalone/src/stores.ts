@@ -58,6 +58,7 @@ export async function openStores({
   metadataMetrics(metrics, {
     isWritable: () => metadata.failure === undefined,
     lostBatches: () => metadata.lostBatches,
+    unauditedBatches: () => metadata.unauditedBatches,
   })
   return { outbox: dir.outbox, metadata, clockGuard, keyring, blobs, onlyReads }
 }

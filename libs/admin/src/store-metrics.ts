@@ -5,7 +5,7 @@ import {
   type TellsHealth,
   tellsHealth,
 } from '@holdfast/blob-store'
-import { Gauge, type Registry } from 'prom-client'
+import { Counter, Gauge, type Registry } from 'prom-client'
 
 const shown = [
   ['holdfast_store_live_bytes', 'Bytes of live blobs, as stored.', 'liveBytes'],
@@ -44,7 +44,11 @@ export function diskMetrics(
 /** Both are called at each scrape. */
 export function metadataMetrics(
   registry: Registry,
-  { isWritable, lostBatches }: { isWritable: () => boolean; lostBatches: () => number },
+  {
+    isWritable,
+    lostBatches,
+    unauditedBatches,
+  }: { isWritable: () => boolean; lostBatches: () => number; unauditedBatches: () => number },
 ): void {
   new Gauge({
     name: 'holdfast_metadata_lost_batches',
@@ -52,6 +56,15 @@ export function metadataMetrics(
     registers: [registry],
     collect() {
       this.set(lostBatches())
+    },
+  })
+  new Counter({
+    name: 'holdfast_metadata_unaudited_batches_total',
+    help: 'Writes of the metadata store that its commit audit has no entry of, as that could not be written. They are on disk, but a later loss of them would not be noticed.',
+    registers: [registry],
+    collect() {
+      this.reset()
+      this.inc(unauditedBatches())
     },
   })
   new Gauge({
@@ -97,6 +110,15 @@ function healthMetrics(registry: Registry, store: TellsHealth): void {
       const { quarantined } = store.health
       for (const reason of quarantineReasons)
         this.set({ reason }, quarantined.filter((file) => file.reason === reason).length)
+    },
+  })
+  new Counter({
+    name: 'holdfast_store_extent_failures_total',
+    help: 'Writes and syncs of extents that failed. Nothing more is written to such an extent: it is read back, checked and moved.',
+    registers,
+    collect() {
+      this.reset()
+      this.inc(store.health.extentFailures)
     },
   })
   new Gauge({

@@ -8,6 +8,7 @@ t.test('quarantined, failed and retried parts are in metrics and status', async 
     failure: undefined,
     recovering: false,
     quarantined: [],
+    extentFailures: 0,
     gap: undefined,
     sendsDirectly: true,
     catalogue: 'level',
@@ -41,6 +42,7 @@ t.test('quarantined, failed and retried parts are in metrics and status', async 
     failure: new Error('the catalogue is gone'),
     recovering: true,
     quarantined: [file],
+    extentFailures: 2,
     gap: 'not all is known',
     sendsDirectly: false,
   })
@@ -48,6 +50,7 @@ t.test('quarantined, failed and retried parts are in metrics and status', async 
   for (const line of [
     'holdfast_store_quarantined_extents{reason="damaged"} 1',
     'holdfast_store_quarantined_extents{reason="foreign"} 0',
+    'holdfast_store_extent_failures_total 2',
     'holdfast_store_gap 1',
     'holdfast_store_failed 1',
     'holdfast_store_recovering 1',

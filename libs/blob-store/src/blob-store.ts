@@ -177,6 +177,8 @@ export interface StoreHealth {
   /** It accepts no changes now, or not all, and retries without help. */
   recovering: boolean
   quarantined: readonly QuarantinedFile[]
+  /** Writes and syncs of extents that failed since the store was opened. */
+  extentFailures: number
   /**
    * Why there may be blobs that the store does not know of. Undefined: it can name everything it
    * lost.

@@ -748,6 +748,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   #failed(extent: Extent): void {
     if (extent.failure?.code === 'FULL') this.#space.ranOut()
     if (extent.state === 'free') return // it was not begun; its caller gets the fault
+    this.#state.extentFailures++
     this.#log.error(
       { extent: extent.number, error: extent.failure?.message },
       'an extent failed; it accepts nothing more',

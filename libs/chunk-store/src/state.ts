@@ -18,6 +18,8 @@ export class StoreState {
   readonly #deps: StoreStateDeps
   /** When a failure was first seen. */
   #failedAtMs: number | undefined
+  /** Writes and syncs of extents that failed. */
+  extentFailures = 0
 
   constructor(deps: StoreStateDeps) {
     this.#deps = deps
@@ -65,6 +67,7 @@ export class StoreState {
     const { failure, recovering } = this
     const sendsDirectly = this.#deps.disk.sendsDirectly?.() ?? false
     const catalogue = this.#deps.catalogue.engine ?? 'memory'
-    return { failure, recovering, quarantined, gap, sendsDirectly, catalogue }
+    const { extentFailures } = this
+    return { failure, recovering, quarantined, extentFailures, gap, sendsDirectly, catalogue }
   }
 }

@@ -214,6 +214,7 @@ t.test('after a failed sync its extent accepts nothing more, and the sync is not
   machine.fault = () => {}
   await t.rejects(staged.commit({ pinMs: 0 }), { code: 'IO' }, 'an upload that had bytes in it is lost')
   t.equal(store.counters().suspectExtents, 1)
+  t.equal(store.health.extentFailures, 1)
   const after = await put(store, randomBytes(30))
   t.equal((await get(store, before)).length, 1000)
   t.equal((await get(store, after)).length, 30)

@@ -76,6 +76,8 @@ export class CommitAudit {
   #ended = false
   /** Batches since its file could not be written. */
   #missed = 0
+  /** Why the last entry was not written. */
+  fault: unknown
 
   private constructor(directory: string, store: Uint8Array) {
     this.#directory = directory
@@ -93,17 +95,22 @@ export class CommitAudit {
   /**
    * Never fails: without its audit the store is as safe as before, it only detects less. After a
    * failure it retries with a new file.
+   *
+   * @returns false: the batch has no entry, `fault` says why.
    */
-  async note(batch: number, facts: readonly Fact[]): Promise<void> {
-    if (this.#ended || (this.#file === undefined && ++this.#missed < missedMax)) return
+  async note(batch: number, facts: readonly Fact[]): Promise<boolean> {
+    if (this.#ended || (this.#file === undefined && ++this.#missed < missedMax)) return false
     const entry = encodeEntry(batch, newestOf(facts))
     try {
       if (this.#file === undefined || this.#offset + entry.length > fileBytesMax)
         await this.#turnTo(this.#turn === 0 ? 1 : 0)
       await writeAll((this.#file as FileHandle).fd, entry, this.#offset)
       this.#offset += entry.length
-    } catch {
+      return true
+    } catch (error) {
+      this.fault = error
       await this.#drop()
+      return false
     }
   }
 

@@ -45,6 +45,11 @@ export interface LevelMetadataStoreOptions {
   onFailure?: (fault: JournalFault) => void
   onReopened?: () => void
   /**
+   * Called when the commit audit cannot be written, once for a series of batches: they are safe,
+   * and their loss would not be noticed.
+   */
+  onUnaudited?: (fault: unknown) => void
+  /**
    * Space reserved in a file beside the rows for a full disk, bytes, a multiple of 1 MiB. Default
    * 0.
    */
@@ -102,6 +107,9 @@ export class LevelMetadataStore {
   #caring: Promise<void> = Promise.resolve()
   #audit: CommitAudit
   #lostBatches: number
+  #unauditedBatches = 0
+  /** Whether the batch before had its entry in the audit. */
+  #audited = true
   /** The message of the fault that was reported last, while it lasts. */
   #told: string | undefined
   /** Until a write succeeds: a successful reopening does not prove that the disk works. */
@@ -131,7 +139,7 @@ export class LevelMetadataStore {
           this.#failing = undefined
         },
         seal: markerOf,
-        audit: (batch, facts) => this.#audit.note(batch, facts),
+        audit: async (batch, facts) => this.#noted(await this.#audit.note(batch, facts)),
         onFailure: (fault) => this.#failed(fault),
       },
       found,
@@ -253,6 +261,11 @@ export class LevelMetadataStore {
     return this.#lostBatches
   }
 
+  /** Batches of this process that are on disk, and whose loss would not be noticed. */
+  get unauditedBatches(): number {
+    return this.#unauditedBatches
+  }
+
   /** Why nothing is written now; undefined while writes work. */
   get failure(): JournalFault | undefined {
     return this.#writer.failure
@@ -293,6 +306,12 @@ export class LevelMetadataStore {
     this.#failing = { reason: fault.message, sinceMs, lastMs: nowMs, tries }
     const writable = this.#recover(isOutOfSpace(fault.cause)).then(() => this.#keepBallast())
     this.#caring = Promise.all([this.#caring, writable]).then(() => {})
+  }
+
+  #noted(written: boolean): void {
+    if (!written) this.#unauditedBatches++
+    if (!written && this.#audited) this.#options.onUnaudited?.(this.#audit.fault)
+    this.#audited = written
   }
 
   #tell(fault: JournalFault): void {

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { JournalFault } from '@holdfast/journal'
 import t, { type Test } from 'tap'
+import { CommitAudit } from '../src/commit-audit.ts'
 import { LevelMetadataStore } from '../src/index.ts'
 import { Rows } from '../src/rows.ts'
 import { directory } from './directories.ts'
@@ -116,6 +117,46 @@ t.test('one that reopens but cannot write keeps the time of its first failure', 
   plan.fail = undefined
   await write()
   t.equal(store.failing, undefined)
+})
+
+t.test('batches without an entry in the commit audit are counted, and told once', async (t) => {
+  const told: unknown[] = []
+  const path = await directory(t)
+  const store = await LevelMetadataStore.open({ path, onUnaudited: (fault) => told.push(fault) })
+  t.teardown(() => store.close())
+  const write = () => store.lookups.write([{ put: 'a', value: Buffer.from('b') }])
+  const { note } = CommitAudit.prototype
+  t.teardown(() => Object.assign(CommitAudit.prototype, { note }))
+  const fail = () =>
+    Object.assign(CommitAudit.prototype, {
+      async note(this: CommitAudit) {
+        this.fault = new Error('EIO: planted')
+        return false
+      },
+    })
+  for (const series of [1, 2]) {
+    fail()
+    await write()
+    await write()
+    Object.assign(CommitAudit.prototype, { note })
+    await write()
+    t.equal(store.unauditedBatches, 2 * series)
+    t.equal(told.length, series)
+  }
+})
+
+t.test('an entry that cannot be written is told, and the next ones go to a new file', async (t) => {
+  const path = await directory(t)
+  const audit = await CommitAudit.begin(path, Buffer.alloc(16))
+  t.teardown(() => audit.close())
+  mkdirSync(join(path, 'witness.1'))
+  const facts = Array.from({ length: 60_000 }, (_, at) => ({ subject: `s${at}`, epoch: 1, number: 1 }))
+  const noted: boolean[] = []
+  for (let batch = 1; batch <= 6; batch++) noted.push(await audit.note(batch, facts))
+  t.strictSame(noted, [true, true, true, true, false, false], 'the second file cannot be made')
+  t.match(audit.fault, { code: 'EISDIR' })
+  for (let batch = 7; batch <= 110; batch++) noted.push(await audit.note(batch, []))
+  t.equal(noted.at(-1), true, 'after a while it tries the other file')
 })
 
 t.test('a table that cannot be read leaves no lock behind', async (t) => {
