@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { readClusterConfig, readConfig } from '@holdfast/config'
 import { planGroups } from '@holdfast/replication'
 import t from 'tap'
+import { parse } from 'yaml'
 import { sameAsGolden } from '../infra/golden.ts'
 import { readDeployment } from '../infra/regions/deployment.ts'
 import { needsOf, workOf } from '../infra/regions/hosts.ts'
@@ -175,6 +176,39 @@ t.test('every region has its upload and download hosts in DNS and behind its pro
     ({ Name }) => Name === 'upload.files.example.',
   )
   t.equal(new Set(upload.map(({ Region }) => Region)).size, 8, 'a place of its own for each region')
+})
+
+t.test('Prometheus of a region scrapes all of its servers that have metrics', async (t) => {
+  const jobsOf = (text: string, host: string) => {
+    const files = render(readDeployment(text, 'x.yaml'))
+    const { scrape_configs } = parse(files.get(`hosts/${host}/etc/prometheus/prometheus.yml`) ?? '') as {
+      scrape_configs: { job_name: string; static_configs: { targets: string[] }[] }[]
+    }
+    return Object.fromEntries(
+      scrape_configs.map((job) => [job.job_name, job.static_configs.flatMap(({ targets }) => targets)]),
+    )
+  }
+  const withExporters = three.replace('proxy: caddy', 'proxy: caddy\nexporters: [nats, cassandra]')
+  const { holdfast, ...servers } = jobsOf(withExporters, 'par3')
+  t.equal(holdfast?.length, 9)
+  t.strictSame(servers, {
+    prometheus: ['10.1.0.13:9090'],
+    alertmanager: ['10.1.0.13:9093'],
+    nats: ['10.1.0.11:7777', '10.1.0.12:7777', '10.1.0.13:7777'],
+    cassandra: ['10.1.0.11:7070', '10.1.0.12:7070', '10.1.0.13:7070'],
+    caddy: ['10.1.0.11:2020', '10.1.0.12:2020'],
+  })
+  const nginx = jobsOf(three.replace('proxy: caddy', 'proxy: nginx'), 'par3')
+  t.strictSame(Object.keys(nginx), ['holdfast', 'prometheus', 'alertmanager'])
+  const twice = jobsOf(withExporters.replace('[nats, cassandra]', '[nats, nats]'), 'par3')
+  t.strictSame(
+    Object.keys(twice),
+    ['holdfast', 'prometheus', 'alertmanager', 'nats', 'caddy'],
+    'no job twice',
+  )
+  t.throws(() => jobsOf(withExporters.replace('[nats, cassandra]', '[caddy]'), 'par3'), {
+    message: /exporters\[0\] must be one of nats, cassandra/,
+  })
 })
 
 t.test('Cassandra gets its users between the servers and the processes', async (t) => {

@@ -2,7 +2,7 @@
 import { isIP } from 'node:net'
 import { clusterSettings, settings as commonSettings } from '@holdfast/config'
 import { type RegionCode, regionCodes } from '@holdfast/kernel'
-import { type HostRole, hostRoles, isOurs } from './roles.ts'
+import { type Exporter, exporters, type HostRole, hostRoles, isOurs } from './roles.ts'
 import { DeploymentFault, readSource, type Value } from './source.ts'
 
 export interface Deployment {
@@ -14,6 +14,8 @@ export interface Deployment {
   /** Mail address for certificates and the zone. */
   contact: string
   proxy: 'caddy' | 'nginx'
+  /** Servers with an exporter for Prometheus beside each of them. */
+  exporters: Exporter[]
   /** Names of the servers that answer for the zones. */
   nameservers: string[]
   /** Of the zones. It grows with each change that is published. */
@@ -89,7 +91,7 @@ export function readDeployment(text: string, file: string): Deployment {
 function deploymentOf(root: Value): Deployment | undefined {
   const fields = root.fields([
     ...(['deployment', 'domain', 'downloads', 'contact', 'nameservers', 'serial'] as const),
-    ...(['proxy', 'image', 'replicas', 'settings', 'alerts', 'regions'] as const),
+    ...(['proxy', 'exporters', 'image', 'replicas', 'settings', 'alerts', 'regions'] as const),
   ])
   const domain = root.required(fields, 'domain')?.text('a domain name in small letters', domainName)
   const alerts = fields.alerts?.fields(['page', 'ticket'])
@@ -103,6 +105,7 @@ function deploymentOf(root: Value): Deployment | undefined {
     contact:
       fields.contact?.text('a mail address', /^[A-Za-z0-9._+-]+@[a-z0-9.-]+$/) ?? `hostmaster@${domain}`,
     proxy: fields.proxy?.choice(['caddy', 'nginx']) ?? 'caddy',
+    exporters: [...new Set(fields.exporters?.list()?.flatMap((one) => one.choice(exporters) ?? []))],
     image: fields.image?.text('the name of an image', /^[a-z0-9][\w./:@-]*$/) ?? 'holdfast:latest',
     nameservers:
       root

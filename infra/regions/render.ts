@@ -52,7 +52,7 @@ export function hostFiles(plan: Plan, region: PlannedRegion, host: PlannedHost):
     files.set(`${places.etc}/compose.yaml`, composeFile(plan, host))
   }
   if (has('proxy')) {
-    const [path, text] = proxyFile(plan, region)
+    const [path, text] = proxyFile(plan, region, host)
     files.set(path, text)
   }
   if (has('prometheus')) {

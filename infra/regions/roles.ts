@@ -44,4 +44,16 @@ export const serverPorts = {
   cassandra: { client: 9042, storage: 7000 },
   prometheus: 9090,
   alertmanager: 9093,
+  /** Caddy's metrics. */
+  caddy: 2020,
 } as const
+
+/**
+ * NATS and Cassandra have no metrics that Prometheus can read. Their exporters are separate
+ * programs, which an operator may install.
+ */
+export const exporters = ['nats', 'cassandra'] as const
+export type Exporter = (typeof exporters)[number]
+
+/** The usual ports of the exporters. */
+export const exporterPorts: Record<Exporter, number> = { nats: 7777, cassandra: 7070 }

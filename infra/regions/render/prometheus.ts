@@ -1,11 +1,11 @@
 /**
- * Prometheus of a region scrapes the processes of its region. Alerts go to every alertmanager,
- * which drops duplicates.
+ * Prometheus of a region scrapes everything of its region that has metrics. Alerts go to every
+ * alertmanager, which drops duplicates.
  */
 import { stringify } from 'yaml'
 import type { Plan, PlannedRegion } from '../plan.ts'
 import { hostsWith, places } from '../plan.ts'
-import { serverPorts } from '../roles.ts'
+import { exporterPorts, type HostRole, serverPorts } from '../roles.ts'
 
 const asText = (value: unknown) => stringify(value, { lineWidth: 0, aliasDuplicateObjects: false })
 
@@ -35,7 +35,31 @@ export function prometheusConfig(plan: Plan, region: PlannedRegion): string {
           labels: { process: name, machine: host, role },
         })),
       },
+      ...serverJobs(plan, region),
     ],
+  })
+}
+
+/** A job for each kind of server, if the region has any. None of them asks for a login. */
+function serverJobs({ deployment }: Plan, { hosts }: PlannedRegion): object[] {
+  const jobs: { job: string; role: HostRole; port: number }[] = [
+    { job: 'prometheus', role: 'prometheus', port: serverPorts.prometheus },
+    { job: 'alertmanager', role: 'alertmanager', port: serverPorts.alertmanager },
+    ...deployment.exporters.map((role) => ({ job: role, role, port: exporterPorts[role] })),
+  ]
+  if (deployment.proxy === 'caddy') jobs.push({ job: 'caddy', role: 'proxy', port: serverPorts.caddy })
+  return jobs.flatMap(({ job, role, port }) => {
+    const servers = hostsWith(hosts, role)
+    if (servers.length === 0) return []
+    return [
+      {
+        job_name: job,
+        static_configs: servers.map(({ name, internal }) => ({
+          targets: [`${internal}:${port}`],
+          labels: { process: `${name}-${job}`, machine: name, role },
+        })),
+      },
+    ]
   })
 }
 

@@ -2,7 +2,8 @@
  * The public names of a region and the processes behind each, for nginx and for Caddy. Bodies are
  * streamed both ways; the admin host is behind no proxy.
  */
-import { hostsWith, type Plan, type PlannedRegion, places } from '../plan.ts'
+import { hostsWith, type Plan, type PlannedHost, type PlannedRegion, places } from '../plan.ts'
+import { serverPorts } from '../roles.ts'
 
 /**
  * A proxy closes connections to processes that idle for this long. It is shorter than the
@@ -135,7 +136,11 @@ function nginxWord(word: string): string {
  * Caddy gets certificates by itself where one host serves all names. Several hosts share one from
  * elsewhere: the authority may ask any of them.
  */
-export function caddyfile({ deployment, regions }: Plan, region: PlannedRegion): string {
+export function caddyfile(
+  { deployment, regions }: Plan,
+  region: PlannedRegion,
+  { internal }: PlannedHost,
+): string {
   const alone = regions.flatMap(({ hosts }) => hostsWith(hosts, 'proxy')).length === 1
   const blocks = sitesOf(region).map(({ names, backends }) =>
     [
@@ -151,12 +156,17 @@ export function caddyfile({ deployment, regions }: Plan, region: PlannedRegion):
       '}',
     ].join('\n'),
   )
-  return `{\n\temail ${deployment.contact}\n}\n\n${blocks.join('\n\n')}\n`
+  const metrics = `http://${internal}:${serverPorts.caddy} {\n\tbind ${internal}\n\tmetrics\n}`
+  return `{\n\temail ${deployment.contact}\n}\n\n${[...blocks, metrics].join('\n\n')}\n`
 }
 
 /** Where the file of a proxy goes. */
-export function proxyFile(plan: Plan, region: PlannedRegion): [path: string, text: string] {
+export function proxyFile(
+  plan: Plan,
+  region: PlannedRegion,
+  host: PlannedHost,
+): [path: string, text: string] {
   return plan.deployment.proxy === 'caddy'
-    ? ['/etc/caddy/Caddyfile', caddyfile(plan, region)]
+    ? ['/etc/caddy/Caddyfile', caddyfile(plan, region, host)]
     : ['/etc/nginx/conf.d/holdfast.conf', nginxConfig(region)]
 }
