@@ -1,7 +1,7 @@
 /** Work around the turns: effects, timers, checkpoints, passivation. */
 import { CheckpointRoot } from '@holdfast/wire'
 import t from 'tap'
-import { noMetrics } from '../src/observer.ts'
+import { noMetrics, silentLog } from '../src/observer.ts'
 import { blob } from './tiny-core.ts'
 import { ManualTime, settled, statusOf, World } from './world.ts'
 
@@ -20,11 +20,14 @@ function addFile(world: World, name: string, byte: number) {
     },
   })
 }
-function remove(world: World, ...names: string[]) {
-  return world.ask({
-    $case: 'deleteContents',
-    value: { contentIds: names, representation: undefined, heldSeconds: undefined },
-  })
+function remove(world: World, names: string[], options?: Parameters<World['ask']>[1]) {
+  return world.ask(
+    {
+      $case: 'deleteContents',
+      value: { contentIds: names, representation: undefined, heldSeconds: undefined },
+    },
+    options,
+  )
 }
 function expire(world: World, name: string, due: number) {
   const attribute = { $case: 'expiry' as const, value: { expiry: due, deleteAfterExpiry: false } }
@@ -75,7 +78,7 @@ t.test('a crash repeats effects that were done and not journaled, without harm',
   t.equal(world.mails.length, 2)
   t.equal(new Set(world.mails).size, 1, 'the same mail, by its id')
 
-  await remove(world, 'goes')
+  await remove(world, ['goes'])
   await crash('three')
   t.strictSame(world.released, ['1', '1'])
   t.strictSame(await world.keys('ref/01'), [])
@@ -259,11 +262,11 @@ t.test('references are removed after the last use, and the collector learns it',
   await addFile(world, 'f', 1)
   await addFile(world, 'g', 1)
   t.equal((await world.keys('ref/')).length, 1)
-  await remove(world, 'f')
+  await remove(world, ['f'])
   await settled()
   t.equal((await world.keys('ref/')).length, 1, 'still used')
   world.medium.fail('lookup.write', { code: 'UNAVAILABLE', target: reference('01') })
-  await remove(world, 'g')
+  await remove(world, ['g'])
   while ((await world.keys('ref/')).length > 0) await settled()
   await settled()
   t.strictSame(world.released, ['1'])
@@ -285,7 +288,7 @@ for (const [ordered, turnMs] of [
 
       // The removal is running when the blob is used again.
       const removal = world.medium.hold('lookup.write', { target: reference('01') })
-      await remove(world, 'f')
+      await remove(world, ['f'])
       await removal.reached
       const again = addFile(world, 'again', 1)
       await settled()
@@ -296,7 +299,7 @@ for (const [ordered, turnMs] of [
 
       // The release is in the flush in flight when the blob is used again.
       const append = world.medium.hold('append')
-      const removed = remove(world, 'again')
+      const removed = remove(world, ['again'])
       await append.reached
       const third = addFile(world, 'third', 1)
       await settled()
@@ -310,9 +313,9 @@ for (const [ordered, turnMs] of [
       const first = world.folder('x')
       await busy.reached
       const inOne = [
-        remove(world, 'third'),
+        remove(world, ['third']),
         addFile(world, 'fourth', 1),
-        remove(world, 'fourth'),
+        remove(world, ['fourth']),
         addFile(world, 'fifth', 1),
       ]
       await settled()
@@ -332,7 +335,7 @@ t.test('a removal that waits for its retry is withdrawn by a new use', async (t)
   await world.create()
   await addFile(world, 'f', 1)
   world.medium.fail('lookup.write', { code: 'UNAVAILABLE', target: reference('01') })
-  await remove(world, 'f')
+  await remove(world, ['f'])
   await settled()
   await addFile(world, 'again', 1)
   await time.advance(10_000)
@@ -347,7 +350,7 @@ t.test('a release that becomes durable after a new use was decided is not carrie
   await world.create()
   await addFile(world, 'f', 1)
   const append = world.medium.hold('append')
-  const removed = remove(world, 'f')
+  const removed = remove(world, ['f'])
   await append.reached
   const again = addFile(world, 'again', 1)
   await settled()
@@ -573,7 +576,7 @@ for (const turnMs of [8, 0])
     const [first, second] = [world.medium.hold('append'), world.medium.hold('append')]
     const before = world.folder('x')
     await first.reached
-    const removed = remove(world, 'f')
+    const removed = remove(world, ['f'])
     await settled()
     first.release()
     await second.reached
@@ -601,7 +604,7 @@ t.test('effects of a partly applied change are not sent with the batch before it
     await first.reached
     void world.folder('y').catch(unanswered)
     await settled()
-    void remove(world, 'f').catch(unanswered)
+    void remove(world, ['f']).catch(unanswered)
     for (let turn = 0; turn < turns; turn++) await new Promise(setImmediate)
     first.release()
     await second.reached
@@ -705,11 +708,64 @@ t.test('pending releases of an account count as its memory', async (t) => {
   for (const [at, name] of names.entries()) await addFile(world, name, at)
   const away = { code: 'UNAVAILABLE' as const, times: Number.POSITIVE_INFINITY }
   const heal = world.medium.fail('lookup.write', { ...away, target: (key) => key.startsWith('ref/') })
-  await remove(world, ...names)
+  await remove(world, names)
   await time.advance(1_000)
   const owing = bytes
   heal()
   await time.advance(20_000)
   t.strictSame(await world.keys('ref/'), [])
   t.ok(owing - bytes > names.length * 400, `${owing} bytes, and ${bytes} afterwards`)
+})
+
+t.test('lines about effects and rows name the requests of clients that caused them', async (t) => {
+  const world = new World({ exclusive: false, ordered: false })
+  t.teardown(() => world.close())
+  const lines: { message: string; fields: Record<string, unknown> }[] = []
+  const note = (fields: object, message: string) => void lines.push({ message, fields: { ...fields } })
+  const log = { ...silentLog, warn: note, error: note }
+  const take = (message: string) => lines.splice(0).filter((line) => line.message === message)
+  const time = new ManualTime()
+  const host = world.host('one', { clock: time, timers: time, log })
+  const as = (clientRequest: string) => ({ clientRequest })
+  await world.create(as('maker'))
+  await addFile(world, 'a', 1)
+  await addFile(world, 'b', 2)
+  await addFile(world, 'c', 3)
+  await settled()
+
+  const heal = world.medium.fail('lookup.write', {
+    code: 'UNAVAILABLE',
+    times: Number.POSITIVE_INFINITY,
+    target: reference('0'),
+  })
+  await Promise.all([remove(world, ['a'], as('first')), remove(world, ['b'], as('second'))])
+  await remove(world, ['c'])
+  await time.advance(10)
+  const refused = take('references could not be removed yet')
+  t.match(refused.at(-1)?.fields, {
+    requestIds: ['first', 'second'],
+    references: 3,
+    err: { code: 'UNAVAILABLE' },
+  })
+  heal()
+  await time.advance(100)
+  t.strictSame(await world.keys('ref/'), [])
+
+  const accept = world.mailer
+  world.mailer = { send: () => Promise.reject(new Error('the relay is down')) }
+  await world.ask({ $case: 'sendSignIn', value: {} }, as('mailed'))
+  await settled()
+  t.match(take('a mail was not accepted'), [{ fields: { requestId: 'mailed', attempt: 0 } }])
+
+  world.medium.fail('append', { code: 'UNKNOWN', applied: true })
+  await world.folder('d', as('unsure'))
+  t.match(take('the outcome of an append is unknown'), [{ fields: { requestIds: ['unsure'] } }])
+
+  world.kill(host)
+  world.host('two', { log })
+  await settled()
+  const [again] = take('a mail was not accepted')
+  t.equal(again?.fields.requestId, undefined, 'only memory had it')
+  t.ok(again)
+  world.mailer = accept
 })

@@ -77,21 +77,28 @@ export class World {
       timeoutMs = 10_000,
       account = this.account as string,
       signal,
-    }: { id?: Buffer; timeoutMs?: number; account?: string; signal?: AbortSignal } = {},
+      clientRequest,
+    }: {
+      id?: Buffer
+      timeoutMs?: number
+      account?: string
+      signal?: AbortSignal
+      clientRequest?: string
+    } = {},
   ) {
     const request: Omit<AccountRequest, 'deadlineMs'> = {
       accountId: account,
       requestId: id,
       caller: { who: { $case: 'operator', value: {} } },
       clientNetwork: undefined,
-      clientRequest: undefined,
+      clientRequest,
       tierNeeded: '',
       operation,
     }
     return this.client.call(request, signal === undefined ? { timeoutMs } : { timeoutMs, signal })
   }
 
-  create(options?: { account?: string }): Promise<AccountReply> {
+  create(options?: Parameters<World['ask']>[1]): Promise<AccountReply> {
     return this.ask({ $case: 'createAccount', value: { tokenKeyId: 1, email: undefined } }, options)
   }
 

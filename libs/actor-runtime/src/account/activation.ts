@@ -50,6 +50,7 @@ import { Batch } from './batch.ts'
 import { Checkpoints } from './checkpoints.ts'
 import { CodeBlocks, type CodeLease } from './code-blocks.ts'
 import { codeOf, DurableLog } from './durable-log.ts'
+import { EffectCauses } from './effect-causes.ts'
 import { EffectProgress } from './effect-progress.ts'
 import { cutPages, encodeRow, type FlushEntry } from './flush-row.ts'
 import { passes } from './full-accounts.ts'
@@ -83,6 +84,7 @@ export class Activation {
   readonly #checkpoints: Checkpoints
   readonly #effects: PendingEffects
   readonly #progress: EffectProgress
+  readonly #causes = new EffectCauses()
   readonly #log: DurableLog
   readonly #rows: AccountRows
   readonly #codes: CodeBlocks
@@ -134,7 +136,10 @@ export class Activation {
     this.#state = recovered.state
     this.#onLost = onLost
     this.#waitingChanges = new WaitingChanges(services, () => void this.#kick())
-    this.#log = new DurableLog(services, ownership, () => this.#rejectNewcomers())
+    this.#log = new DurableLog(services, ownership, {
+      onStall: () => this.#rejectNewcomers(),
+      requestIds: () => this.#inFlight?.requestIds ?? [],
+    })
     const { rowWritesMax: writesMax } = services.bounds
     // Waiting callers retry, as after a takeover: the next activation has its own write times.
     const times = new WriteTimes(ownership, { writesMax, onSpent: () => this.#lose('fenced') })
@@ -622,6 +627,7 @@ export class Activation {
     const { change, uses, reply } = outcome
     const entry = this.#entryOf(change)
     const keys = uses.map((blob) => referenceKey(blob, this.#ownership.account))
+    const after = this.#state.lastEffect
     let answer: Answer
     this.#version = {}
     this.#applying = true
@@ -636,6 +642,7 @@ export class Activation {
     } finally {
       this.#applying = false
     }
+    this.#causes.add(ask.request.clientRequest, { after, through: this.#state.lastEffect })
     this.#effects.withdraw(keys)
     for (const key of keys) this.#open.uses.add(key)
     this.#open.routes.push(...this.#routesOf(ask, outcome, codes))
@@ -847,7 +854,7 @@ export class Activation {
   }
 
   #takeEffects(): void {
-    this.#effects.adopt(this.#progress.take(this.#state))
+    this.#effects.adopt(this.#progress.take(this.#state), (effect) => this.#causes.take(effect))
   }
 
   async #append(batch: Batch): Promise<void> {
@@ -934,6 +941,7 @@ export class Activation {
   #lost(error: unknown): void {
     const code = codeOf(error)
     const details = {
+      requestIds: this.#inFlight?.requestIds,
       account: this.#ownership.account,
       epoch: this.#ownership.epoch,
       head: this.#ownership.head,

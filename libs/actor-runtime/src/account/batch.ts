@@ -4,6 +4,7 @@
  */
 import { type LookupChange, maxEventBytes, maxFlushBytes } from '@holdfast/journal'
 import type { Sweep } from '@holdfast/wire'
+import { namedRequests } from './effect-causes.ts'
 import { bytesOfEntry, type FlushEntry, type Page } from './flush-row.ts'
 import { type Answer, bytesOfAnswer, type PendingRequest } from './pending-request.ts'
 
@@ -55,6 +56,11 @@ export class Batch {
     this.waiting.push({ ask, answer })
     this.toConfirm ||= !ask.proven
     this.replyBytes += bytesOfAnswer(answer)
+  }
+
+  /** Some of the clients' requests that wait for it. */
+  get requestIds(): string[] {
+    return namedRequests(this.waiting.values().map(({ ask }) => ask.request.clientRequest))
   }
 
   get pages(): Page[] {

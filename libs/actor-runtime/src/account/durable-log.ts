@@ -21,17 +21,24 @@ export class DurableLog {
   readonly #services: Services
   readonly #ownership: JournalOwnership
   readonly #onStall: () => void
+  readonly #requestIds: () => string[]
   readonly #pauses: Pauses
   #ended = false
 
   /**
-   * @param onStall the stores refuse, or the outcome of a row is unknown: called each time before a
-   *   retry.
+   * @param options.onStall the stores refuse, or the outcome of a row is unknown: called each time
+   *   before a retry.
+   * @param options.requestIds the clients' requests that wait for what is written now, for the log.
    */
-  constructor(services: Services, ownership: JournalOwnership, onStall: () => void) {
+  constructor(
+    services: Services,
+    ownership: JournalOwnership,
+    { onStall, requestIds }: { onStall: () => void; requestIds: () => string[] },
+  ) {
     this.#services = services
     this.#ownership = ownership
     this.#onStall = onStall
+    this.#requestIds = requestIds
     this.#pauses = new Pauses(services.timers)
   }
 
@@ -93,7 +100,7 @@ export class DurableLog {
         const code = codeOf(error)
         if ((code !== 'UNAVAILABLE' && code !== 'UNKNOWN') || attempt + 1 >= attemptsMax) throw error
         this.#services.log.warn(
-          { account: this.#ownership.account, attempt, err: error },
+          { requestIds: this.#requestIds(), account: this.#ownership.account, attempt, err: error },
           'the stores refuse',
         )
         await this.#stall(attempt)
@@ -111,7 +118,7 @@ export class DurableLog {
       if (final.has(code)) throw error
       if (code === 'UNAVAILABLE') return false
       this.#services.log.warn(
-        { account: this.#ownership.account, err: error },
+        { requestIds: this.#requestIds(), account: this.#ownership.account, err: error },
         'the outcome of an append is unknown',
       )
       return this.#settle(row)

@@ -18,6 +18,7 @@ import type { Blob, Effect, SignInMail } from '@holdfast/wire'
 import type { Services } from '../services.ts'
 import { Pauses } from '../timers.ts'
 import type { WriteTimes } from './account-rows.ts'
+import { namedRequests } from './effect-causes.ts'
 
 /** Of one release in memory: its key of 150 characters, its numbers and their places in maps. */
 const releaseBytes = 512
@@ -25,8 +26,16 @@ const releaseBytes = 512
 interface Release {
   numbers: number[]
   blob: BlobName
+  /** The client's request that released it first. */
+  requestId?: string | undefined
   /** Called when the reference is deleted, or stays after all. */
   ended?: (gone: boolean) => void
+}
+
+/** An effect, and the client's request that made it, if that is known. */
+interface Numbered {
+  number: number
+  requestId: string | undefined
 }
 
 type BlobName = Pick<Blob, 'id' | 'incarnation'>
@@ -90,23 +99,25 @@ export class PendingEffects {
   /**
    * Takes over effects of durable changes, without those that younger changes, durable or not, have
    * withdrawn. Code rows are durable by now and only counted as done.
+   * @param requestOf the client's request that made an effect; asked once for each, in their order
    */
-  adopt(effects: readonly Effect[]): void {
+  adopt(effects: readonly Effect[], requestOf: (effect: number) => string | undefined): void {
     const done: number[] = []
     for (const effect of effects) {
       const kind = effect.effect
-      if (kind?.$case === 'signInMail') this.#mail(effect.number, kind.value)
+      const cause = { number: effect.number, requestId: requestOf(effect.number) }
+      if (kind?.$case === 'signInMail') this.#mail(cause, kind.value)
       else if (kind?.$case !== 'blobReleased' || kind.value.blob === undefined) done.push(effect.number)
-      else this.#addRelease(effect.number, kind.value.blob)
+      else this.#addRelease(cause, kind.value.blob)
     }
     if (done.length > 0) this.#finished(done)
     if (this.#releases.size > 0 && !this.#releasing) void this.#release()
   }
 
-  #addRelease(number: number, blob: Blob): void {
+  #addRelease({ number, requestId }: Numbered, blob: Blob): void {
     const key = referenceKey(blob, this.#account)
     const known = this.#releases.get(key)
-    if (known === undefined) this.#releases.set(key, { numbers: [number], blob })
+    if (known === undefined) this.#releases.set(key, { numbers: [number], blob, requestId })
     else known.numbers.push(number)
   }
 
@@ -173,14 +184,21 @@ export class PendingEffects {
       if (this.#looks.size > 0) continue
       const batch = [...this.#releases.entries().take(bounds.lookupRowsMax)]
       if (batch.length === 0 || this.#stopped) break
-      if (await this.#deleteReferences(batch)) {
+      const fault = await this.#deleteReferences(batch)
+      if (fault === undefined) {
         attempt = 0
         continue
       }
       const fraction = randomness.fraction()
       const ms = backoffMs(attempt++, { firstMs: bounds.retryFirstMs, maxMs: bounds.retryMaxMs, fraction })
       log.warn(
-        { account: this.#account, references: batch.length, attempt },
+        {
+          requestIds: namedRequests(batch.values().map(([, { requestId }]) => requestId)),
+          account: this.#account,
+          references: batch.length,
+          attempt,
+          err: fault,
+        },
         'references could not be removed yet',
       )
       await this.#pauses.pause(ms)
@@ -188,16 +206,16 @@ export class PendingEffects {
     this.#releasing = false
   }
 
-  /** @returns false: the lookups refused; what was withdrawn meanwhile is not retried. */
-  async #deleteReferences(batch: readonly (readonly [string, Release])[]): Promise<boolean> {
+  /** @returns why the lookups refused; what was withdrawn meanwhile is not retried. */
+  async #deleteReferences(batch: readonly (readonly [string, Release])[]): Promise<Error | undefined> {
     const rows: LookupChange[] = batch.map(([key]) => ({ delete: key }))
     try {
       await this.#services.lookups.write(rows, this.#times.next())
-    } catch {
-      return false
+    } catch (error) {
+      return error as Error
     }
     for (const [key, release] of batch) this.#released(key, release)
-    return true
+    return undefined
   }
 
   #released(key: string, release: Release): void {
@@ -208,9 +226,10 @@ export class PendingEffects {
     this.#services.onBlobReleased({ blob: release.blob, account: this.#account })
   }
 
-  #mail(number: number, mail: SignInMail): void {
+  #mail(effect: Numbered, mail: SignInMail): void {
+    const { number, requestId } = effect
     this.#countMail(1)
-    this.#sendMail(number, mail).then(
+    this.#sendMail(effect, mail).then(
       (sent) => {
         this.#countMail(-1)
         if (sent) this.#finished([number])
@@ -220,7 +239,7 @@ export class PendingEffects {
         this.#countMail(-1)
         this.#left++
         this.#services.log.error(
-          { account: this.#account, effect: number, err: error },
+          { requestId, account: this.#account, effect: number, err: error },
           'a mail broke its sender',
         )
       },
@@ -232,7 +251,7 @@ export class PendingEffects {
     this.#services.metrics.mailsWaiting(change)
   }
 
-  async #sendMail(number: number, mail: SignInMail): Promise<boolean> {
+  async #sendMail({ number, requestId }: Numbered, mail: SignInMail): Promise<boolean> {
     const { bounds, log, mailSemaphore, mailer, metrics, randomness } = this.#services
     const id = `${this.#account}-${number}`
     for (let attempt = 0; attempt < bounds.mailAttemptsMax && !this.#stopped; attempt++) {
@@ -244,7 +263,7 @@ export class PendingEffects {
         const hopeless = (error as Partial<Fault>).category === 'invalid'
         metrics.mailed({ outcome: hopeless ? 'refused' : 'failed' })
         log.warn(
-          { account: this.#account, effect: number, attempt, hopeless, err: error },
+          { requestId, account: this.#account, effect: number, attempt, hopeless, err: error },
           'a mail was not accepted',
         )
         if (hopeless) return true
