@@ -49,6 +49,10 @@ const lock = join(
   `holdfast-ready-${createHash('sha256').update(process.cwd()).digest('hex').slice(0, 16)}`,
 )
 
+// This process, and the npm that it started: that changes the folder even after this one is killed.
+const holders = join(lock, 'pid')
+let interrupted = false
+
 if (isStep || !isReady()) {
   await takeLock()
   try {
@@ -142,7 +146,7 @@ async function takeLock() {
   for (let told = false; ; told = true) {
     try {
       mkdirSync(lock)
-      writeFileSync(join(lock, 'pid'), `${process.pid}`)
+      writeFileSync(holders, `${process.pid}`)
       process.once('exit', () => rmSync(lock, { recursive: true, force: true }))
       return
     } catch (error) {
@@ -154,17 +158,24 @@ async function takeLock() {
   }
 }
 
-/** Also true in the moment between the lock and its holder's number. */
+/** Also true in the moment between the lock and its holders' numbers. */
 function holderLives() {
   try {
-    process.kill(Number(readFileSync(join(lock, 'pid'), 'utf8')), 0)
-    return true
+    return readFileSync(holders, 'utf8').split(' ').map(Number).some(lives)
   } catch (error) {
-    if (error.code === 'EPERM') return true
     return (
       error.code === 'ENOENT' &&
       Date.now() - (statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? 0) < 5_000
     )
+  }
+}
+
+function lives(pid) {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return error.code === 'EPERM'
   }
 }
 
@@ -183,6 +194,7 @@ async function install() {
   const args = [...how, '--loglevel=error', ...(tools ? [] : ['--omit=dev'])]
   const started = Date.now()
   const status = await withHeartbeat(() => run('npm', ...args), started)
+  if (interrupted) fail('the installation was interrupted; the next command does it again.')
   if (status !== 0) {
     fail(`npm ${args.join(' ')} failed (exit ${status}), see above.`, ...missingLines(), ...howToInstall)
   }
@@ -245,10 +257,17 @@ async function withHeartbeat(work, started) {
 function run(command, ...args) {
   return new Promise((resolve) => {
     const child = spawn(command, args, { stdio: ['ignore', 2, 2], shell: process.platform === 'win32' })
+    if (child.pid !== undefined) writeFileSync(holders, `${process.pid} ${child.pid}`)
     child.on('error', (error) => {
       console.error(error.message)
       resolve(127)
     })
+    // npm first removes what it began, so this process ends after it.
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
+      process.once(signal, () => {
+        interrupted = true
+        child.kill(signal)
+      })
     child.on('close', (status) => resolve(status ?? 1))
   })
 }

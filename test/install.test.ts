@@ -1,8 +1,10 @@
 /** The step that installs, in folders without a registry. */
-import { spawnSync } from 'node:child_process'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import {
   chmodSync,
   cpSync,
+  existsSync,
   mkdirSync,
   readFileSync,
   rmSync,
@@ -11,6 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 
 const root = join(import.meta.dirname, '..')
@@ -61,6 +64,59 @@ t.test('a start on read-only code says what is missing and installs nothing', as
   t.match(stderr, 'node_modules/one@1.0.0')
   t.match(stderr, 'read-only')
 })
+
+t.test('an interrupted install ends after its npm', async (t) => {
+  const folder = layOut(t.testdir({}))
+  const calls = withNpm(folder)
+  const { child, told } = await installing(folder, () => calls() !== '')
+  const ended = once(child, 'exit')
+  child.kill('SIGTERM')
+  t.strictSame(await ended, [1, null])
+  t.equal(calls(), 'begin end ')
+  t.match(told(), 'the installation was interrupted')
+})
+
+t.test('the npm of a killed install is waited for', async (t) => {
+  const folder = layOut(t.testdir({}))
+  const calls = withNpm(folder)
+  const killed = await installing(folder, () => calls() !== '')
+  killed.child.kill('SIGKILL')
+  await once(killed.child, 'exit')
+  const next = await installing(folder, (told) => told.includes('another command'))
+  t.equal(calls(), 'begin ', 'npm runs alone')
+  writeFileSync(join(folder, 'may-end'), '')
+  await once(next.child, 'exit')
+  t.equal(calls(), 'begin end begin end ')
+})
+
+/** @returns what the npm in the folder was called for. It runs until there is a file `may-end`. */
+function withNpm(folder: string): () => string {
+  rmSync(join(folder, 'node_modules/one'), { recursive: true })
+  const calls = join(folder, 'calls')
+  const npm = `#!${process.execPath}
+    const { appendFileSync, existsSync } = require('node:fs')
+    const end = (code) => { appendFileSync('calls', 'end '); process.exit(code) }
+    process.on('SIGTERM', () => setTimeout(end, 100, 1))
+    setInterval(() => existsSync('may-end') && end(0), 5)
+    appendFileSync('calls', 'begin ')`
+  writeFileSync(join(folder, 'npm'), npm, { mode: 0o755 })
+  return () => (existsSync(calls) ? readFileSync(calls, 'utf8') : '')
+}
+
+/** The step, as far as `arrived` says. */
+async function installing(folder: string, arrived: (told: string) => boolean) {
+  const child: ChildProcess = spawn(process.execPath, ['infra/ready.mjs', '--install'], {
+    cwd: folder,
+    env: { PATH: folder },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  let text = ''
+  child.stderr?.setEncoding('utf8').on('data', (more: string) => {
+    text += more
+  })
+  while (!arrived(text)) await setTimeout(5)
+  return { child, told: () => text }
+}
 
 t.test('the script of the step is this step', async (t) => {
   const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
