@@ -169,8 +169,10 @@ async function checkTimer(
   for await (const { key, value } of lookups.scan('wake/')) {
     const [, home, bucket, hour, , whose] = key.split('/')
     if (whose !== account || Number(Buffer.from(value).toString()) > due) continue
-    const done = await lookups.get(`hours/${home}/${bucket}/done`)
-    if (done !== undefined && Number(Buffer.from(done).toString()) <= Number(hour)) return
+    const read = async (name: string) =>
+      Number(Buffer.from((await lookups.get(`hours/${home}/${bucket}/${name}`)) ?? []).toString())
+    const from = Math.max(await read('done'), await read('first'))
+    if ((await read('open')) > 0 && from <= Number(hour)) return
   }
   history.violated(`${account.slice(0, 4)}: due at ${due}, and nothing wakes it`)
 }

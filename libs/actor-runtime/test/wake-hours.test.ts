@@ -107,3 +107,40 @@ t.test('wrong clocks make rows late, and lose none', async (t) => {
   const dues = (await found(hours, start + 3600)).map(([, due]) => due)
   t.ok(dues.includes(start + 3600), 'put on by the one that is ahead')
 })
+
+for (const apart of [72, -72, 365 * 24, -365 * 24])
+  for (const where of ['first', 'open'])
+    for (const point of ['before', 'after'] as const)
+      t.test(`two hosts begin at once, ${apart} h apart, paused ${point} ${where}`, async (t) => {
+        const { host, put, found, medium } = world()
+        const one = host({ seconds: start }, 1)
+        const other = host({ seconds: start + apart * 3600 }, 1)
+        const held = medium.hold('lookup.write', { at: point, target: (key) => key.endsWith(`/${where}`) })
+        const putting = put(one, start + 5)
+        await held.reached
+        await put(other, start + apart * 3600 + 5, 'other')
+        await other.close('home')
+        held.release()
+        await putting
+        const rows = await found(host({ seconds: start }, 1), start + Math.max(0, apart) * 3600)
+        t.strictSame([...new Set(rows.map(([account]) => account))].sort(), [at.account, 'other'])
+      })
+
+t.test('a host that dies while it begins hides no row', async (t) => {
+  for (const apart of [72, -72])
+    for (const point of ['before', 'after'] as const) {
+      const { host, put, found, medium, lookups } = world()
+      const clock = { seconds: start }
+      const dead = host({ seconds: start + apart * 3600 }, 1)
+      const held = medium.hold('lookup.write', { at: point, target: (key) => key.endsWith('/first') })
+      void put(dead, start + apart * 3600, 'dead')
+      await held.reached
+      t.equal(await lookups.get('hours/home/0/open'), undefined)
+      await put(host(clock, 1), start + 5)
+      const rows = await found(host(clock, 1), start)
+      t.ok(
+        rows.some(([account]) => account === at.account),
+        `${apart} h, ${point}`,
+      )
+    }
+})

@@ -6,8 +6,9 @@
  * never one that is done: deleted rows in those cost nothing. A due time may be centuries ahead;
  * nothing is read before its hour.
  *
- * Two rows of each bucket only rise: `hours/<home>/<bucket>/open`, the first hour that takes rows,
- * and `…/done`, the first one that is not done.
+ * Three rows of each bucket say which hours these are. `hours/<home>/<bucket>/open`, the first hour
+ * that takes rows, and `…/done`, the first one that is not done, only rise; `…/first`, the first
+ * one ever, only falls.
  *
  * - An owner puts its row into the hour that is due, or into the first open one if that is later.
  *   Then it reads `open`: if the hour was closed meanwhile it puts the row again, into an open
@@ -15,6 +16,9 @@
  * - To close hours, `open` is first moved behind them. Then they are read a last time. Remaining
  *   rows, of accounts that could not be woken, are put once more into an open hour (`origin` keeps
  *   their keys apart from those of their owners). Then `done` follows.
+ * - The owner of a bucket's first row begins it: it lowers `first` to the hour of its clock, and
+ *   then raises `open` to it. Nothing before the lowest of these hours takes rows. It does not touch
+ *   `done`, as it has not read those hours: another one may have begun with an earlier clock.
  *
  * So a row is in an hour that is not done, or was there when the hour was last read, independent of
  * clocks and pauses: a wrong clock makes timers late, and loses none.
@@ -29,11 +33,8 @@ const hourSeconds = 3600
 const placesPerRead = 1_000
 /** Rows put once more at one time. */
 const movesAtOnce = 64
-/**
- * Hours before a bucket's first row that count as not done: the writers of the first rows may have
- * different clocks.
- */
-const firstHours = 48
+/** Later than each hour. */
+const afterAll = 1n << 40n
 /** An hour is closed this long after its end: what was due in it has been done by then. */
 const closeAfterSeconds = 15 * 60
 
@@ -167,17 +168,21 @@ export class WakeHours {
       const open = found.get(`${bucket}/open`)
       if (open === undefined) continue
       this.#open.set(`${home}/${bucket}`, open)
-      cursors.set(bucket, { open, done: found.get(`${bucket}/done`) ?? 0 })
+      const [done = 0, first = 0] = ['done', 'first'].map((name) => found.get(`${bucket}/${name}`))
+      cursors.set(bucket, { open, done: Math.max(done, first) })
     }
     return cursors
   }
 
-  /** The first row of a bucket. `done` first: with `open` the bucket counts. */
+  /** `first` before `open`: with that the bucket counts. @returns the first hour that takes rows */
   async #begin(home: string, bucket: string): Promise<number> {
     const hour = hourOf(this.#nowSeconds())
-    await this.#raise(home, [bucket], { name: 'done', hour: hour - firstHours })
+    const first = { put: cursorKey(home, bucket, 'first'), value: Buffer.from(String(hour)) }
+    // The lower hour wins.
+    await this.#lookups.write([first], afterAll - BigInt(hour))
     await this.#raise(home, [bucket], { name: 'open', hour })
-    return hour
+    const stored = await this.#lookups.get(cursorKey(home, bucket, 'open'))
+    return stored === undefined ? hour : Math.max(hour, dueOf(stored))
   }
 
   /** The higher hour wins: it is its own write time. */
@@ -202,6 +207,6 @@ function placeOf({ home, bucket, hour }: { home: string; bucket: string; hour: n
   return `wake/${home}/${bucket}/${hour}/`
 }
 
-function cursorKey(home: string, bucket: string, name: 'open' | 'done'): string {
+function cursorKey(home: string, bucket: string, name: 'open' | 'done' | 'first'): string {
   return `hours/${home}/${bucket}/${name}`
 }
