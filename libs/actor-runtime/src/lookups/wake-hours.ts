@@ -17,8 +17,8 @@
  *   rows, of accounts that could not be woken, are put once more into an open hour (`origin` keeps
  *   their keys apart from those of their owners). Then `done` follows.
  * - The owner of a bucket's first row begins it: it lowers `first` to the hour of its clock, and
- *   then raises `open` to it. Nothing before the lowest of these hours takes rows. It does not touch
- *   `done`, as it has not read those hours: another one may have begun with an earlier clock.
+ *   then raises `open` to it. Nothing before the lowest of these hours takes rows. `done` stays:
+ *   the owner has not read those hours, and another one may have begun with an earlier clock.
  *
  * So a row is in an hour that is not done, or was there when the hour was last read, independent of
  * clocks and pauses: a wrong clock makes timers late, and loses none.
