@@ -42,7 +42,7 @@ const layers = [
   ['access', 'placement', 'bus', 'journal', 'blob-store', 'membership', 'mail', 'trust'],
   ['content-tree', 'replication', 'moderation', 'backup', 'accounts'],
   ['actor-runtime', 'http-kit'],
-  ['admin', 'config', 'downloads', 'web'],
+  ['admin', 'config', 'downloads', 'web', 'tracing'],
   ['bootstrap'],
   // Shared by the apps of a cluster. They build parts and choose adapters, as apps do.
   ['cluster'],

@@ -31,13 +31,20 @@ export interface MemoryCluster {
   settingsRead: ReadonlyMap<string, ReadonlySet<string>>
 }
 
+export interface MemoryClusterOptions {
+  logOf: (process: string) => Logger
+  scanner: string
+  /** Of all processes. */
+  settings?: Record<string, string> | undefined
+}
+
 const region = 'eu-par'
 const nodeNames = ['node1', 'node2', 'node3']
 
 function starterOf(
   directory: string,
   connect: Connect,
-  logOf: (process: string) => Logger,
+  { logOf, settings: common = {} }: Pick<MemoryClusterOptions, 'logOf' | 'settings'>,
   settingsRead: Map<string, Set<string>>,
 ) {
   return (name: string, start: (options: ClusterStart) => Promise<Running>, more: object = {}) => {
@@ -57,6 +64,7 @@ function starterOf(
           '0',
         ]),
       ),
+      ...common,
       ...more,
     }
     const { config, secrets } = readClusterConfig(env, {
@@ -79,13 +87,13 @@ const isReady = async ({ addresses }: Running) => (await fetch(`${addresses.admi
 /** Resolves when every process is ready; the test ends them. */
 export async function startMemoryCluster(
   t: Test,
-  { logOf, scanner }: { logOf: (process: string) => Logger; scanner: string },
+  { logOf, scanner, settings }: MemoryClusterOptions,
 ): Promise<MemoryCluster> {
   const directory = await mkdtemp(join(tmpdir(), 'holdfast-'))
   const authority = await Authority.create(join(directory, 'certs'), { name: 'test', days: 2 })
   await authority.issue({ host: 'machine', names: ['127.0.0.1'] }, { days: 2 })
   const settingsRead = new Map<string, Set<string>>()
-  const start = starterOf(directory, memoryServers([region]), logOf, settingsRead)
+  const start = starterOf(directory, memoryServers([region]), { logOf, settings }, settingsRead)
   const running: Running[] = []
   t.teardown(async () => {
     for (const one of running.toReversed()) await one.close()

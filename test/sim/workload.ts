@@ -357,6 +357,7 @@ export class Workload {
       caller,
       clientNetwork: undefined,
       clientRequest: undefined,
+      traceparent: undefined,
       tierNeeded: '',
       operation,
       deadlineMs: 0,

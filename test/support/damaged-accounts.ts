@@ -80,6 +80,7 @@ class Life {
       caller: { who },
       clientNetwork: undefined,
       clientRequest: undefined,
+      traceparent: undefined,
       tierNeeded: '',
       operation,
     }

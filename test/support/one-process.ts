@@ -172,6 +172,7 @@ export class OneProcess {
         caller: { who },
         clientNetwork: undefined,
         clientRequest: undefined,
+        traceparent: undefined,
         tierNeeded: '',
         operation,
       },

@@ -43,7 +43,7 @@ export async function startActorHost({ config, secrets, settings, log, connect }
     report: () => ({ accounts: active() }),
   })
   opened.defer(() => cluster.close())
-  const { clock, keyring, bus, lookups, journals, metrics } = cluster
+  const { clock, keyring, bus, lookups, journals, metrics, tracer } = cluster
   const { observer, figures } = accountMetrics(metrics)
   const host = new AccountHost(
     accountHostOptions({
@@ -59,6 +59,7 @@ export async function startActorHost({ config, secrets, settings, log, connect }
       clock,
       log: log.child({ part: 'accounts' }),
       metrics: observer,
+      tracer,
       isClockOff: cluster.isClockOff,
       // Storage nodes look for unused blobs by themselves.
       onBlobReleased: undefined,

@@ -68,7 +68,9 @@ export function createApi(deps: ApiDeps): FastifyInstance {
     cors: true,
     rateLimits: deps.rateLimits,
     isBanned: (address) => deps.blocked.blocksAddress(address),
-    ...(deps.budgets === undefined ? {} : { connections: deps.budgets.connections, lane: deps.budgets.lane }),
+    ...(deps.budgets === undefined
+      ? {}
+      : { connections: deps.budgets.connections, lane: deps.budgets.lane, tracer: deps.budgets.tracer }),
   })
   documentation(app, deps.settings)
   app.register(async (scope) => {

@@ -12,8 +12,9 @@ import { accountHostOptions } from '@holdfast/bootstrap'
 import { MemoryBus } from '@holdfast/bus'
 import type { Config } from '@holdfast/config'
 import type { JournalRepair, JournalStore, LookupStore } from '@holdfast/journal'
-import type { Clock, Keyring } from '@holdfast/kernel'
+import type { Clock, Keyring, Tracer } from '@holdfast/kernel'
 import type { Mailer } from '@holdfast/mail'
+import { tracedAccounts } from '@holdfast/tracing'
 import type { Logger } from 'pino'
 
 export interface AccountsDeps {
@@ -27,6 +28,7 @@ export interface AccountsDeps {
   clock: Clock
   log: Logger
   metrics: HostMetrics
+  tracer: Tracer | undefined
   /** No timer fires meanwhile. */
   isClockOff: () => boolean
   /** Why the journals accept no writes now. */
@@ -74,17 +76,20 @@ export function startAccounts(parts: AccountsDeps): Accounts {
   )
   host.start()
   return {
-    client: new RoutedAccountClient({
-      bus,
-      hostOf: () => hostId,
-      unwritable: parts.unwritable,
-      local: { hostId, take: (request) => host.take(request) },
-      onHostsChanged: undefined,
-      onSilent: undefined,
-      clock,
-      timers: undefined,
-      randomness: undefined,
-    }),
+    client: tracedAccounts(
+      new RoutedAccountClient({
+        bus,
+        hostOf: () => hostId,
+        unwritable: parts.unwritable,
+        local: { hostId, take: (request) => host.take(request) },
+        onHostsChanged: undefined,
+        onSilent: undefined,
+        clock,
+        timers: undefined,
+        randomness: undefined,
+      }),
+      parts.tracer,
+    ),
     versions: host,
     active: () => host.activeAccounts,
     quarantined: () => host.quarantined,

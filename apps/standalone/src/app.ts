@@ -33,8 +33,9 @@ import {
   SmallPiecesLane,
   siteOf,
 } from '@holdfast/http-kit'
-import { type Clock, systemClock } from '@holdfast/kernel'
+import { type Clock, systemClock, type Tracer } from '@holdfast/kernel'
 import { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
+import { openTracing, tracedBlobs, tracedJournals, tracedLookups } from '@holdfast/tracing'
 import { openScans } from '@holdfast/upload'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
@@ -91,7 +92,10 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
 }
 
 /** What every part of the process is made with. */
-type PartOptions = Omit<StoresOptions, 'descriptors' | 'onlyReads'> & { stores: Stores }
+type PartOptions = Omit<StoresOptions, 'descriptors' | 'onlyReads'> & {
+  stores: Stores
+  tracer: Tracer | undefined
+}
 
 async function startWith(
   { config, secrets, log, settings = [], restMs = 0 }: StandaloneOptions,
@@ -102,11 +106,12 @@ async function startWith(
   const startedMs = clock.now()
 
   const descriptors = descriptorsOf(config, log)
+  const tracer = await tracerOf(config, { opened, log })
   const metrics = processMetrics({ version, commit, role: 'standalone', region: config.region })
   const stores = await openStores({ config, descriptors, opened, metrics, onlyReads, clock, log })
   const { metadata, keyring, blobs } = stores
-  const { lookups } = metadata
-  const parts = { config, stores, opened, metrics, clock, log }
+  const lookups = tracedLookups(metadata.lookups, tracer, 'leveldb')
+  const parts = { config, stores, opened, metrics, tracer, clock, log }
   const { collector, backupJobs, scrubber } = openUpkeep({
     ...parts,
     rounds: () => reconciler,
@@ -165,7 +170,7 @@ async function startWith(
     urls,
     accounts: new BlockedAccounts(accounts.client, (account) => blocked.blocksAccount(account)),
     versions: accounts.versions,
-    blobs,
+    blobs: tracedBlobs(blobs, tracer),
     blocked,
     scans,
     transfers,
@@ -173,11 +178,7 @@ async function startWith(
     lookups,
     keyring,
     rateLimits,
-    budgets: {
-      connections: descriptors.connections,
-      answers: new AnswerBudget({ metrics, clock }),
-      lane: new SmallPiecesLane(clock),
-    },
+    budgets: { connections: descriptors.connections, ...sharedBudgets(parts) },
     clock,
     log,
     metrics,
@@ -206,6 +207,18 @@ async function startWith(
       return ending
     },
   }
+}
+
+function tracerOf({ tracing, serverName: name, region }: Config, parts: Pick<PartOptions, 'opened' | 'log'>) {
+  return openTracing({
+    config: tracing,
+    process: { name, role: 'standalone', region, version },
+    ...parts,
+  })
+}
+
+function sharedBudgets({ metrics, clock, tracer }: PartOptions) {
+  return { answers: new AnswerBudget({ metrics, clock }), lane: new SmallPiecesLane(clock), tracer }
 }
 
 /** What commands of operators reach. */
@@ -260,6 +273,7 @@ async function openAccounts({
   metrics,
   clock,
   log,
+  tracer,
   webUrl,
   onBlobReleased,
 }: PartOptions & Pick<AccountsDeps, 'webUrl' | 'onBlobReleased'> & { secrets: Secrets }) {
@@ -268,8 +282,9 @@ async function openAccounts({
   const { observer, figures } = accountMetrics(metrics)
   const accounts = startAccounts({
     config,
-    journals: metadata.journals,
-    lookups: metadata.lookups,
+    journals: tracedJournals(metadata.journals, tracer, 'leveldb'),
+    lookups: tracedLookups(metadata.lookups, tracer, 'leveldb'),
+    tracer,
     keyring,
     mailer,
     webUrl,

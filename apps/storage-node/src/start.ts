@@ -8,6 +8,7 @@ import { chosenPorts, listen, urlOf, webUrlOf } from '@holdfast/bootstrap'
 import { type ClusterStart, clusterDescriptors, joinCluster, startAdmin } from '@holdfast/cluster'
 import { createDownloads } from '@holdfast/downloads'
 import { StorageRole } from '@holdfast/storage-role'
+import { tracedBlobs } from '@holdfast/tracing'
 
 /** Serves when it resolves. @throws StartFault */
 export async function startStorageNode({ config, secrets, settings, log, connect }: ClusterStart) {
@@ -52,7 +53,7 @@ export async function startStorageNode({ config, secrets, settings, log, connect
   const downloads = createDownloads({
     ...cluster,
     versions: undefined,
-    blobs: storage.node.blobs,
+    blobs: tracedBlobs(storage.node.blobs, cluster.tracer),
     webUrl: webUrlOf(config),
     trustProxy,
     drainMs,

@@ -23,7 +23,9 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
     cors: true,
     rateLimits: deps.rateLimits,
     isBanned: (address) => deps.blocked.blocksAddress(address),
-    ...(deps.budgets === undefined ? {} : { connections: deps.budgets.connections, lane: deps.budgets.lane }),
+    ...(deps.budgets === undefined
+      ? {}
+      : { connections: deps.budgets.connections, lane: deps.budgets.lane, tracer: deps.budgets.tracer }),
   })
   const uploadMetrics: UploadMetrics = new UploadMetrics(deps.metrics, () => running.figures)
   const running = new RunningUploads({

@@ -66,6 +66,8 @@ export async function ask({ accounts, clock }: AskDeps, question: Question): Pro
       tierNeeded,
       clientNetwork: isFromOutside ? question.clientNetwork : undefined,
       clientRequest: clientRequest(),
+      // Set where it is sent, if it is traced.
+      traceparent: undefined,
       operation,
     },
     { ...(timeoutMs === undefined ? {} : { timeoutMs }), ...(signal === undefined ? {} : { signal }) },

@@ -1,7 +1,7 @@
 /** What all accounts of a host share. */
 import type { AccountStates } from '@holdfast/content-tree'
 import type { JournalStore, LookupStore } from '@holdfast/journal'
-import type { Clock, Randomness } from '@holdfast/kernel'
+import type { Clock, Randomness, Tracer } from '@holdfast/kernel'
 import type { Blob } from '@holdfast/wire'
 import type { Refusals } from './account/refusals.ts'
 import type { RuntimeBounds } from './bounds.ts'
@@ -64,6 +64,8 @@ export interface Services {
   readonly bounds: RuntimeBounds
   readonly log: RuntimeLog
   readonly metrics: HostMetrics
+  /** Undefined: no request is traced. */
+  readonly tracer: Tracer | undefined
   readonly homes: Homes
   readonly activeSlots: ActiveSlots
   readonly wakeHours: WakeHours

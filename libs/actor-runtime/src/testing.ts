@@ -8,6 +8,7 @@ export const plainHost: Omit<AccountHostOptions, Needed> = {
   journalRepair: undefined,
   journalBackup: undefined,
   onBlobReleased: undefined,
+  tracer: undefined,
   hostOf: undefined,
   predecessorOf: undefined,
   replicaOf: undefined,

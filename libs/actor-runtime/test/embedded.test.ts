@@ -78,6 +78,7 @@ async function live(
           caller: { who },
           clientNetwork: undefined,
           clientRequest: undefined,
+          traceparent: undefined,
           tierNeeded: '',
           operation,
         },

@@ -38,6 +38,7 @@ function request(
     tierNeeded: '',
     clientNetwork: network,
     clientRequest: undefined,
+    traceparent: undefined,
     operation,
   }
 }

@@ -30,6 +30,7 @@ function request(account: string): Omit<AccountRequest, 'deadlineMs'> {
     caller,
     clientNetwork: undefined,
     clientRequest: undefined,
+    traceparent: undefined,
     tierNeeded: '',
     operation,
   }

@@ -72,6 +72,7 @@ async function ask(
       caller: { who: { $case: 'system', value: {} } },
       clientNetwork: undefined,
       clientRequest: undefined,
+      traceparent: undefined,
       tierNeeded: '',
       operation: {
         $case: 'reconcile',

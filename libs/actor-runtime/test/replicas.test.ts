@@ -46,6 +46,7 @@ function request(accountId: string, operation: AccountOperation): AccountRequest
     caller: { who: { $case: 'visitor', value: { accountId: '' } } },
     clientNetwork: undefined,
     clientRequest: undefined,
+    traceparent: undefined,
     tierNeeded: '',
     operation,
   }

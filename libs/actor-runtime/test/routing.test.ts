@@ -19,6 +19,7 @@ function asked(): Omit<AccountRequest, 'deadlineMs'> {
     caller,
     clientNetwork: undefined,
     clientRequest: undefined,
+    traceparent: undefined,
     tierNeeded: '',
     operation,
   }

@@ -92,6 +92,7 @@ export class World {
       caller: { who: { $case: 'operator', value: {} } },
       clientNetwork: undefined,
       clientRequest,
+      traceparent: undefined,
       tierNeeded: '',
       operation,
     }

@@ -24,11 +24,11 @@ import {
   releaseBuffer,
   smallBlobBytesMax,
 } from '@holdfast/blob-store'
-import { forClientRequest, isFramed } from '@holdfast/kernel'
+import { isFramed } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
 import { batchAnswer, batchKey, batchRequestBytesMax, copiesOf, digestOfNames } from './batch.ts'
 import { type Callers, peerOf } from './callers.ts'
-import { type CallNotes, clientRequestOf } from './client-requests.ts'
+import type { CallNotes } from './client-requests.ts'
 import { type ClusterSecret, sentContent } from './cluster-secret.ts'
 import { faultKey, faultOf, httpStatusOfFault } from './faults.ts'
 import type { NodeLoad } from './node-load.ts'
@@ -100,9 +100,8 @@ export class ByteRoutes {
         return
       }
       this.#callers.proven(peerOf(socket))
-      const requestId = clientRequestOf(request.headers)
-      response.once('close', this.#notes.began(requestId, `${method} ${path}`))
-      await forClientRequest(requestId, () => this.#route(request, response))
+      const named = { name: `${method} ${path}`, kind: `${method} /${path.split('/')[1]}`, response }
+      await this.#notes.answering(request.headers, named, () => this.#route(request, response))
     } catch (error) {
       refuse(request, response, error)
     }

@@ -2,11 +2,21 @@
  * A call names the client's request that it is made for. The node works for that request, too: what
  * it asks of other nodes names it again.
  */
-import type { IncomingHttpHeaders } from 'node:http'
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import { Metadata } from '@grpc/grpc-js'
-import { type Clock, clientRequest, isClientRequest } from '@holdfast/kernel'
+import {
+  type Clock,
+  clientRequest,
+  forClientRequest,
+  inSpan,
+  isClientRequest,
+  type Tracer,
+  traceparent,
+  traceparentOf,
+} from '@holdfast/kernel'
 
 const requestKey = 'holdfast-request'
+const traceKey = 'traceparent'
 
 /** One line for each call; `pino` fits. */
 export interface CallLog {
@@ -17,32 +27,63 @@ export interface CallLog {
 export const silentLog: CallLog = { isLevelEnabled: () => false, debug() {} }
 
 export function clientRequestHeaders(): Record<string, string> {
-  const id = clientRequest()
-  return id === undefined ? {} : { [requestKey]: id }
+  const [id, parent] = [clientRequest(), traceparent()]
+  return {
+    ...(id === undefined ? {} : { [requestKey]: id }),
+    ...(parent === undefined ? {} : { [traceKey]: parent }),
+  }
 }
 
 export function nameClientRequest(metadata: Metadata): void {
   const id = clientRequest()
   if (id !== undefined) metadata.set(requestKey, id)
+  const parent = traceparent()
+  if (parent !== undefined) metadata.set(traceKey, parent)
 }
 
-export function clientRequestOf(headers: IncomingHttpHeaders | Metadata): string | undefined {
-  const sent = headers instanceof Metadata ? headers.get(requestKey)[0] : headers[requestKey]
-  return isClientRequest(sent) ? sent : undefined
+function sentAs(key: string, headers: IncomingHttpHeaders | Metadata): unknown {
+  return headers instanceof Metadata ? headers.get(key)[0] : headers[key]
 }
 
-/** Logs the calls that a node answers. */
+/** Logs and traces the calls that a node answers. */
 export class CallNotes {
   readonly #log: CallLog
   readonly #clock: Clock
+  readonly #tracer: Tracer | undefined
 
-  constructor(log: CallLog, clock: Clock) {
+  constructor({ log, clock, tracer }: { log: CallLog; clock: Clock; tracer: Tracer | undefined }) {
     this.#log = log
     this.#clock = clock
+    this.#tracer = tracer
   }
 
-  /** @param call its method and path. @returns is called at its end */
-  began(requestId: string | undefined, call: string): () => void {
+  /**
+   * Works for the client's request and the span that the caller names.
+   *
+   * @param call.name its method and path. @param call.kind the same without names of blobs
+   * @param call.response its end is that of the call; default: the end of the work
+   */
+  async answering<T>(
+    headers: IncomingHttpHeaders | Metadata,
+    { name, kind, response }: { name: string; kind: string; response?: ServerResponse },
+    work: () => Promise<T>,
+  ): Promise<T> {
+    const sent = sentAs(requestKey, headers)
+    const requestId = isClientRequest(sent) ? sent : undefined
+    const noted = this.#began(requestId, name)
+    response?.once('close', noted)
+    try {
+      return await forClientRequest(requestId, () => {
+        if (this.#tracer === undefined) return work()
+        const parent = traceparentOf(sentAs(traceKey, headers))
+        return inSpan(this.#tracer, { name: `node ${kind}`, parent }, work)
+      })
+    } finally {
+      if (response === undefined) noted()
+    }
+  }
+
+  #began(requestId: string | undefined, call: string): () => void {
     if (!this.#log.isLevelEnabled('debug')) return unnoted
     const beganMs = this.#clock.monotonic()
     return () => {

@@ -9,7 +9,6 @@ import {
   type status,
 } from '@grpc/grpc-js'
 import { BlobFault, type GroupVersion, type LogPosition, type Pulled } from '@holdfast/blob-store'
-import { forClientRequest } from '@holdfast/kernel'
 import type {
   InventoryRequest,
   InventoryResponse,
@@ -18,7 +17,7 @@ import type {
   PullResponse,
   StorageServiceServer,
 } from '@holdfast/wire/storage'
-import { type CallNotes, clientRequestOf } from './client-requests.ts'
+import type { CallNotes } from './client-requests.ts'
 import { contentId, infoOf, messageOf, nameOf, uploadIdOf } from './copies.ts'
 import { faultKey, faultOf, grpcStatusOf } from './faults.ts'
 import type { OpenStages } from './open-stages.ts'
@@ -37,14 +36,14 @@ export function controlService({ store, stages, notes }: ServiceDeps): StorageSe
   const unary =
     <Q extends object, A>(answer: (request: Q, call: ServerUnaryCall<Q, A>) => Promise<A>) =>
     (call: ServerUnaryCall<Q, A>, done: sendUnaryData<A>) => {
-      const requestId = clientRequestOf(call.metadata)
-      const noted = notes.began(requestId, call.getPath())
-      forClientRequest(requestId, () => answer(call.request, call))
+      const path = call.getPath()
+      const kind = path.slice(path.lastIndexOf('/') + 1)
+      notes
+        .answering(call.metadata, { name: path, kind }, () => answer(call.request, call))
         .then(
           (response) => done(null, response),
           (error) => done(refusal(error)),
         )
-        .finally(noted)
     }
 
   return {

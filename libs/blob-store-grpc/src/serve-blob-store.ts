@@ -5,7 +5,7 @@
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { Server, ServerCredentials } from '@grpc/grpc-js'
-import { type Clock, systemClock } from '@holdfast/kernel'
+import { type Clock, systemClock, type Tracer } from '@holdfast/kernel'
 import type { TlsContext } from '@holdfast/trust'
 import { ByteRoutes } from './byte-routes.ts'
 import { Callers } from './callers.ts'
@@ -34,6 +34,7 @@ export interface ServeBlobStoreOptions {
   bounds?: NodeBounds
   clock?: Clock
   log?: CallLog
+  tracer?: Tracer | undefined
 }
 
 export interface BlobStoreServer {
@@ -73,7 +74,7 @@ export async function serveBlobStore(
 ): Promise<BlobStoreServer> {
   const host = options.host ?? '127.0.0.1'
   const clock = options.clock ?? systemClock
-  const notes = new CallNotes(options.log ?? silentLog, clock)
+  const notes = new CallNotes({ log: options.log ?? silentLog, clock, tracer: options.tracer })
   const secret = new ClusterSecret(options.secret, clock)
   const stages = new OpenStages(clock, options.stageIdleMs ?? 3_600_000)
   const load = new NodeLoad(options.bounds)

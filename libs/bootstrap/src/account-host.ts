@@ -7,7 +7,7 @@ import type { Bus } from '@holdfast/bus'
 import type { AccountsConfig } from '@holdfast/config'
 import { createAccountStates, metadataBytesMax } from '@holdfast/content-tree'
 import type { JournalBackup, JournalRepair, JournalStore, LookupStore } from '@holdfast/journal'
-import type { Clock, Keyring } from '@holdfast/kernel'
+import type { Clock, Keyring, Tracer } from '@holdfast/kernel'
 import type { Mailer } from '@holdfast/mail'
 import { signInMailer } from './sign-in-mailer.ts'
 
@@ -25,6 +25,7 @@ export interface AccountHostDeps {
   clock: Clock
   log: RuntimeLog
   metrics: HostMetrics
+  tracer: Tracer | undefined
   /** No timer fires meanwhile. */
   isClockOff: () => boolean
   onBlobReleased: ((released: ReleasedBlob) => void) | undefined
@@ -75,6 +76,7 @@ export function accountHostOptions(deps: AccountHostDeps): AccountHostOptions {
     clock: deps.clock,
     log: deps.log,
     metrics: deps.metrics,
+    tracer: deps.tracer,
     timers: undefined,
     randomness: undefined,
     checkPassword: undefined,

@@ -12,7 +12,7 @@ import type {
   LookupStore,
 } from '@holdfast/journal'
 import type { TakenJournal } from '@holdfast/journal-cassandra'
-import type { Clock, Keyring, RegionCode } from '@holdfast/kernel'
+import type { Clock, Keyring, RegionCode, Tracer } from '@holdfast/kernel'
 import type { NatsMembership } from '@holdfast/membership-nats'
 import type { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
 import type { Logger } from 'pino'
@@ -36,6 +36,8 @@ export interface ClusterPart {
   readonly log: Logger
   readonly metrics: Registry
   readonly bus: ClusterBus
+  /** Undefined: no request is traced. */
+  readonly tracer: Tracer | undefined
   readonly lookups: LookupStore
   /** Birth regions whose accounts this region keeps, for actor hosts. */
   readonly homes: { of(account: string): string; served(): readonly string[] }

@@ -27,6 +27,7 @@ import { AgreedClock, isClockOff, type MemberRole } from '@holdfast/membership'
 import { type HeartbeatReport, NatsMembership } from '@holdfast/membership-nats'
 import { Reports, TransferLog } from '@holdfast/moderation'
 import { Holders, ReplicatedBlobStore } from '@holdfast/replication'
+import { openTracing, tracedAccounts, tracedBlobs, tracedJournals, tracedLookups } from '@holdfast/tracing'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { AccountRounds } from './accounts/account-rounds.ts'
@@ -90,6 +91,8 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   if (descriptors.warning !== undefined) log.warn(descriptors.warning)
   const warn = (message: string) => (error: unknown) => log.warn({ err: error }, message)
 
+  const process = { name: config.nodeName, role, region: config.region, version }
+  const tracer = await openTracing({ config: config.tracing, process, opened, log })
   const trust = openTrust(config, log)
   opened.defer(() => trust.close())
   const servers = await options.connect({ config, secrets, log, trust })
@@ -136,12 +139,16 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     log,
     metrics,
     bus,
+    tracer,
     ...metadata,
+    lookups: tracedLookups(lookups, tracer, 'cassandra'),
+    journals: tracedJournals(metadata.journals, tracer, 'cassandra'),
     membership,
     isClockOff: ownClockIsOff,
     routes,
-    accounts: new BlockedAccounts(routedAccounts({ ...joining, clock: agreed }, members), (account) =>
-      blocked.blocksAccount(account),
+    accounts: new BlockedAccounts(
+      tracedAccounts(routedAccounts({ ...joining, clock: agreed }, members), tracer),
+      (account) => blocked.blocksAccount(account),
     ),
     peers,
     nodes,
@@ -154,6 +161,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
       connections: descriptors.connections,
       answers: new AnswerBudget({ metrics, clock }),
       lane: new SmallPiecesLane(clock),
+      tracer,
     },
     adminConnections: descriptors.adminConnections,
     bans,
@@ -394,9 +402,9 @@ export function clusterBlobs(
   cluster: ClusterPart,
   { region = cluster.config.region }: { region?: RegionCode } = {},
 ): ReplicatedBlobStore {
-  const { config, groups, peers, clock, log } = cluster
+  const { config, groups, peers, clock, log, tracer } = cluster
   const localNode = region === config.region ? peers.localId : undefined
-  return new ReplicatedBlobStore({
+  const blobs = new ReplicatedBlobStore({
     region,
     ...(localNode === undefined ? {} : { localNode }),
     groups: groups.map,
@@ -406,4 +414,5 @@ export function clusterBlobs(
     clock,
     log: log.child({ part: 'blobs' }),
   })
+  return tracedBlobs(blobs, tracer)
 }

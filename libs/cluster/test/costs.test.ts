@@ -173,6 +173,7 @@ async function world(t: Test) {
       caller,
       clientNetwork: undefined,
       clientRequest: undefined,
+      traceparent: undefined,
       tierNeeded: '',
       operation,
     })

@@ -18,6 +18,7 @@ function asked(operation: AccountOperation): Omit<AccountRequest, 'deadlineMs'> 
     caller,
     clientNetwork: undefined,
     clientRequest: undefined,
+    traceparent: undefined,
     tierNeeded: '',
     operation,
   }

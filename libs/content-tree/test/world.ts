@@ -115,6 +115,7 @@ export class World {
       requestId: more.requestId ?? this.requestId(),
       clientNetwork: undefined,
       clientRequest: undefined,
+      traceparent: undefined,
       tierNeeded: more.tierNeeded ?? '',
       caller: { who },
       operation: { $case, value: { ...blankOperations.get($case as string), ...value } } as AccountOperation,

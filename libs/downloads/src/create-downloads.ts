@@ -28,7 +28,9 @@ export function createDownloads(deps: DownloadsDeps): FastifyInstance {
     cors: true,
     rateLimits,
     isBanned: (address) => blocked.blocksAddress(address),
-    ...(deps.budgets === undefined ? {} : { connections: deps.budgets.connections, lane: deps.budgets.lane }),
+    ...(deps.budgets === undefined
+      ? {}
+      : { connections: deps.budgets.connections, lane: deps.budgets.lane, tracer: deps.budgets.tracer }),
   })
   const parts = downloadParts(deps, { inPlace: true })
   const method = ['GET', 'HEAD']

@@ -10,7 +10,12 @@ const MiB = 1024 * 1024
 
 t.test('readers that do not read hold no more than the budget, and others are served', async (t) => {
   const answers = new AnswerBudget({ bytesMax: 2 * MiB, stalledMs: 400, sweepMs: 50 })
-  const budgets = { connections: { max: 1_000, perNetworkMax: 1_000 }, answers, lane: new SmallPiecesLane() }
+  const budgets = {
+    connections: { max: 1_000, perNetworkMax: 1_000 },
+    answers,
+    lane: new SmallPiecesLane(),
+    tracer: undefined,
+  }
   const process = await OneProcess.start({ budgets })
   t.teardown(() => process.close())
   const { token } = await process.newAccount()

@@ -2,7 +2,7 @@
  * What all HTTP hosts have in common: envelope, bodies, request ids, CORS, client addresses,
  * limits, metrics, log.
  */
-import type { Clock } from '@holdfast/kernel'
+import type { Clock, Tracer } from '@holdfast/kernel'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
@@ -29,6 +29,8 @@ export interface HttpHostOptions {
   clock?: Clock
   /** Where bodies in small pieces wait for each other. Default: a lane for this host only. */
   lane?: PiecesLane
+  /** Default: no request is traced. */
+  tracer?: Tracer | undefined
   /** Longest JSON or form body, bytes. */
   bodyBytesMax?: number
   /**
@@ -50,6 +52,8 @@ export interface HostBudgets {
   answers: AnswerBudget
   /** Of all hosts together. */
   lane: PiecesLane
+  /** Undefined: no request is traced. */
+  tracer: Tracer | undefined
 }
 
 /**

@@ -30,6 +30,7 @@ import {
 import type { HttpHostOptions, RateLimits } from './contract.ts'
 import { pathOf } from './log.ts'
 import { RequestMetrics } from './metrics/request-metrics.ts'
+import { traceRequests } from './metrics/request-traces.ts'
 import { clientAddress, networkOf, proxyTrust } from './rate-limits/addresses.ts'
 import { PiecewiseRequest } from './reading/piecewise-request.ts'
 import { readBody } from './reading/read-body.ts'
@@ -127,6 +128,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   enterRequests(app, { options, connections: () => connections })
   // After the body, because the connection's events arrive later and do not keep it.
   app.addHook('preHandler', (request, _reply, done) => forClientRequest(request.id, done))
+  if (options.tracer !== undefined) traceRequests(app, { tracer: options.tracer, host: options.name })
   app.addHook('onSend', (request, reply, payload, done) => {
     finishHeaders(request, reply)
     done(null, payload)

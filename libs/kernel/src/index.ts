@@ -51,4 +51,13 @@ export { isShortage } from './shortage.ts'
 export type { Subscription } from './subscription.ts'
 export { backgroundTimers, backoffMs, pause, systemTimers, type Timers } from './timers.ts'
 export { parseToken, TokenCodec } from './tokens.ts'
+export {
+  forTrace,
+  inSpan,
+  type Span,
+  type SpanAttributes,
+  type Tracer,
+  traceparent,
+  traceparentOf,
+} from './tracing.ts'
 export { writableBytes } from './writable-bytes.ts'

@@ -155,6 +155,7 @@ export class StorageRole {
       bytesPort: this.#ports.bytes,
       bounds: { connections: descriptors.peerConnections },
       log: cluster.log.child({ part: 'node' }),
+      tracer: cluster.tracer,
     })
     peerMetrics(cluster.metrics, this.#server)
     cluster.readiness.addVital('store', () => this.#store.failing)

@@ -39,6 +39,7 @@ import {
   referenceKey,
   termOfEpoch,
 } from '@holdfast/journal'
+import { forTrace, inSpan } from '@holdfast/kernel'
 import { type AccountReply, Change, type ReconcileView } from '@holdfast/wire'
 import type { CodeRange } from '../lookups/code-leases.ts'
 import { routeRow } from '../lookups/lookup-rows.ts'
@@ -745,7 +746,9 @@ export class Activation {
   #kick(): Promise<void> {
     if (!this.#flushing) {
       this.#flushing = true
-      this.#flushed = this.#flush()
+      // It serves all requests, whichever of them starts it.
+      this.#flushed =
+        this.#services.tracer === undefined ? this.#flush() : forTrace(undefined, () => this.#flush())
     }
     return this.#flushed
   }
@@ -835,7 +838,7 @@ export class Activation {
 
   async #write(batch: Batch): Promise<void> {
     this.#inFlight = batch
-    if (batch.changes) await this.#append(batch)
+    if (batch.changes) await this.#traced(batch, () => this.#append(batch))
     else if (!this.#services.journal.capabilities.exclusive && batch.toConfirm) await this.#log.confirm()
     if (this.#loss !== undefined) return
     this.#inFlight = undefined
@@ -846,6 +849,18 @@ export class Activation {
     this.#progress.durableTo(batch.lastEffect)
     this.#takeEffects()
     this.#services.onDue(this.#ownership.account, batch.due)
+  }
+
+  /** The first traced request that waits for a flush has it in its trace; the flush counts all. */
+  #traced(batch: Batch, flush: () => Promise<void>): Promise<void> {
+    const { tracer } = this.#services
+    const [parent] = tracer === undefined ? [] : batch.traceparents
+    if (tracer === undefined || parent === undefined) return flush()
+    const attributes = {
+      'holdfast.changes': batch.entries.length,
+      'holdfast.requests': batch.waiting.length,
+    }
+    return inSpan(tracer, { name: 'flush', parent, attributes }, flush)
   }
 
   async #takeMoreEffects(): Promise<void> {

@@ -63,6 +63,11 @@ export class Batch {
     return namedRequests(this.waiting.values().map(({ ask }) => ask.request.clientRequest))
   }
 
+  /** The spans of requests that wait for it. */
+  get traceparents(): string[] {
+    return this.waiting.flatMap(({ ask }) => ask.request.traceparent ?? [])
+  }
+
   get pages(): Page[] {
     return this.entries.flatMap((entry) => (Array.isArray(entry) ? entry : []))
   }

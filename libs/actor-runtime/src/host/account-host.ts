@@ -31,12 +31,16 @@ import {
 } from '@holdfast/journal'
 import {
   type Clock,
+  forTrace,
   isUuid,
   pause,
   type Randomness,
+  type Span,
   type Subscription,
   systemClock,
   systemRandomness,
+  type Tracer,
+  traceparentOf,
 } from '@holdfast/kernel'
 import { type AccountReply, AccountRequest } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
@@ -114,6 +118,8 @@ export interface AccountHostOptions {
   randomness: Randomness | undefined
   log: RuntimeLog | undefined
   metrics: HostMetrics | undefined
+  /** Undefined: no request is traced. */
+  tracer: Tracer | undefined
   /** Instead of scrypt: for tests. */
   checkPassword: PasswordCheck | undefined
 }
@@ -216,6 +222,7 @@ export class AccountHost implements AccountVersions {
       bounds,
       log: options.log ?? silentLog,
       metrics,
+      tracer: options.tracer,
       codes: new CodeLeases(lookups, { drawn: bounds.codesDrawn }),
       passwords: new PasswordChecks({ check: options.checkPassword, clock, bounds, metrics }),
       refusals: new Refusals({ max: bounds.refusalsKeptMax }),
@@ -384,17 +391,29 @@ export class AccountHost implements AccountVersions {
     this.#requests++
     actor.admitted()
     metrics.requested({ depth: actor.inHand })
+    const span = this.#spanOf(request)
     const ended = (answer: Answer) => {
       this.#requests--
+      span?.end()
       if (visits) this.#visitors.left(request)
       this.#used(actor, { uses })
       actor.answered()
       answered(answer)
       if (this.#services.log.isLevelEnabled('debug')) this.#tell(ask)
     }
-    const ask = new PendingRequest(request, ended, kind)
+    const traced = span === undefined ? request : { ...request, traceparent: span.traceparent }
+    const ask = new PendingRequest(traced, ended, kind)
     ask.arrivedMs = clock.monotonic()
-    actor.submit(ask)
+    if (span === undefined) actor.submit(ask)
+    else forTrace(span.traceparent, () => actor.submit(ask))
+  }
+
+  /** From its arrival to its answer. */
+  #spanOf({ accountId, operation, traceparent: parent }: AccountRequest): Span | undefined {
+    const { tracer, hostId } = this.#services
+    if (tracer === undefined || parent === undefined) return undefined
+    const attributes = { 'holdfast.account': accountId, 'holdfast.host': hostId }
+    return tracer.begin(`account ${operation?.$case}`, { parent: traceparentOf(parent), attributes })
   }
 
   #tell({ request, arrivedMs }: PendingRequest): void {
@@ -722,6 +741,7 @@ export class AccountHost implements AccountVersions {
       caller: { who: { $case: 'system', value: {} } },
       clientNetwork: undefined,
       clientRequest: undefined,
+      traceparent: undefined,
       tierNeeded: '',
       operation: { $case: 'tick', value: { uses: undefined } },
     }

@@ -1,7 +1,7 @@
 /** Where a process keeps its files, which region it is in, how it logs and ends. */
 import { resolve } from 'node:path'
 import { type RegionCode, regionCodes } from '@holdfast/kernel'
-import { choice, onOff, seconds, text, type ValuesOf } from '../setting-kinds.ts'
+import { baseUrl, choice, integer, onOff, seconds, text, type ValuesOf } from '../setting-kinds.ts'
 
 export const processSettings = {
   HOLDFAST_DATA_DIR: text({
@@ -29,6 +29,16 @@ export const processSettings = {
     fallback: 'warn',
     meaning: 'Least severe log line that is written (JSON lines on stderr); debug shows every request.',
   }),
+  HOLDFAST_TRACE_URL: baseUrl({
+    meaning:
+      'Collector of the traces of requests, like `http://127.0.0.1:4318`: OTLP over HTTP, JSON, at `<this>/v1/traces`. Without it nothing is traced.',
+  }),
+  HOLDFAST_TRACE_ONE_IN: integer({
+    fallback: '1',
+    min: 1,
+    max: 1_000_000,
+    meaning: 'One request in this many is traced. The same for every process of a cluster.',
+  }),
 }
 
 export interface ProcessConfig {
@@ -38,6 +48,8 @@ export interface ProcessConfig {
   region: RegionCode
   drainMs: number
   logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent'
+  /** Without a collector nothing is traced. */
+  tracing: { collector: string | undefined; oneIn: number }
 }
 
 export function processConfig(values: ValuesOf<typeof processSettings>): ProcessConfig {
@@ -47,5 +59,6 @@ export function processConfig(values: ValuesOf<typeof processSettings>): Process
     region: values.HOLDFAST_REGION,
     drainMs: values.HOLDFAST_DRAIN_SECONDS * 1000,
     logLevel: values.HOLDFAST_LOG_LEVEL,
+    tracing: { collector: values.HOLDFAST_TRACE_URL, oneIn: values.HOLDFAST_TRACE_ONE_IN },
   }
 }

@@ -81,7 +81,7 @@ export class RequestMetrics {
 }
 
 /** Clients choose the methods of unknown paths. */
-function methodOf(sent: string, route: string | null): string {
+export function methodOf(sent: string, route: string | null): string {
   if (route === null) return 'any'
   return sent === 'HEAD' ? 'GET' : sent
 }

@@ -58,7 +58,11 @@ export interface AccountRequest {
    * The X-Request-Id of the client's request, at most 128 characters, for the log. Absent: it is
    * nobody's request.
    */
-  clientRequest: string | undefined;
+  clientRequest:
+    | string
+    | undefined;
+  /** The span of the caller, as in the header of W3C Trace Context. Absent: it belongs to no trace. */
+  traceparent: string | undefined;
   operation:
     | //
     /** Queries. */
@@ -510,6 +514,7 @@ function createBaseAccountRequest(): AccountRequest {
     tierNeeded: "",
     clientNetwork: undefined,
     clientRequest: undefined,
+    traceparent: undefined,
     operation: undefined,
   };
 }
@@ -536,6 +541,9 @@ export const AccountRequest: MessageFns<AccountRequest> = {
     }
     if (message.clientRequest !== undefined) {
       writer.uint32(58).string(message.clientRequest);
+    }
+    if (message.traceparent !== undefined) {
+      writer.uint32(66).string(message.traceparent);
     }
     switch (message.operation?.$case) {
       case "authenticate":
@@ -671,6 +679,10 @@ export const AccountRequest: MessageFns<AccountRequest> = {
         }
         case 58: {
           message.clientRequest = reader.string();
+          continue;
+        }
+        case 66: {
+          message.traceparent = reader.string();
           continue;
         }
         case 82: {
