@@ -17,6 +17,7 @@ const embeddedAlone = new Set([
   'holdfast_backup_last_timestamp_seconds',
   'holdfast_clock_jump_seconds',
   'holdfast_metadata_lost_batches',
+  'holdfast_metadata_unaudited_batches_total',
   'holdfast_metadata_writable',
 ])
 
