@@ -320,38 +320,48 @@ t.test('a host with a clock far behind notes its slots above what was removed', 
   t.strictSame(await world.keys('hosts/'), ['hosts/home/one', 'hosts/home/two'])
 })
 
-t.test('a host whose row was removed while it was paused is found all the same', async (t) => {
-  const world = new World(shared)
-  t.teardown(() => world.close())
-  const time = new ManualTime()
-  const stopped = new ManualTime()
-  let pausedMs = 0
-  const clock = {
-    now: () => stopped.now() + pausedMs,
-    monotonic: () => stopped.monotonic(),
-  }
-  let owner = 'one'
-  const options = { hostOf: () => owner, bounds: goneBounds }
-  const one = world.host('one', { ...options, clock, timers: stopped })
-  await settled()
-  // It does not hear the other one.
-  world.host('two', { ...options, clock: time, timers: time, bus: new MemoryBus() })
-  await time.advance(8 * minuteMs)
-  t.strictSame(await world.keys('hosts/'), ['hosts/home/two'])
-  pausedMs = 20 * minuteMs
-  const accept = world.mailer
-  world.mailer = { send: () => Promise.reject(new Error('down')) }
-  // By its clock requests are old.
-  const timeoutMs = 60 * minuteMs
-  await world.ask({ $case: 'createAccount', value: { tokenKeyId: 1, email: undefined } }, { timeoutMs })
-  await world.ask({ $case: 'sendSignIn', value: {} }, { timeoutMs })
-  t.strictSame(await world.keys('hosts/'), ['hosts/home/one', 'hosts/home/two'], 'before its first row')
-  world.kill(one)
-  world.mailer = accept
-  owner = 'two'
-  await time.advance(2 * minuteMs)
-  t.equal(world.mails.length, 1, 'what it owed')
-})
+for (const paused of ['before it takes a place', 'while it puts an active row'] as const) {
+  t.test(`a host whose row was removed while it was paused is found all the same: ${paused}`, async (t) => {
+    const world = new World(shared)
+    t.teardown(() => world.close())
+    const time = new ManualTime()
+    const stopped = new ManualTime()
+    let pausedMs = 0
+    const clock = {
+      now: () => stopped.now() + pausedMs,
+      monotonic: () => stopped.monotonic(),
+    }
+    let owner = 'one'
+    const options = { hostOf: () => owner, bounds: goneBounds }
+    const one = world.host('one', { ...options, clock, timers: stopped })
+    await settled()
+    // By its clock requests are old.
+    const timeoutMs = 60 * minuteMs
+    const create = () =>
+      world.ask({ $case: 'createAccount', value: { tokenKeyId: 1, email: undefined } }, { timeoutMs })
+    const isPutting = paused === 'while it puts an active row'
+    const isActive = (key: string) => key.startsWith('active/')
+    const held = isPutting ? world.medium.hold('lookup.write', { target: isActive }) : undefined
+    const early = isPutting ? create() : undefined
+    await held?.reached
+    // It does not hear the other one.
+    world.host('two', { ...options, clock: time, timers: time, bus: new MemoryBus() })
+    await time.advance(8 * minuteMs)
+    t.strictSame(await world.keys('hosts/'), ['hosts/home/two'])
+    pausedMs = 20 * minuteMs
+    const accept = world.mailer
+    world.mailer = { send: () => Promise.reject(new Error('down')) }
+    held?.release()
+    await (early ?? create())
+    t.strictSame(await world.keys('hosts/'), ['hosts/home/one', 'hosts/home/two'], 'before it relies on it')
+    await world.ask({ $case: 'sendSignIn', value: {} }, { timeoutMs })
+    world.kill(one)
+    world.mailer = accept
+    owner = 'two'
+    await time.advance(2 * minuteMs)
+    t.equal(world.mails.length, 1, 'what it owed')
+  })
+}
 
 t.test('rows that could not be removed, more than are remembered, go all the same', async (t) => {
   const world = new World(shared)

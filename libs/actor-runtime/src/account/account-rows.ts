@@ -94,12 +94,13 @@ export class AccountRows {
   }
 
   /** All are issued at once, in this order. */
-  before({ uses, routes }: Pick<Batch, 'uses' | 'routes'>): Promise<void> {
+  async before({ uses, routes }: Pick<Batch, 'uses' | 'routes'>): Promise<void> {
     const rows: LookupChange[] = [...uses].map((key) => ({ put: key, value: new Uint8Array() }))
     for (const route of routes) rows.push(route)
-    if (this.#nextActive !== undefined)
-      rows.push({ put: this.#activeKey(this.#nextActive), value: new Uint8Array() })
-    return this.#write(rows)
+    const slot = this.#nextActive
+    if (slot !== undefined) rows.push({ put: this.#activeKey(slot), value: new Uint8Array() })
+    await this.#write(rows)
+    if (slot !== undefined) await this.#services.activeSlots.confirmAfterBreak(this.#home)
   }
 
   /** References of blobs that the account uses, and routes to it. */

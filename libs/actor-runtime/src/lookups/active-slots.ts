@@ -15,9 +15,13 @@
  *
  * Hosts that never return: when one does not answer and none of its rows is left, another marks its
  * row with the time, and removes it when the mark is a week old. A host that lives looks at its own
- * row each minute, and before it puts a row after a longer break: one that is marked or gone is
- * written again. So each write of such a row has the time of its slot; marks and removals have
- * times between that and the time of the next slot.
+ * row each minute, and after a longer break before it puts a row and before it relies on one that
+ * it has put: one that is marked or gone is written again. So each write of such a row has the time
+ * of its slot; marks and removals have times between that and the time of the next slot.
+ *
+ * If the host's row was not marked when it looked, a removal comes a week later at the earliest,
+ * after a look at the slots that meets the account's row. So no account relies on an active row
+ * whose host has no row.
  */
 import { JournalFault, type LookupStore } from '@holdfast/journal'
 import type { Clock } from '@holdfast/kernel'
@@ -93,7 +97,7 @@ export class ActiveSlots {
   /** A place for one row. @throws what the lookups throw: there is none. */
   async take(home: string): Promise<number> {
     const slots = await this.#open(home)
-    if (this.#isDoubtful(slots)) await this.confirm(home)
+    await this.confirmAfterBreak(home)
     if (slots.rows >= this.#bounds.rowsPerSlot) nextSlot(slots)
     slots.rows++
     const slot = slots.current
@@ -124,6 +128,11 @@ export class ActiveSlots {
       await this.#noted(home, slots)
     }
     slots.seen = this.#moment()
+  }
+
+  /** Call it when a row of an account is durable, before it is relied on: its put may be slow. */
+  async confirmAfterBreak(home: string): Promise<void> {
+    if (this.#isDoubtful(await this.#open(home))) await this.confirm(home)
   }
 
   #isDoubtful({ noted, seen }: HomeSlots): boolean {
