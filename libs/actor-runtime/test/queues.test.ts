@@ -12,6 +12,7 @@ import { ActiveSlots } from '../src/lookups/active-slots.ts'
 import { activeSlotPrefix } from '../src/lookups/lookup-rows.ts'
 import { hourOf, WakeHours } from '../src/lookups/wake-hours.ts'
 import { forEachAtMost } from '../src/queues/semaphore.ts'
+import { firstWrite, wakeRowsOfBeginnings } from './beginnings.ts'
 
 const activations = Number(process.env.HOLDFAST_ACTIVATIONS ?? 20_000)
 const deletions = activations / 5
@@ -188,4 +189,8 @@ t.test('due work in a bucket is found as quickly after many deletions', async (t
   t.equal(last.found.length, 50, 'and those that could not be woken all the time')
   t.comment(`${deletions} deletions: ${first.ms.toFixed(1)} ms at first, ${last.ms.toFixed(1)} ms then`)
   t.ok(last.ms < (growth / 2) * first.ms, 'far from growing with them')
+})
+
+t.test('a bucket begins by clocks that are three days apart: no row is passed over', async (t) => {
+  await wakeRowsOfBeginnings(t, lookups, { hours: 72, stops: firstWrite })
 })

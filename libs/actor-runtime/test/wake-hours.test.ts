@@ -2,9 +2,12 @@
  * Wake rows by hour: none is lost, whichever process closes an hour, and none is read before its
  * time or after it.
  */
+
 import { MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
+import { LevelMetadataStore } from '@holdfast/journal-level'
 import t from 'tap'
 import { hourOf, WakeHours } from '../src/lookups/wake-hours.ts'
+import { wakeRowsOfBeginnings } from './beginnings.ts'
 
 const at = { home: 'home', account: '11111111-1111-4111-8111-111111111111' }
 const start = 1_000_000 * 3600
@@ -143,4 +146,55 @@ t.test('a host that dies while it begins hides no row', async (t) => {
         `${apart} h, ${point}`,
       )
     }
+})
+
+t.test('two hosts begin, with each of their operations last, before hours are closed', async (t) => {
+  const store = await LevelMetadataStore.open({ path: t.testdir() })
+  t.teardown(() => store.close())
+  await wakeRowsOfBeginnings(t, store.lookups, { hours: 72 })
+})
+
+t.test('hours are closed by a host that reads the rows of a bucket one after the other', async (t) => {
+  const { host, put, found, medium, lookups } = world()
+  const ahead = medium.hold('lookup.write', { target: (key) => key.endsWith('/open') })
+  const beginning = put(host({ seconds: start + 72 * 3600 }, 1), start + 72 * 3600, 'ahead')
+  await ahead.reached
+  const [paused, reading] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const torn = Object.assign(Object.create(lookups) as typeof lookups, {
+    async *scan(prefix: string) {
+      const early = await Array.fromAsync(lookups.scan(prefix))
+      reading.resolve()
+      await paused.promise
+      yield* early
+      for await (const row of lookups.scan(prefix)) if (early.every(({ key }) => key !== row.key)) yield row
+    },
+    write: lookups.write.bind(lookups),
+    get: lookups.get.bind(lookups),
+    firstOf: lookups.firstOf.bind(lookups),
+  })
+  const closing = new WakeHours(torn, { buckets: 1, nowSeconds: () => start + 100 * 3600 }).close('home')
+  await reading.promise
+  await put(host({ seconds: start }, 1), start + 5)
+  ahead.release()
+  await beginning
+  paused.resolve()
+  await closing
+  const rows = await found(host({ seconds: start }, 1), start + 100 * 3600)
+  t.strictSame([...new Set(rows.map(([account]) => account))].sort(), [at.account, 'ahead'])
+})
+
+t.test('hours without rows are read once, however far apart the clocks were', async (t) => {
+  const { host, put, medium, found } = world()
+  const year = 365 * 24 * 3600
+  const held = medium.hold('lookup.write', { target: (key) => key.endsWith('/first') })
+  const putting = put(host({ seconds: start }, 1), start + 60)
+  await held.reached
+  await put(host({ seconds: start + year }, 1), start + 60, 'ahead')
+  held.release()
+  await putting
+  const hours = host({ seconds: start }, 1)
+  await hours.close('home')
+  const before = medium.operations
+  t.ok((await found(hours, start)).length >= 2)
+  t.ok(medium.operations - before <= 3, `${medium.operations - before} operations`)
 })

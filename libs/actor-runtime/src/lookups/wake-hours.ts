@@ -7,21 +7,25 @@
  * nothing is read before its hour.
  *
  * Three rows of each bucket say which hours these are. `hours/<home>/<bucket>/open`, the first hour
- * that takes rows, and `…/done`, the first one that is not done, only rise; `…/first`, the first
- * one ever, only falls.
+ * that takes rows, and `…/done`, the first one that is not done, only rise. `…/first`, before which
+ * there never was a row, only falls.
  *
  * - An owner puts its row into the hour that is due, or into the first open one if that is later.
  *   Then it reads `open`: if the hour was closed meanwhile it puts the row again, into an open
  *   hour.
- * - To close hours, `open` is first moved behind them. Then they are read a last time. Remaining
- *   rows, of accounts that could not be woken, are put once more into an open hour (`origin` keeps
- *   their keys apart from those of their owners). Then `done` follows.
- * - The owner of a bucket's first row begins it: it lowers `first` to the hour of its clock, and
- *   then raises `open` to it. Nothing before the lowest of these hours takes rows. `done` stays:
- *   the owner has not read those hours, and another one may have begun with an earlier clock.
+ * - The owner of a bucket's first row begins the bucket: it lowers `first` to the hour of its
+ *   clock, then raises `open` to that hour, then reads `open` as above. Others may begin it at the
+ *   same time, by other clocks.
+ * - To close hours, `open` is first moved behind them. Then `first` is read, and then the hours, a
+ *   last time. Remaining rows, of accounts that could not be woken, are put once more into an open
+ *   hour (`origin` keeps their keys apart from those of their owners). Then `done` follows.
  *
- * So a row is in an hour that is not done, or was there when the hour was last read, independent of
- * clocks and pauses: a wrong clock makes timers late, and loses none.
+ * A host that raises `open` from nothing has lowered `first` before, so `first` is never above a
+ * value of `open` that was read. A row counts when its hour is not below such a value, so `first`
+ * is not above its hour either, and readers begin early enough. `done` rises only over hours that
+ * were read after `open` was raised and `first` was read: a row that counts was there before, or
+ * its owner finds `open` raised and puts it again. All this is independent of clocks, pauses and
+ * crashes: a wrong clock makes timers late, and loses none.
  */
 import { crc32 } from 'node:zlib'
 import type { LookupRow, LookupStore } from '@holdfast/journal'
@@ -33,8 +37,8 @@ const hourSeconds = 3600
 const placesPerRead = 1_000
 /** Rows put once more at one time. */
 const movesAtOnce = 64
-/** Later than each hour. */
-const afterAll = 1n << 40n
+/** Later than every hour. */
+const afterAllHours = 1n << 40n
 /** An hour is closed this long after its end: what was due in it has been done by then. */
 const closeAfterSeconds = 15 * 60
 
@@ -50,8 +54,10 @@ export interface WakeRow {
 }
 
 interface Cursor {
+  /** The first hour that takes rows. */
   open: number
-  done: number
+  /** The first hour that may have rows. */
+  from: number
 }
 
 export class WakeHours {
@@ -83,8 +89,7 @@ export class WakeHours {
   /** Call it when the row is durable. @returns false: its hour was closed, put it again. */
   async holds(key: string): Promise<boolean> {
     const [, home = '', bucket = '', hour = ''] = key.split('/')
-    const value = await this.#lookups.get(cursorKey(home, bucket, 'open'))
-    const open = value === undefined ? await this.#begin(home, bucket) : dueOf(value)
+    const open = (await this.#readOpen(home, bucket)) ?? (await this.#begin(home, bucket))
     this.#open.set(`${home}/${bucket}`, open)
     return Number(hour) >= open
   }
@@ -92,9 +97,9 @@ export class WakeHours {
   /** Rows of all hours that are not done up to this one. */
   async *rows(home: string, through: number): AsyncIterable<WakeRow> {
     const places: string[] = []
-    for (const [bucket, { open, done }] of await this.#cursors(home)) {
+    for (const [bucket, { open, from }] of await this.#cursors(home)) {
       const last = Math.max(through, open)
-      for (let hour = done; hour <= last; hour++) {
+      for (let hour = from; hour <= last; hour++) {
         places.push(placeOf({ home, bucket, hour }))
         if (places.length === placesPerRead) yield* this.#rowsAt(places.splice(0))
       }
@@ -104,40 +109,38 @@ export class WakeHours {
 
   /** Closes the hours that are over. Several processes may do it at the same time. */
   async close(home: string): Promise<void> {
-    const end = hourOf(this.#nowSeconds() - closeAfterSeconds)
-    const over = [...(await this.#cursors(home))].filter(([, { done }]) => done < end)
-    if (over.length === 0) return
-    await this.#raise(
-      home,
-      over.map(([bucket]) => bucket),
-      { name: 'open', hour: end },
-    )
+    const over = hourOf(this.#nowSeconds() - closeAfterSeconds)
+    const ends = new Map<string, number>()
+    for (const [bucket, { open, from }] of await this.#cursors(home)) {
+      // No clock is needed for hours that take no rows any more.
+      const end = Math.max(over, open)
+      if (from < end) ends.set(bucket, end)
+    }
+    if (ends.size === 0) return
+    await this.#raise(home, 'open', ends)
+    const cursors = await this.#cursors(home)
     let places: string[] = []
     const move = async () => {
       const read = places
       places = []
-      await forEachAtMost(movesAtOnce, this.#rowsAt(read), (row) => this.#putOn(row, end))
+      await forEachAtMost(movesAtOnce, this.#rowsAt(read), (row) => this.#putOn(row, ends))
     }
-    for (const [bucket, { done }] of over)
-      for (let hour = done; hour < end; hour++) {
+    for (const [bucket, end] of ends)
+      for (let hour = cursors.get(bucket)?.from ?? 0; hour < end; hour++) {
         places.push(placeOf({ home, bucket, hour }))
         if (places.length === placesPerRead) await move()
       }
     await move()
-    await this.#raise(
-      home,
-      over.map(([bucket]) => bucket),
-      { name: 'done', hour: end },
-    )
+    await this.#raise(home, 'done', ends)
   }
 
   /**
    * The old row stays where it is not read any more. Its owner's deletes of other keys do not
    * affect the new one.
    */
-  async #putOn({ key, due }: WakeRow, end: number): Promise<void> {
+  async #putOn({ key, due }: WakeRow, ends: ReadonlyMap<string, number>): Promise<void> {
     const [, home = '', bucket = '', , origin = '', account = ''] = key.split('/')
-    let hour = end
+    let hour = ends.get(bucket) ?? 0
     for (;;) {
       const moved = `${placeOf({ home, bucket, hour })}${origin}/${account}`
       await this.#lookups.write([{ put: moved, value: Buffer.from(String(due)) }], BigInt(hour))
@@ -168,34 +171,36 @@ export class WakeHours {
       const open = found.get(`${bucket}/open`)
       if (open === undefined) continue
       this.#open.set(`${home}/${bucket}`, open)
-      const [done = 0, first = 0] = ['done', 'first'].map((name) => found.get(`${bucket}/${name}`))
-      cursors.set(bucket, { open, done: Math.max(done, first) })
+      const [done = 0, first = 0] = [found.get(`${bucket}/done`), found.get(`${bucket}/first`)]
+      cursors.set(bucket, { open, from: Math.max(done, first) })
     }
     return cursors
   }
 
-  /** `first` before `open`: with that the bucket counts. @returns the first hour that takes rows */
+  async #readOpen(home: string, bucket: string): Promise<number | undefined> {
+    const value = await this.#lookups.get(cursorKey(home, bucket, 'open'))
+    return value && dueOf(value)
+  }
+
+  /** @returns the first hour that takes rows: another one may have begun with a later one */
   async #begin(home: string, bucket: string): Promise<number> {
     const hour = hourOf(this.#nowSeconds())
     const first = { put: cursorKey(home, bucket, 'first'), value: Buffer.from(String(hour)) }
     // The lower hour wins.
-    await this.#lookups.write([first], afterAll - BigInt(hour))
-    await this.#raise(home, [bucket], { name: 'open', hour })
-    const stored = await this.#lookups.get(cursorKey(home, bucket, 'open'))
-    return stored === undefined ? hour : Math.max(hour, dueOf(stored))
+    await this.#lookups.write([first], afterAllHours - BigInt(hour))
+    await this.#raise(home, 'open', new Map([[bucket, hour]]))
+    return (await this.#readOpen(home, bucket)) ?? hour
   }
 
   /** The higher hour wins: it is its own write time. */
-  async #raise(
-    home: string,
-    buckets: readonly string[],
-    { name, hour }: { name: 'open' | 'done'; hour: number },
-  ): Promise<void> {
-    const value = Buffer.from(String(hour))
-    await this.#lookups.write(
-      buckets.map((bucket) => ({ put: cursorKey(home, bucket, name), value })),
-      BigInt(hour),
-    )
+  async #raise(home: string, name: 'open' | 'done', hours: ReadonlyMap<string, number>): Promise<void> {
+    for (const [hour, buckets] of Map.groupBy(hours, ([, hour]) => hour)) {
+      const value = Buffer.from(String(hour))
+      await this.#lookups.write(
+        buckets.map(([bucket]) => ({ put: cursorKey(home, bucket, name), value })),
+        BigInt(hour),
+      )
+    }
   }
 
   #bucketOf(account: string): string {
@@ -207,6 +212,6 @@ function placeOf({ home, bucket, hour }: { home: string; bucket: string; hour: n
   return `wake/${home}/${bucket}/${hour}/`
 }
 
-function cursorKey(home: string, bucket: string, name: 'open' | 'done' | 'first'): string {
+function cursorKey(home: string, bucket: string, name: 'first' | 'open' | 'done'): string {
   return `hours/${home}/${bucket}/${name}`
 }
