@@ -1,9 +1,15 @@
-/** Subjects of hosts of accounts: other processes have them. */
+/** Subjects of hosts of accounts, and keys of routes: other processes and stores have them. */
 import t from 'tap'
 import { sameAsGolden } from '../../../infra/golden.ts'
+import { emailKey, routeKey } from '../src/share-code-routes.ts'
 import * as subjects from '../src/subjects.ts'
 
 t.test('subjects of hosts', async (t) => {
   const lines = Object.entries(subjects).map(([name, of]) => `${name} ${of('host-1')}`)
   sameAsGolden(t, import.meta.dirname, 'subjects.txt', lines.sort())
+})
+
+t.test('keys of routes', async (t) => {
+  const lines = [emailKey('Anna@Example.org'), routeKey(8, 1_000), routeKey(6, 70)]
+  sameAsGolden(t, import.meta.dirname, 'routes.txt', lines)
 })

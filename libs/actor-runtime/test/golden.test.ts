@@ -7,9 +7,11 @@ import t from 'tap'
 import { sameAsGolden } from '../../../infra/golden.ts'
 import { encodeRoot } from '../src/account/checkpoints.ts'
 import { cutPages, digestOf, encodeRow } from '../src/account/flush-row.ts'
+import { ActiveSlots } from '../src/lookups/active-slots.ts'
 import { activeSlotPrefix, hostKey, routeRow } from '../src/lookups/lookup-rows.ts'
 import { WakeHours } from '../src/lookups/wake-hours.ts'
 import { blob } from './tiny-core.ts'
+import { World } from './world.ts'
 
 const account = '01234567-89ab-4def-8123-456789abcdef'
 const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
@@ -32,6 +34,52 @@ t.test('rows beside the journal', async (t) => {
     ...codes.map((row) => ('put' in row ? `code ${row.put} ${hex(row.value)}` : '')),
   ]
   sameAsGolden(t, import.meta.dirname, 'lookups.txt', lines)
+})
+
+t.test('values of the rows of hosts', async (t) => {
+  const lookups = new MemoryLookupStore(new MemoryMedium())
+  let nowMs = 1_800_000_000_000
+  const clock = { now: () => nowMs, monotonic: () => nowMs }
+  const bounds = { rowsPerSlot: 1, slotsBack: 8, goneSeconds: 60, trustMs: 60_000 }
+  const slotsOf = (hostId: string) => new ActiveSlots(lookups, { hostId, clock, ...bounds })
+  const [host, other] = [slotsOf('host-1'), slotsOf('host-2')]
+  const lines: string[] = []
+  const note = async (name: string) => {
+    const row = await lookups.get(hostKey('eu-par', 'host-1'))
+    lines.push(`${name} ${row && Buffer.from(row).toString()}`)
+  }
+  await host.take('eu-par')
+  await note('one slot')
+  await host.take('eu-par')
+  await note('two slots')
+  const prune = async () => {
+    for await (const one of other.others('eu-par')) await other.prune('eu-par', one)
+  }
+  await prune()
+  await note('marked')
+  nowMs += 61_000
+  await prune()
+  await note('removed')
+  sameAsGolden(t, import.meta.dirname, 'host-rows.txt', lines)
+})
+
+t.test('rows that an account writes beside its journal, with their values', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  world.host('one')
+  await world.create()
+  await world.folder('later')
+  const attribute = { $case: 'expiry' as const, value: { expiry: 4_000_000_000, deleteAfterExpiry: false } }
+  await world.ask({ $case: 'updateContent', value: { contentId: 'later', attribute } })
+  const lines: string[] = []
+  for (const kind of ['active/', 'wake/'])
+    for await (const { key, value } of world.lookups.scan(kind)) {
+      // The account is random, and so is its bucket.
+      const parts = key.replace(world.account, '<account>').split('/')
+      parts[kind === 'wake/' ? 2 : 3] = '<number>'
+      lines.push(`${parts.join('/')} = ${hex(value)}`)
+    }
+  sameAsGolden(t, import.meta.dirname, 'account-rows.txt', lines)
 })
 
 t.test('rows of the journal and roots of checkpoints', async (t) => {

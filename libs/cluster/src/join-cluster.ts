@@ -47,6 +47,7 @@ import { SharedCounts } from './sharing/shared-counts.ts'
 import { GroupRows, type GroupRowsOptions } from './storage/group-rows.ts'
 import { NodeAdminStates } from './storage/node-admin-states.ts'
 import { StoragePeers } from './storage/storage-peers.ts'
+import { heardByAll } from './subjects.ts'
 
 export interface JoinOptions {
   config: ClusterConfig
@@ -211,7 +212,7 @@ async function openAccountData({ config, role, clock, opened, servers, metrics, 
   lookups.useRounds(rounds)
   const learnHomes = () =>
     void regions.refresh().catch(warn('the region map cannot be read; the last one counts'))
-  const homesChanged = servers.bus.subscribe('regions.changed', learnHomes)
+  const homesChanged = servers.bus.subscribe(heardByAll.homes, learnHomes)
   opened.defer(() => homesChanged.close())
   homeOf = (account) => regions.homeOf(keyring.ids.birthRegion(account as AccountId))
   return {

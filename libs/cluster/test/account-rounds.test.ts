@@ -9,9 +9,10 @@ import { MemoryJournalStore, MemoryLookupStore } from '@holdfast/journal/testing
 import type { RegionCode } from '@holdfast/kernel'
 import pino from 'pino'
 import t from 'tap'
-import { AccountRounds, accountsOf, roundsKey, scopeOf } from '../src/accounts/account-rounds.ts'
+import { AccountRounds, accountsOf, scopeOf } from '../src/accounts/account-rounds.ts'
 import type { Home } from '../src/regions/region-map.ts'
 import { RegionalLookups } from '../src/regions/regional-lookups.ts'
+import { roundsKey } from '../src/row-keys.ts'
 import { homeRegions } from '../src/servers/metadata.ts'
 
 const regions: RegionCode[] = ['eu-par', 'na-nyc', 'ap-tyo']

@@ -4,6 +4,7 @@
  */
 import { Fault, type RegionCode } from '@holdfast/kernel'
 import type { ClusterPart } from '../cluster-part.ts'
+import { accountListSubjectOf } from '../subjects.ts'
 import { leaderOf } from './reconciling.ts'
 
 /** Of a cluster, what a list needs. */
@@ -28,17 +29,13 @@ export class ListFault extends Fault {
 const accountsPerPage = 500
 const answerMs = 15_000
 
-function subjectOf(host: string): string {
-  return `accounts.list.${host}`
-}
-
 /** For an actor host. */
 export function serveAccountLists(cluster: {
   bus: Pick<ClusterPart['bus'], 'serve'>
   config: Pick<ClusterPart['config'], 'nodeName'>
   listAccounts: ClusterPart['listAccounts']
 }): { close(): void } {
-  return cluster.bus.serve(subjectOf(cluster.config.nodeName), async (message) => {
+  return cluster.bus.serve(accountListSubjectOf(cluster.config.nodeName), async (message) => {
     const { after } = JSON.parse(Buffer.from(message).toString()) as { after?: string }
     const listed: Listed[] = []
     for await (const one of cluster.listAccounts(after)) {
@@ -81,7 +78,7 @@ async function listedBy(
   const host = leaderOf({ membership }, region)
   if (host === undefined) throw new ListFault(`${region} has no actor host that is ready`)
   const question = Buffer.from(JSON.stringify({ after }))
-  const answer = await bus.request(subjectOf(host), question, { timeoutMs: answerMs })
+  const answer = await bus.request(accountListSubjectOf(host), question, { timeoutMs: answerMs })
   return JSON.parse(Buffer.from(answer).toString()) as Listed[]
 }
 

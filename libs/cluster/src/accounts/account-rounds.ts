@@ -14,6 +14,7 @@ import { notesOf, type RoundState } from '@holdfast/actor-runtime'
 import type { JournalAccounts, LookupStore } from '@holdfast/journal'
 import type { Clock, RegionCode } from '@holdfast/kernel'
 import type { RegionMap } from '../regions/region-map.ts'
+import { roundsKey } from '../row-keys.ts'
 
 export interface AccountRoundsOptions {
   regions: readonly RegionCode[]
@@ -87,10 +88,6 @@ export class AccountRounds {
     this.#states = states
     this.#readMs = clock.monotonic()
   }
-}
-
-export function roundsKey(region: RegionCode): string {
-  return `reconcile/${region}`
 }
 
 /** Which accounts a region serves: birth regions with the terms of their homes. */

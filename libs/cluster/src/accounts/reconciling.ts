@@ -5,17 +5,13 @@
 import { Reconciler, type Round, roundInWords } from '@holdfast/actor-runtime'
 import { Fault, type RegionCode, systemTimers } from '@holdfast/kernel'
 import type { ClusterPart } from '../cluster-part.ts'
-import { roundsKey, scopeOf } from './account-rounds.ts'
+import { roundsKey } from '../row-keys.ts'
+import { heardByAll, reconcileSubjectOf } from '../subjects.ts'
+import { scopeOf } from './account-rounds.ts'
 
 /** A long round continues in the background when its caller has waited for this long. */
 const reconcileMs = 9 * 60_000
 const answerMs = reconcileMs + 20_000
-
-const wantedSubject = 'reconcile.wanted'
-
-function subjectOf(host: string): string {
-  return `reconcile.${host}`
-}
 
 export class ReconcileFault extends Fault {
   override readonly name = 'ReconcileFault'
@@ -49,8 +45,8 @@ export function startReconciling(cluster: ClusterPart): { reconciler: Reconciler
     log,
   })
   reconciler.start()
-  const wanted = bus.subscribe(wantedSubject, () => reconciler.wanted())
-  const served = bus.serve(subjectOf(nodeName), async (message) => {
+  const wanted = bus.subscribe(heardByAll.reconcileWanted, () => reconciler.wanted())
+  const served = bus.serve(reconcileSubjectOf(nodeName), async (message) => {
     try {
       const { dryRun } = JSON.parse(Buffer.from(message).toString()) as { dryRun: boolean }
       const round = await reconciler.reconcile({ dryRun, signal: AbortSignal.timeout(reconcileMs) })
@@ -72,7 +68,7 @@ export function startReconciling(cluster: ClusterPart): { reconciler: Reconciler
 
 /** Sent to the hosts that make the rounds. The next pass repeats a lost message. */
 export function wantRound({ bus }: Pick<ClusterPart, 'bus'>): void {
-  bus.publish(wantedSubject, new Uint8Array())
+  bus.publish(heardByAll.reconcileWanted, new Uint8Array())
 }
 
 /**
@@ -90,7 +86,7 @@ export async function reconcileEverywhere(
       const host = leaderOf(cluster, region)
       if (host === undefined) throw new ReconcileFault(`${region} has no actor host that is ready`)
       const question = Buffer.from(JSON.stringify({ dryRun }))
-      const answer = await bus.request(subjectOf(host), question, { timeoutMs: answerMs })
+      const answer = await bus.request(reconcileSubjectOf(host), question, { timeoutMs: answerMs })
       const { round, fault } = JSON.parse(Buffer.from(answer).toString()) as { round?: Round; fault?: string }
       if (round === undefined) throw new ReconcileFault(`${region}: ${fault}`)
       return [region, round]

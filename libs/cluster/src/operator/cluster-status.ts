@@ -7,6 +7,7 @@ import { isClockOff, type Member } from '@holdfast/membership'
 import { nodesOf, type PlacementGroup, writeQuorum } from '@holdfast/replication'
 import type { ClusterPart } from '../cluster-part.ts'
 import { collectingStatus } from '../storage/collecting.ts'
+import { groupsSubjectOf } from '../subjects.ts'
 
 /** The report of a storage node about one of its groups. */
 export interface GroupStatus {
@@ -17,16 +18,14 @@ export interface GroupStatus {
 
 const askMs = 2_000
 
-function subjectOf(node: string): string {
-  return `groups.${node}`
-}
-
 /** Answers requests for a storage node's progress. */
 export function serveGroupStatus(
   { bus, config }: ClusterPart,
   statuses: () => Promise<GroupStatus[]>,
 ): Subscription {
-  return bus.serve(subjectOf(config.nodeName), async () => Buffer.from(JSON.stringify(await statuses())))
+  return bus.serve(groupsSubjectOf(config.nodeName), async () =>
+    Buffer.from(JSON.stringify(await statuses())),
+  )
 }
 
 export async function clusterStatus(cluster: ClusterPart) {
@@ -164,7 +163,7 @@ async function quarantinedAccounts({
 async function groupStatuses({ bus, peers }: ClusterPart): Promise<Map<string, Map<number, GroupStatus>>> {
   const asked = peers.beats().map(async ({ id }): Promise<[string, Map<number, GroupStatus>] | undefined> => {
     try {
-      const answer = await bus.request(subjectOf(id), new Uint8Array(), { timeoutMs: askMs })
+      const answer = await bus.request(groupsSubjectOf(id), new Uint8Array(), { timeoutMs: askMs })
       const statuses = JSON.parse(Buffer.from(answer).toString()) as GroupStatus[]
       return [id, new Map(statuses.map((status) => [status.number, status]))]
     } catch {

@@ -20,7 +20,9 @@ import type { TakenJournal } from '@holdfast/journal-cassandra'
 import type { Clock, RegionCode, Subscription } from '@holdfast/kernel'
 import { CheckpointRoot } from '@holdfast/wire'
 import type { ClusterPart } from '../cluster-part.ts'
+import { takeoverKey } from '../row-keys.ts'
 import { backupOf } from '../servers/metadata.ts'
+import { heardByAll, takeoverSubjectOf } from '../subjects.ts'
 
 /** The successor's findings. Accounts are named up to `namedMax`. */
 export interface TakenOver {
@@ -48,14 +50,10 @@ const portionAnswerMs = portionMs + 45_000
 /** Maximum duration of an operator's call, approximately; the next one continues where it ended. */
 const takeMs = 8 * 60_000
 
-function subjectOf(region: RegionCode): string {
-  return `takeover.${region}`
-}
-
 /** Lets the actor hosts of this region accept requests to take over; one of them does it. */
 export function serveTakeover(cluster: ClusterPart): Subscription {
   const { bus, config, regions, log, clock } = cluster
-  return bus.serve(subjectOf(config.region), async (message) => {
+  return bus.serve(takeoverSubjectOf(config.region), async (message) => {
     try {
       const { birth, after } = JSON.parse(Buffer.from(message).toString()) as {
         birth: RegionCode
@@ -92,7 +90,7 @@ export async function evacuate(cluster: ClusterPart, code: string, { fenced }: {
     if (!fenced && others.length < majority) throw new RefusalError('error-notFenced')
   }
   const { home, heard } = await regions.moveHome(birth)
-  bus.publish('regions.changed', new Uint8Array())
+  bus.publish(heardByAll.homes, new Uint8Array())
   return {
     region: birth,
     serving: home.serving,
@@ -129,12 +127,12 @@ export async function returnHome(
   if (known.serving !== birth || known.handedOver) await assertReturnable(cluster, { birth, other, fenced })
   const { home, heard } = await regions.moveHome(birth, { to: birth, handedOver: !fenced })
   const change = new Uint8Array()
-  bus.publish('regions.changed', change)
+  bus.publish(heardByAll.homes, change)
   if (home.handedOver && fenced) await regions.endHandover(birth)
   else if (home.handedOver) await new Promise((resolve) => setTimeout(resolve, settleMs))
   const found = await takenOver(cluster, { birth, ...home, serving: birth })
   if (home.handedOver && found.complete && found.failures.length === 0) await regions.endHandover(birth)
-  bus.publish('regions.changed', change)
+  bus.publish(heardByAll.homes, change)
   return {
     region: birth,
     serving: home.serving,
@@ -172,7 +170,7 @@ export async function takenOver(
   { bus, clock, lookups }: Pick<ClusterPart, 'bus' | 'clock' | 'lookups'>,
   { birth, serving, term }: { birth: RegionCode; serving: RegionCode; term: number },
 ): Promise<TakenOver & { complete: boolean }> {
-  const key = `takeover/${birth}/${term}`
+  const key = takeoverKey(birth, { term })
   const row = await lookups.get(key)
   const begun = row && (JSON.parse(Buffer.from(row).toString()) as { sum: TakenOver; next: string })
   let sum = begun?.sum ?? nothingTaken()
@@ -180,7 +178,7 @@ export async function takenOver(
   const endsMs = clock.monotonic() + takeMs
   do {
     const question = Buffer.from(JSON.stringify({ birth, after: next }))
-    const answer = await bus.request(subjectOf(serving), question, { timeoutMs: portionAnswerMs })
+    const answer = await bus.request(takeoverSubjectOf(serving), question, { timeoutMs: portionAnswerMs })
     const portion = JSON.parse(Buffer.from(answer).toString()) as Partial<Portion> & { fault?: string }
     if (portion.taken === undefined)
       throw Object.assign(

@@ -12,6 +12,7 @@
 import { JournalFault, type LookupStore } from '@holdfast/journal'
 import type { Clock, RegionCode } from '@holdfast/kernel'
 import { RegionMapEntry } from '@holdfast/wire/cluster'
+import { handedOverKey, homeKey, homesPrefix } from '../row-keys.ts'
 import { backupOf, homeRegions } from '../servers/metadata.ts'
 
 export interface Home {
@@ -156,16 +157,16 @@ export class RegionMap {
     if (to === undefined) throw new RangeError(`no other region keeps the journals of ${birth}`)
     await this.refresh()
     const known = this.homeOf(birth)
-    if (known.serving === to) return this.#claim(birth, known, rowKey(birth, known))
+    if (known.serving === to) return this.#claim(birth, known, homeKey(birth, known))
     const home = { serving: to, term: known.term + 1, handedOver }
-    return this.#claim(birth, home as Home, rowKey(birth, home))
+    return this.#claim(birth, home as Home, homeKey(birth, home))
   }
 
   /** Everything was handed over: the old region is not asked any more. */
   async endHandover(birth: RegionCode): Promise<Home> {
     const { serving, term } = this.homeOf(birth)
     const home = { serving, term, handedOver: false }
-    return (await this.#claim(birth, home, `${rowKey(birth, home)}/done`)).home
+    return (await this.#claim(birth, home, handedOverKey(birth, home))).home
   }
 
   /** The region that serves decides which row it is; the others get that one. */
@@ -199,7 +200,7 @@ export class RegionMap {
     const store = stores.get(region)
     if (store === undefined) throw new JournalFault('UNAVAILABLE', `no way to the lookups of ${region}`)
     for (const birth of regions)
-      for await (const { value } of store.scan(`region/${birth}/`)) this.#learn(birth, homeOfRow(value))
+      for await (const { value } of store.scan(homesPrefix(birth))) this.#learn(birth, homeOfRow(value))
   }
 
   #learn(birth: RegionCode, home: Home): void {
@@ -212,8 +213,4 @@ export class RegionMap {
 function homeOfRow(row: Uint8Array): Home {
   const { serving, term, handedOver } = RegionMapEntry.decode(row)
   return { serving: serving as RegionCode, term, handedOver }
-}
-
-function rowKey(birth: RegionCode, { term }: { term: number }): string {
-  return `region/${birth}/${String(term).padStart(10, '0')}`
 }

@@ -7,6 +7,7 @@
 import type { Bus } from '@holdfast/bus'
 import type { Ban, CountingRateLimits } from '@holdfast/http-kit'
 import type { Subscription } from '@holdfast/kernel'
+import { heardByAll } from '../subjects.ts'
 
 export interface SharedBansOptions {
   bus: Bus
@@ -32,7 +33,7 @@ export class SharedBans {
   constructor({ bus, rateLimits, onFault }: SharedBansOptions) {
     this.#bus = bus
     this.#rateLimits = rateLimits
-    this.#subscription = bus.subscribe('bans', (message) => this.#hear(message))
+    this.#subscription = bus.subscribe(heardByAll.bans, (message) => this.#hear(message))
     const guarded = (work: () => void) => () => {
       try {
         work()
@@ -77,7 +78,7 @@ export class SharedBans {
   }
 
   #publish(told: Told): void {
-    this.#bus.publish('bans', Buffer.from(JSON.stringify(told)))
+    this.#bus.publish(heardByAll.bans, Buffer.from(JSON.stringify(told)))
   }
 
   #hear(message: Uint8Array): void {

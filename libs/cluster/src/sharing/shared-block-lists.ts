@@ -3,9 +3,8 @@ import type { Bus } from '@holdfast/bus'
 import type { LookupStore } from '@holdfast/journal'
 import type { Clock } from '@holdfast/kernel'
 import { BlockLists } from '@holdfast/moderation'
+import { heardByAll } from '../subjects.ts'
 import { Rereading } from './rereading.ts'
-
-const changedSubject = 'moderation.changed'
 
 /** @throws what the lookups throw. */
 export async function shareBlockLists({
@@ -19,9 +18,9 @@ export async function shareBlockLists({
   clock: Clock
   onFault: (error: unknown) => void
 }): Promise<{ lists: BlockLists; close(): void }> {
-  const onChange = () => bus.publish(changedSubject, new Uint8Array())
+  const onChange = () => bus.publish(heardByAll.blockLists, new Uint8Array())
   const lists = await BlockLists.open({ lookups, clock, onChange })
   const read = () => void lists.refresh().catch(onFault)
-  const rereading = new Rereading({ bus, subject: changedSubject, read })
+  const rereading = new Rereading({ bus, subject: heardByAll.blockLists, read })
   return { lists, close: () => rereading.close() }
 }

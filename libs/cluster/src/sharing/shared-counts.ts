@@ -6,6 +6,7 @@
 import type { Bus } from '@holdfast/bus'
 import type { CountingRateLimits, ToldCounts } from '@holdfast/http-kit'
 import type { Subscription } from '@holdfast/kernel'
+import { heardByAll } from '../subjects.ts'
 
 export interface SharedCountsOptions {
   bus: Bus
@@ -26,7 +27,7 @@ export class SharedCounts {
 
   constructor(options: SharedCountsOptions) {
     this.#options = options
-    this.#subscription = options.bus.subscribe('counts', (message) => this.#hear(message))
+    this.#subscription = options.bus.subscribe(heardByAll.counts, (message) => this.#hear(message))
     this.#timer = setInterval(() => {
       try {
         this.#tell()
@@ -46,7 +47,7 @@ export class SharedCounts {
     for (const { counts, ...table } of rateLimits.countNews())
       for (let at = 0; at < counts.length; at += countsPerMessage) {
         const told = { from: self, ...table, counts: counts.slice(at, at + countsPerMessage) }
-        bus.publish('counts', Buffer.from(JSON.stringify(told)))
+        bus.publish(heardByAll.counts, Buffer.from(JSON.stringify(told)))
       }
   }
 

@@ -6,6 +6,7 @@ import type { CollectorPause } from '@holdfast/blob-store'
 import type { Bus } from '@holdfast/bus'
 import { Fault, type Subscription } from '@holdfast/kernel'
 import type { ClusterPart } from '../cluster-part.ts'
+import { collectPausedSubjectOf, collectSubjectOf } from '../subjects.ts'
 
 type Figures = Record<string, unknown>
 type Options = { graceMs?: number }
@@ -15,14 +16,6 @@ const collectMs = 9 * 60_000
 
 /** Status does not wait for a node that does not answer. */
 const askMs = 2_000
-
-function subjectOf(node: string): string {
-  return `collect.${node}`
-}
-
-function pauseSubjectOf(node: string): string {
-  return `collect-paused.${node}`
-}
 
 export class CollectFault extends Fault {
   override readonly name = 'CollectFault'
@@ -38,7 +31,7 @@ export function serveCollecting(
     paused,
   }: { collect: (options: Options) => Promise<Figures>; paused: () => CollectorPause | undefined },
 ): Subscription {
-  const passes = bus.serve(subjectOf(config.nodeName), async (message) => {
+  const passes = bus.serve(collectSubjectOf(config.nodeName), async (message) => {
     try {
       return told({ figures: await collect(JSON.parse(Buffer.from(message).toString()) as Options) })
     } catch (error) {
@@ -46,7 +39,7 @@ export function serveCollecting(
       return told({ fault: (error as Error).message })
     }
   })
-  const pauses = bus.serve(pauseSubjectOf(config.nodeName), async () =>
+  const pauses = bus.serve(collectPausedSubjectOf(config.nodeName), async () =>
     Buffer.from(JSON.stringify({ paused: paused() })),
   )
   return {
@@ -73,7 +66,7 @@ export async function collectingStatus({
 }> {
   const asked = peers.beats().map(async ({ id }) => {
     try {
-      const answer = await bus.request(pauseSubjectOf(id), new Uint8Array(), { timeoutMs: askMs })
+      const answer = await bus.request(collectPausedSubjectOf(id), new Uint8Array(), { timeoutMs: askMs })
       const { paused } = JSON.parse(Buffer.from(answer).toString()) as {
         paused?: CollectorPause
       }
@@ -99,7 +92,7 @@ export async function collectEverywhere({ bus, peers }: ClusterPart, options: Op
   const each = await Promise.all(
     nodes.map(async (node): Promise<[string, Figures]> => {
       const question = Buffer.from(JSON.stringify(options))
-      const answer = await bus.request(subjectOf(node), question, { timeoutMs: collectMs })
+      const answer = await bus.request(collectSubjectOf(node), question, { timeoutMs: collectMs })
       const { figures, fault } = JSON.parse(Buffer.from(answer).toString()) as {
         figures?: Figures
         fault?: string

@@ -12,7 +12,9 @@ import type { LookupStore } from '@holdfast/journal'
 import { type Clock, type RegionCode, regionCodes } from '@holdfast/kernel'
 import { GroupMap, type GroupNode, type PlacementGroup, planGroups } from '@holdfast/replication'
 import { PlacementGroup as PlacementGroupRow } from '@holdfast/wire/cluster'
+import { groupKey, groupsPrefix } from '../row-keys.ts'
 import { Rereading } from '../sharing/rereading.ts'
+import { heardByAll } from '../subjects.ts'
 import type { NodeAdminStates } from './node-admin-states.ts'
 import type { StoragePeers } from './storage-peers.ts'
 
@@ -25,8 +27,6 @@ export interface GroupRowsOptions {
   onGroup?: (group: PlacementGroup) => Promise<void>
 }
 
-const changedSubject = 'groups.changed'
-
 export class GroupRows {
   readonly map = new GroupMap()
   readonly #options: GroupRowsOptions
@@ -36,7 +36,7 @@ export class GroupRows {
   constructor(options: GroupRowsOptions) {
     this.#options = options
     const read = () => void this.refresh().catch(options.onFault)
-    this.#rereading = new Rereading({ bus: options.bus, subject: changedSubject, read })
+    this.#rereading = new Rereading({ bus: options.bus, subject: heardByAll.groups, read })
   }
 
   /** Reads all rows; a call during another shares it. @throws what the lookups throw. */
@@ -50,7 +50,7 @@ export class GroupRows {
   async #read(): Promise<void> {
     const { lookups, regions, onGroup } = this.#options
     for (const region of regions)
-      for await (const { value } of lookups.scan(`pg/${region}/`)) {
+      for await (const { value } of lookups.scan(groupsPrefix(region))) {
         const group = PlacementGroupRow.decode(value)
         if (this.map.learn(group)) await onGroup?.(group)
       }
@@ -64,8 +64,8 @@ export class GroupRows {
     const { lookups, bus } = this.#options
     const number = group.number ?? (await this.#newNumber(region))
     const row = PlacementGroupRow.encode({ ...group, number }).finish()
-    await lookups.claim(`pg/${region}/${padded(number)}/${padded(group.version)}`, row)
-    bus.publish(changedSubject, new Uint8Array())
+    await lookups.claim(groupKey(region, { number, version: group.version }), row)
+    bus.publish(heardByAll.groups, new Uint8Array())
   }
 
   /** 0 is the group of a standalone store; no two regions make one number. */
@@ -77,10 +77,6 @@ export class GroupRows {
   close(): void {
     this.#rereading.close()
   }
-}
-
-function padded(number: number): string {
-  return String(number).padStart(10, '0')
 }
 
 export interface GroupLeaderOptions {

@@ -6,12 +6,11 @@
  */
 import type { Bus } from '@holdfast/bus'
 import type { LookupStore } from '@holdfast/journal'
+import { nodeStatesPrefix } from '../row-keys.ts'
 import { Rereading } from '../sharing/rereading.ts'
+import { heardByAll } from '../subjects.ts'
 
 export type NodeAdminState = 'draining' | 'removed'
-
-const prefix = 'nodes/all/'
-const changedSubject = 'nodes.changed'
 
 export class NodeAdminStates {
   readonly #lookups: LookupStore
@@ -27,7 +26,7 @@ export class NodeAdminStates {
     this.#lookups = lookups
     this.#bus = bus
     const read = () => void this.refresh().catch(onFault)
-    this.#rereading = new Rereading({ bus, subject: changedSubject, read })
+    this.#rereading = new Rereading({ bus, subject: heardByAll.nodeStates, read })
   }
 
   of(node: string): NodeAdminState | undefined {
@@ -41,8 +40,8 @@ export class NodeAdminStates {
   /** @throws what the lookups throw */
   async refresh(): Promise<void> {
     const states = new Map<string, NodeAdminState>()
-    for await (const { key, value } of this.#lookups.scan(prefix))
-      states.set(key.slice(prefix.length), Buffer.from(value).toString() as NodeAdminState)
+    for await (const { key, value } of this.#lookups.scan(nodeStatesPrefix))
+      states.set(key.slice(nodeStatesPrefix.length), Buffer.from(value).toString() as NodeAdminState)
     this.#states = states
   }
 
@@ -51,12 +50,12 @@ export class NodeAdminStates {
    *   follow.
    */
   async set(node: string, state: NodeAdminState | undefined): Promise<void> {
-    const key = prefix + node
+    const key = nodeStatesPrefix + node
     await this.#lookups.write([
       state === undefined ? { delete: key } : { put: key, value: Buffer.from(state) },
     ])
     await this.refresh()
-    this.#bus.publish(changedSubject, new Uint8Array())
+    this.#bus.publish(heardByAll.nodeStates, new Uint8Array())
   }
 
   close(): void {
