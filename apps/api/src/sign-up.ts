@@ -1,4 +1,5 @@
 /** Who may make an account by `POST /accounts`. */
+import { isOfDomains } from '@holdfast/accounts'
 import type { ApiContext } from './context.ts'
 
 /** @param asked as sent, checked for its form alone */
@@ -9,8 +10,7 @@ export function maySignUp(
   const { mode, domains } = settings.signUp
   if (mode === 'closed') return false
   if (email === undefined) return mode === 'open'
-  const domain = email.slice(email.lastIndexOf('@') + 1).toLowerCase()
-  if (domains.length > 0 && !domains.includes(domain)) return false
+  if (!isOfDomains(email, domains)) return false
   if (mode === 'open') return true
   if (invitation === undefined || blocked.blocksInvitation(email)) return false
   const nowSeconds = Math.floor(clock.now() / 1000)

@@ -442,6 +442,8 @@ t.test('where accounts are by invitation, an invited address makes one, in time'
   })
   const again = { token: ann.token, body: { email: 'eve@example.org' } }
   t.match(await ask('POST', `/accounts/${ann.id}/invitations`, again), { code: 451, status: 'error-blocked' })
+  const elsewhereToo = { token: ann.token, body: { email: elsewhere } }
+  t.match(await ask('POST', `/accounts/${ann.id}/invitations`, elsewhereToo), refused, 'it could not be used')
   t.match(invites, { code: 200, data: { email: 'bob@example.com' } })
   t.ok(invites.data.expireTime >= earliest && invites.data.expireTime <= inDays(7))
   const { link } = invites.data

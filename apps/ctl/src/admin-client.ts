@@ -28,7 +28,8 @@ export const reasons: Readonly<Record<string, string>> = {
   'error-protectedFolder': 'a root folder or bin is not deleted',
   'error-final': 'such an act cannot be undone',
   'error-act': 'no such act: acts shows them',
-  'error-email': 'the address is not usable: malformed, a guest’s, or known already',
+  'error-email':
+    'the address is not usable: malformed, a guest’s, known already, or not of HOLDFAST_SIGNUP_DOMAINS',
   'error-limits': 'the account, or the list, is full',
   'error-blocked': 'its invitations were withdrawn: unblock invitation lets it be invited again',
   'error-names':

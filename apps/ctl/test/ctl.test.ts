@@ -47,6 +47,7 @@ t.test('against a running service', async (t) => {
     t.equal(Math.round(seconds / 86_400), 2)
     t.equal((await run('invite bob@example.org --days 0')).code, 1)
     t.equal((await run('invite bob')).code, 1)
+    t.equal((await run('invite bob@example.com')).code, 1, 'HOLDFAST_SIGNUP_DOMAINS')
   })
 
   t.test('an invitation is withdrawn by its address, and that can be undone', async (t) => {
@@ -370,7 +371,12 @@ t.test('the token is sent, from the variable or the file, and a wrong one is rep
 async function start(t: { teardown(undo: () => unknown): void }) {
   const dataDir = mkdtempSync(join(tmpdir(), 'holdfast-ctl-'))
   t.teardown(() => rmSync(dataDir, { recursive: true, force: true }))
-  const env = { ...ports, HOLDFAST_DATA_DIR: dataDir, HOLDFAST_ADMIN_TOKEN: adminToken }
+  const env = {
+    ...ports,
+    HOLDFAST_DATA_DIR: dataDir,
+    HOLDFAST_ADMIN_TOKEN: adminToken,
+    HOLDFAST_SIGNUP_DOMAINS: 'example.org',
+  }
   const { config, secrets } = readConfig(env, { readSecret: () => '' })
   const settings = [{ name: 'HOLDFAST_API_PORT', value: '0', fallback: '8080', meaning: '' }]
   const service = await startStandalone({ config, secrets, settings, log: createLog({ level: 'silent' }) })

@@ -234,6 +234,7 @@ function operatorOf(
     keyring,
     region: config.region,
     tokenKeyId,
+    signUpDomains: config.signUp.domains,
     repair,
     ...walksOf(metadata),
     questionsPerSecond: config.reconcile.perSecond,

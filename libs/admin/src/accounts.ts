@@ -1,4 +1,5 @@
 /** The operator's calls on accounts. Each change is in effect when the call is answered. */
+import { isOfDomains } from '@holdfast/accounts'
 import { parseName, RefusalError } from '@holdfast/http-kit'
 import { type AccountId, idsPerListMax, isUuid } from '@holdfast/kernel'
 import type { BlockLists } from '@holdfast/moderation'
@@ -30,6 +31,7 @@ export function accountRoutes(
   host.post<{ Body: unknown }>('/admin/invitations', async (request) => {
     const { email: sent, days = 7 } = objectOf(request.body, 'body')
     const email = emailOf(sent)
+    if (!isOfDomains(email, parts.signUpDomains)) throw new RefusalError('error-email')
     if (lists?.blocksInvitation(email)) throw new RefusalError('error-blocked')
     return { status: 'ok', data: invite(parts, { email, days: daysOf(days) }) }
   })

@@ -14,6 +14,8 @@ export interface NewAccountDeps extends OperatorDeps {
   region: RegionCode
   /** Key from which new tokens are derived. */
   tokenKeyId: number
+  /** Of which addresses may be invited, in lower case; none: of any. */
+  signUpDomains: readonly string[]
 }
 
 /**

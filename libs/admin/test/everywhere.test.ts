@@ -68,6 +68,7 @@ async function everywhere(world: World, { tickMs = 0 } = {}) {
     keyring,
     region,
     tokenKeyId: 1,
+    signUpDomains: [],
     repair: async () => ({}),
     listAccounts,
     listReferences,

@@ -120,6 +120,7 @@ async function hostOfAll(): Promise<FastifyInstance> {
       keyring,
       region: 'eu-par',
       tokenKeyId: 1,
+      signUpDomains: [],
       repair: unasked,
       listAccounts: none,
       listReferences: none,

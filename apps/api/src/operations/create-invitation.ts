@@ -1,4 +1,4 @@
-import { viewOf } from '@holdfast/accounts'
+import { isOfDomains, viewOf } from '@holdfast/accounts'
 import { ok, parseEmail, RefusalError, refined } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
@@ -32,7 +32,8 @@ export function createInvitation(app: FastifyInstance, context: ApiContext) {
     async handle(call, { accountId, email }) {
       await refuseOtherAccount(call, accountId)
       const { tier } = viewOf(await call.askOwn({ $case: 'getAccount', value: {} }), 'account')
-      if (tier === 'guest' || context.settings.signUp.mode === 'closed')
+      const { mode, domains } = context.settings.signUp
+      if (tier === 'guest' || mode === 'closed' || !isOfDomains(email, domains))
         throw new RefusalError('error-forbidden')
       if (context.blocked.blocksInvitation(email)) throw new RefusalError('error-blocked')
       const expireTime = Math.floor(context.clock.now() / 1000) + invitationSeconds

@@ -83,6 +83,7 @@ export async function startAdmin(
           keyring,
           region: config.region,
           tokenKeyId,
+          signUpDomains: config.signUp.domains,
           listAccounts: (after) => accountsEverywhere(cluster, after),
           listReferences: (after) => cluster.listReferences(after),
           questionsPerSecond: config.reconcile.perSecond,
