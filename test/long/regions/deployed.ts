@@ -1,6 +1,6 @@
 /** `infra/regions/three.yaml` in namespaces, as an operator runs it. */
 import { spawn } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { cpSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Layout } from '../../../infra/namespaces/layout.ts'
 import { readDeployment } from '../../../infra/regions/deployment.ts'
@@ -44,6 +44,20 @@ export class Deployed {
     const trust = `NODE_EXTRA_CA_CERTS=${join(this.layout.folder, 'ca/ca.pem')}`
     const start = [join(root, 'infra/launch.sh'), join(root, program), ...words]
     return this.on(`client-${region}`, 'env', trust, ...start)
+  }
+
+  /** A folder with another certificate of the own authority for the host. */
+  async issued(host: string, days: number): Promise<string> {
+    const ca = join(this.layout.folder, `ca-${host}-${days}`)
+    rmSync(ca, { recursive: true, force: true })
+    cpSync(join(this.layout.folder, 'ca'), ca, { recursive: true })
+    rmSync(join(ca, host), { recursive: true })
+    const words = ['certs', 'issue', ca, '--deployment', file, '--days', String(days)]
+    successful(
+      'ctl certs',
+      await run(join(root, 'infra/launch.sh'), [join(root, 'apps/ctl/src/main.ts'), ...words]),
+    )
+    return join(ca, host)
   }
 
   /** On a host of this region, by its API process. @throws Error with what it said */

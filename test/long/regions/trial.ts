@@ -1,6 +1,7 @@
 /**
- * Three regions in namespaces by one command, the acceptance suite beside the users of each, a
- * region lost and returned, a host replaced, and all of it taken away.
+ * Three regions in namespaces by one command, the acceptance suite beside the users of each, the
+ * region's Prometheus asked everything, a region lost and returned, a host replaced, faults with the
+ * alerts that are for them, and all of it taken away.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync } from 'node:fs'
@@ -11,6 +12,7 @@ import { lacksOf } from '../../../infra/namespaces/namespaces.ts'
 import { acceptFrom } from './acceptance.ts'
 import { Deployed } from './deployed.ts'
 import { loseRegion, replaceHost } from './drills.ts'
+import { askAll, fireAll } from './watched.ts'
 
 /** @returns figures. @throws Error that says what the machine lacks, or what failed */
 export async function regionsTrial(report: (line: string) => void): Promise<string> {
@@ -40,8 +42,10 @@ export async function regionsTrial(report: (line: string) => void): Promise<stri
     await deployed.infra('status')
     for (const [at, { code }] of deployed.regions.entries())
       await tried(async () => [`  acceptance ${code}      ${await acceptFrom(deployed, at)}`])
+    await tried(() => askAll(deployed))
     await tried(() => loseRegion(deployed, 'na-nyc', 'eu-par'))
     await tried(() => replaceHost(deployed, 'par3', 'eu-par'))
+    await tried(() => fireAll(deployed))
   } finally {
     await deployed.infra('down')
   }

@@ -1,0 +1,198 @@
+/** Real faults of a cluster in namespaces, and the alerts that are for them. */
+import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import { type Deployed, successful } from './deployed.ts'
+
+export interface ClusterFault {
+  name: string
+  /** Each of them has to fire. */
+  alerts: readonly string[]
+  /** May fire, too. */
+  besides?: readonly string[]
+  times: { times: number; windowSeconds: number }
+  /** @returns how it ends */
+  make: (deployed: Deployed) => Promise<() => Promise<void>>
+}
+
+const root = join(import.meta.dirname, '../../..')
+const short = { times: 20, windowSeconds: 20 }
+/** Consequences for users of a region that lacks something. */
+const users = [
+  ...['HoldfastErrorsFast', 'HoldfastErrorsSlow', 'HoldfastSlowFast', 'HoldfastSlowSlow'],
+  ...['HoldfastNotReady', 'HoldfastUnknownOutcomes'],
+]
+const par = ['par1', 'par2', 'par3']
+const nyc = ['nyc1', 'nyc2', 'nyc3']
+
+export const clusterFaults: readonly ClusterFault[] = [
+  {
+    name: 'the certificate of a host ends in ten days',
+    alerts: ['HoldfastCertificateEnds'],
+    times: { times: 1, windowSeconds: 20 },
+    make: (deployed) => certified(deployed, { host: 'par2', days: 10 }),
+  },
+  {
+    name: 'the certificate of a host ends tomorrow',
+    alerts: ['HoldfastCertificateEnded'],
+    besides: ['HoldfastCertificateEnds'],
+    times: { times: 1, windowSeconds: 20 },
+    make: (deployed) => certified(deployed, { host: 'par2', days: 1 }),
+  },
+  {
+    name: 'the clock of a host is 5 s ahead',
+    alerts: ['HoldfastClock'],
+    besides: [...users, 'HoldfastRestarts'],
+    times: short,
+    make: async (deployed) => {
+      const unit = 'holdfast-actor-1-par2.service'
+      const dropIn = `/etc/systemd/system/${unit}.d`
+      const ahead = 'Date.now=(now=>()=>now()+5000)(Date.now)'
+      const text = `[Service]\\nEnvironment="NODE_OPTIONS=--import=data:text/javascript,${ahead}"\\n`
+      await sh(deployed, 'par2', `mkdir -p ${dropIn} && printf '${text}' > ${dropIn}/clock.conf`)
+      await sh(deployed, 'par2', `systemctl daemon-reload && systemctl restart ${unit}`)
+      return async () => {
+        await sh(
+          deployed,
+          'par2',
+          `rm ${dropIn}/clock.conf && systemctl daemon-reload && systemctl restart ${unit}`,
+        )
+      }
+    },
+  },
+  {
+    name: 'a source of copies is frozen',
+    alerts: ['HoldfastReplicationLag'],
+    besides: users,
+    times: short,
+    make: (deployed) => frozen(deployed, { hosts: ['nyc1'], unit: 'holdfast-storage-1-nyc1' }),
+  },
+  {
+    name: 'every NATS server of the region stops',
+    alerts: ['HoldfastNatsDown'],
+    besides: [...users, 'HoldfastReplicationLag', 'HoldfastBackupLag', 'HoldfastProcessDown'],
+    times: short,
+    make: (deployed) => stopped(deployed, { hosts: par, unit: 'holdfast-nats' }),
+  },
+  {
+    name: 'one Cassandra of the region stops',
+    alerts: ['HoldfastCassandraNodes'],
+    besides: users,
+    times: short,
+    make: (deployed) => stopped(deployed, { hosts: ['par2'], unit: 'holdfast-cassandra' }),
+  },
+  {
+    name: 'every Cassandra of another region stops',
+    alerts: ['HoldfastBackupLag'],
+    besides: [...users, 'HoldfastCassandraNodes'],
+    times: short,
+    make: (deployed) => stopped(deployed, { hosts: nyc, unit: 'holdfast-cassandra' }),
+  },
+  {
+    name: 'two Cassandras freeze, again and again',
+    alerts: ['HoldfastUnknownOutcomes'],
+    besides: [...users, 'HoldfastCassandraNodes', 'HoldfastBackupLag', 'HoldfastReplicationLag'],
+    times: short,
+    make: async (deployed) => {
+      const ends = new AbortController()
+      const freezing = (async () => {
+        while (!ends.signal.aborted) {
+          const thaw = await frozen(deployed, { hosts: ['par1', 'par2'], unit: 'holdfast-cassandra' })
+          await setTimeout(6_000)
+          // An outcome counts when it is known.
+          await thaw()
+          await setTimeout(3_000)
+        }
+      })()
+      return async () => {
+        ends.abort()
+        await freezing
+      }
+    },
+  },
+]
+
+async function sh(deployed: Deployed, host: string, script: string): Promise<string> {
+  return successful(script, await deployed.on(host, 'sh', '-c', script))
+}
+
+interface Units {
+  hosts: readonly string[]
+  unit: string
+}
+
+async function stopped(deployed: Deployed, { hosts, unit }: Units): Promise<() => Promise<void>> {
+  await Promise.all(hosts.map((host) => sh(deployed, host, `systemctl stop ${unit}`)))
+  return async () => {
+    await Promise.all(hosts.map((host) => sh(deployed, host, `systemctl start ${unit}`)))
+  }
+}
+
+async function frozen(deployed: Deployed, { hosts, unit }: Units): Promise<() => Promise<void>> {
+  const signal = (name: string) =>
+    Promise.all(hosts.map((host) => sh(deployed, host, `systemctl kill --signal=${name} ${unit}`)))
+  await signal('STOP')
+  return async () => {
+    await signal('CONT')
+  }
+}
+
+/** Another certificate for the host. The processes read it without a restart. */
+async function certified(
+  deployed: Deployed,
+  { host, days }: { host: string; days: number },
+): Promise<() => Promise<void>> {
+  const folder = '/etc/holdfast/tls'
+  const put = async (pairs: [name: string, bytes: Buffer][]) => {
+    for (const [name, bytes] of pairs) {
+      const write = `base64 -d > ${folder}/${name}.new && chown root:holdfast ${folder}/${name}.new`
+      const move = `chmod 640 ${folder}/${name}.new && mv ${folder}/${name}.new ${folder}/${name}`
+      await sh(deployed, host, `echo ${bytes.toString('base64')} | { ${write} && ${move}; }`)
+    }
+  }
+  const names = ['node.key', 'node.pem']
+  const old = names.map((name): [string, Buffer] => [
+    name,
+    readFileSync(join(deployed.layout.folder, 'ca', host, name)),
+  ])
+  const issued = await deployed.issued(host, days)
+  await put(names.map((name) => [name, readFileSync(join(issued, name))]))
+  return () => put(old)
+}
+
+/** Users of a region who make folders, upload and download, until they are stopped. */
+export class Load {
+  readonly #stop: () => Promise<void>
+
+  private constructor(stop: () => Promise<void>) {
+    this.#stop = stop
+  }
+
+  static async start(deployed: Deployed, region: string): Promise<Load> {
+    const names = deployed.regions.find(({ code }) => code === region)?.names
+    if (names === undefined) throw new Error(`there is no region ${region}`)
+    const child = spawn(
+      join(deployed.layout.folder, 'on'),
+      [
+        ...[`client-${region}`, 'env', `NODE_EXTRA_CA_CERTS=${join(deployed.layout.folder, 'ca/ca.pem')}`],
+        ...[join(root, 'infra/launch.sh'), join(root, 'test/long/regions/load.ts')],
+        JSON.stringify({ api: `https://${names.api}`, upload: `https://${names.upload}` }),
+      ],
+      { stdio: ['pipe', 'pipe', 'inherit'] },
+    )
+    const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+    await new Promise<void>((resolve, reject) => {
+      child.stdout.once('data', () => resolve())
+      void ended.then(() => reject(new Error('the load of users did not start')))
+    })
+    return new Load(async () => {
+      child.stdin.end()
+      await ended
+    })
+  }
+
+  stop(): Promise<void> {
+    return this.#stop()
+  }
+}

@@ -1,0 +1,194 @@
+/**
+ * The Prometheus of a region, over its rendered configuration: queries of dashboards and rules, and
+ * the alerts of a cluster in their faults.
+ */
+import assert from 'node:assert/strict'
+import { parse, stringify } from 'yaml'
+import { alertRules } from '../../../infra/observe/alerts.ts'
+import { dashboards } from '../../../infra/observe/dashboards.ts'
+import { recordingRules } from '../../../infra/observe/records.ts'
+import { rulesFile } from '../../../infra/observe/rules-file.ts'
+import { productionTimes, shortenedTimes, type Times } from '../../../infra/observe/times.ts'
+import type { Deployed } from './deployed.ts'
+import { successful } from './deployed.ts'
+import { type ClusterFault, clusterFaults, Load } from './faults.ts'
+
+/** The host with the region's Prometheus. */
+const host = 'par3'
+const place = '/etc/prometheus'
+const healthyMs = 60_000
+const fireWithinMs = 180_000
+/** Alerts of the fault before end within this. */
+const calmWithinMs = 300_000
+/** Their events do not happen in a healthy cluster, or not yet, or are of one machine alone. */
+const silentPanels = new Set([
+  ...['Refusals', 'Connections refused or closed', 'Activations that were lost', 'Unknown outcomes'],
+  ...['Accounts', 'Since the last backup', 'Clock ahead of the noted time'],
+])
+
+interface Series {
+  metric: Record<string, string>
+  value: [seconds: number, value: string]
+}
+
+export class WatchedRegion {
+  readonly #deployed: Deployed
+  /** As rendered. */
+  readonly #files = new Map<string, string>()
+
+  constructor(deployed: Deployed) {
+    this.#deployed = deployed
+  }
+
+  /** Scrapes and evaluates every second from now on, with these times. */
+  async hurry(times: Times): Promise<void> {
+    for (const name of ['prometheus.yml', 'holdfast.rules.yml'])
+      if (!this.#files.has(name))
+        this.#files.set(name, successful(name, await this.#deployed.on(host, 'cat', `${place}/${name}`)))
+    const config = parse(this.#files.get('prometheus.yml') as string)
+    const pace = { scrape_interval: '2s', scrape_timeout: '2s', evaluation_interval: '2s' }
+    const { alerting: _, ...rest } = config
+    await this.#write('prometheus.yml', stringify({ ...rest, global: { ...config.global, ...pace } }))
+    await this.#write('holdfast.rules.yml', rulesFile(times))
+    await this.#reload()
+  }
+
+  /** As rendered again. */
+  async restore(): Promise<void> {
+    for (const [name, text] of this.#files) await this.#write(name, text)
+    await this.#reload()
+  }
+
+  async #write(name: string, text: string): Promise<void> {
+    const encoded = Buffer.from(text).toString('base64')
+    const script = `echo ${encoded} | base64 -d > ${place}/${name}`
+    successful(`write ${name}`, await this.#deployed.on(host, 'sh', '-c', script))
+  }
+
+  async #reload(): Promise<void> {
+    successful('reload', await this.#deployed.on(host, 'systemctl', 'reload', 'prometheus'))
+  }
+
+  /** @throws Error with what it says about the query */
+  async query(expr: string): Promise<Series[]> {
+    const url = 'http://127.0.0.1:9090/api/v1/query'
+    const said = await this.#deployed.on(host, 'curl', '-sS', url, '--data-urlencode', `query=${expr}`)
+    const { status, data, error } = JSON.parse(successful('query', said)) as {
+      status: string
+      data: { resultType: string; result: Series[] }
+      error?: string
+    }
+    if (status !== 'success') throw new Error(`${expr}: ${error}`)
+    return data.resultType === 'vector' ? data.result : []
+  }
+
+  async firing(): Promise<Set<string>> {
+    const series = await this.query('ALERTS{alertstate="firing"}')
+    return new Set(series.map(({ metric }) => metric.alertname ?? ''))
+  }
+
+  /** Those that fired at any time of the last seconds, with one process or region each. */
+  async firedWithin(seconds: number): Promise<Map<string, string>> {
+    const series = await this.query(`max_over_time(ALERTS{alertstate="firing"}[${Math.ceil(seconds)}s])`)
+    return new Map(
+      series.map(({ metric: { alertname = '', process, region } }) => [alertname, process ?? region ?? '']),
+    )
+  }
+}
+
+/** @returns lines of figures. @throws Error with the panels without series, and alerts */
+export async function askAll(deployed: Deployed): Promise<string[]> {
+  const region = new WatchedRegion(deployed)
+  await region.hurry(productionTimes)
+  const load = await Load.start(deployed, 'eu-par')
+  try {
+    await later(healthyMs)
+    const empty: string[] = []
+    let count = 0
+    const ask = async (expr: string) => {
+      count++
+      return (await region.query(expr.replaceAll('$range', '30s'))).length
+    }
+    for (const { panels, title } of dashboards)
+      for (const panel of panels) {
+        let series = 0
+        for (const [, expr] of panel.queries) series += await ask(expr)
+        if (series === 0 && !silentPanels.has(panel.title)) empty.push(`${title}, ${panel.title}`)
+      }
+    const times = shortenedTimes({ times: 1, windowSeconds: 30 })
+    for (const { expr } of [...recordingRules(times), ...alertRules(times)]) await ask(expr)
+    assert.deepEqual(empty, [], 'panels without series')
+    const fired = await region.firedWithin(healthyMs / 1_000)
+    assert.deepEqual([...fired], [], 'alerts of a healthy cluster')
+    return [`  queries                ${count}, all answered under load; no alert in ${healthyMs / 1_000} s`]
+  } finally {
+    await load.stop()
+    await region.restore()
+  }
+}
+
+/** @returns the table. @throws Error with it */
+export async function fireAll(deployed: Deployed): Promise<string[]> {
+  const region = new WatchedRegion(deployed)
+  const load = await Load.start(deployed, 'eu-par')
+  const [lines, wrong]: [string[], string[]] = [[], []]
+  try {
+    for (const fault of clusterFaults) {
+      const found = await tried(deployed, { region, fault })
+      lines.push(...found.lines)
+      wrong.push(...found.wrong.map((text) => `${fault.name}: ${text}`))
+    }
+  } finally {
+    await load.stop()
+    await region.restore()
+  }
+  if (wrong.length > 0) throw new Error([...lines, ...wrong].join('\n'))
+  return lines
+}
+
+async function tried(
+  deployed: Deployed,
+  { region, fault }: { region: WatchedRegion; fault: ClusterFault },
+): Promise<{ lines: string[]; wrong: string[] }> {
+  const wrong: string[] = []
+  await region.hurry(shortenedTimes(fault.times))
+  const own = new Set(fault.alerts)
+  const calm = await settled(async () => (await region.firing()).isDisjointFrom(own), calmWithinMs)
+  const before = await region.firing()
+  if (calm === undefined) wrong.push(`before it there are ${[...before].join(', ')}`)
+  const expected = new Set([...own, ...(fault.besides ?? []), ...before])
+  const sinceMs = performance.now()
+  const end = await fault.make(deployed)
+  const lines: string[] = []
+  try {
+    for (const alert of fault.alerts) {
+      const left = Math.max(1_000, sinceMs + fireWithinMs - performance.now())
+      const fired = await settled(async () => (await region.firing()).has(alert), left)
+      const afterSeconds = ((performance.now() - sinceMs) / 1_000).toFixed(0)
+      lines.push(
+        `  ${alert.padEnd(26)} ${fault.name.padEnd(49)} ${fired === undefined ? 'never' : `${afterSeconds} s`}`,
+      )
+      if (fired === undefined) wrong.push(`${alert} does not fire`)
+    }
+    const passed = (performance.now() - sinceMs) / 1_000
+    for (const [alert, where] of await region.firedWithin(passed))
+      if (!expected.has(alert)) wrong.push(`${alert} (${where}) fires, too`)
+  } finally {
+    await end()
+  }
+  return { lines, wrong }
+}
+
+/** @returns milliseconds until it held; undefined: it did not */
+async function settled(holds: () => Promise<boolean>, withinMs: number): Promise<number | undefined> {
+  const startedMs = performance.now()
+  while (!(await holds())) {
+    if (performance.now() - startedMs > withinMs) return undefined
+    await later(1_000)
+  }
+  return performance.now() - startedMs
+}
+
+function later(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}
