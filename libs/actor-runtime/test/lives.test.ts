@@ -3,6 +3,7 @@
 import { mintRequestId } from '@holdfast/kernel'
 import type { AccountOperation } from '@holdfast/wire'
 import t, { type Test } from 'tap'
+import { noMetrics } from '../src/observer.ts'
 import { systemLoop } from '../src/timers.ts'
 import { mortal } from './mortal-stores.ts'
 import { blob } from './tiny-core.ts'
@@ -87,7 +88,9 @@ t.test('reads that arrive together share one confirmation', async (t) => {
   const turns: (() => void)[] = []
   let held = false
   const turn = () => (held ? new Promise<void>((resolve) => turns.push(resolve)) : systemLoop.turn())
-  world.host('one', { timers: { ...systemLoop, turn } })
+  let arrived = 0
+  const metrics = { ...noMetrics, requested: () => void arrived++ }
+  world.host('one', { timers: { ...systemLoop, turn }, metrics })
   await world.create()
   const { journal } = world
   const head = journal.head.bind(journal)
@@ -97,7 +100,9 @@ t.test('reads that arrive together share one confirmation', async (t) => {
     return head(account)
   }
   held = true
+  arrived = 0
   const reads = Array.from({ length: 32 }, () => world.names())
+  while (arrived < reads.length) await systemLoop.turn()
   await settled()
   held = false
   for (const resume of turns) resume()
