@@ -1,7 +1,7 @@
 /**
- * Three regions in namespaces by one command, the acceptance suite beside the users of each, the
- * region's Prometheus asked everything, a region lost and returned, a host replaced, faults with the
- * alerts that are for them, and all of it taken away.
+ * Three regions in namespaces by one command, the acceptance suite beside the users of each,
+ * everything that dashboards ask of Prometheus, a region lost and returned, a host replaced, faults
+ * with the alerts that are for them, and all of it taken away.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync } from 'node:fs'
