@@ -21,7 +21,7 @@ const short = { times: 20, windowSeconds: 20 }
 /** Consequences for users of a region that lacks something. */
 const users = [
   ...['HoldfastErrorsFast', 'HoldfastErrorsSlow', 'HoldfastSlowFast', 'HoldfastSlowSlow'],
-  ...['HoldfastNotReady', 'HoldfastUnknownOutcomes'],
+  ...['HoldfastNotReady', 'HoldfastUnknownOutcomes', 'HoldfastBackupLag'],
 ]
 const par = ['par1', 'par2', 'par3']
 const nyc = ['nyc1', 'nyc2', 'nyc3']
@@ -71,7 +71,7 @@ export const clusterFaults: readonly ClusterFault[] = [
   {
     name: 'every NATS server of the region stops',
     alerts: ['HoldfastNatsDown'],
-    besides: [...users, 'HoldfastReplicationLag', 'HoldfastBackupLag', 'HoldfastProcessDown'],
+    besides: [...users, 'HoldfastReplicationLag'],
     times: short,
     make: (deployed) => stopped(deployed, { hosts: par, unit: 'holdfast-nats' }),
   },
@@ -92,7 +92,7 @@ export const clusterFaults: readonly ClusterFault[] = [
   {
     name: 'two Cassandras freeze, again and again',
     alerts: ['HoldfastUnknownOutcomes'],
-    besides: [...users, 'HoldfastCassandraNodes', 'HoldfastBackupLag', 'HoldfastReplicationLag'],
+    besides: [...users, 'HoldfastCassandraNodes', 'HoldfastReplicationLag'],
     times: short,
     make: async (deployed) => {
       const ends = new AbortController()
