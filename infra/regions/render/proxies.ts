@@ -11,6 +11,13 @@ import { serverPorts } from '../roles.ts'
  */
 const keptSeconds = 30
 
+/**
+ * So many failures within five seconds take a process out of use for that long. With one, a
+ * stranger who makes a process cut two connections would shut everybody out meanwhile: proxies
+ * count a connection that ends without an answer. A dead host costs the first requests a second each.
+ */
+const failuresMax = 20
+
 /** A public site: its names and `address:port` of each process that serves it. */
 interface Site {
   upstream: string
@@ -61,7 +68,9 @@ export function nginxConfig(region: PlannedRegion): string {
       ['upstream', upstream],
       [
         [['least_conn']],
-        ...backends.map((backend): Directive => [['server', backend, 'max_fails=1', 'fail_timeout=5s']]),
+        ...backends.map(
+          (backend): Directive => [['server', backend, `max_fails=${failuresMax}`, 'fail_timeout=5s']],
+        ),
         [['keepalive', '64']],
         [['keepalive_timeout', `${keptSeconds}s`]],
       ],
@@ -85,6 +94,8 @@ export function nginxConfig(region: PlannedRegion): string {
           [
             [['proxy_pass', `http://${upstream}`]],
             [['proxy_http_version', '1.1']],
+            // To a host without power nothing is refused.
+            [['proxy_connect_timeout', '1s']],
             [['proxy_set_header', 'Connection', '']],
             [['proxy_set_header', 'Host', '$host']],
             // Set, not appended: what clients claim does not count.
@@ -148,10 +159,11 @@ export function caddyfile(
       ...(alone ? [] : [`\ttls ${certificate.chain} ${certificate.key}`]),
       `\treverse_proxy ${backends.join(' ')} {`,
       '\t\tlb_policy least_conn',
-      '\t\tlb_try_duration 2s',
-      '\t\tfail_duration 5s',
+      '\t\tlb_try_duration 3s',
+      // The only process is never taken out of use.
+      ...(backends.length > 1 ? ['\t\tfail_duration 5s', `\t\tmax_fails ${failuresMax}`] : []),
       '\t\tflush_interval -1',
-      `\t\ttransport http {\n\t\t\tkeepalive ${keptSeconds}s\n\t\t}`,
+      `\t\ttransport http {\n\t\t\tdial_timeout 1s\n\t\t\tkeepalive ${keptSeconds}s\n\t\t}`,
       '\t}',
       '}',
     ].join('\n'),
