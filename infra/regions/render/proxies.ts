@@ -12,9 +12,9 @@ import { serverPorts } from '../roles.ts'
 const keptSeconds = 30
 
 /**
- * So many failures within five seconds take a process out of use for that long. With one, a
- * stranger who makes a process cut two connections would shut everybody out meanwhile: proxies
- * count a connection that ends without an answer. A dead host costs the first requests a second each.
+ * This number of failures within five seconds takes a process out of use for that long. Proxies
+ * count a connection that ends without an answer. If one were enough, a stranger who makes each
+ * process cut a connection would shut everybody out. A dead host costs the first requests a second.
  */
 const failuresMax = 20
 
