@@ -189,7 +189,7 @@ export class Stage {
     what: string,
     wanted: number,
     count: () => Promise<number>,
-    standstillMs = 60_000,
+    stalledMs = 60_000,
   ): Promise<void> {
     let most = 0
     let sinceMs = performance.now()
@@ -199,8 +199,8 @@ export class Stage {
         most = now
         sinceMs = performance.now()
       }
-      if (performance.now() - sinceMs > standstillMs)
-        throw new Error(`${what}: ${most} of ${wanted}, and no more for ${standstillMs} ms`)
+      if (performance.now() - sinceMs > stalledMs)
+        throw new Error(`${what}: ${most} of ${wanted}, and no more for ${stalledMs} ms`)
       await sleep(200)
     }
   }
