@@ -41,7 +41,7 @@ const near: Record<string, number> = {
   'unfenced-page': 4,
   'tentative-refusal': 1,
   'forgotten-keys': 5,
-  'expiry-by-one-clock': 414,
+  'expiry-by-one-clock': 549,
   'reused-log-position': 10,
   'tombstone-without-incarnation': 1,
   'merged-terms': 2,
