@@ -19,7 +19,7 @@ const hintWindowMs = 1_000
 const root = t.testdir({ here: {}, there: {} })
 const directories = { here: join(root, 'here'), there: join(root, 'there') }
 
-/** What the killed data centre has acknowledged must be there after it: each centre is one replica. */
+/** What the killed data centre acknowledged must be there after it: each centre is one replica. */
 const start = (host: string, dataCentre: string, directory: string) =>
   startCassandra({
     ...{ directory, host, seeds: [hereHost], dataCentre, heapMiB: 384, hintWindowMs },
