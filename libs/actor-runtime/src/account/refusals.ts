@@ -8,7 +8,6 @@
  * deadlines are earlier. A later attempt is decided again; one through a frontend whose clock is
  * behind may count as an earlier one meanwhile.
  */
-import { nameOfRequest } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
 import { isCommand } from './full-accounts.ts'
@@ -42,6 +41,10 @@ export class Refusals {
   }
 }
 
+/**
+ * By the whole id: a client may send one key with other parameters, and the refusal of that is not
+ * the answer to the right repetition.
+ */
 function keyOf({ accountId, requestId }: AccountRequest): string {
-  return `${accountId} ${Buffer.from(nameOfRequest(requestId)).toString('latin1')}`
+  return `${accountId} ${Buffer.from(requestId).toString('latin1')}`
 }
