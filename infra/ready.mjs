@@ -51,6 +51,7 @@ const lock = join(
 
 // This process, and the npm that it started: that changes the folder even after this one is killed.
 const holders = join(lock, 'pid')
+const passedOn = ['SIGINT', 'SIGTERM', 'SIGHUP']
 let interrupted = false
 
 if (isStep || !isReady()) {
@@ -263,12 +264,15 @@ function run(command, ...args) {
       resolve(127)
     })
     // npm first removes what it began, so this process ends after it.
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
-      process.once(signal, () => {
-        interrupted = true
-        child.kill(signal)
-      })
-    child.on('close', (status) => resolve(status ?? 1))
+    const pass = (signal) => {
+      interrupted = true
+      child.kill(signal)
+    }
+    for (const signal of passedOn) process.on(signal, pass)
+    child.on('close', (status) => {
+      for (const signal of passedOn) process.off(signal, pass)
+      resolve(status ?? 1)
+    })
   })
 }
 
