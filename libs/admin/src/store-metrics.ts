@@ -5,7 +5,8 @@ import {
   type TellsHealth,
   tellsHealth,
 } from '@holdfast/blob-store'
-import { Counter, Gauge, type Registry } from 'prom-client'
+import { Gauge, type Registry } from 'prom-client'
+import { readMetrics } from './read-metrics.ts'
 
 const shown = [
   ['holdfast_store_live_bytes', 'Bytes of live blobs, as stored.', 'liveBytes'],
@@ -58,15 +59,11 @@ export function metadataMetrics(
       this.set(lostBatches())
     },
   })
-  new Counter({
-    name: 'holdfast_metadata_unaudited_batches_total',
-    help: 'Writes of the metadata store that its commit audit has no entry of, as that could not be written. They are on disk, but a later loss of them would not be noticed.',
-    registers: [registry],
-    collect() {
-      this.reset()
-      this.inc(unauditedBatches())
-    },
-  })
+  readMetrics(registry).counter(
+    'holdfast_metadata_unaudited_batches_total',
+    'Writes of the metadata store that its commit audit has no entry of, as that could not be written. They are on disk, but a later loss of them would not be noticed.',
+    unauditedBatches,
+  )
   new Gauge({
     name: 'holdfast_metadata_writable',
     help: '1 when the metadata store accepts writes.',
@@ -112,15 +109,11 @@ function healthMetrics(registry: Registry, store: TellsHealth): void {
         this.set({ reason }, quarantined.filter((file) => file.reason === reason).length)
     },
   })
-  new Counter({
-    name: 'holdfast_store_extent_failures_total',
-    help: 'Writes and syncs of extents that failed. Nothing more is written to such an extent: it is read back, checked and moved.',
-    registers,
-    collect() {
-      this.reset()
-      this.inc(store.health.extentFailures)
-    },
-  })
+  readMetrics(registry).counter(
+    'holdfast_store_extent_failures_total',
+    'Writes and syncs of extents that failed. Nothing more is written to such an extent: it is read back, checked and moved.',
+    () => store.health.extentFailures,
+  )
   new Gauge({
     name: 'holdfast_store_gap',
     help: '1 while there may be blobs that the store does not know of; nothing is collected meanwhile.',
