@@ -15,6 +15,7 @@ t.test('one request is one trace, from the frontend to accounts and storage node
   const seen = async (traceId: string, ...wanted: string[]) => {
     const arrows = () => receiver.arrows(traceId).map((arrow) => arrow.replace(/^node\d/, 'node'))
     const missing = () => wanted.filter((arrow) => !arrows().includes(arrow))
+    // Those that never come are named below.
     await eventually('all spans are there', async () => missing().length === 0).catch(() => {})
     t.strictSame(missing(), [], `of ${[...new Set(arrows())].join(', ')}`)
   }

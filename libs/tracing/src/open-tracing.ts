@@ -56,7 +56,13 @@ export async function openTracing(options: TracingOptions): Promise<Tracer | und
       }),
     ],
   })
-  opened.defer(() => provider.shutdown().catch(() => {}))
+  opened.defer(async () => {
+    try {
+      await provider.shutdown()
+    } catch (error) {
+      options.log.warn({ err: error }, 'spans that waited were not sent')
+    }
+  })
   const tracer = provider.getTracer('holdfast')
   return {
     begin(name, { parent, attributes }) {
