@@ -1,5 +1,5 @@
 /** Who may make an account by `POST /accounts`. */
-import { isOfDomains } from '@holdfast/accounts'
+import { isOfDomains } from '@holdfast/http-kit'
 import type { ApiContext } from './context.ts'
 
 /** @param asked as sent, checked for its form alone */

@@ -77,11 +77,6 @@ export class ShareCodeRoutes {
   }
 }
 
-/** @param domains of which addresses may have new accounts, in lower case; none: of any */
-export function isOfDomains(email: string, domains: readonly string[]): boolean {
-  return domains.length === 0 || domains.includes(email.slice(email.lastIndexOf('@') + 1).toLowerCase())
-}
-
 /** The route of an address: `email/<address>` → account. It is claimed. */
 export function emailKey(email: string): string {
   return `email/${email.toLowerCase()}`

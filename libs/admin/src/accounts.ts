@@ -1,6 +1,5 @@
 /** The operator's calls on accounts. Each change is in effect when the call is answered. */
-import { isOfDomains } from '@holdfast/accounts'
-import { parseName, RefusalError } from '@holdfast/http-kit'
+import { isOfDomains, parseName, RefusalError } from '@holdfast/http-kit'
 import { type AccountId, idsPerListMax, isUuid } from '@holdfast/kernel'
 import type { BlockLists } from '@holdfast/moderation'
 import { type AccountView, type AddLegacyFolder, type HeldContent, SweepReason } from '@holdfast/wire'

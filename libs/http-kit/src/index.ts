@@ -50,6 +50,7 @@ export { answerUnread } from './reading/unread-answer.ts'
 export { type Fields, Repeated } from './requests/bodies.ts'
 export {
   cleanUploadName,
+  isOfDomains,
   mailboxOf,
   parseDescription,
   parseEmail,

@@ -1,5 +1,5 @@
-import { isOfDomains, viewOf } from '@holdfast/accounts'
-import { ok, parseEmail, RefusalError, refined } from '@holdfast/http-kit'
+import { viewOf } from '@holdfast/accounts'
+import { isOfDomains, ok, parseEmail, RefusalError, refined } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import type { ApiContext } from '../context.ts'

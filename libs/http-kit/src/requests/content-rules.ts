@@ -115,6 +115,11 @@ export function parseEmail(sent: string): string | undefined {
   return domain.toLowerCase() === 'guest.invalid' ? undefined : email
 }
 
+/** @param domains of which addresses may have new accounts, in lower case; none: of any */
+export function isOfDomains(email: string, domains: readonly string[]): boolean {
+  return domains.length === 0 || domains.includes(email.slice(email.lastIndexOf('@') + 1).toLowerCase())
+}
+
 /**
  * One name for the spellings of a mailbox, for budgets: without case and without `+tag`, which most
  * providers deliver alike. Dots are dropped where they are known to mean nothing; elsewhere they
