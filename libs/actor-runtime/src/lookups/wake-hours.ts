@@ -39,6 +39,8 @@ const placesPerRead = 1_000
 const movesAtOnce = 64
 /** Later than every hour. */
 const afterAllHours = 1n << 40n
+/** All hours from the first one on are read: a clock of 1970 must not make that half a million. */
+const earliestHour = hourOf(Date.UTC(2026, 0) / 1_000)
 /** An hour is closed this long after its end: what was due in it has been done by then. */
 const closeAfterSeconds = 15 * 60
 
@@ -118,18 +120,21 @@ export class WakeHours {
     }
     if (ends.size === 0) return
     await this.#raise(home, 'open', ends)
-    const cursors = await this.#cursors(home)
     let places: string[] = []
     const move = async () => {
       const read = places
       places = []
-      await forEachAtMost(movesAtOnce, this.#rowsAt(read), (row) => this.#putOn(row, ends))
+      await forEachAtMost(movesAtOnce, this.#rowsAt(read), (row) => this.#putOn(row))
     }
-    for (const [bucket, end] of ends)
-      for (let hour = cursors.get(bucket)?.from ?? 0; hour < end; hour++) {
+    // `first` may have fallen since.
+    for (const [bucket, { from }] of await this.#cursors(home)) {
+      const end = ends.get(bucket)
+      if (end === undefined) continue
+      for (let hour = from; hour < end; hour++) {
         places.push(placeOf({ home, bucket, hour }))
         if (places.length === placesPerRead) await move()
       }
+    }
     await move()
     await this.#raise(home, 'done', ends)
   }
@@ -138,14 +143,13 @@ export class WakeHours {
    * The old row stays where it is not read any more. Its owner's deletes of other keys do not
    * affect the new one.
    */
-  async #putOn({ key, due }: WakeRow, ends: ReadonlyMap<string, number>): Promise<void> {
-    const [, home = '', bucket = '', , origin = '', account = ''] = key.split('/')
-    let hour = ends.get(bucket) ?? 0
-    for (;;) {
+  async #putOn({ key, due }: WakeRow): Promise<void> {
+    const [, home = '', bucket = '', closed = '', origin = '', account = ''] = key.split('/')
+    for (let hour = Number(closed); ; ) {
+      hour = Math.max(hour + 1, this.#open.get(`${home}/${bucket}`) ?? 0)
       const moved = `${placeOf({ home, bucket, hour })}${origin}/${account}`
       await this.#lookups.write([{ put: moved, value: Buffer.from(String(due)) }], BigInt(hour))
       if (await this.holds(moved)) return
-      hour = this.#open.get(`${home}/${bucket}`) ?? hour + 1
     }
   }
 
@@ -184,7 +188,7 @@ export class WakeHours {
 
   /** @returns the first hour that takes rows: another one may have begun with a later one */
   async #begin(home: string, bucket: string): Promise<number> {
-    const hour = hourOf(this.#nowSeconds())
+    const hour = Math.max(hourOf(this.#nowSeconds()), earliestHour)
     const first = { put: cursorKey(home, bucket, 'first'), value: Buffer.from(String(hour)) }
     // The lower hour wins.
     await this.#lookups.write([first], afterAllHours - BigInt(hour))
