@@ -100,7 +100,8 @@ export class ByteRoutes {
         return
       }
       this.#callers.proven(peerOf(socket))
-      const named = { name: `${method} ${path}`, kind: `${method} /${path.split('/')[1]}`, response }
+      const kind = () => `${method} /${path.split('/')[1]}`
+      const named = { name: `${method} ${path}`, kind, response }
       await this.#notes.answering(request.headers, named, () => this.#route(request, response))
     } catch (error) {
       refuse(request, response, error)

@@ -65,7 +65,7 @@ export class CallNotes {
    */
   async answering<T>(
     headers: IncomingHttpHeaders | Metadata,
-    { name, kind, response }: { name: string; kind: string; response?: ServerResponse },
+    { name, kind, response }: { name: string; kind: () => string; response?: ServerResponse },
     work: () => Promise<T>,
   ): Promise<T> {
     const sent = sentAs(requestKey, headers)
@@ -76,7 +76,7 @@ export class CallNotes {
       return await forClientRequest(requestId, () => {
         if (this.#tracer === undefined) return work()
         const parent = traceparentOf(sentAs(traceKey, headers))
-        return inSpan(this.#tracer, { name: `node ${kind}`, parent }, work)
+        return inSpan(this.#tracer, { name: `node ${kind()}`, parent }, work)
       })
     } finally {
       if (response === undefined) noted()

@@ -37,7 +37,7 @@ export function controlService({ store, stages, notes }: ServiceDeps): StorageSe
     <Q extends object, A>(answer: (request: Q, call: ServerUnaryCall<Q, A>) => Promise<A>) =>
     (call: ServerUnaryCall<Q, A>, done: sendUnaryData<A>) => {
       const path = call.getPath()
-      const kind = path.slice(path.lastIndexOf('/') + 1)
+      const kind = () => path.slice(path.lastIndexOf('/') + 1)
       notes
         .answering(call.metadata, { name: path, kind }, () => answer(call.request, call))
         .then(

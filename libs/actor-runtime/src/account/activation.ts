@@ -39,7 +39,7 @@ import {
   referenceKey,
   termOfEpoch,
 } from '@holdfast/journal'
-import { forTrace, inSpan } from '@holdfast/kernel'
+import { forTrace } from '@holdfast/kernel'
 import { type AccountReply, Change, type ReconcileView } from '@holdfast/wire'
 import type { CodeRange } from '../lookups/code-leases.ts'
 import { routeRow } from '../lookups/lookup-rows.ts'
@@ -47,7 +47,7 @@ import { keyOf } from '../queues/password-checks.ts'
 import type { Services } from '../services.ts'
 import { inTurns } from '../timers.ts'
 import { AccountRows, WriteTimes } from './account-rows.ts'
-import { Batch } from './batch.ts'
+import { Batch, tracedFlush } from './batch.ts'
 import { Checkpoints } from './checkpoints.ts'
 import { CodeBlocks, type CodeLease } from './code-blocks.ts'
 import { codeOf, DurableLog } from './durable-log.ts'
@@ -838,7 +838,7 @@ export class Activation {
 
   async #write(batch: Batch): Promise<void> {
     this.#inFlight = batch
-    if (batch.changes) await this.#traced(batch, () => this.#append(batch))
+    if (batch.changes) await tracedFlush(this.#services.tracer, batch, () => this.#append(batch))
     else if (!this.#services.journal.capabilities.exclusive && batch.toConfirm) await this.#log.confirm()
     if (this.#loss !== undefined) return
     this.#inFlight = undefined
@@ -849,18 +849,6 @@ export class Activation {
     this.#progress.durableTo(batch.lastEffect)
     this.#takeEffects()
     this.#services.onDue(this.#ownership.account, batch.due)
-  }
-
-  /** The first traced request that waits for a flush has it in its trace; the flush counts all. */
-  #traced(batch: Batch, flush: () => Promise<void>): Promise<void> {
-    const { tracer } = this.#services
-    const [parent] = tracer === undefined ? [] : batch.traceparents
-    if (tracer === undefined || parent === undefined) return flush()
-    const attributes = {
-      'holdfast.changes': batch.entries.length,
-      'holdfast.requests': batch.waiting.length,
-    }
-    return inSpan(tracer, { name: 'flush', parent, attributes }, flush)
   }
 
   async #takeMoreEffects(): Promise<void> {

@@ -3,6 +3,7 @@
  * for it.
  */
 import { type LookupChange, maxEventBytes, maxFlushBytes } from '@holdfast/journal'
+import { inSpan, type Tracer } from '@holdfast/kernel'
 import type { Sweep } from '@holdfast/wire'
 import { namedRequests } from './effect-causes.ts'
 import { bytesOfEntry, type FlushEntry, type Page } from './flush-row.ts'
@@ -63,12 +64,27 @@ export class Batch {
     return namedRequests(this.waiting.values().map(({ ask }) => ask.request.clientRequest))
   }
 
-  /** The spans of requests that wait for it. */
-  get traceparents(): string[] {
-    return this.waiting.flatMap(({ ask }) => ask.request.traceparent ?? [])
+  /** The span of the first traced request that waits for it. */
+  get traceparent(): string | undefined {
+    return this.waiting.find(({ ask }) => ask.request.traceparent !== undefined)?.ask.request.traceparent
   }
 
   get pages(): Page[] {
     return this.entries.flatMap((entry) => (Array.isArray(entry) ? entry : []))
   }
+}
+
+/** The first traced request that waits for a flush has it in its trace; the flush counts all. */
+export function tracedFlush(
+  tracer: Tracer | undefined,
+  batch: Batch,
+  flush: () => Promise<void>,
+): Promise<void> {
+  const parent = tracer && batch.traceparent
+  if (tracer === undefined || parent === undefined) return flush()
+  const attributes = {
+    'holdfast.changes': batch.entries.length,
+    'holdfast.requests': batch.waiting.length,
+  }
+  return inSpan(tracer, { name: 'flush', parent, attributes }, flush)
 }
