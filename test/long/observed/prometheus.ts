@@ -8,6 +8,7 @@ import { tool } from '../../../infra/check/tools.ts'
 import { rulesFile } from '../../../infra/observe/rules-file.ts'
 import type { Times } from '../../../infra/observe/times.ts'
 import { freePorts } from '../../../infra/servers/ports.ts'
+import { AskedPrometheus } from './asked-prometheus.ts'
 
 export interface Target {
   process: string
@@ -18,18 +19,19 @@ export interface Target {
 
 const startTimeoutMs = 60_000
 
-/** One series of an answer. */
-export interface Series {
-  metric: Record<string, string>
-  value: [seconds: number, value: string]
-}
-
-export class Prometheus {
+export class Prometheus extends AskedPrometheus {
   readonly #child: ChildProcess
   readonly #folder: string
   readonly url: string
 
   private constructor(child: ChildProcess, folder: string, url: string) {
+    super(async (expr) => {
+      const answer = await fetch(`${url}/api/v1/query`, {
+        method: 'POST',
+        body: new URLSearchParams({ query: expr }),
+      })
+      return answer.text()
+    })
     this.#child = child
     this.#folder = folder
     this.url = url
@@ -68,33 +70,6 @@ export class Prometheus {
       }
       await later(100)
     }
-  }
-
-  /** @throws Error with what it says about the query */
-  async query(expr: string): Promise<Series[]> {
-    const answer = await fetch(`${this.url}/api/v1/query`, {
-      method: 'POST',
-      body: new URLSearchParams({ query: expr }),
-    })
-    const { status, data, error } = (await answer.json()) as {
-      status: string
-      data: { resultType: string; result: Series[] }
-      error?: string
-    }
-    if (status !== 'success') throw new Error(`${expr}: ${error}`)
-    return data.resultType === 'vector' ? data.result : []
-  }
-
-  /** Names of the alerts that fire now. */
-  async firing(): Promise<Set<string>> {
-    const series = await this.query('ALERTS{alertstate="firing"}')
-    return new Set(series.map(({ metric }) => metric.alertname ?? ''))
-  }
-
-  /** Those that fired at any time of the last seconds. */
-  async firedWithin(seconds: number): Promise<Set<string>> {
-    const series = await this.query(`max_over_time(ALERTS{alertstate="firing"}[${Math.ceil(seconds)}s])`)
-    return new Set(series.map(({ metric }) => metric.alertname ?? ''))
   }
 
   async stop(): Promise<void> {

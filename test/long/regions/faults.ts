@@ -1,5 +1,4 @@
 /** Real faults of a cluster in namespaces, and the alerts that are for them. */
-import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -16,7 +15,6 @@ export interface ClusterFault {
   make: (deployed: Deployed) => Promise<() => Promise<void>>
 }
 
-const root = join(import.meta.dirname, '../../..')
 const short = { times: 20, windowSeconds: 20 }
 /** Consequences for users of a region that lacks something. */
 const users = [
@@ -96,7 +94,7 @@ export const clusterFaults: readonly ClusterFault[] = [
     times: short,
     make: async (deployed) => {
       const ends = new AbortController()
-      const freezing = (async () => {
+      const freeze = async () => {
         while (!ends.signal.aborted) {
           const thaw = await frozen(deployed, { hosts: ['par1', 'par2'], unit: 'holdfast-cassandra' })
           await setTimeout(6_000)
@@ -104,10 +102,13 @@ export const clusterFaults: readonly ClusterFault[] = [
           await thaw()
           await setTimeout(3_000)
         }
-      })()
+      }
+      // Its failure is told when the fault ends.
+      const freezing = Promise.allSettled([freeze()])
       return async () => {
         ends.abort()
-        await freezing
+        const [ended] = await freezing
+        if (ended.status === 'rejected') throw ended.reason
       }
     },
   },
@@ -159,40 +160,4 @@ async function certified(
   const issued = await deployed.issued(host, days)
   await put(names.map((name) => [name, readFileSync(join(issued, name))]))
   return () => put(old)
-}
-
-/** Users of a region who make folders, upload and download, until they are stopped. */
-export class Load {
-  readonly #stop: () => Promise<void>
-
-  private constructor(stop: () => Promise<void>) {
-    this.#stop = stop
-  }
-
-  static async start(deployed: Deployed, region: string): Promise<Load> {
-    const names = deployed.regions.find(({ code }) => code === region)?.names
-    if (names === undefined) throw new Error(`there is no region ${region}`)
-    const child = spawn(
-      join(deployed.layout.folder, 'on'),
-      [
-        ...[`client-${region}`, 'env', `NODE_EXTRA_CA_CERTS=${join(deployed.layout.folder, 'ca/ca.pem')}`],
-        ...[join(root, 'infra/launch.sh'), join(root, 'test/long/regions/load.ts')],
-        JSON.stringify({ api: `https://${names.api}`, upload: `https://${names.upload}` }),
-      ],
-      { stdio: ['pipe', 'pipe', 'inherit'] },
-    )
-    const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
-    await new Promise<void>((resolve, reject) => {
-      child.stdout.once('data', () => resolve())
-      void ended.then(() => reject(new Error('the load of users did not start')))
-    })
-    return new Load(async () => {
-      child.stdin.end()
-      await ended
-    })
-  }
-
-  stop(): Promise<void> {
-    return this.#stop()
-  }
 }

@@ -1,86 +1,48 @@
-/**
- * Users beside a region: `load.ts <JSON of Places>` makes guests, prints a line, and lets each of
- * them make folders, upload and download until its standard input ends. Faults are their daily
- * life: what fails is tried again.
- */
-export interface Places {
-  api: string
-  upload: string
-}
+/** Users of a region who make folders, upload and download, until they are stopped. */
+import { spawn } from 'node:child_process'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import type { Deployed } from './deployed.ts'
+import type { Places, Requests } from './load-program.ts'
 
-const guests = 40
-const pauseMs = 3_000
-const answerMs = 20_000
-const [given = ''] = process.argv.slice(2)
-const places = JSON.parse(given) as Places
-let ended = false
-process.stdin.on('end', () => {
-  ended = true
-})
-process.stdin.resume()
+const root = join(import.meta.dirname, '../../..')
 
-interface Guest {
-  token: string
-  folder: string
-}
+export class Load {
+  readonly #end: () => Promise<Requests>
+  #ended: Promise<Requests> | undefined
 
-interface Uploaded {
-  guestToken: string
-  parentFolder: string
-  link: string
-}
-
-const all = await Promise.all(Array.from({ length: guests }, make))
-console.log('started')
-await Promise.all(all.map(live))
-
-async function make(): Promise<Guest> {
-  for (;;) {
-    const made = await upload().catch(() => undefined)
-    if (made !== undefined) return { token: made.guestToken, folder: made.parentFolder }
-    await pause()
+  private constructor(end: () => Promise<Requests>) {
+    this.#end = end
   }
-}
 
-async function live(guest: Guest): Promise<void> {
-  while (!ended) {
-    await folder(guest).catch(() => undefined)
-    const file = await upload(guest).catch(() => undefined)
-    if (file !== undefined) await download(file.link).catch(() => undefined)
-    await pause()
+  static async start(deployed: Deployed, region: string): Promise<Load> {
+    const names = deployed.regions.find(({ code }) => code === region)?.names
+    if (names === undefined) throw new Error(`there is no region ${region}`)
+    const places: Places = { api: `https://${names.api}`, upload: `https://${names.upload}` }
+    const child = spawn(
+      join(deployed.layout.folder, 'on'),
+      [
+        ...[`client-${region}`, 'env', `NODE_EXTRA_CA_CERTS=${join(deployed.layout.folder, 'ca/ca.pem')}`],
+        ...[join(root, 'infra/launch.sh'), join(root, 'test/long/regions/load-program.ts')],
+        JSON.stringify(places),
+      ],
+      { stdio: ['pipe', 'pipe', 'inherit'] },
+    )
+    const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+    await new Promise<void>((resolve, reject) => {
+      child.stdout.once('readable', () => resolve())
+      void ended.then(() => reject(new Error('the load of users did not start')))
+    })
+    return new Load(async () => {
+      child.stdin.end()
+      const [, told = ''] = (await text(child.stdout)).trim().split('\n')
+      return JSON.parse(told) as Requests
+    })
   }
-}
 
-async function upload(guest?: Guest): Promise<Uploaded> {
-  const form = new FormData()
-  if (guest !== undefined) form.append('folderId', guest.folder)
-  form.append('file', new Blob([crypto.getRandomValues(new Uint8Array(1_000))]), 'a.bin')
-  return (await asked(`${places.upload}/uploadfile`, { method: 'POST', body: form, guest })) as Uploaded
-}
-
-async function folder(guest: Guest): Promise<void> {
-  const body = JSON.stringify({ parentFolderId: guest.folder })
-  const headers = { 'content-type': 'application/json' }
-  await asked(`${places.api}/contents/createFolder`, { method: 'POST', body, headers, guest })
-}
-
-async function download(link: string): Promise<void> {
-  const answer = await fetch(link, { signal: AbortSignal.timeout(answerMs) })
-  await answer.arrayBuffer()
-}
-
-async function asked(
-  url: string,
-  { guest, headers, ...init }: Omit<RequestInit, 'headers'> & { headers?: object; guest?: Guest | undefined },
-): Promise<unknown> {
-  const authorization = guest === undefined ? {} : { authorization: `Bearer ${guest.token}` }
-  const signal = AbortSignal.timeout(answerMs)
-  const answer = await fetch(url, { ...init, headers: { ...headers, ...authorization }, signal })
-  const { status, data } = (await answer.json()) as { status: string; data: unknown }
-  if (status !== 'ok') throw new Error(status)
-  return data
-}
-
-function pause(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, pauseMs))
+  /** @returns what became of their requests. @throws Error when they ended by themselves */
+  stop(): Promise<Requests> {
+    this.#ended ??= this.#end()
+    return this.#ended
+  }
 }

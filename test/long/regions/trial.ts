@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { netnsOf } from '../../../infra/namespaces/layout.ts'
 import { lacksOf } from '../../../infra/namespaces/namespaces.ts'
+import { onPath } from '../../../infra/servers/tools.ts'
 import { acceptFrom } from './acceptance.ts'
 import { Deployed } from './deployed.ts'
 import { loseRegion, replaceHost } from './drills.ts'
@@ -17,7 +18,7 @@ import { askAll, fireAll } from './watched.ts'
 /** @returns figures. @throws Error that says what the machine lacks, or what failed */
 export async function regionsTrial(report: (line: string) => void): Promise<string> {
   const deployed = new Deployed(mkdtempSync(join(tmpdir(), 'holdfast-regions-')))
-  const lacks = lacksOf(deployed.layout)
+  const lacks = [...lacksOf(deployed.layout), ...(onPath('curl') === undefined ? ['the package curl'] : [])]
   if (lacks.length > 0) throw new Error(`this machine lacks ${lacks.join(', ')}`)
   const lines: string[] = []
   const failures: string[] = []

@@ -9,9 +9,10 @@ import { dashboards } from '../../../infra/observe/dashboards.ts'
 import { recordingRules } from '../../../infra/observe/records.ts'
 import { rulesFile } from '../../../infra/observe/rules-file.ts'
 import { productionTimes, shortenedTimes, type Times } from '../../../infra/observe/times.ts'
-import type { Deployed } from './deployed.ts'
-import { successful } from './deployed.ts'
-import { type ClusterFault, clusterFaults, Load } from './faults.ts'
+import { AskedPrometheus } from '../observed/asked-prometheus.ts'
+import { type Deployed, successful } from './deployed.ts'
+import { type ClusterFault, clusterFaults } from './faults.ts'
+import { Load } from './load.ts'
 
 /** The host with the region's Prometheus. */
 const host = 'par3'
@@ -31,21 +32,21 @@ const silentPanels = new Set([
   ...['Accounts', 'Since the last backup', 'Clock ahead of the noted time'],
 ])
 
-interface Series {
-  metric: Record<string, string>
-  value: [seconds: number, value: string]
-}
-
-export class WatchedRegion {
+export class WatchedRegion extends AskedPrometheus {
   readonly #deployed: Deployed
   /** As rendered. */
   readonly #files = new Map<string, string>()
 
   constructor(deployed: Deployed) {
+    super(async (expr) => {
+      const url = 'http://127.0.0.1:9090/api/v1/query'
+      const said = await deployed.on(host, 'curl', '-sS', url, '--data-urlencode', `query=${expr}`)
+      return successful('query', said)
+    })
     this.#deployed = deployed
   }
 
-  /** Scrapes and evaluates every second from now on, with these times. */
+  /** Scrapes and evaluates every two seconds from now on, with these times. */
   async hurry(times: Times): Promise<void> {
     for (const name of ['prometheus.yml', 'holdfast.rules.yml'])
       if (!this.#files.has(name))
@@ -73,32 +74,6 @@ export class WatchedRegion {
   async #reload(): Promise<void> {
     successful('reload', await this.#deployed.on(host, 'systemctl', 'reload', 'prometheus'))
   }
-
-  /** @throws Error with what it says about the query */
-  async query(expr: string): Promise<Series[]> {
-    const url = 'http://127.0.0.1:9090/api/v1/query'
-    const said = await this.#deployed.on(host, 'curl', '-sS', url, '--data-urlencode', `query=${expr}`)
-    const { status, data, error } = JSON.parse(successful('query', said)) as {
-      status: string
-      data: { resultType: string; result: Series[] }
-      error?: string
-    }
-    if (status !== 'success') throw new Error(`${expr}: ${error}`)
-    return data.resultType === 'vector' ? data.result : []
-  }
-
-  async firing(): Promise<Set<string>> {
-    const series = await this.query('ALERTS{alertstate="firing"}')
-    return new Set(series.map(({ metric }) => metric.alertname ?? ''))
-  }
-
-  /** Those that fired at any time of the last seconds, with one process or region each. */
-  async firedWithin(seconds: number): Promise<Map<string, string>> {
-    const series = await this.query(`max_over_time(ALERTS{alertstate="firing"}[${Math.ceil(seconds)}s])`)
-    return new Map(
-      series.map(({ metric: { alertname = '', process, region } }) => [alertname, process ?? region ?? '']),
-    )
-  }
 }
 
 /** @returns lines of figures. @throws Error with the panels without series, and alerts */
@@ -125,7 +100,12 @@ export async function askAll(deployed: Deployed): Promise<string[]> {
     assert.deepEqual(empty, [], 'panels without series')
     const fired = await region.firedWithin(healthyMs / 1_000)
     assert.deepEqual([...fired], [], 'alerts of a healthy cluster')
-    return [`  queries                ${count}, all answered under load; no alert in ${healthyMs / 1_000} s`]
+    const { done, failed } = await load.stop()
+    assert.ok(done > failed, `users: ${done} requests done, ${failed} failed`)
+    return [
+      `  queries                ${count}, all answered under load; no alert in ${healthyMs / 1_000} s`,
+      `  load                   ${done} requests done, ${failed} failed`,
+    ]
   } finally {
     await load.stop()
     await region.restore()
