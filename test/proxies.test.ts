@@ -2,13 +2,18 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import https from 'node:https'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { buffer } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { makeSecrets } from '../infra/check/sandbox.ts'
 import { tool } from '../infra/check/tools.ts'
+import { readDeployment } from '../infra/regions/deployment.ts'
+import { planOf } from '../infra/regions/plan.ts'
+import { caddyfile } from '../infra/regions/render/proxies.ts'
 import { freePorts } from '../infra/servers/ports.ts'
 import { allCases } from './acceptance/cases.ts'
 import { directCases, isOf, unlimitedCases } from './acceptance/proxied.ts'
@@ -90,6 +95,59 @@ for (const proxy of ['nginx', 'caddy'] as const) {
     t.equal(code, 0)
     t.equal(passed, allCases.filter(({ name }) => !isOf(directCases, name)).length)
   })
+}
+
+t.test('connections that end without an answer do not take the processes from others', async (t) => {
+  const cutting = await Promise.all([cuttingServer(t), cuttingServer(t)])
+  const [port] = (await freePorts(1)) as [number]
+  const file = join(t.testdir({}), 'Caddyfile')
+  writeFileSync(file, `{\n\tadmin off\n}\n\n${inFrontOf(cutting, port)}\n`)
+  const { path, env } = tool('caddy')
+  const running = spawn(path, ['run', '--adapter', 'caddyfile', '--config', file], { env, stdio: 'ignore' })
+  t.teardown(async () => {
+    running.kill('SIGTERM')
+    if (running.exitCode === null) await once(running, 'exit')
+  })
+  const codeOf = async (path: string, method = 'GET') => {
+    const answer = await fetch(`http://127.0.0.1:${port}${path}`, { method })
+    await answer.text()
+    return answer.status
+  }
+  while (running.exitCode === null && (await codeOf('/').catch(() => 0)) !== 200)
+    await new Promise((later) => setTimeout(later, 50))
+  // Uploads: a proxy does not send those again.
+  const cut = await Promise.all(Array.from({ length: 6 }, () => codeOf('/cut', 'POST')))
+  t.ok(
+    cut.every((code) => code === 502),
+    `${cut}`,
+  )
+  t.equal(await codeOf('/'), 200)
+})
+
+/** What the renderer writes for the API of a region whose processes are these. */
+function inFrontOf(ports: readonly number[], port: number): string {
+  const deployed = join(import.meta.dirname, '../infra/regions/three.yaml')
+  const plan = planOf(readDeployment(readFileSync(deployed, 'utf8'), deployed))
+  const [region] = plan.regions
+  const [host] = region?.hosts ?? []
+  if (region === undefined || host === undefined) throw new Error('three.yaml has no host')
+  const [, api] = caddyfile(plan, region, host).split(`${region.names.api} {`)
+  const [, block] = /^(\treverse_proxy [\s\S]*?\n\t\})\n\}/m.exec(api ?? '') ?? []
+  if (block === undefined) throw new Error(`there is no reverse_proxy for ${region.names.api}`)
+  const backends = ports.map((one) => `127.0.0.1:${one}`).join(' ')
+  return `http://127.0.0.1:${port} {\n${block.replace(/reverse_proxy .* \{/, `reverse_proxy ${backends} {`)}\n}`
+}
+
+/** Ends the connections of requests to `/cut`. @returns its port */
+async function cuttingServer(t: Test): Promise<number> {
+  const server = createServer((request, response) => {
+    if (request.url === '/cut') request.socket.destroy()
+    else response.end()
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  return (server.address() as AddressInfo).port
 }
 
 t.test('the cases left out behind proxies exist', async (t) => {
