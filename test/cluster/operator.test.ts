@@ -2,13 +2,16 @@
  * An operator's work on a cluster, with `ctl`: a region that is lost and taken over, a storage node
  * that is emptied, and one that is permanently gone. One start serves all of it.
  */
+import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { ctl } from '@holdfast/ctl'
 import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
+import cassandra from 'cassandra-driver'
 import t from 'tap'
 import { freePorts } from '../../infra/servers/ports.ts'
 import { startProcess } from '../../infra/servers/server.ts'
+import { sizeOf } from '../forms.ts'
 import { type ClusterRegion, LocalCluster } from './local-cluster.ts'
 
 t.setTimeout(900_000)
@@ -156,6 +159,76 @@ t.test(
     t.match(replication.says, /^all \d placement groups have every copy$/)
   },
 )
+
+interface Lookup {
+  part: string
+  key: string
+  at: { toString(): string }
+}
+
+const damaged = sizeOf('damagedReferences')
+
+t.test(
+  `${damaged} lost and ${damaged} stray references are found and mended, and no file is lost`,
+  async (t) => {
+    const owners = await Promise.all([1, 2, 3, 4].map((at) => upload(home.upload, `owner ${at}`)))
+    const links = new Map<string, string>()
+    const uploaded = async (at: number) => {
+      const owner = owners[at % owners.length] as Uploaded
+      const form = new FormData()
+      form.append('folderId', owner.parentFolder)
+      form.append('file', new Blob([`reference ${at}`]), 'a.txt')
+      const headers = { authorization: `Bearer ${owner.guestToken}` }
+      const answer = await fetch(`${home.upload}/uploadfile`, { method: 'POST', headers, body: form })
+      links.set(`reference ${at}`, (await dataOf<Uploaded>(answer)).link)
+    }
+    await inTurns(damaged, uploaded)
+    const before = await said<{ used: number; missing: number }>('reconcile')
+    t.equal(before.missing, 0)
+    t.ok(before.used >= damaged)
+
+    const cassandraOf = (await cluster.cassandraAddresses()).get(home.code) as string
+    const client = new cassandra.Client({
+      ...{ contactPoints: [cassandraOf], localDataCenter: home.code, keyspace: 'holdfast_lookups' },
+      queryOptions: { prepare: true, consistency: cassandra.types.consistencies.all, fetchSize: 20_000 },
+    })
+    t.teardown(() => client.shutdown())
+    const { rows } = await client.execute('SELECT part, key, WRITETIME(value) AS at FROM lookups')
+    const all = (rows as unknown as Lookup[]).filter(({ key }) => key.startsWith('ref/'))
+    const lost = all.slice(0, damaged)
+    // A delete with the write time of the row wins, and loses to what its owner writes later.
+    await inTurns(lost.length, async (at) => {
+      const { part, key, at: time } = lost[at] as Lookup
+      const remove = 'DELETE FROM lookups USING TIMESTAMP ? WHERE part = ? AND key = ?'
+      await client.execute(remove, [cassandra.types.Long.fromString(String(time)), part, key])
+    })
+    const nobody = '6ba7b810-9dad-41d1-80b4-00c04fd430c8'
+    const accounts = await Promise.all(owners.map(accountOf))
+    await inTurns(damaged, async (at) => {
+      const part = `ref/${randomBytes(48).toString('hex')}/${randomBytes(16).toString('hex')}`
+      const key = `${part}/${at % 10 === 0 ? nobody : accounts[at % accounts.length]}`
+      const insert = 'INSERT INTO lookups (part, key, value) VALUES (?, ?, ?)'
+      await client.execute(insert, [part, key, Buffer.alloc(0)])
+    })
+
+    const found = { missing: damaged, orphaned: damaged, failed: 0 }
+    t.match(await said('reconcile', '--dry-run'), { ...found, mended: 0, dryRun: true })
+    t.match(await said('reconcile'), { ...found, mended: 2 * damaged, dryRun: false })
+    t.match(await said('reconcile'), { missing: 0, orphaned: 0, mended: 0, failed: 0 })
+    t.match(await said('collect', '--grace', '0'), { deleted: 0 })
+    const texts = [...links]
+    await inTurns(texts.length, async (at) => {
+      const [text, link] = texts[at] as [string, string]
+      if ((await (await fetch(link)).text()) !== text) t.fail(`${text} is lost`)
+    })
+  },
+)
+
+/** With 16 at once. */
+async function inTurns(count: number, work: (at: number) => Promise<void>): Promise<void> {
+  for (let at = 0; at < count; at += 16)
+    await Promise.all(Array.from({ length: Math.min(16, count - at) }, (_, one) => work(at + one)))
+}
 
 /** Neither can be done twice. */
 const migrations = [['CREATE TABLE one (key text PRIMARY KEY)'], ['ALTER TABLE one ADD more text']]
