@@ -88,6 +88,9 @@ export const backupCommands: readonly Command[] = [
       const run: Step['run'] = async (call, tell) => {
         if (typeof account === 'string')
           return runOf(call, tell, '/admin/import', { directory, account, ...into })
+        // No guest for a directory that cannot be read.
+        const { fault } = await call('POST', '/admin/import/check', { directory })
+        if (typeof fault === 'string') throw new AdminError(fault)
         const { id, token } = await call('POST', '/admin/accounts', {})
         tell(`the guest ${id} with the token ${token}: to repeat it add --account ${id}`)
         return runOf(call, tell, '/admin/import', { directory, account: id, ...into })

@@ -121,6 +121,7 @@ t.test('against a running service', async (t) => {
     })
     t.same(JSON.parse((await run('bans')).out), [])
     t.equal((await run('unban 192.0.2.1')).out, '192.0.2.1 was not banned')
+    t.match(await run('unban nonsense'), { code: 1, err: /error-network/ })
   })
 })
 

@@ -23,7 +23,7 @@ import type { JudgesContent } from '@holdfast/upload'
 import type { Logger } from 'pino'
 import { AccountTree } from './moving/account-tree.ts'
 import { exportAccount } from './moving/export-account.ts'
-import { importDirectory } from './moving/import-directory.ts'
+import { importDirectory, statsOf } from './moving/import-directory.ts'
 import { MoveFault } from './moving/move-fault.ts'
 
 const dayMs = 86_400_000
@@ -119,6 +119,17 @@ export class BackupJobs {
       })
       return named(verified, (account, copy) => usesOfCopy(this.#deps.accounts(), account, copy))
     })
+  }
+
+  /** Why a directory cannot be imported; undefined: it can. */
+  async faultOf(directory: string): Promise<string | undefined> {
+    try {
+      await statsOf(await outsideOf(this.#deps.dataDir, directory))
+      return undefined
+    } catch (error) {
+      if (error instanceof MoveFault || error instanceof BackupFault) return error.message
+      throw error
+    }
   }
 
   /**

@@ -125,6 +125,9 @@ t.test('a directory is imported and exported, with names, times and contents', a
   t.match(blocked.answer.leftOut.at(-1), { path: /blocked\.txt$/, why: 'its content is blocked' })
   const link = join(source, '..', 'link')
   symlinkSync(dir, link)
+  const accounts = async () => /^holdfast_accounts_made_total \d+/m.exec(await service.metrics.metrics())?.[0]
+  const accountsBefore = await accounts()
+  t.ok(accountsBefore)
   for (const [words, text] of [
     [['import', join(source, 'a.txt')], /is no directory/],
     [['import', join(source, 'none')], /cannot be read/],
@@ -137,6 +140,15 @@ t.test('a directory is imported and exported, with names, times and contents', a
     [['export', account, source], /neither empty nor an export/],
   ] as const)
     t.match(await ctl(...words), { code: 1, text }, words.join(' '))
+  t.equal(await accounts(), accountsBefore, 'no guest was made for nothing')
+
+  // a directory below the deepest folder is left out, everything else is taken
+  const deep = join(dataDir(t), 'deep')
+  mkdirSync(join(deep, ...Array.from({ length: 130 }, () => 'd')), { recursive: true })
+  writeFileSync(join(deep, 'top.txt'), 'top')
+  const shallow = await ctl('import', deep)
+  t.match(shallow, { code: 0, answer: { files: 1, folders: 128, leftOutCount: 1 } })
+  t.match(shallow.answer.leftOut, [{ path: /(\/d){128}$/, why: 'it would be deeper than 128 folders' }])
 
   // a full account says what to do, and a repetition continues
   await ctl('account', 'limits', account, '--contents', '75')

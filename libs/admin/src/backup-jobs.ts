@@ -10,6 +10,8 @@ export interface BackupJobOperations {
   /** @param options.bytesPerSecond undefined: no bound. @returns undefined: another run is on. */
   backUp: (options: BackupRequest) => object | undefined
   verify: () => object | undefined
+  /** Why a directory cannot be imported. @returns undefined: it can. */
+  faultOf: (directory: string) => Promise<string | undefined>
   importDirectory: (options: ImportRequest) => object | undefined
   exportAccount: (options: ExportRequest) => object | undefined
   /** The current run, or the last one. */
@@ -51,6 +53,10 @@ export function backupJobRoutes(host: FastifyInstance, runs: BackupJobOperations
   host.post<{ Body: unknown }>('/admin/import', async (request) =>
     begun(runs.importDirectory(importOf(request.body))),
   )
+  host.post<{ Body: unknown }>('/admin/import/check', async (request) => {
+    const { directory } = objectOf(request.body, 'body')
+    return { status: 'ok', data: { fault: await runs.faultOf(pathOf(directory, 'error-directory')) } }
+  })
   host.post<{ Body: unknown }>('/admin/export', async (request) =>
     begun(runs.exportAccount(exportOf(request.body))),
   )
@@ -59,16 +65,18 @@ export function backupJobRoutes(host: FastifyInstance, runs: BackupJobOperations
 
 function requestOf(body: unknown): BackupRequest {
   const { target, bytesPerSecond, keyFile, keep, withinDays } = objectOf(body, 'body')
-  if (typeof target !== 'string' || !target.startsWith('/')) throw new RefusalError('error-target')
   if (bytesPerSecond !== undefined && !(typeof bytesPerSecond === 'number' && bytesPerSecond >= 1))
     throw new RefusalError('error-bytesPerSecond')
-  if (keyFile !== undefined && !(typeof keyFile === 'string' && keyFile.startsWith('/')))
-    throw new RefusalError('error-keyFile')
   const prune =
     keep === undefined && withinDays === undefined
       ? undefined
       : { keep: countOf(keep, 'error-keep'), withinDays: countOf(withinDays, 'error-withinDays') }
-  return { target, bytesPerSecond, keyFile, prune }
+  return {
+    target: pathOf(target, 'error-target'),
+    bytesPerSecond,
+    keyFile: keyFile === undefined ? undefined : pathOf(keyFile, 'error-keyFile'),
+    prune,
+  }
 }
 
 function countOf(value: unknown, status: string): number {
@@ -79,15 +87,19 @@ function countOf(value: unknown, status: string): number {
 
 function importOf(body: unknown): ImportRequest {
   const { directory, account, folder } = objectOf(body, 'body')
-  if (typeof directory !== 'string' || !directory.startsWith('/')) throw new RefusalError('error-directory')
   if (folder !== undefined && typeof folder !== 'string') throw new RefusalError('error-folder')
-  return { directory, account: nameOfAccount(account), folder }
+  return { directory: pathOf(directory, 'error-directory'), account: nameOfAccount(account), folder }
 }
 
 function exportOf(body: unknown): ExportRequest {
   const { account, target } = objectOf(body, 'body')
-  if (typeof target !== 'string' || !target.startsWith('/')) throw new RefusalError('error-target')
-  return { account: nameOfAccount(account), target }
+  return { account: nameOfAccount(account), target: pathOf(target, 'error-target') }
+}
+
+/** On the machine of the service. */
+function pathOf(path: unknown, status: string): string {
+  if (typeof path !== 'string' || !path.startsWith('/')) throw new RefusalError(status)
+  return path
 }
 
 function nameOfAccount(account: unknown): string {

@@ -1,4 +1,5 @@
 /** The operator's calls on the process: its content, its collector, its settings. */
+import { isRange } from '@holdfast/access'
 import { type Ban, RefusalError } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 import { objectOf } from './account-change.ts'
@@ -52,7 +53,9 @@ export function operationRoutes(host: FastifyInstance, parts: OperationDeps): vo
   host.get('/admin/bans', async () => ({ status: 'ok', data: { bans: parts.bans() } }))
 
   host.delete<{ Params: { network: string } }>('/admin/bans/:network', async (request) => {
-    return { status: 'ok', data: { lifted: parts.liftBan(request.params.network) } }
+    const { network } = request.params
+    if (!isRange(network)) throw new RefusalError('error-network')
+    return { status: 'ok', data: { lifted: parts.liftBan(network) } }
   })
 
   host.post<{ Body: unknown }>('/admin/collect', async (request) => {

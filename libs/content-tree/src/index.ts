@@ -1,4 +1,4 @@
-export { metadataBytesMax } from './bounds.ts'
+export { metadataBytesMax, treeDepthMax } from './bounds.ts'
 export type {
   AccountState,
   AccountStates,

@@ -25,17 +25,34 @@ export class AccountTree {
   /** What lies in a folder, the oldest first. @throws RefusalError */
   async *children(folder: string): AsyncGenerator<Item> {
     for (let page = 1; ; page++) {
-      const value = {
-        ...blank(ReadContent),
-        ...{ contentId: folder, page, pageSize, maxDepth: 1 },
-        ...{ sortField: SortField.CREATE_TIME, ascending: true },
-      }
-      const answer = await askAsOperator(this.#parts, this.account, { $case: 'readContent', value })
-      const item = answer.$case === 'content' ? answer.value.item : undefined
-      if (item === undefined || !item.isFolder) throw new Error(`${folder} of ${this.account} is no folder`)
-      yield* item.children
-      if (item.children.length < pageSize) return
+      const { children } = await this.#page(folder, { page, pageSize })
+      yield* children
+      if (children.length < pageSize) return
     }
+  }
+
+  async #page(folder: string, { page, pageSize }: { page: number; pageSize: number }): Promise<Item> {
+    const value = {
+      ...blank(ReadContent),
+      ...{ contentId: folder, page, pageSize, maxDepth: 1 },
+      ...{ sortField: SortField.CREATE_TIME, ascending: true },
+    }
+    const answer = await askAsOperator(this.#parts, this.account, { $case: 'readContent', value })
+    const item = answer.$case === 'content' ? answer.value.item : undefined
+    if (item === undefined || !item.isFolder) throw new Error(`${folder} of ${this.account} is no folder`)
+    return item
+  }
+
+  /** Folders above this one. @throws RefusalError */
+  async depthOf(folder: string): Promise<number> {
+    let depth = 0
+    for (
+      let id = (await this.#page(folder, { page: 1, pageSize: 1 })).parentFolder;
+      id !== undefined;
+      depth++
+    )
+      id = (await this.#page(id, { page: 1, pageSize: 1 })).parentFolder
+    return depth
   }
 
   /** @param modTime Unix seconds. @returns its id */

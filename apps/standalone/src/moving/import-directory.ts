@@ -13,6 +13,7 @@ import { constants, open, readdir, stat } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { forEachOf } from '@holdfast/backup'
 import type { BlobInfo, BlobStore } from '@holdfast/blob-store'
+import { treeDepthMax } from '@holdfast/content-tree'
 import { cleanUploadName, RefusalError } from '@holdfast/http-kit'
 import type { JudgesContent } from '@holdfast/upload'
 import type { Item } from '@holdfast/wire'
@@ -57,10 +58,7 @@ export interface ImportOptions {
 /** @throws MoveFault; the next import continues. */
 export async function importDirectory(options: ImportOptions): Promise<ImportReport> {
   const { tree, directory } = options
-  const stats = await stat(directory).catch((error: Error) => {
-    throw new MoveFault(`${directory} cannot be read: ${error.message}`, { cause: error })
-  })
-  if (!stats.isDirectory()) throw new MoveFault(`${directory} is no directory`)
+  const stats = await statsOf(directory)
   const report: ImportReport = {
     ...{ account: tree.account, folder: '', folders: 0, files: 0, bytes: 0, present: 0 },
     ...{ leftOutCount: 0, leftOut: [] },
@@ -70,6 +68,15 @@ export async function importDirectory(options: ImportOptions): Promise<ImportRep
   const isAdded = await work.takeAll(Buffer.from(directory), report.folder)
   if (isAdded && options.folder === undefined) await tree.setTime(report.folder, secondsOf(stats))
   return report
+}
+
+/** @throws MoveFault: it is none, or it cannot be read */
+export async function statsOf(directory: string): Promise<Stats> {
+  const stats = await stat(directory).catch((error: Error) => {
+    throw new MoveFault(`${directory} cannot be read: ${error.message}`, { cause: error })
+  })
+  if (!stats.isDirectory()) throw new MoveFault(`${directory} is no directory`)
+  return stats
 }
 
 /** An entry that is not taken. */
@@ -121,7 +128,8 @@ class Import {
       if (stats === undefined) continue
       const name = cleanUploadName(entry.name.toString())
       const known = there.takeFolder(name)
-      const id = known ?? (await this.#make(folder, { name, stats, path: below.toString() }))
+      const id = known ?? (await this.#makeBelow(folder, { name, stats, path: below }))
+      if (id === undefined) continue
       if (await this.takeAll(below, id)) await this.#options.tree.setTime(id, secondsOf(stats))
       isAdded ||= known === undefined
     }
@@ -187,6 +195,21 @@ class Import {
     }
   }
 
+  /** @returns undefined: the account's tree would be too deep, it is left out with all below it */
+  async #makeBelow(
+    parent: string,
+    { name, stats, path }: { name: string; stats: Stats; path: Buffer },
+  ): Promise<string | undefined> {
+    try {
+      return await this.#make(parent, { name, stats, path: path.toString() })
+    } catch (error) {
+      const cause = (error as Error).cause
+      const isLimit = cause instanceof RefusalError && cause.status === 'error-limits'
+      if (!isLimit || (await this.#options.tree.depthOf(parent)) < treeDepthMax) throw error
+      return this.#leaveOut(path, `it would be deeper than ${treeDepthMax} folders`)
+    }
+  }
+
   async #make(
     parent: string,
     { name, stats, path }: { name: string; stats: Stats; path: string },
@@ -224,7 +247,7 @@ class Import {
     if (!(error instanceof RefusalError)) return error
     const { account } = this.#options.tree
     const reasons: Record<string, string> = {
-      'error-limits': `account ${account} is full, or the tree is too deep: ctl account limits raises what it may hold`,
+      'error-limits': `account ${account} is full: ctl account limits raises what it may hold`,
       'error-forbidden': `account ${account} may not upload: HOLDFAST_GUEST_UPLOADS`,
       'error-notFound': `account ${account} has no such folder`,
     }
