@@ -57,22 +57,48 @@ export async function prepareDataDir(
 
 /**
  * New metadata beside existing files would make all of them garbage, and the collector would delete
- * them. A first start makes the metadata first, so it never leaves files without metadata.
- * @throws StartFault DATA_MISSING
+ * them. A first start makes the metadata first, so it never leaves files without metadata. New
+ * files beside existing metadata would answer every download with an error.
+ * @throws StartFault DATA_MISSING, DATA_UNUSABLE
  */
 async function checkWhole(path: string): Promise<void> {
-  const names = (folder: string) => readdir(join(path, folder)).catch((): string[] => [])
-  const [top, extents, rows] = await Promise.all([names('.'), names('blobs/extents'), names('metadata/rows')])
+  const names = (folder: string) => namesIn(join(path, folder))
+  const [top, blobs, extents, rows] = await Promise.all([
+    names('.'),
+    names('blobs'),
+    names('blobs/extents'),
+    names('metadata/rows'),
+  ])
   if (top.includes('restoring'))
     throw new StartFault(
       'DATA_MISSING',
       `the data directory ${path} holds a restore that did not complete: repeat ctl restore, or remove ${join(path, 'restoring')}`,
     )
-  if (extents.length > 0 && !rows.includes('CURRENT'))
+  const hasRows = rows.includes('CURRENT')
+  if (extents.length > 0 && !hasRows)
     throw new StartFault(
       'DATA_MISSING',
       `the data directory ${path} has files (blobs/extents) and no metadata (metadata/rows/CURRENT is missing): without it nobody owns the files, and they would be deleted. Is its disk mounted? Otherwise restore a backup`,
     )
+  // It is written when both stores are there.
+  if (hasRows && top.includes('release.json') && !blobs.includes('extents'))
+    throw new StartFault(
+      'DATA_MISSING',
+      `the data directory ${path} has metadata and no files (blobs/extents is missing): is its disk mounted? Otherwise restore a backup, or make the empty folder ${join(path, 'blobs/extents')}: the service then starts without the files`,
+    )
+}
+
+/** None where there is no such folder. @throws StartFault DATA_UNUSABLE */
+async function namesIn(folder: string): Promise<string[]> {
+  try {
+    return await readdir(folder)
+  } catch (error) {
+    const { code = '', message } = error as NodeJS.ErrnoException
+    if (['ENOENT', 'ENOTDIR'].includes(code)) return []
+    throw new StartFault('DATA_UNUSABLE', `${folder} cannot be read (HOLDFAST_DATA_DIR): ${message}`, {
+      cause: error,
+    })
+  }
 }
 
 /**

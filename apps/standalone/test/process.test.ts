@@ -1,6 +1,15 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, existsSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { type ClientRequest, type IncomingMessage, request } from 'node:http'
 import { join } from 'node:path'
 import { json } from 'node:stream/consumers'
@@ -175,6 +184,14 @@ t.test('a data directory of a newer release, and one that must have a store, end
   await first.close()
   const again = await startHere(dir, { HOLDFAST_REQUIRE_STORE: 'on' })
   await again.close()
+
+  const [blobs, elsewhere] = [join(dir, 'blobs'), join(dir, 'elsewhere')]
+  renameSync(blobs, elsewhere)
+  await t.rejects(startHere(dir), { code: 'DATA_MISSING', message: /has metadata and no files/ })
+  symlinkSync('blobs', blobs)
+  await t.rejects(startHere(dir), { code: 'DATA_UNUSABLE', message: /blobs.* cannot be read/ })
+  rmSync(blobs)
+  renameSync(elsewhere, blobs)
 
   const release = join(dir, 'release.json')
   t.match(JSON.parse(readFileSync(release, 'utf8')), { format: 1, version, commit })

@@ -268,23 +268,35 @@ export function bytes({ fallback, meaning, min = 0 }: Described & { min?: number
 
 /** An http(s) base URL without query and trailing slash; empty: none. */
 export function baseUrl({ meaning }: { meaning: string }): Setting<string | undefined> {
+  return { fallback: '', meaning, secret: false, parse: (value) => parsedUrl(value) }
+}
+
+/** A base URL without a path: clients append the paths of the interface to it. */
+export function origin({ meaning }: { meaning: string }): Setting<string | undefined> {
   return {
     fallback: '',
     meaning,
     secret: false,
     parse: (value) => {
-      if (value === '') return undefined
-      const url = URL.canParse(value) ? new URL(value) : undefined
-      const plain =
-        url !== undefined &&
-        /^https?:$/.test(url.protocol) &&
-        url.username === '' &&
-        url.password === '' &&
-        !/[?#\s]/.test(value)
-      if (!plain) throw new Error(`is "${value}", but must be a URL like https://files.example.org`)
-      return value.replace(/\/+$/, '')
+      const url = parsedUrl(value)
+      if (url !== undefined && new URL(url).pathname !== '/')
+        throw new Error(`is "${value}", but must have no path, like ${new URL(url).origin}`)
+      return url
     },
   }
+}
+
+function parsedUrl(value: string): string | undefined {
+  if (value === '') return undefined
+  const url = URL.canParse(value) ? new URL(value) : undefined
+  const plain =
+    url !== undefined &&
+    /^https?:$/.test(url.protocol) &&
+    url.username === '' &&
+    url.password === '' &&
+    !/[?#\s]/.test(value)
+  if (!plain) throw new Error(`is "${value}", but must be a URL like https://files.example.org`)
+  return value.replace(/\/+$/, '')
 }
 
 /** @param described what the form is, for the fault. */

@@ -57,6 +57,7 @@ t.test('every fault is reported at once, a mistyped name with the likely one', a
     HOLDFAST_GUEST_CONTENTS: '10,000',
     HOLDFAST_GUEST_STORAGE: '10 parsecs',
     HOLDFAST_PUBLIC_API_URL: 'files.example.org',
+    HOLDFAST_PUBLIC_WEB_URL: 'https://example.org/files/',
     HOLDFAST_TRUST_PROXY: 'true',
     HOLDFAST_SMTP_URL: 'http://mail',
     HOLDFAST_ADMIN_TOKEN: 'short',
@@ -66,7 +67,7 @@ t.test('every fault is reported at once, a mistyped name with the likely one', a
     HOLDFAST_DATA_DIRR: '/x',
     HOLDFAST_NOTHING_LIKE_IT: '1',
   })
-  t.equal(faults.length, 18)
+  t.equal(faults.length, 19)
   t.match(
     faults.find((fault) => fault.startsWith('HOLDFAST_DATA_DIRR')),
     'did you mean HOLDFAST_DATA_DIR?',

@@ -1,6 +1,6 @@
 /** What HTTP hosts listen on, what links say, whom they trust and how much they take. */
 import { address, port, trustedProxies } from '../network-kinds.ts'
-import { baseUrl, choice, countOrAuto, type Setting, secret, type ValuesOf } from '../setting-kinds.ts'
+import { choice, countOrAuto, origin, type Setting, secret, type ValuesOf } from '../setting-kinds.ts'
 import { token } from '../token.ts'
 
 export const hostSettings = {
@@ -13,12 +13,12 @@ export const hostSettings = {
   HOLDFAST_ADMIN_PORT: port('8090', 'Port of metrics, health and operator calls.'),
   HOLDFAST_BIND: address('127.0.0.1', 'Address that every host listens on; `0.0.0.0` or `::` for all.'),
   HOLDFAST_ADMIN_BIND: address('', 'Address of the admin host, when it differs from HOLDFAST_BIND.'),
-  HOLDFAST_PUBLIC_API_URL: baseUrl({
+  HOLDFAST_PUBLIC_API_URL: origin({
     meaning: 'Origin of the API in links. Without it: `http://<bind>:<port>`.',
   }),
-  HOLDFAST_PUBLIC_UPLOAD_URL: baseUrl({ meaning: 'Origin of the upload host in links.' }),
-  HOLDFAST_PUBLIC_DOWNLOAD_URL: baseUrl({ meaning: 'Origin of download links and direct links.' }),
-  HOLDFAST_PUBLIC_WEB_URL: baseUrl({ meaning: 'Origin of the pages in links. Without it: the API’s.' }),
+  HOLDFAST_PUBLIC_UPLOAD_URL: origin({ meaning: 'Origin of the upload host in links.' }),
+  HOLDFAST_PUBLIC_DOWNLOAD_URL: origin({ meaning: 'Origin of download links and direct links.' }),
+  HOLDFAST_PUBLIC_WEB_URL: origin({ meaning: 'Origin of the pages in links. Without it: the API’s.' }),
   HOLDFAST_ADMIN_TOKEN: secret({
     meaning:
       'Opens the admin host to every caller. Without it root and the user of the service can call on this machine (Linux), nobody else. 16 characters or more.',
