@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { ctl } from '@holdfast/ctl'
 import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
+import { Keyring, type RegionCode } from '@holdfast/kernel'
 import cassandra from 'cassandra-driver'
 import t from 'tap'
 import { freePorts } from '../../infra/servers/ports.ts'
@@ -202,11 +203,15 @@ t.test(
       const remove = 'DELETE FROM lookups USING TIMESTAMP ? WHERE part = ? AND key = ?'
       await client.execute(remove, [cassandra.types.Long.fromString(String(time)), part, key])
     })
-    const nobody = '6ba7b810-9dad-41d1-80b4-00c04fd430c8'
+    const { rows: secrets } = await client.execute("SELECT value FROM lookups WHERE part = 'setting/master'")
+    const { ids } = new Keyring(secrets[0]?.value)
+    // Neither was made. Nobody can own rows of one that was born in no region of the cluster: they stay.
+    const [nobody, stranger] = [ids.account(home.code as RegionCode), ids.account('ap-syd')]
     const accounts = await Promise.all(owners.map(accountOf))
-    await inTurns(damaged, async (at) => {
+    await inTurns(damaged + 1, async (at) => {
       const part = `ref/${randomBytes(48).toString('hex')}/${randomBytes(16).toString('hex')}`
-      const key = `${part}/${at % 10 === 0 ? nobody : accounts[at % accounts.length]}`
+      const owner = at % 10 === 0 ? nobody : accounts[at % accounts.length]
+      const key = `${part}/${at === damaged ? stranger : owner}`
       const insert = 'INSERT INTO lookups (part, key, value) VALUES (?, ?, ?)'
       await client.execute(insert, [part, key, Buffer.alloc(0)])
     })

@@ -24,7 +24,7 @@ export class ReconcileFault extends Fault {
  * requests for one.
  */
 export function startReconciling(cluster: ClusterPart): { reconciler: Reconciler; close(): Promise<void> } {
-  const { accounts, bus, clock, config, keyring, lookups, regions } = cluster
+  const { accounts, bus, clock, config, lookups, regions } = cluster
   const { nodeName, region } = config
   const log = cluster.log.child({ part: 'reconciler' })
   const map = regions
@@ -32,7 +32,7 @@ export function startReconciling(cluster: ClusterPart): { reconciler: Reconciler
     accounts,
     listAccounts: (after) => cluster.listAccounts(after),
     listReferences: (after) => cluster.listReferences(after),
-    isOurs: (account) => servedBy(cluster, account, keyring.ids) === region,
+    isOurs: (account) => servingOf(cluster, account) === region,
     scope: () => scopeOf(region, { regions: config.regions, map }),
     notes: {
       read: () => lookups.get(roundsKey(region)),
@@ -121,8 +121,14 @@ export function leaderOf(
     .sort()[0]
 }
 
-function servedBy({ regions }: ClusterPart, account: string, ids: ClusterPart['keyring']['ids']): RegionCode {
-  return regions.homeOf(ids.birthRegion(account as Parameters<typeof ids.birthRegion>[0])).serving
+/**
+ * Undefined for an account that was born in no region of this installation: nobody can own its rows
+ * here. Its references stay, as the settings may lack a region that there was.
+ */
+function servingOf({ config, keyring, regions }: ClusterPart, account: string): RegionCode | undefined {
+  const id = keyring.ids.parseAccount(account)
+  const birth = id && keyring.ids.birthRegion(id)
+  return birth && config.regions.includes(birth) ? regions.homeOf(birth).serving : undefined
 }
 
 function told(value: { round: Round } | { fault: string }): Uint8Array {
