@@ -313,7 +313,11 @@ export class Reconciler {
   /** @returns false: it was ended early. */
   async #askAccounts(round: Round & Progress, how: How): Promise<boolean> {
     const { listAccounts } = this.#options
-    const pages = pagesOf((after) => listAccounts(after), { after: round.after, size: accountsPerPage })
+    const pages = pagesOf((after) => listAccounts(after), {
+      after: round.after,
+      size: accountsPerPage,
+      nameOf: ({ account }) => account,
+    })
     const noted = this.#everySoOften()
     for await (const { items, place } of pages) {
       await forEachAtMost(asksAtOnce, items, async ({ account }) => {
@@ -346,7 +350,11 @@ export class Reconciler {
   /** @returns false: it was ended early. */
   async #askReferences(round: Round & Progress, how: How): Promise<boolean> {
     const { listReferences } = this.#options
-    const pages = pagesOf((after) => listReferences(after), { after: round.after, size: referencesPerPage })
+    const pages = pagesOf((after) => listReferences(after), {
+      after: round.after,
+      size: referencesPerPage,
+      nameOf: ({ key }) => key,
+    })
     const suspects = new Map<string, Buffer[]>()
     let gathered = 0
     const noted = this.#everySoOften()
@@ -514,12 +522,15 @@ function reportOf({ part: _, after: __, scope: ___, ...round }: Round & Progress
  */
 async function* pagesOf<Item extends { place: string }>(
   list: (after: string | undefined) => AsyncIterable<Item>,
-  { after, size }: { after: string | undefined; size: number },
+  { after, size, nameOf }: { after: string | undefined; size: number; nameOf: (item: Item) => string },
 ): AsyncGenerator<{ items: Item[]; place: string }> {
+  /** At the place from which the list is read: it comes once more. */
+  let known = new Set<string>()
   for (let from = after; ; ) {
     let items: Item[] = []
     let full = false
     for await (const item of list(from)) {
+      if (item.place === from && known.has(nameOf(item))) continue
       items.push(item)
       if (items.length < size) continue
       full = item.place !== from
@@ -531,5 +542,6 @@ async function* pagesOf<Item extends { place: string }>(
     if (last !== undefined) yield { items, place: last.place }
     if (!full) return
     from = last?.place
+    known = new Set(items.filter(({ place }) => place === from).map(nameOf))
   }
 }
