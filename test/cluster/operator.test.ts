@@ -205,7 +205,7 @@ t.test(
     })
     const { rows: secrets } = await client.execute("SELECT value FROM lookups WHERE part = 'setting/master'")
     const { ids } = new Keyring(secrets[0]?.value)
-    // Neither was made. Nobody can own rows of one that was born in no region of the cluster: they stay.
+    // Neither was made. Rows of one born in no region of the cluster stay.
     const [nobody, stranger] = [ids.account(home.code as RegionCode), ids.account('ap-syd')]
     const accounts = await Promise.all(owners.map(accountOf))
     await inTurns(damaged + 1, async (at) => {
