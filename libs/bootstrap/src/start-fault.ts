@@ -7,6 +7,7 @@ export class StartFault extends Error {
     | 'DATA_LOCKED'
     | 'DATA_MISSING'
     | 'DATA_UNUSABLE'
+    | 'SERVER_AWAY'
     | 'TOO_FEW_DESCRIPTORS'
 
   constructor(code: StartFault['code'], message: string, options?: ErrorOptions) {
@@ -23,6 +24,8 @@ export const exitCodes = {
   DATA_MISSING: 66,
   /** EX_UNAVAILABLE */
   PORT_TAKEN: 69,
+  /** The same: a restart finds it when it is there. */
+  SERVER_AWAY: 69,
   /** EX_TEMPFAIL */
   DATA_LOCKED: 75,
   /** EX_CANTCREAT */

@@ -3,14 +3,16 @@
  * works on.
  */
 
+import { StartFault } from '@holdfast/bootstrap'
 import { type ClusterConfig, type Credentials, SettingsFault } from '@holdfast/config'
-import type {
-  JournalAccounts,
-  JournalBackup,
-  JournalRepair,
-  JournalStore,
-  LookupStore,
-  LookupWalk,
+import {
+  type JournalAccounts,
+  type JournalBackup,
+  JournalFault,
+  type JournalRepair,
+  type JournalStore,
+  type LookupStore,
+  type LookupWalk,
 } from '@holdfast/journal'
 import { CassandraMetadataStore, type CassandraOptions, isRefused } from '@holdfast/journal-cassandra'
 import type { RegionCode } from '@holdfast/kernel'
@@ -55,8 +57,8 @@ export interface MetadataOptions {
 const claimed = ['email', 'setting', 'pg', 'region']
 
 /**
- * @throws JournalFault when this region's own data centre is unreachable. @throws SettingsFault
- *   when it refuses the credentials.
+ * @throws StartFault SERVER_AWAY when this region's own data centre cannot be used. @throws
+ *   SettingsFault when it refuses the credentials.
  */
 export async function openMetadata(
   config: Pick<ClusterConfig, 'region' | 'regions' | 'cassandra'>,
@@ -123,12 +125,12 @@ export async function openMetadata(
     return { lookups, references: here, homes, nodes, close: () => closeAll(opened) }
   } catch (error) {
     await closeAll(opened)
-    if (!isRefused(error)) throw error
     const [server] = config.cassandra.nodes[config.region] ?? []
-    throw refusal({
-      what: 'CASSANDRA',
-      servers: `Cassandra at ${server?.host}:${server?.port}`,
-      credentials: credentials?.(),
+    const servers = `Cassandra at ${server?.host}:${server?.port}`
+    if (isRefused(error)) throw refusal({ what: 'CASSANDRA', servers, credentials: credentials?.() })
+    if (!(error instanceof JournalFault)) throw error
+    throw new StartFault('SERVER_AWAY', `${servers} cannot be used (HOLDFAST_CASSANDRA): ${error.message}`, {
+      cause: error,
     })
   }
 }
