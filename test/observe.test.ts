@@ -33,12 +33,14 @@ function promtool(words: string[], input = '') {
 const ofClusters = [
   ...['HoldfastCertificateEnds', 'HoldfastCertificateEnded', 'HoldfastClock', 'HoldfastReplicationLag'],
   ...['HoldfastNatsDown', 'HoldfastCassandraNodes', 'HoldfastBackupLag', 'HoldfastUnknownOutcomes'],
-  'HoldfastReplicationOwed',
 ]
+/** Its cause would be bytes that rot on every node at once. */
+const withoutFault = ['HoldfastReplicationOwed']
+
 t.test('each alert has a fault that causes it', async (t) => {
   const caused = (all: readonly { alerts: readonly string[] }[]) => all.flatMap(({ alerts }) => alerts).sort()
   t.strictSame(caused(clusterFaults), [...ofClusters].sort())
-  const rest = names.filter((name) => !ofClusters.includes(name))
+  const rest = names.filter((name) => !ofClusters.includes(name) && !withoutFault.includes(name))
   t.strictSame([...new Set(caused(faults))], rest.sort())
 })
 

@@ -1,5 +1,4 @@
 /** Real faults of a cluster in namespaces, and the alerts that are for them. */
-import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -113,13 +112,6 @@ export const clusterFaults: readonly ClusterFault[] = [
       }
     },
   },
-  {
-    name: 'a new file rots everywhere before others have it',
-    alerts: ['HoldfastReplicationOwed'],
-    besides: [...users, 'HoldfastReplicationLag', 'HoldfastDamaged', 'HoldfastRestarts'],
-    times: short,
-    make: rotten,
-  },
 ]
 
 async function sh(deployed: Deployed, host: string, script: string): Promise<string> {
@@ -168,40 +160,4 @@ async function certified(
   const issued = await deployed.issued(host, days)
   await put(names.map((name) => [name, readFileSync(join(issued, name))]))
   return () => put(old)
-}
-
-/** A file of one region rots on all its nodes there while the storage of the others is off. */
-async function rotten(deployed: Deployed): Promise<() => Promise<void>> {
-  const nodes = deployed.regions.flatMap(({ code, hosts }) =>
-    hosts.flatMap(({ name, processes }) =>
-      processes
-        .filter(({ role }) => role === 'storage-node' || role === 'upload')
-        .map((process) => ({ code, host: name, ...process })),
-    ),
-  )
-  const far = nodes.filter(({ code, role }) => code !== 'eu-par' && role === 'storage-node')
-  const starts = await Promise.all(
-    far.map(({ host, name }) => stopped(deployed, { hosts: [host], unit: `holdfast-${name}` })),
-  )
-  const text = `rots ${randomUUID()}`
-  await uploaded(deployed, text)
-  let damaged = 0
-  for (const { host, dataDir } of nodes.filter(({ code }) => code === 'eu-par')) {
-    const found = await sh(deployed, host, `grep -robUaF '${text}' ${dataDir} || true`)
-    for (const [, file, offset] of found.matchAll(/^(\/.*?):(\d+):/gm)) {
-      await sh(deployed, host, `printf X | dd of=${file} bs=1 seek=${offset} conv=notrunc status=none`)
-      damaged++
-    }
-  }
-  if (damaged === 0) throw new Error('no extent has the bytes of the upload')
-  await Promise.all(starts.map((start) => start()))
-  return () => uploaded(deployed, text)
-}
-
-/** Of the same text again: replaces rotten copies. */
-async function uploaded(deployed: Deployed, text: string): Promise<void> {
-  const names = deployed.regions.find(({ code }) => code === 'eu-par')?.names
-  const authority = join(deployed.layout.folder, 'ca/ca.pem')
-  const send = `curl -sSf --cacert ${authority} -F 'file=@-;filename=a.txt' https://${names?.upload}/uploadfile`
-  await sh(deployed, 'client-eu-par', `printf '%s' '${text}' | ${send}`)
 }

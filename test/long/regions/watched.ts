@@ -113,15 +113,12 @@ export async function askAll(deployed: Deployed): Promise<string[]> {
 }
 
 /** @returns the table. @throws Error with it */
-export async function fireAll(
-  deployed: Deployed,
-  faults: readonly ClusterFault[] = clusterFaults,
-): Promise<string[]> {
+export async function fireAll(deployed: Deployed): Promise<string[]> {
   const region = new WatchedRegion(deployed)
   const load = await Load.start(deployed, 'eu-par')
   const [lines, wrong]: [string[], string[]] = [[], []]
   try {
-    for (const fault of faults) {
+    for (const fault of clusterFaults) {
       const found = await tried(deployed, { region, fault })
       lines.push(...found.lines)
       wrong.push(...found.wrong.map((text) => `${fault.name}: ${text}`))
