@@ -4,14 +4,9 @@ import t from 'tap'
 import { growsLinearly } from '../../../test/support/growth.ts'
 import {
   bearerOf,
-  cleanUploadName,
   integerOf,
   parametersOf,
-  parseDescription,
   parseEmail,
-  parseIds,
-  parseName,
-  parseTags,
   RefusalError,
   Repeated,
   refined,
@@ -19,6 +14,7 @@ import {
 import { pathOf } from '../src/log.ts'
 import { normalAddress } from '../src/rate-limits/addresses.ts'
 import { parseBody, parseForm, parseJson } from '../src/requests/bodies.ts'
+import * as contentRules from '../src/requests/content-rules.ts'
 
 const read = parametersOf(
   Type.Object({
@@ -158,17 +154,17 @@ t.test('the time to read what a request carries grows with its length, for any c
       headers: { authorization: value },
       raw: { rawHeaders: ['authorization', value] },
     } as unknown as Parameters<typeof bearerOf>[0])
+  // Every rule for a text, also those that come later.
+  const ofContents = Object.fromEntries(
+    Object.entries(contentRules).filter(([name]) => /^(parse|clean)/.test(name)),
+  ) as Record<string, (text: string) => unknown>
+  t.ok(Object.keys(ofContents).length >= 9)
   const readers: Record<string, (text: string) => unknown> = {
     parseForm,
     'a form body': (text) => parseBody('application/x-www-form-urlencoded', Buffer.from(text)),
     'a JSON body': (text) => parseBody('application/json', Buffer.from(text)),
     'a type': (text) => parseBody(text, Buffer.from('{}')),
-    parseTags,
-    parseEmail,
-    parseName,
-    parseIds,
-    parseDescription,
-    cleanUploadName,
+    ...ofContents,
     normalAddress,
     pathOf,
     integerOf,
