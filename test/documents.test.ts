@@ -104,6 +104,29 @@ t.test('every other status is declared by an operation of the OpenAPI document',
   }),
 )
 
+/** They name fields of the report form, and parameters of commands that operators alone send. */
+const ofFormAndOperators = [
+  ...['error-category', 'error-contact', 'error-endTime', 'error-hash', 'error-heldSeconds', 'error-text'],
+  'error-tier',
+]
+
+t.test('every status that clients get is in the table, or names a parameter', (t) =>
+  withService(async ({ operations }) => {
+    const known = new Set([...Object.keys(statuses), ...operationsByStatus(operations).keys()])
+    const ofOperators = /^(?:libs\/(?:admin|cluster)|apps\/(?:ctl|standalone))\//
+    const files = tracked.filter(
+      (file) => /^(?:apps|libs)\/[\w-]+\/src\/.*\.ts$/.test(file) && !ofOperators.test(file),
+    )
+    const thrown = files.flatMap((file) =>
+      [...read(file).matchAll(/(?:new RefusalError|refuse)\(\s*'(error-\w+)'/g)].map(
+        ([, status = '']) => status,
+      ),
+    )
+    t.ok(thrown.length > 50)
+    t.strictSame([...new Set(thrown)].filter((status) => !known.has(status)).sort(), ofFormAndOperators)
+  }),
+)
+
 t.test('the acceptance suite knows the HTTP code of every status', async (t) => {
   const codes = Object.entries(statuses).map(([status, { code }]) => [status, code] as const)
   t.strictSame(httpCodes, Object.fromEntries(codes.filter(([, code]) => code !== 400)))

@@ -165,7 +165,7 @@ class Simulation {
         this.#outcome.lostGroups++
         return false
       }
-      // A copy whose source is gone goes on from another, from the beginning.
+      // A copy whose source is gone begins again, from another source.
       for (const copy of group.copies)
         if (copy.wholeAt > at && isLost(copy.source)) this.#copy(group, copy, at)
       return true

@@ -98,7 +98,7 @@ class View {
     return isClockOff({ clockOffsetMs })
   }
 
-  /** None of the known clocks is off, by the heartbeats that it received. */
+  /** Whether the clocks of all members agree, by the heartbeats that it received. */
   get clocksAgree(): boolean {
     return this.#offsetsMs.every((clockOffsetMs) => !isClockOff({ clockOffsetMs }))
   }

@@ -478,8 +478,8 @@ export class AccountHost implements AccountVersions {
   }
 
   /**
-   * Wakes accounts that dead hosts may have left with pending effects, and those of an earlier life
-   * of this one; a few at a time.
+   * Wakes accounts that dead hosts may have left with pending effects, and those that this host
+   * had before its last start; a few at a time.
    */
   async wakeListed(): Promise<void> {
     const { activeSlots, homes } = this.#services

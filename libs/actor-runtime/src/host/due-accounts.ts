@@ -31,7 +31,7 @@ export class DueAccounts {
     return this.#horizon
   }
 
-  /** Everything up to then is known again: call it before all rows up to then are read. */
+  /** Sets until when all rows are known. Call it before the rows up to then are read. */
   resetHorizon(seconds = Number.POSITIVE_INFINITY): void {
     this.#horizon = seconds
   }

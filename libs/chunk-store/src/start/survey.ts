@@ -164,7 +164,8 @@ async function adopt(
   extent.fileBytes = file.size
   result.extents.push(extent)
   if (row !== undefined) Object.assign(extent, row)
-  // The row's statement about header and owner is checked again: a file may have been brought back.
+  // The row's statement about header and owner is checked again: an operator may have put the
+  // file back.
   if (row?.quarantine !== 'unreadable') Object.assign(extent, { quarantine: undefined, gap: false })
   if (!file.isOpenable) {
     extent.state = 'sealed'
