@@ -159,6 +159,13 @@ t.test('a directory is imported and exported, with names, times and contents', a
   t.equal(answer.files + answer.present, 72)
   const listing = await call(`${api}/accounts/${account}`, { headers: { authorization: `Bearer ${token}` } })
   t.equal(listing.data.statsCurrent.fileCount, 76)
+
+  const accountsThen = await accounts()
+  const slow = { target: join(dataDir(t), 'slow'), bytesPerSecond: 1 }
+  const headers = { 'content-type': 'application/json' }
+  await call(`${admin}/admin/backup`, { method: 'POST', headers, body: JSON.stringify(slow) })
+  t.match(await ctl('import', source), { code: 1, text: /the backup of .*slow runs/ })
+  t.equal(await accounts(), accountsThen, 'no guest was made beside another run')
 })
 
 t.test('a file that cannot be read from the store is left out of an export, and named', async (t) => {

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import {
   closeSync,
   existsSync,
+  mkdirSync,
   openSync,
   readFileSync,
   renameSync,
@@ -191,6 +192,10 @@ t.test('a data directory of a newer release, and one that must have a store, end
   symlinkSync('blobs', blobs)
   await t.rejects(startHere(dir), { code: 'DATA_UNUSABLE', message: /blobs.* cannot be read/ })
   rmSync(blobs)
+  // What the message proposes.
+  mkdirSync(join(blobs, 'extents'), { recursive: true })
+  await (await startHere(dir)).close()
+  rmSync(blobs, { recursive: true })
   renameSync(elsewhere, blobs)
 
   const release = join(dir, 'release.json')

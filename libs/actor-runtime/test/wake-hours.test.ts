@@ -198,3 +198,14 @@ t.test('hours without rows are read once, however far apart the clocks were', as
   t.ok((await found(hours, start)).length >= 2)
   t.ok(medium.operations - before <= 3, `${medium.operations - before} operations`)
 })
+
+t.test('a clock of 1970 begins no hours before those of the first release', async (t) => {
+  const { host, put, found, lookups } = world()
+  const early = { seconds: 0 }
+  const due = Date.UTC(2026, 5) / 1_000
+  await put(host(early), due)
+  const first = hourOf(Date.UTC(2026, 0) / 1_000)
+  const begun = await Array.fromAsync(lookups.scan('hours/'))
+  t.strictSame(new Set(begun.map(({ value }) => Number(Buffer.from(value)))), new Set([first]))
+  t.same(await found(host({ seconds: due }), due), [[at.account, due]])
+})

@@ -10,7 +10,7 @@ export interface BackupJobOperations {
   /** @param options.bytesPerSecond undefined: no bound. @returns undefined: another run is on. */
   backUp: (options: BackupRequest) => object | undefined
   verify: () => object | undefined
-  /** Why a directory cannot be imported. @returns undefined: it can. */
+  /** Why a directory cannot be imported now. @returns undefined: it can. */
   faultOf: (directory: string) => Promise<string | undefined>
   importDirectory: (options: ImportRequest) => object | undefined
   exportAccount: (options: ExportRequest) => object | undefined

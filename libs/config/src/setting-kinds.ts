@@ -268,7 +268,7 @@ export function bytes({ fallback, meaning, min = 0 }: Described & { min?: number
 
 /** An http(s) base URL without query and trailing slash; empty: none. */
 export function baseUrl({ meaning }: { meaning: string }): Setting<string | undefined> {
-  return { fallback: '', meaning, secret: false, parse: (value) => parsedUrl(value) }
+  return { fallback: '', meaning, secret: false, parse: parsedUrl }
 }
 
 /** A base URL without a path: clients append the paths of the interface to it. */
@@ -278,10 +278,11 @@ export function origin({ meaning }: { meaning: string }): Setting<string | undef
     meaning,
     secret: false,
     parse: (value) => {
-      const url = parsedUrl(value)
-      if (url !== undefined && new URL(url).pathname !== '/')
-        throw new Error(`is "${value}", but must have no path, like ${new URL(url).origin}`)
-      return url
+      const base = parsedUrl(value)
+      const url = base === undefined ? undefined : new URL(base)
+      if (url !== undefined && url.pathname !== '/')
+        throw new Error(`is "${value}", but must have no path, like ${url.origin}`)
+      return base
     },
   }
 }

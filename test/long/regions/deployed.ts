@@ -41,9 +41,15 @@ export class Deployed {
 
   /** A program of this repository beside the users of a region. They trust the own authority. */
   atUsersOf(region: string, program: string, ...words: string[]): Promise<Run> {
+    const [command, ...rest] = this.wordsAtUsersOf(region, program, ...words)
+    return run(command, rest)
+  }
+
+  /** The command line of that. */
+  wordsAtUsersOf(region: string, program: string, ...words: string[]): [command: string, ...words: string[]] {
     const trust = `NODE_EXTRA_CA_CERTS=${join(this.layout.folder, 'ca/ca.pem')}`
     const start = [join(root, 'infra/launch.sh'), join(root, program), ...words]
-    return this.on(`client-${region}`, 'env', trust, ...start)
+    return [join(this.layout.folder, 'on'), `client-${region}`, 'env', trust, ...start]
   }
 
   /** A folder with another certificate of the own authority for the host. */

@@ -1,11 +1,8 @@
 /** Users of a region who make folders, upload and download, until they are stopped. */
 import { spawn } from 'node:child_process'
-import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import type { Deployed } from './deployed.ts'
 import type { Places, Requests } from './load-program.ts'
-
-const root = join(import.meta.dirname, '../../..')
 
 export class Load {
   readonly #end: () => Promise<Requests>
@@ -19,15 +16,12 @@ export class Load {
     const names = deployed.regions.find(({ code }) => code === region)?.names
     if (names === undefined) throw new Error(`there is no region ${region}`)
     const places: Places = { api: `https://${names.api}`, upload: `https://${names.upload}` }
-    const child = spawn(
-      join(deployed.layout.folder, 'on'),
-      [
-        ...[`client-${region}`, 'env', `NODE_EXTRA_CA_CERTS=${join(deployed.layout.folder, 'ca/ca.pem')}`],
-        ...[join(root, 'infra/launch.sh'), join(root, 'test/long/regions/load-program.ts')],
-        JSON.stringify(places),
-      ],
-      { stdio: ['pipe', 'pipe', 'inherit'] },
+    const [command, ...words] = deployed.wordsAtUsersOf(
+      region,
+      'test/long/regions/load-program.ts',
+      JSON.stringify(places),
     )
+    const child = spawn(command, words, { stdio: ['pipe', 'pipe', 'inherit'] })
     const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
     await new Promise<void>((resolve, reject) => {
       child.stdout.once('readable', () => resolve())
@@ -35,7 +29,8 @@ export class Load {
     })
     return new Load(async () => {
       child.stdin.end()
-      const [, told = ''] = (await text(child.stdout)).trim().split('\n')
+      const [, told] = (await text(child.stdout)).trim().split('\n')
+      if (told === undefined) throw new Error('the load of users ended by itself')
       return JSON.parse(told) as Requests
     })
   }

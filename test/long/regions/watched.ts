@@ -107,8 +107,11 @@ export async function askAll(deployed: Deployed): Promise<string[]> {
       `  load                   ${done} requests done, ${failed} failed`,
     ]
   } finally {
-    await load.stop()
-    await region.restore()
+    try {
+      await load.stop()
+    } finally {
+      await region.restore()
+    }
   }
 }
 
@@ -124,8 +127,11 @@ export async function fireAll(deployed: Deployed): Promise<string[]> {
       wrong.push(...found.wrong.map((text) => `${fault.name}: ${text}`))
     }
   } finally {
-    await load.stop()
-    await region.restore()
+    try {
+      await load.stop()
+    } finally {
+      await region.restore()
+    }
   }
   if (wrong.length > 0) throw new Error([...lines, ...wrong].join('\n'))
   return lines

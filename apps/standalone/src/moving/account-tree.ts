@@ -45,14 +45,8 @@ export class AccountTree {
 
   /** Folders above this one. @throws RefusalError */
   async depthOf(folder: string): Promise<number> {
-    let depth = 0
-    for (
-      let id = (await this.#page(folder, { page: 1, pageSize: 1 })).parentFolder;
-      id !== undefined;
-      depth++
-    )
-      id = (await this.#page(id, { page: 1, pageSize: 1 })).parentFolder
-    return depth
+    const { parentFolder } = await this.#page(folder, { page: 1, pageSize: 1 })
+    return parentFolder === undefined ? 0 : 1 + (await this.depthOf(parentFolder))
   }
 
   /** @param modTime Unix seconds. @returns its id */

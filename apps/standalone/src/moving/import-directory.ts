@@ -65,7 +65,8 @@ export async function importDirectory(options: ImportOptions): Promise<ImportRep
   }
   const work = new Import(options, report)
   report.folder = options.folder ?? (await work.folderFor(directory, stats))
-  const isAdded = await work.takeAll(Buffer.from(directory), report.folder)
+  const depth = await tree.depthOf(report.folder)
+  const isAdded = await work.takeAll(Buffer.from(directory), { folder: report.folder, depth })
   if (isAdded && options.folder === undefined) await tree.setTime(report.folder, secondsOf(stats))
   return report
 }
@@ -107,9 +108,10 @@ class Import {
 
   /**
    * Depth first, so that no more than one directory of each level is in memory.
+   * @param depth folders above this one, in the account
    * @returns whether the folder got something
    */
-  async takeAll(path: Buffer, folder: string): Promise<boolean> {
+  async takeAll(path: Buffer, { folder, depth }: { folder: string; depth: number }): Promise<boolean> {
     const entries = await readdir(path, { withFileTypes: true, encoding: 'buffer' }).catch((error: Error) => {
       this.#leaveOut(path, error.message)
       return []
@@ -128,9 +130,13 @@ class Import {
       if (stats === undefined) continue
       const name = cleanUploadName(entry.name.toString())
       const known = there.takeFolder(name)
-      const id = known ?? (await this.#makeBelow(folder, { name, stats, path: below }))
-      if (id === undefined) continue
-      if (await this.takeAll(below, id)) await this.#options.tree.setTime(id, secondsOf(stats))
+      if (known === undefined && depth === treeDepthMax) {
+        this.#leaveOut(below, `it would be deeper than ${treeDepthMax} folders`)
+        continue
+      }
+      const id = known ?? (await this.#make(folder, { name, stats, path: below.toString() }))
+      if (await this.takeAll(below, { folder: id, depth: depth + 1 }))
+        await this.#options.tree.setTime(id, secondsOf(stats))
       isAdded ||= known === undefined
     }
     return isAdded
@@ -192,21 +198,6 @@ class Import {
     } catch (error) {
       await stage.abort()
       throw error
-    }
-  }
-
-  /** @returns undefined: the account's tree would be too deep, it is left out with all below it */
-  async #makeBelow(
-    parent: string,
-    { name, stats, path }: { name: string; stats: Stats; path: Buffer },
-  ): Promise<string | undefined> {
-    try {
-      return await this.#make(parent, { name, stats, path: path.toString() })
-    } catch (error) {
-      const cause = (error as Error).cause
-      const isLimit = cause instanceof RefusalError && cause.status === 'error-limits'
-      if (!isLimit || (await this.#options.tree.depthOf(parent)) < treeDepthMax) throw error
-      return this.#leaveOut(path, `it would be deeper than ${treeDepthMax} folders`)
     }
   }
 

@@ -6,6 +6,7 @@ import { Reconciler, type Round, roundInWords } from '@holdfast/actor-runtime'
 import { Fault, type RegionCode, systemTimers } from '@holdfast/kernel'
 import type { ClusterPart } from '../cluster-part.ts'
 import { roundsKey } from '../row-keys.ts'
+import { RateLimitedLog } from '../servers/rate-limited-log.ts'
 import { heardByAll, reconcileSubjectOf } from '../subjects.ts'
 import { scopeOf } from './account-rounds.ts'
 
@@ -28,11 +29,18 @@ export function startReconciling(cluster: ClusterPart): { reconciler: Reconciler
   const { nodeName, region } = config
   const log = cluster.log.child({ part: 'reconciler' })
   const map = regions
+  const strangers = new RateLimitedLog<string>((account, count) =>
+    log.warn({ account, count }, 'references of accounts that were born in no region here stay'),
+  )
   const reconciler = new Reconciler({
     accounts,
     listAccounts: (after) => cluster.listAccounts(after),
     listReferences: (after) => cluster.listReferences(after),
-    isOurs: (account) => servingOf(cluster, account) === region,
+    isOurs: (account) => {
+      const serving = servingOf(cluster, account)
+      if (serving === undefined) strangers.add(account)
+      return serving === region
+    },
     scope: () => scopeOf(region, { regions: config.regions, map }),
     notes: {
       read: () => lookups.get(roundsKey(region)),
@@ -62,6 +70,7 @@ export function startReconciling(cluster: ClusterPart): { reconciler: Reconciler
       wanted.close()
       served.close()
       await reconciler.close()
+      strangers.close()
     },
   }
 }
