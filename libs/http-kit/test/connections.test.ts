@@ -441,6 +441,20 @@ t.test('an answer that ends its connection in a close says so', async (t) => {
   await closed
 })
 
+t.test('connections with half a request head do not block a close', async (t) => {
+  const held = await listening(t)
+  const first = await held.dial()
+  first.socket.write(get('/now'))
+  await until(() => first.received().includes('200'))
+  const halves = await Promise.all(Array.from({ length: 20 }, () => held.dial()))
+  for (const { socket } of [first, ...halves]) socket.write('GET /now HTTP/1.1\r\nHost: a\r\n')
+  const last = await held.dial()
+  last.socket.write(get('/now')) // the halves were read before it is answered
+  await until(() => last.received().includes('200'))
+  await held.app.close()
+  await Promise.all([first, ...halves].map(({ closed }) => closed))
+})
+
 t.test('a network at its maximum loses its longest idle connection, or is refused', async (t) => {
   const held = await listening(t, { connections: { max: 100, perNetworkMax: 2 } })
   const first = await held.dial()

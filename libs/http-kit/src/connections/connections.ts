@@ -67,6 +67,8 @@ export const requestsAheadMax = 64
 const aheadBytesMax = 64 * 1024
 /** After a refusal on a listener that is full of networks with a connection or two each. */
 const crowdedMs = 60_000
+/** When the host closes, heads that clients began to send are here within this time. */
+const headMs = 2_000
 /** A /48 of v6 has 65,536 networks, and as many connections as this many of them. */
 const siteNetworks = 2
 
@@ -117,6 +119,7 @@ export class Connections {
    */
   #crowdedUntilMs = Number.NEGATIVE_INFINITY
   #closing = false
+  #cutting: NodeJS.Timeout | undefined
 
   constructor(parts: ConnectionsDeps) {
     this.#parts = parts
@@ -149,17 +152,26 @@ export class Connections {
       this.#take(socket, attach)
       this.#takeWaiting(socket, attach)
     })
-    server.on('close', () => this.#room.stop())
+    server.on('close', () => {
+      this.#room.stop()
+      clearTimeout(this.#cutting)
+    })
   }
 
   /**
    * Called before the server closes, because the server does not track connections that have sent
-   * nothing.
+   * nothing. It waits for those that have sent part of a head, and its check of the time that heads
+   * may take has ended: they are closed here, a moment later.
    */
   close(): void {
     this.#closing = true
+    this.#closeEach((connection) => !connection.isServed)
+    this.#cutting = setTimeout(() => this.#closeEach(({ running }) => running === undefined), headMs)
+  }
+
+  #closeEach(isOver: (connection: Connection) => boolean): void {
     for (const { open } of this.#networks.values())
-      for (const connection of open) if (!connection.isServed) connection.close()
+      for (const connection of open) if (isOver(connection)) connection.close()
   }
 
   /** Connections open now. */
