@@ -68,6 +68,8 @@ t.test('the order of checks: token, tier, parameters, existence, ownership', asy
   t.equal(await status(premium.token, `/contents/${stranger}?page=x`), 'error-page')
   t.equal(await status(premium.token, `/contents/${stranger}`), 'error-notFound')
   t.equal(await status(premium.token, '/contents/AAAAAAAA'), 'error-notFound')
+  for (const word of ['upload', 'Download', 'recycled'])
+    t.equal(await status(premium.token, `/contents/${word}`), 'error-notFound', 'never a code')
   t.equal(await status(premium.token, `/contents/${ann.rootFolder}`), 'error-notOwner')
   t.match(await ask('GET', `/contents/${ann.rootFolder}`, { token: ann.token }), {
     code: 401,

@@ -61,6 +61,7 @@ t.test('random input is never a fault', async (t) => {
       `${made.id},${bob.rootFolder}`,
       '',
       'null',
+      'Upload',
       'true',
     ),
     fc.constantFrom(

@@ -22,7 +22,7 @@ export {
   RoutedAccountClient,
   type RoutedAccountClientOptions,
 } from './routed-account-client.ts'
-export { emailKey, routeKey, ShareCodeRoutes } from './share-code-routes.ts'
+export { emailKey, routeKey, routeOfCode, ShareCodeRoutes } from './share-code-routes.ts'
 export {
   clearSubjectOf,
   lagSubjectOf,

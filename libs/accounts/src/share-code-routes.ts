@@ -4,17 +4,22 @@
  * a miss is asked again each time.
  */
 import type { LookupStore } from '@holdfast/journal'
-import { type Clock, RefusalError, type ShareCodes, systemClock } from '@holdfast/kernel'
+import { type Clock, isReservedWord, RefusalError, type ShareCodes, systemClock } from '@holdfast/kernel'
 import { LRUCache } from 'lru-cache'
 import { ask, asVisitor, viewOf } from './ask.ts'
 import type { AccountClient } from './contract.ts'
 
 const routesMax = 50_000
 
+export interface CodeKeyring {
+  readonly codes: ShareCodes
+  readonly legacyCodes: ShareCodes
+}
+
 export class ShareCodeRoutes {
   readonly #lookups: LookupStore
   readonly #accounts: AccountClient
-  readonly #codes: readonly ShareCodes[]
+  readonly #keyring: CodeKeyring
   readonly #clock: Clock
   readonly #known = new LRUCache<string, string>({ max: routesMax })
 
@@ -26,12 +31,12 @@ export class ShareCodeRoutes {
   }: {
     lookups: LookupStore
     accounts: AccountClient
-    keyring: { readonly codes: ShareCodes; readonly legacyCodes: ShareCodes }
+    keyring: CodeKeyring
     clock?: Clock
   }) {
     this.#lookups = lookups
     this.#accounts = accounts
-    this.#codes = [keyring.codes, keyring.legacyCodes]
+    this.#keyring = keyring
     this.#clock = clock
   }
 
@@ -46,7 +51,8 @@ export class ShareCodeRoutes {
   ): Promise<string | undefined> {
     const known = this.#known.get(code)
     if (known !== undefined) return known
-    const route = await this.#lookups.get(this.#routeOf(code))
+    const key = routeOfCode(this.#keyring, code)
+    const route = key === undefined ? undefined : await this.#lookups.get(key)
     if (route === undefined) return undefined
     const contentId = await this.#ask(Buffer.from(route).toString(), code, clientNetwork)
     if (contentId === undefined) return undefined
@@ -69,12 +75,13 @@ export class ShareCodeRoutes {
       throw error
     }
   }
+}
 
-  #routeOf(code: string): string {
-    const codes = this.#codes.find(({ length }) => length === code.length)
-    if (codes === undefined) throw new RangeError(`${code} is no share code`)
-    return routeKey(codes.length, Math.floor(codes.counterOf(code) / codes.perBlock))
-  }
+/** The route of a share code. Undefined: nothing can have this code, like a reserved word. */
+export function routeOfCode({ codes, legacyCodes }: CodeKeyring, code: string): string | undefined {
+  const of = [codes, legacyCodes].find(({ length }) => length === code.length)
+  if (of === undefined || isReservedWord(code)) return undefined
+  return routeKey(of.length, Math.floor(of.counterOf(code) / of.perBlock))
 }
 
 /** The route of an address: `email/<address>` → account. It is claimed. */

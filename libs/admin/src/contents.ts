@@ -2,7 +2,7 @@
  * Contents for the operator: found by id, share code, any link, or by name within an account; and
  * their details.
  */
-import { routeKey } from '@holdfast/accounts'
+import { routeOfCode } from '@holdfast/accounts'
 import { RefusalError } from '@holdfast/http-kit'
 import { referencesOf } from '@holdfast/journal'
 import { hex, isShareCode } from '@holdfast/kernel'
@@ -71,10 +71,8 @@ export function nameIn(text: string): string {
 }
 
 async function contentOfCode(parts: Parts, code: string): Promise<string | undefined> {
-  const { codes, legacyCodes } = parts.keyring
-  const of = [codes, legacyCodes].find(({ length }) => length === code.length)
-  if (of === undefined) return undefined
-  const route = await parts.lookups.get(routeKey(of.length, Math.floor(of.counterOf(code) / of.perBlock)))
+  const key = routeOfCode(parts.keyring, code)
+  const route = key === undefined ? undefined : await parts.lookups.get(key)
   const accountId = route && parts.ids.parseAccount(Buffer.from(route).toString())
   if (accountId === undefined) return undefined
   const found = await askAsOperator(parts, accountId, { $case: 'findCode', value: { code } })

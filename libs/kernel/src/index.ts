@@ -46,7 +46,7 @@ export {
 } from './request-ids.ts'
 export { RoundRobin } from './round-robin.ts'
 export { sha256 } from './sha256.ts'
-export { codesPerBlock, isShareCode, ShareCodes } from './share-codes.ts'
+export { codesPerBlock, isReservedWord, isShareCode, ShareCodes } from './share-codes.ts'
 export { isShortage } from './shortage.ts'
 export type { Subscription } from './subscription.ts'
 export { backgroundTimers, backoffMs, pause, systemTimers, type Timers } from './timers.ts'

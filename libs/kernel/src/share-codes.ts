@@ -76,7 +76,7 @@ export class ShareCodes {
       value = this.#permutation.forward(value)
       if (value >= this.#size) continue
       const text = this.#write(value)
-      if (!reserved.has(text.toLowerCase())) return text
+      if (!isReservedWord(text)) return text
     }
   }
 
@@ -92,14 +92,14 @@ export class ShareCodes {
   }
 
   #read(code: string): bigint {
-    if (code.length !== this.#length || reserved.has(code.toLowerCase()))
+    if (code.length !== this.#length || isReservedWord(code))
       throw new RangeError(`${code} is no share code of ${this.#length} characters`)
     return read(code)
   }
 
   /** Otherwise the walk goes on. */
   #isCode(value: bigint): boolean {
-    return value < this.#size && !reserved.has(this.#write(value).toLowerCase())
+    return value < this.#size && !isReservedWord(this.#write(value))
   }
 
   /** The counters of many codes, at a fraction of the cost. @throws RangeError as `counterOf`. */
@@ -127,7 +127,7 @@ export class ShareCodes {
       open = open.map(({ index }, place) => ({ index, value: values[place] as bigint }))
       open = open.filter(({ index, value }) => {
         const text = value < this.#size ? this.#write(value) : undefined
-        const isCode = text !== undefined && !reserved.has(text.toLowerCase())
+        const isCode = text !== undefined && !isReservedWord(text)
         if (isCode) codes[index] = text
         return !isCode
       })
@@ -152,6 +152,11 @@ function read(code: string): bigint {
     value = value * 62 + digit
   }
   return BigInt(value)
+}
+
+/** True for words that have the form of share codes and are never issued. */
+export function isReservedWord(text: string): boolean {
+  return reserved.has(text.toLowerCase())
 }
 
 const codeForm = /^(?:[A-Za-z0-9]{8}|[A-Za-z0-9]{6})$/

@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import {
   bytesOfUuid,
+  isReservedWord,
   isShareCode,
   isUuid,
   Keyring,
@@ -166,6 +167,7 @@ t.test('a code yields its counter, and other text yields none', async (t) => {
     t.throws(() => codes.counterOf('-'.repeat(codes.length)), RangeError)
   }
   t.throws(() => keyring.codes.counterOf('Contents'), RangeError)
+  t.ok(isReservedWord('Contents'))
 })
 
 t.test('codes made ahead equal those made singly', async (t) => {
