@@ -79,21 +79,30 @@ t.test('a damaged copy is replaced under its name, counted and logged, and leave
   }
 })
 
-const sectorErrors = [{ code: 'EIO' }, { code: 'ENODATA', errno: -61 }, { errno: -117 }]
-for (const details of sectorErrors)
-  t.test(`a copy on a sector that cannot be read is replaced: ${JSON.stringify(details)}`, async (t) => {
-    const { machine, store } = await opened(t)
-    const bytes = bytesOf(large)
-    const first = await put(store, bytes)
-    machine.events += verifiedForMs
-    let left = 1
-    machine.fault = (operation) => {
-      if (operation === 'read' && left-- > 0) throw Object.assign(new Error('no sector'), details)
-    }
-    t.same(named(await put(store, bytes)), named(first))
-    t.ok(bytes.equals(await get(store, first)))
-    t.match(store.counters(), { damagedBlobs: 0, replacedBlobs: 1 })
-  })
+const readErrors = [
+  { code: 'EIO' },
+  { code: 'ENODATA', errno: -61 },
+  { errno: -117 },
+  { code: 'EACCES', path: '/store/extents/00000000.extent' },
+  { code: 'EISDIR' },
+]
+for (const details of readErrors)
+  t.test(
+    `a copy on a sector or in a file that cannot be read is replaced: ${JSON.stringify(details)}`,
+    async (t) => {
+      const { machine, store } = await opened(t)
+      const bytes = bytesOf(large)
+      const first = await put(store, bytes)
+      machine.events += verifiedForMs
+      let left = 1
+      machine.fault = (operation) => {
+        if (operation === 'read' && left-- > 0) throw Object.assign(new Error('no sector'), details)
+      }
+      t.same(named(await put(store, bytes)), named(first))
+      t.ok(bytes.equals(await get(store, first)))
+      t.match(store.counters(), { damagedBlobs: 0, replacedBlobs: 1 })
+    },
+  )
 
 t.test('when a copy cannot be checked for another reason, the upload is a separate copy', async (t) => {
   const { machine, store, reads } = await opened(t)

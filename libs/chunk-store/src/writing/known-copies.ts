@@ -4,12 +4,13 @@
  * The correct bytes are available at that moment and never again. So the old copy is first read
  * from the disk, unless it was verified, or written, within `verifiedForMs`. Frequently uploaded
  * content is read once in that time. The time is kept with the row in memory, so an unused row is
- * read again later. A copy that is damaged, or on an unreadable sector, is replaced.
+ * read again later. A copy that is damaged, on an unreadable sector, or in a file that cannot be
+ * opened is replaced.
  */
 import { BlobFault } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
 import type { Copy, RowEntry } from '../catalogue/rows.ts'
-import { isUnreadable } from '../extents/extents.ts'
+import { isUnopenable } from '../extents/extents.ts'
 
 /**
  * How long a copy counts as whole after a check. Sectors rot in months, so a day would do for them;
@@ -81,7 +82,7 @@ export class KnownCopies {
       } catch (error) {
         if (!(error instanceof BlobFault) || error.code === 'CLOSED') throw error
         if (error.code === 'CORRUPT') continue
-        if (error.cause === undefined || !isUnreadable(error.cause)) return 'unsure'
+        if (!saysUnreadable(error)) return 'unsure'
         this.#parts.damaged(entry, known, error) // it may become readable again; whole bytes are here now
       }
       if (!known.quarantined && entry.copies.includes(known) && !this.isFresh(known)) return 'unsure'
@@ -109,6 +110,12 @@ export class KnownCopies {
     if (next === undefined) this.#largeReads--
     else next()
   }
+}
+
+/** The disk, or the permissions of its file, keep the copy from being read. */
+function saysUnreadable({ cause }: BlobFault): boolean {
+  const { path = '' } = (cause ?? {}) as NodeJS.ErrnoException
+  return cause !== undefined && isUnopenable(cause, path)
 }
 
 /** The properties that a copy must share with the upload that is dropped for it. */
