@@ -313,7 +313,10 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       publish: (extent) => this.#publish(extent),
     })
     extents.sealed = (extent) => this.#ledger.touchExtent(extent)
-    extents.ranOut = () => this.#space.ranOut()
+    extents.prepared = (fault) => {
+      if (fault?.code === 'FULL') this.#space.ranOut()
+      this.#state.prepared(fault)
+    }
     extents.metForeign = ({ number }) =>
       this.#log.error(
         { file: extentFileName(number) },
@@ -534,7 +537,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       blobs,
       diskBytes,
       freeBytes,
-      writable: freeBytes > 0 && this.failure === undefined && !this.recovering,
+      writable: freeBytes > 0 && this.failure === undefined && !this.recovering && !this.#state.writesFail,
       openStages: this.#stages.count,
       stagedBytes: this.#stages.bytes,
     }

@@ -225,6 +225,32 @@ t.test('after a failed sync its extent accepts nothing more, and the sync is not
   await store.close()
 })
 
+t.test('a store whose disk takes no write is not writable while uploads try', async (t) => {
+  let nowMs = 0
+  const machine = machineOn()
+  const clock = { now: () => Date.now(), monotonic: () => nowMs }
+  const store = await openWith(machine, { clock })
+  const kept = await put(store, randomBytes(1000))
+  machine.fault = (operation) => {
+    if (operation === 'write') throw eio
+  }
+  await t.rejects(put(store, randomBytes(1000)), { code: 'IO' })
+  t.match(await store.usage(), { writable: true }, 'another extent may work')
+  for (let n = 0; n < 3; n++) {
+    await t.rejects(put(store, randomBytes(1000)), { code: 'IO' })
+    t.match(await store.usage(), { writable: false })
+    t.equal((await get(store, kept)).length, 1000)
+    nowMs += 9_000
+  }
+  nowMs += 2_000
+  t.match(await store.usage(), { writable: true }, 'the next upload tries again')
+  await t.rejects(put(store, randomBytes(1000)), { code: 'IO' })
+  machine.fault = () => {}
+  await put(store, randomBytes(1000))
+  t.match(await store.usage(), { writable: true })
+  await store.close()
+})
+
 t.test('a refused deletion cannot take effect later, whatever reached the disk', async (t) => {
   for (const catalogueLost of [false, true]) {
     const machine = machineOn()

@@ -544,8 +544,8 @@ export class ExtentTable {
   #preparing: Promise<void> | undefined
   /** Called when an extent is full. */
   sealed: (extent: Extent) => void = () => {}
-  /** Called when the disk had not even the needed room. */
-  ranOut: () => void = () => {}
+  /** Called when room for a record was made, or could not be made. */
+  prepared: (fault: BlobFault | undefined) => void = () => {}
   /** Called when another store's file has the name of a new one. */
   metForeign: (extent: Extent) => void = () => {}
 
@@ -595,10 +595,13 @@ export class ExtentTable {
         return place
       }
       this.#preparing ??= this.#prepare(bytes)
-        .catch((error: BlobFault) => {
-          if (error.code === 'FULL') this.ranOut()
-          throw error
-        })
+        .then(
+          () => this.prepared(undefined),
+          (error: BlobFault) => {
+            this.prepared(error)
+            throw error
+          },
+        )
         .finally(() => {
           this.#preparing = undefined
         })
