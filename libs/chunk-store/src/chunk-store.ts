@@ -73,6 +73,7 @@ import { CommitIntent, DeleteIntent, PinIntent, Writer, type WriterDeps } from '
 const outcomesMax = 16_384
 const noteBytesMax = 64 * 1024
 const compactSoonMs = 200
+const prepareSoonMs = 1000
 export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHealth {
   readonly #bounds: StoreBounds
   readonly #clock: Clock
@@ -105,6 +106,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   readonly #sweeper: NodeJS.Timeout
   readonly #background: boolean
   #compactSoon: NodeJS.Timeout | undefined
+  #prepareSoon: NodeJS.Timeout | undefined
   #closing: Promise<void> | undefined
   /** The findings of the start beyond the catalogue. */
   recovered: RecoveryFigures = nothingRecovered()
@@ -174,6 +176,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   async #abandon(): Promise<void> {
     clearInterval(this.#sweeper)
     clearTimeout(this.#compactSoon)
+    clearTimeout(this.#prepareSoon)
     await this.#history.close()
     await this.#hashing.close()
     await this.#files.closeAll()
@@ -315,7 +318,8 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     extents.sealed = (extent) => this.#ledger.touchExtent(extent)
     extents.prepared = (fault) => {
       if (fault?.code === 'FULL') this.#space.ranOut()
-      this.#state.prepared(fault)
+      this.#state.writesFail = fault?.code === 'IO'
+      if (this.#state.writesFail) this.#prepareLater()
     }
     extents.metForeign = ({ number }) =>
       this.#log.error(
@@ -626,12 +630,14 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   async #close(): Promise<void> {
     clearInterval(this.#sweeper)
     clearTimeout(this.#compactSoon)
+    clearTimeout(this.#prepareSoon)
     await this.#history.close()
     const stagesEnd = this.#stages.loseAll(new BlobFault('CLOSED', 'the chunk store is closed'))
     await this.#compactor.stop()
     await this.#writer.close()
     await this.#space.settled()
     await stagesEnd()
+    await this.#extents.settled()
     const { current } = this.#extents
     if (current !== undefined && current.failure === undefined) {
       current.state = 'paused' // nothing is being written: the next start may continue behind the frontier
@@ -771,6 +777,15 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     const details = { extent: extent.number, blocks, unknown }
     if (isNews)
       this.#log.error(details, 'blocks of an extent cannot be read: it is set aside and never used again')
+  }
+
+  /** A balancer that watches readiness sends no upload that would be the next attempt. */
+  #prepareLater(): void {
+    if (this.#closing !== undefined || !this.#background) return
+    this.#prepareSoon ??= setTimeout(() => {
+      this.#prepareSoon = undefined
+      this.#extents.prepare(slotBytes).catch(() => {})
+    }, prepareSoonMs).unref()
   }
 
   #compactLater(): void {

@@ -6,12 +6,6 @@ import type { Disk } from './disk/disk.ts'
 import { type ExtentTable, extentFileName } from './extents/extents.ts'
 import type { Ledger } from './writing/ledger.ts'
 
-/**
- * How long a failed attempt to begin an extent counts. The next upload is the next attempt, and a
- * balancer that watches readiness sends none until then.
- */
-const writesFailForMs = 10_000
-
 export interface StoreStateDeps {
   catalogue: Catalogue
   ledger: Ledger
@@ -24,8 +18,11 @@ export class StoreState {
   readonly #deps: StoreStateDeps
   /** When a failure was first seen. */
   #failedAtMs: number | undefined
-  /** When the last attempt to make room for a record failed. */
-  #writesFailedAtMs: number | undefined
+  /**
+   * The last attempt to make room for a record failed: uploads are refused. Not a reason to restart,
+   * as reads work and the attempt is repeated.
+   */
+  writesFail = false
   /** Writes and syncs of extents that failed. */
   extentFailures = 0
 
@@ -44,17 +41,6 @@ export class StoreState {
     const { ledger, catalogue } = this.#deps
     const isBehind = ledger.broken !== undefined || catalogue.recovering === true
     return this.failure === undefined && isBehind
-  }
-
-  /** @param fault why no room for a record could be made; a full disk is reported as such. */
-  prepared(fault: BlobFault | undefined): void {
-    this.#writesFailedAtMs = fault?.code === 'IO' ? this.#deps.clock.monotonic() : undefined
-  }
-
-  /** The disk took no new extent just now: uploads are refused. */
-  get writesFail(): boolean {
-    const failedAtMs = this.#writesFailedAtMs
-    return failedAtMs !== undefined && this.#deps.clock.monotonic() - failedAtMs < writesFailForMs
   }
 
   /** Why nothing can be changed, and since when; a full disk is no such reason. */

@@ -594,19 +594,29 @@ export class ExtentTable {
         placed(place)
         return place
       }
-      this.#preparing ??= this.#prepare(bytes)
-        .then(
-          () => this.prepared(undefined),
-          (error: BlobFault) => {
-            this.prepared(error)
-            throw error
-          },
-        )
-        .finally(() => {
-          this.#preparing = undefined
-        })
-      await this.#preparing
+      await this.prepare(bytes)
     }
+  }
+
+  /** Makes room for a record, or waits for the attempt that runs. @throws BlobFault `FULL`, `IO`. */
+  prepare(bytes: number): Promise<void> {
+    this.#preparing ??= this.#prepare(bytes)
+      .then(
+        () => this.prepared(undefined),
+        (error: BlobFault) => {
+          this.prepared(error)
+          throw error
+        },
+      )
+      .finally(() => {
+        this.#preparing = undefined
+      })
+    return this.#preparing
+  }
+
+  /** No attempt to make room is under way. */
+  async settled(): Promise<void> {
+    await this.#preparing?.catch(() => {})
   }
 
   get(run: { extent: number; generation: number }): Extent | undefined {
