@@ -238,7 +238,7 @@ t.test('unreadable sectors cost only their content', async (t) => {
       await t.rejects(get(store, info), { code: 'IO' })
       if (lostCatalogue) {
         t.match(await store.stat(info), { damaged: true }, 'it is listed')
-        t.match(store.recovered, { unreadable: 1 })
+        t.match(store.recovered, { damaged: 1 })
       }
     }
     if (lostCatalogue)

@@ -4,9 +4,15 @@
  *
  * The catalogue is the state of some moment. Every group record written after it is in an extent
  * that the catalogue calls open, or in one whose header has an unknown generation. Those are
- * scanned to their ends, and their group records applied in the order of their sequence. A commit
- * counts only if every byte of its blob verifies. Without a catalogue all extents are scanned. What
- * was read is synced first, so that nothing is accepted that another crash could undo.
+ * scanned to their ends, and their group records applied in the order of their sequence. Without a
+ * catalogue all extents are scanned. What was read is synced first, so that nothing is accepted that
+ * another crash could undo.
+ *
+ * A commit counts if every byte of its blob verifies. One whose bytes are not whole may be of the
+ * last group, which a crash interrupted: it was never acknowledged and is dropped. Each earlier
+ * group was durable before the next one was written, so its bytes were damaged later, or belong to a
+ * copy that was moved. If no later group has the copy, it is listed as damaged: its correct parts
+ * are served, and an upload of the same content replaces it.
  *
  * That moment may be long before the shutdown, when RocksDB dropped a damaged part of its log.
  * Extents that were paused then are scanned like open ones, unless `CleanShutdownMarker` says that
@@ -29,7 +35,7 @@ import type { Log } from '../log.ts'
 import { alignedBytes } from '../memory/slots.ts'
 import { alignUp } from '../numbers.ts'
 import type { Ledger } from '../writing/ledger.ts'
-import { copyOf } from '../writing/writer.ts'
+import { copyOf, homeOf } from '../writing/writer.ts'
 import type { Surveyed } from './survey.ts'
 
 export interface RecoveryFigures {
@@ -37,18 +43,18 @@ export interface RecoveryFigures {
   groups: number
   commits: number
   deletions: number
-  /** Commits that did not verify: never acknowledged, or damaged since. */
+  /** Commits that did not verify: never acknowledged, or their extent is gone. */
   dropped: number
-  /** Commits with bytes that the disk cannot read: they are listed as damaged. */
-  unreadable: number
+  /** Commits with bytes that the disk cannot read, or that changed: they are listed as damaged. */
+  damaged: number
 }
 
 export function nothingRecovered(): RecoveryFigures {
-  return { scannedExtents: 0, groups: 0, commits: 0, deletions: 0, dropped: 0, unreadable: 0 }
+  return { scannedExtents: 0, groups: 0, commits: 0, deletions: 0, dropped: 0, damaged: 0 }
 }
 
-/** Dropped commits that are logged one by one; the last line of the recovery has the total. */
-const toldOfDropped = 10
+/** Commits that are logged one by one; the last line of the recovery has the totals. */
+const toldMax = 10
 /**
  * Bounds the rows that wait in memory. A crash in between repeats the scan: applying twice has the
  * effect of once.
@@ -63,6 +69,13 @@ interface Found {
   entries: GroupEntry[]
 }
 
+interface Torn {
+  group: Found
+  entry: CommitEntry
+}
+
+type CommitEntry = GroupEntry & { kind: 'inline' | 'staged' }
+
 /** Applies what the surveyed extents hold; the ledger is durable when it resolves. */
 export class Recovery {
   readonly #rows: RowCache
@@ -74,6 +87,8 @@ export class Recovery {
   readonly #unreadable: (extent: Extent, missed: Missed) => void
   readonly #window = alignedBytes(windowBytes)
   readonly #result: RecoveryFigures = nothingRecovered()
+  /** Commits whose bytes are not whole, in the order of their groups. */
+  readonly #torn: Torn[] = []
 
   constructor(parts: {
     rows: RowCache
@@ -108,6 +123,8 @@ export class Recovery {
       for (const entry of group.entries) await this.#apply(group, entry, dead)
       if (++applied % flushEveryGroups === 0) await this.#ledger.flush()
     }
+    // The latest first: it has the most recent place of its bytes.
+    for (const { group, entry } of this.#torn.reverse()) await this.#settle(group, entry, found.at(-1))
     for (const { extent } of scans) {
       // Interrupted writes may be anywhere up to the end of the file: nothing more is written
       // before it.
@@ -170,30 +187,51 @@ export class Recovery {
     }
   }
 
-  async #commit(
-    group: Found,
-    entry: GroupEntry & { kind: 'inline' | 'staged' },
-    row: RowEntry,
-    known: Copy | undefined,
-  ): Promise<void> {
+  async #commit(group: Found, entry: CommitEntry, row: RowEntry, known: Copy | undefined): Promise<void> {
     const copy = copyOf(entry, group, known, { get: this.#extentOf })
     const verdict = await this.#verify(group, entry, copy)
-    if (verdict === 'torn') {
-      const blob = entry.id.toString('hex')
-      // There may be thousands of entries of moved copies.
-      if (this.#result.dropped++ < toldOfDropped)
-        this.#log.warn({ blob, extent: group.extent.number }, 'a commit whose bytes are not whole is dropped')
-      return
-    }
-    copy.quarantined = verdict === 'unreadable'
-    if (copy.quarantined && this.#result.unreadable++ < toldOfDropped)
-      this.#log.error({ blob: entry.id.toString('hex') }, 'a blob is where the disk cannot read')
+    if (verdict === 'torn') this.#torn.push({ group, entry })
+    else this.#add(row, known, copy, { damaged: verdict === 'unreadable' })
+  }
+
+  #add(row: RowEntry, known: Copy | undefined, copy: Copy, { damaged }: { damaged: boolean }): void {
+    copy.quarantined = damaged
+    if (damaged && this.#result.damaged++ < toldMax)
+      this.#log.error({ blob: row.id.toString('hex') }, 'a blob is damaged, or where the disk cannot read')
     if (known === undefined) this.#ledger.addCopy(row, copy)
     else this.#ledger.replaceCopy(row, known, copy)
     this.#result.commits++
   }
 
-  #verify(group: Found, entry: GroupEntry & { kind: 'inline' | 'staged' }, copy: Copy): Promise<RecordState> {
+  /** A commit whose bytes are not whole, once it is known which copies are. */
+  async #settle(group: Found, entry: CommitEntry, last: Found | undefined): Promise<void> {
+    const row = await this.#rows.acquire(entry.id)
+    try {
+      const known = row.copies.find(({ incarnation }) => incarnation.equals(entry.incarnation))
+      if (known !== undefined) return this.#addHome(row, known, group)
+      const runs = entry.kind === 'staged' ? entry.runs : []
+      const isThere = runs.every((run) => this.#extentOf(run) !== undefined)
+      if (group !== last && isThere) {
+        const copy = copyOf(entry, group, undefined, { get: this.#extentOf })
+        this.#add(row, undefined, copy, { damaged: true })
+      } else if (this.#result.dropped++ < toldMax) {
+        const blob = entry.id.toString('hex')
+        this.#log.warn({ blob, extent: group.extent.number }, 'a commit whose bytes are not whole is dropped')
+      }
+    } finally {
+      this.#rows.release(row)
+    }
+  }
+
+  /** A deletion of the copy must name this group's entry, too. */
+  #addHome(row: RowEntry, copy: Copy, { extent, generation }: Found): void {
+    const homes = [homeOf(copy), ...copy.earlierHomes]
+    if (homes.some((home) => home.generation === generation)) return
+    copy.earlierHomes = [...copy.earlierHomes, { extent: extent.number, generation }]
+    this.#ledger.touchRow(row)
+  }
+
+  #verify(group: Found, entry: CommitEntry, copy: Copy): Promise<RecordState> {
     return entry.kind === 'inline'
       ? verifyInline(entry, group.extent, copy.inlineOffset as number)
       : verifyRuns(entry, (run: Run) => this.#extentOf(run), this.#seal, this.#window)

@@ -428,7 +428,7 @@ export function copyOf(
   }
 }
 
-function homeOf({ commitExtent, commitGeneration }: Copy | DeletedEntry): ExtentGeneration {
+export function homeOf({ commitExtent, commitGeneration }: Copy | DeletedEntry): ExtentGeneration {
   return { extent: commitExtent, generation: commitGeneration }
 }
 
