@@ -121,9 +121,7 @@ export const backupCommands: readonly Command[] = [
       const path = directoryOf(words)
       return [
         local(path, async () => {
-          await access(path).catch(() => {
-            throw new BackupFault('UNUSABLE', `${path} does not exist`)
-          })
+          await assertExists(path)
           return openable(await upgradeOf(path, { yes: yes === true }))
         }),
       ]
@@ -208,6 +206,10 @@ async function restore(from: string, to: string, options: Options): Promise<stri
   const { directory, snapshot } = await opened(from, options)
   await mkdir(to, { recursive: true, mode: 0o700 })
   const unfinished = join(to, 'restoring')
+  // Killed between the two moves: the metadata, which is moved last, is still beside its place.
+  const begun = await readdir(to)
+  if (begun.includes('restoring') && !begun.includes('metadata'))
+    await rm(join(to, 'blobs'), { recursive: true, force: true })
   await rm(unfinished, { recursive: true, force: true })
   if ((await readdir(to)).some((name) => name !== 'lost+found'))
     throw new BackupFault('UNUSABLE', `${to} is not empty`)
@@ -243,13 +245,18 @@ async function restore(from: string, to: string, options: Options): Promise<stri
 }
 
 async function opened(path: string, { at, 'key-file': keyFile }: Options) {
-  await access(path).catch(() => {
-    throw new BackupFault('UNUSABLE', `${path} does not exist`)
-  })
+  await assertExists(path)
   const directory = await BackupDirectory.open(path, {
     keyFile: typeof keyFile === 'string' ? resolve(keyFile) : undefined,
   })
   return { directory, snapshot: await directory.snapshot(typeof at === 'string' ? at : undefined) }
+}
+
+async function assertExists(path: string): Promise<void> {
+  await access(path).catch((error: NodeJS.ErrnoException) => {
+    const reason = error.code === 'ENOENT' ? 'does not exist' : `cannot be read: ${error.message}`
+    throw new BackupFault('UNUSABLE', `${path} ${reason}`)
+  })
 }
 
 /** Work without the service; its faults are reported like refusals. */

@@ -39,7 +39,11 @@ export async function prepareDataDir(
   try {
     await makeDirectories(path)
     const left = await makePrivate(path)
-    if (left.length > 0) log.warn({ paths: left }, 'files of the data directory belong to another user')
+    if (left.length > 0)
+      log.warn(
+        { paths: left },
+        'files of the data directory cannot be made private: another user owns them, or they are read-only',
+      )
     // creating a test file would need a block, which a full disk does not have
     await access(path, constants.W_OK | constants.X_OK)
   } catch (error) {

@@ -1,6 +1,15 @@
 /** The drill: load, a backup under load, more load, a restore by the operator's program. */
 import { createHash } from 'node:crypto'
-import { readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { call, dataDir, operator, startHere, uploadText } from './run.ts'
@@ -62,6 +71,10 @@ t.test('everything acknowledged before a backup is in the restore, with its dige
   const restored = dataDir(t)
   t.match(await operator(['restore', target, restored, '--at', backup.answer.snapshot]), { code: 0 })
   t.match(await operator(['restore', target, restored]), { code: 1, text: /not empty/ })
+  mkdirSync(join(restored, 'restoring'))
+  renameSync(join(restored, 'metadata'), join(restored, 'restoring', 'metadata'))
+  const killed = await operator(['restore', target, restored, '--at', backup.answer.snapshot])
+  t.match(killed, { code: 0 }, 'a restore that was killed between its moves begins again')
   const second = await startHere(restored)
   t.teardown(() => second.close())
   for (const file of before) t.equal(await digestOf(second.addresses.api, file), file.md5)

@@ -6,7 +6,7 @@
  * the earlier snapshots whole, and objects that the next run uses.
  */
 import { createHash, randomBytes } from 'node:crypto'
-import { createReadStream } from 'node:fs'
+import { constants, createReadStream } from 'node:fs'
 import { access, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { BackupFault } from './errors.ts'
@@ -45,10 +45,13 @@ export class BackupDirectory {
   ): Promise<BackupDirectory> {
     const about = join(path, 'backup.json')
     const secret = keyFile === undefined ? undefined : await secretIn(keyFile)
-    let told = await readFile(about, 'utf8').catch(() => undefined)
+    let told = await readFile(about, 'utf8').catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return undefined
+      throw new BackupFault('UNUSABLE', `${path} cannot be read: ${error.message}`, { cause: error })
+    })
+    if (make) await makeWritable(path)
     if (told === undefined) {
       if (!make) throw new BackupFault('UNUSABLE', `${path} has no backup`)
-      await mkdir(path, { recursive: true, mode: directoryMode })
       if ((await readdir(path)).some((name) => name !== 'tmp' && name !== 'lost+found'))
         throw new BackupFault('UNUSABLE', `${path} is neither empty nor a backup`)
       told = aboutOf(secret)
@@ -256,4 +259,18 @@ async function* asynchronous(
 async function syncDirectory(path: string): Promise<void> {
   await using directory = await open(path, 'r')
   await directory.sync()
+}
+
+/** On a read-only file system a recursive mkdir calls a directory that exists missing. */
+async function makeWritable(path: string): Promise<void> {
+  try {
+    await mkdir(path, { recursive: true, mode: directoryMode })
+    await access(path, constants.W_OK | constants.X_OK)
+  } catch (error) {
+    const { message } = error as Error
+    const hint = 'its user must be allowed to, and a hardened unit needs the path in ReadWritePaths='
+    throw new BackupFault('UNUSABLE', `the service cannot write to ${path} (${hint}): ${message}`, {
+      cause: error,
+    })
+  }
 }

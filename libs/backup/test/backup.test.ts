@@ -225,4 +225,9 @@ t.test('damage in a backup is found, and its owner is named', async (t) => {
     code: 'UNUSABLE',
   })
   await t.rejects(BackupDirectory.open(dir, { make: true }), { code: 'UNUSABLE' }, 'not empty')
+  writeFileSync(join(dir, 'file'), '')
+  await t.rejects(BackupDirectory.open(join(dir, 'file', 'target'), { make: true }), {
+    code: 'UNUSABLE',
+    message: /cannot write to .*\/file\/target .*ReadWritePaths=/,
+  })
 })

@@ -87,9 +87,13 @@ export async function signDataFormat(path: string, formats = dataFormats): Promi
   await write(path, { format, version, commit, agreed: format })
 }
 
+/** One of them is in every data directory, also in those without `release.json`. */
+const storeNames = ['metadata', 'blobs', 'extents']
+
 /**
  * For the operator: what would happen at a start of this release.
  * @param yes agrees to a step that cannot be rolled back.
+ * @throws StartFault `DATA_MISSING` when the path has no store, `DATA_FORMAT`, `DATA_UNUSABLE`.
  */
 export async function upgradeOf(
   path: string,
@@ -100,7 +104,10 @@ export async function upgradeOf(
   opens: boolean
   answer: string
 }> {
-  const told = (await dataReleaseOf(path)) ?? firstRelease
+  const written = await dataReleaseOf(path)
+  if (written === undefined && !(await existing(path, storeNames)).includes(true))
+    throw new StartFault('DATA_MISSING', `${path} has no store: is it the data directory, and mounted?`)
+  const told = written ?? firstRelease
   const own = newestOf(formats)
   if (yes && told.format < own.format) await write(path, { ...told, agreed: own.format })
   const answer =
@@ -118,20 +125,33 @@ export async function upgradeOf(
 /**
  * For machines whose disk may be missing at a start.
  * @param stores paths below the directory that exist where there is a store.
- * @throws StartFault `DATA_MISSING`; nothing is made.
+ * @throws StartFault `DATA_MISSING`, or `DATA_UNUSABLE` when that cannot be seen; nothing is made.
  */
 export async function requireStores(path: string, stores: readonly string[]): Promise<void> {
-  for (const store of stores) {
-    const there = await access(join(path, store)).then(
-      () => true,
-      () => false,
-    )
-    if (there) continue
-    throw new StartFault(
-      'DATA_MISSING',
-      `the data directory ${path} has no store (${store} is missing), and HOLDFAST_REQUIRE_STORE=on makes none: is its disk mounted? For a first start set it to off`,
-    )
-  }
+  const missing = stores[(await existing(path, stores)).indexOf(false)]
+  if (missing === undefined) return
+  throw new StartFault(
+    'DATA_MISSING',
+    `the data directory ${path} has no store (${missing} is missing), and HOLDFAST_REQUIRE_STORE=on makes none: is its disk mounted? For a first start set it to off`,
+  )
+}
+
+/** @throws StartFault `DATA_UNUSABLE`: another user's directory is not a missing one. */
+function existing(path: string, names: readonly string[]): Promise<boolean[]> {
+  return Promise.all(
+    names.map(async (name) => {
+      try {
+        await access(join(path, name))
+        return true
+      } catch (error) {
+        const { code = '', message } = error as NodeJS.ErrnoException
+        if (['ENOENT', 'ENOTDIR'].includes(code)) return false
+        throw new StartFault('DATA_UNUSABLE', `the data directory ${path} cannot be read: ${message}`, {
+          cause: error,
+        })
+      }
+    }),
+  )
 }
 
 function newestOf(formats: readonly DataFormat[]): DataFormat {

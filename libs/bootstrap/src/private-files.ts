@@ -8,7 +8,8 @@ const forOthers = 0o077
  * From now on every file that this process makes, in any library, is readable only by its user; the
  * directory and its existing files are changed to that. Links are not followed.
  *
- * @returns paths that could not be changed, because they belong to another user; at most 10 of them
+ * @returns paths that could not be changed, for example because they belong to another user; at
+ *   most 10 of them
  */
 export async function makePrivate(path: string): Promise<string[]> {
   process.umask(forOthers)

@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { dataFormats, dataReleaseOf, upgradeOf } from '../src/data-format.ts'
@@ -87,4 +87,19 @@ t.test('a directory that must have a store and has none is named, with what is m
     code: 'DATA_MISSING',
     message: /metadata\/rows\/CURRENT is missing.*mounted/,
   })
+  symlinkSync('metadata', join(dir, 'metadata')) // to itself
+  await t.rejects(
+    requireStores(dir, ['metadata/rows/CURRENT']),
+    { code: 'DATA_UNUSABLE', message: /cannot be read: ELOOP/ },
+    'what cannot be read is not missing',
+  )
+})
+
+t.test('an upgrade of a directory without a store is refused', async (t) => {
+  for (const yes of [false, true])
+    await t.rejects(upgradeOf(t.testdir({ src: {} }), { yes }), {
+      code: 'DATA_MISSING',
+      message: /has no store/,
+    })
+  t.match(await upgradeOf(t.testdir({ blobs: {} }), { yes: false }), { opens: true }, 'before release.json')
 })

@@ -19,8 +19,8 @@ export class StoreState {
   /** When a failure was first seen. */
   #failedAtMs: number | undefined
   /**
-   * The last attempt to make room for a record failed: uploads are refused. Not a reason to restart,
-   * as reads work and the attempt is repeated.
+   * The last attempt to make room for a record failed: uploads are refused. Not a reason to
+   * restart, as reads work and the attempt is repeated.
    */
   writesFail = false
   /** Writes and syncs of extents that failed. */

@@ -98,38 +98,41 @@ t.test('a flipped bit in a record header is damage too', async (t) => {
   await store.close()
 })
 
-t.test('blobs that rotted before the catalogue was lost are damaged, and an upload mends them', async (t) => {
-  for (const size of [5000, 3 * MiB]) {
-    const machine = machineOn()
-    const store = await openWith(machine)
-    const bytes = randomBytes(size)
-    const info = await put(store, bytes, { pinMs: 0 })
-    const moved = await put(store, randomBytes(700), { pinMs: 0 })
-    const deleted = await put(store, randomBytes(size + 1), { pinMs: 0 })
-    await store.delete(deleted)
-    const last = await put(store, randomBytes(900), { pinMs: 0 })
-    await store.close()
-    flipOnDisk(machine, bytes, size - 1000)
-    const state = machine.now()
-    state.rows.clear()
-    const rebuiltOn = machineOn(state)
-    const rebuilt = await openWith(rebuiltOn)
-    t.match(rebuilt.recovered, { damaged: 1, dropped: 0 })
-    t.match(await rebuilt.usage(), { blobs: 3 })
-    for (const whole of [moved, last]) t.equal((await get(rebuilt, whole)).length, whole.size)
-    t.equal(await rebuilt.stat(deleted), undefined)
-    t.match(await rebuilt.stat(info), { damaged: true })
-    if (size > 2 * MiB)
-      t.ok(
-        bytes.subarray(0, 2 * MiB).equals(await get(rebuilt, info, 0, 2 * MiB)),
-        'correct parts are served',
-      )
-    await t.rejects(get(rebuilt, info), { code: 'CORRUPT' })
-    await put(rebuilt, bytes, { pinMs: 0 })
-    t.ok(bytes.equals(await get(rebuilt, info)), 'the old name has the bytes of the upload')
-    await rebuilt.close()
-  }
-})
+t.test(
+  'blobs that rotted before the catalogue was lost are damaged, and an upload replaces them',
+  async (t) => {
+    for (const size of [5000, 3 * MiB]) {
+      const machine = machineOn()
+      const store = await openWith(machine)
+      const bytes = randomBytes(size)
+      const info = await put(store, bytes, { pinMs: 0 })
+      const moved = await put(store, randomBytes(700), { pinMs: 0 })
+      const deleted = await put(store, randomBytes(size + 1), { pinMs: 0 })
+      await store.delete(deleted)
+      const last = await put(store, randomBytes(900), { pinMs: 0 })
+      await store.close()
+      flipOnDisk(machine, bytes, size - 1000)
+      const state = machine.now()
+      state.rows.clear()
+      const rebuiltOn = machineOn(state)
+      const rebuilt = await openWith(rebuiltOn)
+      t.match(rebuilt.recovered, { damaged: 1, dropped: 0 })
+      t.match(await rebuilt.usage(), { blobs: 3 })
+      for (const whole of [moved, last]) t.equal((await get(rebuilt, whole)).length, whole.size)
+      t.equal(await rebuilt.stat(deleted), undefined)
+      t.match(await rebuilt.stat(info), { damaged: true })
+      if (size > 2 * MiB)
+        t.ok(
+          bytes.subarray(0, 2 * MiB).equals(await get(rebuilt, info, 0, 2 * MiB)),
+          'correct parts are served',
+        )
+      await t.rejects(get(rebuilt, info), { code: 'CORRUPT' })
+      await put(rebuilt, bytes, { pinMs: 0 })
+      t.ok(bytes.equals(await get(rebuilt, info)), 'the old name has the bytes of the upload')
+      await rebuilt.close()
+    }
+  },
+)
 
 t.test('the last group of a killed store may be torn: it was not acknowledged', async (t) => {
   const machine = machineOn()

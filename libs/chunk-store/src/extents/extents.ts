@@ -598,7 +598,7 @@ export class ExtentTable {
     }
   }
 
-  /** Makes room for a record, or waits for the attempt that runs. @throws BlobFault `FULL`, `IO`. */
+  /** Makes room for a record, or waits for the running attempt. @throws BlobFault `FULL`, `IO`. */
   prepare(bytes: number): Promise<void> {
     this.#preparing ??= this.#prepare(bytes)
       .then(

@@ -5,13 +5,13 @@
  * The catalogue is the state of some moment. Every group record written after it is in an extent
  * that the catalogue calls open, or in one whose header has an unknown generation. Those are
  * scanned to their ends, and their group records applied in the order of their sequence. Without a
- * catalogue all extents are scanned. What was read is synced first, so that nothing is accepted that
- * another crash could undo.
+ * catalogue all extents are scanned. What was read is synced first, so that nothing is accepted
+ * that another crash could undo.
  *
  * A commit counts if every byte of its blob verifies. One whose bytes are not whole may be of the
  * last group, which a crash interrupted: it was never acknowledged and is dropped. Each earlier
- * group was durable before the next one was written, so its bytes were damaged later, or belong to a
- * copy that was moved. If no later group has the copy, it is listed as damaged: its correct parts
+ * group was durable before the next one was written, so its bytes were damaged later, or belong to
+ * a copy that was moved. If no later group has the copy, it is listed as damaged: its correct parts
  * are served, and an upload of the same content replaces it.
  *
  * That moment may be long before the shutdown, when RocksDB dropped a damaged part of its log.
