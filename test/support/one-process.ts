@@ -132,9 +132,7 @@ export class OneProcess {
       ...shared,
       budgets: options.budgets,
       versions: this.#host,
-      webUrl: 'http://web.test',
-      trustProxy: 1,
-      drainMs: options.drainMs ?? 30_000,
+      settings: { webUrl: 'http://web.test', trustProxy: 1, drainMs: options.drainMs ?? 30_000 },
     })
   }
 

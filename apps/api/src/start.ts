@@ -13,7 +13,7 @@ import {
   startAdmin,
   tokenKeyId,
 } from '@holdfast/cluster'
-import { webDownloads } from '@holdfast/downloads'
+import { downloadSettings, webDownloads } from '@holdfast/downloads'
 import { drainOnClose, ItemPresenter } from '@holdfast/http-kit'
 import { webPages } from '@holdfast/web'
 import type { FastifyInstance } from 'fastify'
@@ -72,7 +72,9 @@ function createApiHost(
   const codes = new ShareCodeRoutes(cluster)
   api.register(webPages({ ...cluster, urls, ids: keyring.ids, presenter, codes, rules: config }))
   const versions = undefined
-  api.register(webDownloads({ ...cluster, versions, blobs, webUrl: urls.web }))
+  api.register(
+    webDownloads({ ...cluster, versions, blobs, settings: downloadSettings(config, { webUrl: urls.web }) }),
+  )
   drainOnClose(api, { drainMs: config.drainMs })
   return api
 }

@@ -3,7 +3,7 @@ import { type AccountClient, type AccountVersions, ShareCodeRoutes } from '@hold
 import { createApi } from '@holdfast/api'
 import type { BlobStore } from '@holdfast/blob-store'
 import type { Config } from '@holdfast/config'
-import { createDownloads, webDownloads } from '@holdfast/downloads'
+import { createDownloads, downloadSettings, webDownloads } from '@holdfast/downloads'
 import { drainOnClose, type HostBudgets, ItemPresenter, type RateLimits } from '@holdfast/http-kit'
 import type { LookupStore } from '@holdfast/journal'
 import type { Clock, Keyring } from '@holdfast/kernel'
@@ -41,7 +41,8 @@ export const tokenKeyId = 1
 export function createPublicHosts(parts: HostDeps): Record<'api' | 'upload' | 'download', FastifyInstance> {
   const { config, urls } = parts
   const serversOf = () => [config.serverName]
-  const { trustProxy, region, drainMs } = config
+  const { region, drainMs } = config
+  const downloads = downloadSettings(config, { webUrl: urls.web })
   const api = createApi({
     ...parts,
     serversOf,
@@ -57,7 +58,7 @@ export function createPublicHosts(parts: HostDeps): Record<'api' | 'upload' | 'd
   })
   const codes = new ShareCodeRoutes(parts)
   api.register(webPages({ ...parts, ids: parts.keyring.ids, presenter, codes, rules: config }))
-  api.register(webDownloads({ ...parts, webUrl: urls.web }))
+  api.register(webDownloads({ ...parts, settings: downloads }))
   drainOnClose(api, { drainMs })
   const upload = createUpload({
     ...parts,
@@ -65,5 +66,5 @@ export function createPublicHosts(parts: HostDeps): Record<'api' | 'upload' | 'd
     placeOf: undefined,
     settings: uploadSettings({ ...config, tokenKeyId }, { urls, regions: [region] }),
   })
-  return { api, upload, download: createDownloads({ ...parts, webUrl: urls.web, trustProxy, drainMs }) }
+  return { api, upload, download: createDownloads({ ...parts, settings: downloads }) }
 }

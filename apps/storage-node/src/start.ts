@@ -6,14 +6,13 @@
 
 import { chosenPorts, listen, urlOf, webUrlOf } from '@holdfast/bootstrap'
 import { type ClusterStart, clusterDescriptors, joinCluster, startAdmin } from '@holdfast/cluster'
-import { createDownloads } from '@holdfast/downloads'
+import { createDownloads, downloadSettings } from '@holdfast/downloads'
 import { StorageRole } from '@holdfast/storage-role'
 import { tracedBlobs } from '@holdfast/tracing'
 
 /** Serves when it resolves. @throws StartFault */
 export async function startStorageNode({ config, secrets, settings, log, connect }: ClusterStart) {
   await using opened = new AsyncDisposableStack()
-  const { trustProxy, drainMs } = config
   const { host, adminHost, download, admin: adminPort } = config.listen
   const ports = await chosenPorts({ download, admin: adminPort }, host)
   const storage = await StorageRole.open({
@@ -54,9 +53,7 @@ export async function startStorageNode({ config, secrets, settings, log, connect
     ...cluster,
     versions: undefined,
     blobs: tracedBlobs(storage.node.blobs, cluster.tracer),
-    webUrl: webUrlOf(config),
-    trustProxy,
-    drainMs,
+    settings: downloadSettings(config, { webUrl: webUrlOf(config) }),
   })
   opened.defer(() => downloads.close())
   await listen(downloads, { name: 'download', host, port: ports.download })

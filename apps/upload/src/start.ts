@@ -15,7 +15,7 @@ import {
   startAdmin,
   tokenKeyId,
 } from '@holdfast/cluster'
-import { createDownloads } from '@holdfast/downloads'
+import { createDownloads, downloadSettings } from '@holdfast/downloads'
 import type { RegionCode } from '@holdfast/kernel'
 import { StorageRole } from '@holdfast/storage-role'
 import { createUpload } from './app.ts'
@@ -164,9 +164,7 @@ function createHosts(
       ...cluster,
       versions: undefined,
       blobs,
-      webUrl,
-      trustProxy: config.trustProxy,
-      drainMs: config.drainMs,
+      settings: downloadSettings(config, { webUrl }),
     }),
   }
 }

@@ -6,25 +6,19 @@ import { download } from './download.ts'
 import { type DownloadPartsDeps, downloadParts } from './download-parts.ts'
 import { downloadWebRoutes } from './download-web.ts'
 
-export interface DownloadsDeps extends DownloadPartsDeps {
-  trustProxy: string[] | number | false
-  /** How long `close` lets running downloads continue before it cuts them, ms. */
-  drainMs: number
-}
-
 /**
  * The host of downloads, direct links and archives; the caller listens.
  *
  * `close` stops listening, lets running requests end within `drainMs`, cuts the rest, and reports
  * the remaining counts. The ports stay open: they belong to the caller.
  */
-export function createDownloads(deps: DownloadsDeps): FastifyInstance {
-  const { blocked, log, rateLimits } = deps
+export function createDownloads(deps: DownloadPartsDeps): FastifyInstance {
+  const { blocked, log, rateLimits, settings } = deps
   const app = createHttpHost({
     name: 'download',
     log,
     metrics: deps.metrics,
-    trustProxy: deps.trustProxy,
+    trustProxy: settings.trustProxy,
     cors: true,
     rateLimits,
     isBanned: (address) => blocked.blocksAddress(address),
@@ -51,7 +45,7 @@ export function createDownloads(deps: DownloadsDeps): FastifyInstance {
       handler: (request, reply) => directLink(parts, request, reply),
     })
   }
-  drainOnClose(app, { drainMs: deps.drainMs })
+  drainOnClose(app, settings)
   app.addHook('onClose', () => parts.reports.close())
   return app
 }

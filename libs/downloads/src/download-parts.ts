@@ -11,6 +11,7 @@ import { Archives } from './archives.ts'
 import type { DownloadContext } from './context.ts'
 import { DownloadReports } from './download-reports.ts'
 import { RecentAnswers } from './recent-answers.ts'
+import type { DownloadSettings } from './settings.ts'
 import { trafficCounter } from './traffic-counter.ts'
 
 export interface DownloadPartsDeps {
@@ -29,8 +30,7 @@ export interface DownloadPartsDeps {
   rateLimits: RateLimits
   /** Undefined: the host makes its own. */
   budgets: HostBudgets | undefined
-  /** Origin of the pages, without a slash at the end. */
-  webUrl: string
+  settings: DownloadSettings
 }
 
 /** Some 500 bytes each; one is valid for a folder and the reader that listed it. */
@@ -61,7 +61,7 @@ export function downloadParts(deps: DownloadPartsDeps, { inPlace }: { inPlace: b
     opened: new WeakMap(),
     reports,
     archives: new Archives({ blobs, blocked, clock }),
-    webUrl: deps.webUrl,
+    webUrl: deps.settings.webUrl,
     inPlace,
     sent(accountId, traffic, bytes) {
       bytesSent.inc({ traffic }, bytes)
