@@ -2,7 +2,7 @@
  * Commands over everything. The running service takes backups and verifies itself; `restore` and
  * the verification of a backup run here, without a service.
  */
-import { access, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises'
+import { access, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -207,8 +207,8 @@ async function restore(from: string, to: string, options: Options): Promise<stri
   await mkdir(to, { recursive: true, mode: 0o700 })
   const unfinished = join(to, 'restoring')
   // Killed between the two moves: the metadata, which is moved last, is still beside its place.
-  const begun = await readdir(to)
-  if (begun.includes('restoring') && !begun.includes('metadata'))
+  const waiting = await stat(join(unfinished, 'metadata')).catch(absent)
+  if (waiting !== undefined && (await stat(join(to, 'metadata')).catch(absent)) === undefined)
     await rm(join(to, 'blobs'), { recursive: true, force: true })
   await rm(unfinished, { recursive: true, force: true })
   if ((await readdir(to)).some((name) => name !== 'lost+found'))
@@ -255,8 +255,13 @@ async function opened(path: string, { at, 'key-file': keyFile }: Options) {
 async function assertExists(path: string): Promise<void> {
   await access(path).catch((error: NodeJS.ErrnoException) => {
     const reason = error.code === 'ENOENT' ? 'does not exist' : `cannot be read: ${error.message}`
-    throw new BackupFault('UNUSABLE', `${path} ${reason}`)
+    throw new BackupFault('UNUSABLE', `${path} ${reason}`, { cause: error })
   })
+}
+
+/** @throws the error, if it says anything else. */
+function absent(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error
 }
 
 /** Work without the service; its faults are reported like refusals. */

@@ -72,6 +72,12 @@ t.test('everything acknowledged before a backup is in the restore, with its dige
   t.match(await operator(['restore', target, restored, '--at', backup.answer.snapshot]), { code: 0 })
   t.match(await operator(['restore', target, restored]), { code: 1, text: /not empty/ })
   mkdirSync(join(restored, 'restoring'))
+  const away = `${restored}-metadata`
+  renameSync(join(restored, 'metadata'), away)
+  const incomplete = await operator(['restore', target, restored])
+  t.match(incomplete, { code: 1, text: /not empty/ }, 'files whose metadata is elsewhere stay')
+  renameSync(away, join(restored, 'metadata'))
+  mkdirSync(join(restored, 'restoring'))
   renameSync(join(restored, 'metadata'), join(restored, 'restoring', 'metadata'))
   const killed = await operator(['restore', target, restored, '--at', backup.answer.snapshot])
   t.match(killed, { code: 0 }, 'a restore that was killed between its moves begins again')

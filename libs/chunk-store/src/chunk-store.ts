@@ -784,7 +784,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     if (this.#closing !== undefined || !this.#background) return
     this.#prepareSoon ??= setTimeout(() => {
       this.#prepareSoon = undefined
-      this.#extents.prepare(slotBytes).catch(() => {})
+      this.#extents.prepare(slotBytes).catch(() => {}) // `prepared` got the fault
     }, prepareSoonMs).unref()
   }
 

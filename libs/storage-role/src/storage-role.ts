@@ -73,7 +73,11 @@ export class StorageRole {
     if (config.requireStore) await requireStores(config.dataDir, ['blobs/extents'])
     await checkDataFormat(config.dataDir)
     const left = await makePrivate(config.dataDir)
-    if (left.length > 0) log.warn({ paths: left }, 'files of the data directory belong to another user')
+    if (left.length > 0)
+      log.warn(
+        { paths: left },
+        'files of the data directory cannot be made private: another user owns them, or they are read-only',
+      )
     const store = await openStore({
       path,
       config: config.store,

@@ -614,7 +614,7 @@ export class ExtentTable {
     return this.#preparing
   }
 
-  /** No attempt to make room is under way. */
+  /** Waits for the running attempt to make room; its caller gets the fault. */
   async settled(): Promise<void> {
     await this.#preparing?.catch(() => {})
   }

@@ -12,7 +12,9 @@
  * last group, which a crash interrupted: it was never acknowledged and is dropped. Each earlier
  * group was durable before the next one was written, so its bytes were damaged later, or belong to
  * a copy that was moved. If no later group has the copy, it is listed as damaged: its correct parts
- * are served, and an upload of the same content replaces it.
+ * are served, and an upload of the same content replaces it. A group that an earlier crash
+ * interrupted looks the same when the catalogue is lost later: no reference names its blobs, so the
+ * collector removes them.
  *
  * That moment may be long before the shutdown, when RocksDB dropped a damaged part of its log.
  * Extents that were paused then are scanned like open ones, unless `CleanShutdownMarker` says that
