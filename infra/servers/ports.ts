@@ -9,25 +9,32 @@ import { createServer, type Server } from 'node:net'
 const lowest = 10_240
 /** Where Linux begins with outgoing connections, if it does not say. */
 const usualFirstOutgoing = 32_768
+const blockSize = 128
+
+/** Ports of this process's blocks that it has not given out yet. */
+const rest: number[] = []
 
 /**
- * Free ports, all different. The search starts at a random port, so that two concurrent programs
- * find different ones.
+ * Free ports that this process has not given out before. They come from a block that belongs to it
+ * while it lives: a concurrent program neither finds them free before their server starts, nor
+ * holds them for the moment of its own search.
  * @throws Error when fewer are free
  */
 export async function freePorts(count: number, host = '127.0.0.1'): Promise<number[]> {
-  const above = firstOutgoing()
-  const span = above - lowest
-  const start = Math.floor(Math.random() * span)
   const held: Server[] = []
-  for (let step = 0; step < span && held.length < count; step++) {
-    const server = await listening({ host, port: lowest + ((start + step) % span) }).catch(() => undefined)
+  while (held.length < count) {
+    const port = rest.shift()
+    if (port === undefined) {
+      if (!(await takeBlock())) break
+      continue
+    }
+    const server = await listening({ host, port }).catch(() => undefined)
     if (server !== undefined) held.push(server)
   }
   const ports = held.map((server) => (server.address() as { port: number }).port)
   await Promise.all(held.map(closed))
   if (ports.length < count)
-    throw new Error(`${count} free ports from ${lowest} to ${above - 1} were not found`)
+    throw new Error(`${count} free ports from ${lowest} to ${firstOutgoing() - 1} were not found`)
   return ports
 }
 
@@ -47,6 +54,24 @@ export function listening(address: { host: string; port: number }): Promise<Serv
 
 export function closed(server: Server): Promise<void> {
   return new Promise((resolve) => server.close(() => resolve()))
+}
+
+/**
+ * Adds a block of ports to `rest`. Who listens on a block's first port owns the block; the system
+ * ends that with the process. The search starts at a random block, so that few programs meet.
+ */
+async function takeBlock(): Promise<boolean> {
+  const blocks = Math.floor((firstOutgoing() - lowest) / blockSize)
+  const start = Math.floor(Math.random() * blocks)
+  for (let step = 0; step < blocks; step++) {
+    const first = lowest + ((start + step) % blocks) * blockSize
+    const owner = await listening({ host: '127.0.0.1', port: first }).catch(() => undefined)
+    if (owner === undefined) continue
+    owner.on('connection', (socket) => socket.destroy()).unref()
+    rest.push(...Array.from({ length: blockSize - 1 }, (_, at) => first + 1 + at))
+    return true
+  }
+  return false
 }
 
 function firstOutgoing(): number {
