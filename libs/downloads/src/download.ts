@@ -33,9 +33,9 @@ export async function download(
   // Answers of accounts are kept here for a while.
   if (parts.blocked.blocksAccount(accountId)) throw new RefusalError('error-blocked')
   const content = { accountId, contentId }
-  const view = await guessing(parts.rateLimits, request, (guesses) =>
-    open(parts, { request, guesses }, content),
-  )
+  const view =
+    openedBefore(parts, request, content) ??
+    (await guessing(parts.rateLimits, request, (guesses) => open(parts, { request, guesses }, content)))
   return sendFile(parts, request, reply, content, view)
 }
 
@@ -62,8 +62,11 @@ export function sendFile(
   const { item } = view
   if (item === undefined) throw new RefusalError('error-notFound')
   // A cached answer is prepared once.
-  const file = parts.opened.get(view) ?? openedFile(parts, item)
-  parts.opened.set(view, file)
+  let file = parts.opened.get(view)
+  if (file === undefined) {
+    file = openedFile(parts, item)
+    parts.opened.set(view, file)
+  }
   return serve(request, reply, file, {
     answers: parts.answers,
     begun: () => noteDownload(parts, request, { accountId, item }),
@@ -103,6 +106,19 @@ export async function opener(
   return { password, openAs }
 }
 
+/** What the link's capability opened moments ago: no account is asked, and nothing guessed. */
+function openedBefore(
+  parts: DownloadContext,
+  request: FastifyRequest,
+  { accountId, contentId }: Content,
+): FileView | undefined {
+  if (passwordOf(request) !== undefined) return undefined
+  const grant = grantOf(parts, request)
+  if (grant === undefined) return undefined
+  const version = grant.isOwners ? parts.versions?.versionOf(accountId) : undefined
+  return parts.recent.arrived(questionOf(contentId, grant, undefined), version)
+}
+
 async function open(
   parts: DownloadContext,
   { request, guesses }: Guessing,
@@ -112,7 +128,7 @@ async function open(
   const { contentId, accountId } = content
   const grant = grantOf(parts, request)
   if (grant !== undefined) {
-    const question = `${contentId} ${grant.question} ${password ?? ''}`
+    const question = questionOf(contentId, grant, password)
     const granted = await unlessRefused(
       grant.isOwners
         ? parts.recent.ofOwner(question, parts.versions?.versionOf(accountId), () => openAs(grant.who))
@@ -140,11 +156,20 @@ async function open(
     if (opened !== undefined && !(opened instanceof RefusalError)) return opened
   }
   const visited = await unlessRefused(
-    parts.recent.ofVisitor(`${contentId}  ${password ?? ''}`, () => openAs(asVisitor())),
+    parts.recent.ofVisitor(questionOf(contentId, undefined, password), () => openAs(asVisitor())),
   )
   if (!(visited instanceof RefusalError)) return visited
   if (visited.status === 'error-passwordWrong') await guesses.wrong('password')
   throw visited
+}
+
+/** The key of its answer among the recent ones. */
+function questionOf(
+  contentId: string,
+  grant: VerifiedGrant | undefined,
+  password: string | undefined,
+): string {
+  return `${contentId} ${grant?.question ?? ''} ${password ?? ''}`
 }
 
 async function refuseToken(guesses: RequestGuesses): Promise<never> {

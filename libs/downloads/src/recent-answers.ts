@@ -22,6 +22,8 @@ interface Answer {
   /** Of the account when the question was sent for its owner. */
   version: object | undefined
   view: Promise<FileView>
+  /** The view, as soon as it has arrived. */
+  arrived?: FileView
 }
 
 export class RecentAnswers {
@@ -46,7 +48,10 @@ export class RecentAnswers {
     }
     const answer = this.#remember(question, undefined, ask)
     answer.view.then(
-      (view) => view.isOwner && this.#forget(question, answer),
+      (view) => {
+        if (view.isOwner) this.#forget(question, answer)
+        else answer.arrived = view
+      },
       () => this.#forget(question, answer),
     )
     return answer.view
@@ -58,8 +63,24 @@ export class RecentAnswers {
     const known = this.#known(question)
     if (known?.version === version) return known.view
     const answer = this.#remember(question, version, ask)
-    answer.view.catch(() => this.#forget(question, answer))
+    answer.view.then(
+      (view) => {
+        answer.arrived = view
+      },
+      () => this.#forget(question, answer),
+    )
     return answer.view
+  }
+
+  /**
+   * The recent answer if it has arrived, for callers that would otherwise await it.
+   * @param version of the account now, for a question of its owner; undefined: a visitor's question
+   */
+  arrived(question: string, version: object | undefined): FileView | undefined {
+    const known = this.#known(question)
+    const view = known?.arrived
+    if (view === undefined || known?.version !== version) return undefined
+    return version === undefined && isOver(view.ends, this.#clock.now() / 1000) ? undefined : view
   }
 
   #known(question: string): Answer | undefined {
@@ -69,7 +90,7 @@ export class RecentAnswers {
 
   #remember(question: string, version: object | undefined, ask: () => Promise<FileView>): Answer {
     const askedMs = this.#clock.monotonic()
-    const answer = { askedMs, version, view: ask() }
+    const answer: Answer = { askedMs, version, view: ask() }
     this.#answers.delete(question)
     this.#answers.set(question, answer)
     this.#forgetOldest(askedMs)

@@ -294,6 +294,35 @@ t.test(
   },
 )
 
+t.test('an arrived answer is used without awaiting it, while it is valid', async (t) => {
+  let now = 1_000_000
+  const recent = new RecentAnswers({ now: () => now, monotonic: () => now })
+  const view = (isOwner: boolean, ends?: number): FileView => ({ item: undefined, isOwner, ends })
+  const [before, after] = [{}, {}]
+
+  const late = Promise.withResolvers<FileView>()
+  const waiting = recent.ofVisitor('visitor', () => late.promise)
+  t.equal(recent.arrived('visitor', undefined), undefined, 'not before it has arrived')
+  const visitors = view(false, 1_002)
+  late.resolve(visitors)
+  await waiting
+  t.equal(recent.arrived('visitor', undefined), visitors)
+  now = 1_002_000
+  t.equal(recent.arrived('visitor', undefined), undefined, 'not after its expiry')
+
+  const owners = view(true)
+  await recent.ofVisitor('owner as a visitor', async () => owners)
+  t.equal(recent.arrived('owner as a visitor', undefined), undefined)
+  await recent.ofOwner('owner', before, async () => owners)
+  t.equal(recent.arrived('owner', before), owners)
+  t.equal(recent.arrived('owner', after), undefined, 'the account was changed')
+  t.equal(recent.arrived('owner', undefined), undefined, 'the account left')
+  await t.rejects(recent.ofOwner('refused', before, () => Promise.reject(new Error('refused'))))
+  t.equal(recent.arrived('refused', before), undefined)
+  now += 2_500
+  t.equal(recent.arrived('owner', before), undefined, 'for moments only')
+})
+
 t.test('a reader that reads nothing is dropped, one that reads a little is not', async (t) => {
   const ended = Promise.withResolvers<Error | undefined>()
   async function* endless() {

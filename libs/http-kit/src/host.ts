@@ -372,7 +372,7 @@ export function takeOver(
 ): ServerResponse {
   finishHeaders(request, reply)
   reply.hijack()
-  return reply.raw.writeHead(code, { ...(reply.getHeaders() as Record<string, string>), ...headers })
+  return reply.raw.writeHead(code, Object.assign(reply.getHeaders() as Record<string, string>, headers))
 }
 
 function finishHeaders(request: FastifyRequest, reply: FastifyReply) {
