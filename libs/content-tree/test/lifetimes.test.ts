@@ -1,6 +1,8 @@
 /** How long content of guests and standard accounts lives, and the undo of deletions by timers. */
 import t from 'tap'
 import { type Lifetimes, noLifetimes } from '../src/contract.ts'
+import { none as noRow } from '../src/tree/columns.ts'
+import { Tree } from '../src/tree/tree.ts'
 import { type Ask, blobOf, equal, operator, pagesOf, restored, system, visitor, World } from './world.ts'
 
 const day = 86_400
@@ -326,4 +328,27 @@ t.test('an earlier release takes held content for deleted', async (t) => {
   tick(world, 1)
   t.match([...world.state.effects()], [{ effect: { $case: 'blobReleased' } }])
   t.equal(world.state.nextDue(), undefined)
+})
+
+t.test('the expiry of a deleted folder waits no longer than its rows', async (t) => {
+  const tree = new Tree()
+  const folder = (parent: number, at: number, ends: number | undefined) =>
+    tree.addFolder(parent, {
+      id: `00000000-0000-4000-8000-00000000000${at}`,
+      name: `${at}`,
+      code: '',
+      createTime: 1,
+      modTime: 1,
+      isPublic: false,
+      password: undefined,
+      expiry: ends,
+    })
+  const root = folder(noRow, 0, undefined)
+  const going = folder(root, 1, 100)
+  folder(root, 2, 200)
+  t.equal(tree.waiting, 2)
+  tree.discard(going, () => {})
+  const freeing = tree.sweep(10, () => {})
+  while (freeing.next().done !== true);
+  t.equal(tree.waiting, 1)
 })

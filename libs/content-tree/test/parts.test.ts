@@ -309,6 +309,20 @@ t.test('a content that leaves its folder changes the part of the one behind it',
   }
 })
 
+t.test('an expiry that fires and keeps its folder changes its part', async (t) => {
+  const { world, root, stored } = grown()
+  const id = world.read(operator, root).children.find(({ name }) => name === 'folder 0')?.id ?? ''
+  const value = { expiry: world.now + 5, deleteAfterExpiry: false }
+  world.ask(operator, { updateContent: { contentId: id, attribute: { $case: 'expiry', value } } })
+  stored.take(wholeCut(world.state, stored.base))
+  const before = pagesOf(world.state)
+  world.nowMs += 6_000
+  world.ask(system, { tick: {} })
+  t.notOk(equal(before, pagesOf(world.state)), 'it fired')
+  stored.take(wholeCut(world.state, stored.base))
+  t.ok(equal(stored.pages, pagesOf(world.state)))
+})
+
 t.test('a table that was nearly emptied is made dense when it is loaded', async (t) => {
   const { world, root, stored } = grown(8 * rowsPerPart)
   const top = world.read(operator, root).children.find(({ name }) => name === 'top')?.id ?? ''

@@ -10,13 +10,14 @@ export const none = 0xffffffff
 
 const firstCapacity = 16
 
-/** Values a row of each column. */
-type Layout = Record<string, { type: 'u8' | 'u32' | 'f64'; width: number }>
+function isColumn(field: unknown): field is Column {
+  return field instanceof Uint8Array || field instanceof Uint32Array || field instanceof Float64Array
+}
 
-function columnOf(type: 'u8' | 'u32' | 'f64', length: number): Column {
-  if (type === 'u8') return new Uint8Array(length)
-  if (type === 'u32') return new Uint32Array(length)
-  return new Float64Array(length)
+/** Zeros, of the same type. */
+function emptyLike(column: Column, length: number): Column {
+  if (column instanceof Uint8Array) return new Uint8Array(length)
+  return column instanceof Uint32Array ? new Uint32Array(length) : new Float64Array(length)
 }
 
 /**
@@ -49,18 +50,18 @@ export interface RowRun {
   count: number
 }
 
-/** Hands out row numbers; the columns of a table live in its subclass, named in `layout`. */
+/** Hands out row numbers. A table's columns are the typed arrays among its subclass's fields. */
 abstract class Table {
   /** What of it a checkpoint has to write. */
   readonly marks: RowMarks
-  readonly #layout: [name: string, column: Layout[string]][]
+  /** Columns with their values per row. The subclass's fields do not exist while this is made. */
+  #columns: [name: string, width: number][] | undefined
   #capacity = firstCapacity
   #end = 0
   #free: number[] = []
   #taken = new Uint8Array(firstCapacity)
 
-  constructor(layout: Layout, cuts: Cuts) {
-    this.#layout = Object.entries(layout)
+  constructor(cuts: Cuts) {
     this.marks = new RowMarks(cuts, rowsPerPart)
   }
 
@@ -76,8 +77,7 @@ abstract class Table {
 
   get bytes(): number {
     let sum = this.#free.length * 8 + this.#capacity
-    for (const { type, width } of this.#layout.map(([, column]) => column))
-      sum += this.#capacity * width * (type === 'u8' ? 1 : type === 'u32' ? 4 : 8)
+    for (const [name] of this.#widths()) sum += this.#column(name).byteLength
     return sum
   }
 
@@ -117,8 +117,7 @@ abstract class Table {
   }
 
   give(row: number): void {
-    const columns = this as unknown as Record<string, Column>
-    for (const [name, { width }] of this.#layout) columns[name]?.fill(0, row * width, (row + 1) * width)
+    for (const [name, width] of this.#widths()) this.#column(name).fill(0, row * width, (row + 1) * width)
     this.#taken[row] = 0
     this.#free.push(row)
     this.marks.touch(row)
@@ -127,11 +126,11 @@ abstract class Table {
   /** Makes room for that many rows in all. */
   reserve(capacity: number): void {
     if (capacity <= this.#capacity) return
-    const columns = this as unknown as Record<string, Column>
-    for (const [name, { type, width }] of this.#layout) {
-      const grown = columnOf(type, capacity * width)
-      grown.set(columns[name] as Column)
-      columns[name] = grown
+    const fields = this as unknown as Record<string, Column>
+    for (const [name, width] of this.#widths()) {
+      const grown = emptyLike(this.#column(name), capacity * width)
+      grown.set(this.#column(name))
+      fields[name] = grown
     }
     const taken = new Uint8Array(capacity)
     taken.set(this.#taken)
@@ -141,6 +140,17 @@ abstract class Table {
   }
 
   protected abstract grown(): void
+
+  #widths(): [name: string, width: number][] {
+    this.#columns ??= Object.entries(this)
+      .filter(([, field]) => isColumn(field))
+      .map(([name, { length }]) => [name, length / this.#capacity])
+    return this.#columns
+  }
+
+  #column(name: string): Column {
+    return (this as unknown as Record<string, Column>)[name] as Column
+  }
 }
 
 function u8(width = 1): Uint8Array {
@@ -174,25 +184,6 @@ export class ContentTable extends Table {
   names: string[] = []
   mimetypes: string[] = []
   #index: WordIndex | undefined
-
-  constructor(cuts: Cuts) {
-    super(
-      {
-        ids: { type: 'u32', width: 4 },
-        parent: { type: 'u32', width: 1 },
-        next: { type: 'u32', width: 1 },
-        previous: { type: 'u32', width: 1 },
-        link: { type: 'u32', width: 1 },
-        isFolder: { type: 'u8', width: 1 },
-        code: { type: 'u8', width: 8 },
-        created: { type: 'f64', width: 1 },
-        modified: { type: 'f64', width: 1 },
-        downloads: { type: 'f64', width: 1 },
-        used: { type: 'u32', width: 1 },
-      },
-      cuts,
-    )
-  }
 
   /** With the two arrays of strings beside the columns. */
   override get bytes(): number {
@@ -234,32 +225,6 @@ export class FolderTable extends Table {
   /** 1 + row of the password; 0: none. */
   password = u32()
 
-  constructor(cuts: Cuts) {
-    const one = { type: 'u32', width: 1 } as const
-    super(
-      {
-        firstFolder: one,
-        lastFolder: one,
-        firstFile: one,
-        lastFile: one,
-        folderCount: one,
-        fileCount: one,
-        privateFolders: one,
-        endingFolders: one,
-        filesBelow: one,
-        foldersBelow: one,
-        bytesBelow: { type: 'f64', width: 1 },
-        isPublic: { type: 'u8', width: 1 },
-        deleteAfterExpiry: { type: 'u8', width: 1 },
-        closed: { type: 'u8', width: 1 },
-        changed: { type: 'f64', width: 1 },
-        expiry: { type: 'f64', width: 1 },
-        password: one,
-      },
-      cuts,
-    )
-  }
-
   protected override grown(): void {}
 }
 
@@ -273,20 +238,6 @@ export class BlobColumns extends Table {
   /** Number of the pending release; 0: none. */
   release = f64()
   #index: WordIndex | undefined
-
-  constructor(cuts: Cuts) {
-    super(
-      {
-        keys: { type: 'u32', width: 16 },
-        size: { type: 'f64', width: 1 },
-        crc32: { type: 'u32', width: 1 },
-        placementGroup: { type: 'u32', width: 1 },
-        uses: { type: 'u32', width: 1 },
-        release: { type: 'f64', width: 1 },
-      },
-      cuts,
-    )
-  }
 
   indexed(index: WordIndex): void {
     this.#index = index
