@@ -1,5 +1,6 @@
 /** A host of accounts: the accounts of its region that placement gives it. */
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { AccountHost, type Reconciler, roundInWords } from '@holdfast/actor-runtime'
 import { accountMetrics, reconcileMetrics } from '@holdfast/admin'
 import { accountHostOptions, chosenPorts, openMailer, urlOf } from '@holdfast/bootstrap'
@@ -91,7 +92,7 @@ export async function startActorHost({ config, secrets, settings, log, connect }
     }),
   })
   opened.defer(() => admin.close())
-  await new Promise((resolve) => setTimeout(resolve, settleMs))
+  await delay(settleMs)
   await untilHeard(cluster)
   const takeover = serveTakeover(cluster)
   opened.defer(() => takeover.close())
@@ -132,7 +133,7 @@ async function untilHeard({ regions, membership, config, log }: ClusterPart): Pr
     'no other region answers: it may have taken over our accounts, so none is served before another region answers',
   )
   while (!regions.heardElsewhere && !colleague()) {
-    await new Promise((resolve) => setTimeout(resolve, hearMs))
+    await delay(hearMs)
     await regions
       .refresh()
       .catch((error: unknown) => log.warn({ err: error }, 'the region map cannot be read'))

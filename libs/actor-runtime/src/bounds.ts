@@ -35,8 +35,8 @@ export interface RuntimeBounds {
   /** An account without requests for this long leaves memory. */
   idleMs: number
   /**
-   * The same for an account that was loaded to compare its references: until the next page of that,
-   * and no longer.
+   * The same for an account that was loaded only to compare its references. It lasts until their
+   * next page.
    */
   lookedAfterMs: number
   /** Passivations at one time. */

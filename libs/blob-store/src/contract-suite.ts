@@ -5,6 +5,7 @@
  */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import { digestOf } from './blob-digest.ts'
 import type { BlobInfo, BlobName, BlobStage, BlobStore } from './blob-store.ts'
 import { md5Collision } from './md5-collision.ts'
@@ -491,7 +492,7 @@ async function eventually(holds: () => Promise<void>): Promise<void> {
       return await holds()
     } catch (error) {
       if (performance.now() > endMs) throw error
-      await new Promise((again) => setTimeout(again, 10))
+      await delay(10)
     }
   }
 }

@@ -14,7 +14,7 @@
  * A pass visits the copies in the order of their ids. The store records its position each minute,
  * so that a process that restarts often still completes a pass.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setTimeout as delay } from 'node:timers/promises'
 import { type Clock, hex, isShortage } from '@holdfast/kernel'
 import type { BlobInfo } from './blob-store.ts'
 import { BlobFault } from './errors.ts'
@@ -334,7 +334,7 @@ export class Scrubber {
 
 async function systemPause(ms: number, signal: AbortSignal): Promise<void> {
   try {
-    await sleep(ms, undefined, { signal, ref: false })
+    await delay(ms, undefined, { signal, ref: false })
   } catch (error) {
     if (!signal.aborted) throw error
   }

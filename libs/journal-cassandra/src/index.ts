@@ -15,13 +15,14 @@ export interface MetadataStoreOptions {
   /** First segments of lookup keys that are ever claimed. */
   claimed?: readonly string[]
   /**
-   * The same keyspace in the data centre that would take over, undefined while it is unreachable:
-   * what it needs is not deleted before it has the replacement. Default: there is none.
+   * The same keyspace in the data centre that would take over; undefined while it is unreachable.
+   * What it needs is not deleted before the replacement has arrived there. Default: there is no
+   * other data centre.
    */
   backup?: () => CassandraMetadataStore | undefined
   /**
-   * Whether the backup served the account in the previous term and is alive: then it is asked for
-   * everything, and it acknowledges nothing more. Default: it does not, and what has arrived here
+   * Whether the backup served the account in the previous term and is alive. Then everything is
+   * read from it too, and it acknowledges nothing more. Default: no, and only what has arrived here
    * counts.
    */
   handedOver?: (account: string) => boolean

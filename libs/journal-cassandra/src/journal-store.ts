@@ -700,7 +700,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       if (await this.#isBackedUp(backup, { account, term }, without)) return
       if (attempt === backupAttempts)
         throw new JournalFault('UNAVAILABLE', `the backup of ${account} is behind: what it needs stays`)
-      await new Promise((resolve) => setTimeout(resolve, backupFirstMs * 2 ** (attempt - 1)))
+      await delay(backupFirstMs * 2 ** (attempt - 1))
     }
   }
 

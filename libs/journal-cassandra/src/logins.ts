@@ -124,7 +124,7 @@ async function asOperator(options: LoginsOptions): Promise<{ client: cassandra.C
         if (performance.now() > until) throw error
       }
     }
-    await new Promise((resolve) => setTimeout(resolve, retryMs))
+    await delay(retryMs)
   }
 }
 
@@ -167,7 +167,7 @@ async function run(client: cassandra.Client, query: string): Promise<cassandra.t
       return await client.execute(query, [], { prepare: false })
     } catch (error) {
       if (performance.now() > until || !notReady.includes((error as { code?: unknown }).code)) throw error
-      await new Promise((resolve) => setTimeout(resolve, retryMs))
+      await delay(retryMs)
     }
   }
 }

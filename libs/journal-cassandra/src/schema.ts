@@ -19,6 +19,7 @@
  * in all data centres. A start that finds it made asks only its own data centre.
  */
 import { createHash } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import cassandra from 'cassandra-driver'
 import { faultOf } from './driver-faults.ts'
 
@@ -171,7 +172,7 @@ async function patiently<Result>(work: () => Promise<Result>): Promise<Result> {
 
 function aWhile(): Promise<void> {
   const { least, most } = waitMs
-  return new Promise((resolve) => setTimeout(resolve, least + Math.random() * (most - least)))
+  return delay(least + Math.random() * (most - least))
 }
 
 /** A UUID that follows from a name: RFC 9562, version 8. */

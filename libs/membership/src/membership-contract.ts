@@ -1,5 +1,6 @@
 /** What every membership must do, as a suite that depends on no test runner. */
 import assert from 'node:assert/strict'
+import { setTimeout as delay } from 'node:timers/promises'
 import { type Clock, systemClock } from '@holdfast/kernel'
 import { isClockOff } from './clocks.ts'
 import type { Member, MemberInfo, Membership } from './membership.ts'
@@ -256,7 +257,7 @@ function patience(patientMs: number) {
     const end = performance.now() + patientMs
     while (!holds()) {
       assert.ok(performance.now() < end, `${what} within ${patientMs} ms`)
-      await new Promise((resolve) => setTimeout(resolve, lookMs))
+      await delay(lookMs)
     }
   }
 }

@@ -13,6 +13,7 @@
  * holes, after a synced batch says that they are dead; headers stay. Records too small for that are
  * moved, in portions when not all of it fits, and leave holes, too.
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import type { BlobFault } from '@holdfast/blob-store'
 import type { Copy, RowCache, RowEntry } from '../catalogue/rows.ts'
 import { type Extent, type ExtentFiles, type ExtentTable, isUnreadable } from '../extents/extents.ts'
@@ -266,7 +267,7 @@ export class Compactor {
     if (wonBytes < seenFromBytes) return true
     for (let tries = 0; tries < 5; tries++) {
       if ((await this.#parts.space.onDisk()) - freeBytes >= wonBytes / 4) return true
-      await new Promise((later) => setTimeout(later, 200))
+      await delay(200)
     }
     return false
   }

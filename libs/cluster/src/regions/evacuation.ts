@@ -15,6 +15,7 @@
  * account is closed there before it is opened here, by its first request, and finally by a pass
  * over all of them. Until then both regions are asked for what was not opened yet.
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import { RefusalError } from '@holdfast/http-kit'
 import type { TakenJournal } from '@holdfast/journal-cassandra'
 import type { Clock, RegionCode, Subscription } from '@holdfast/kernel'
@@ -129,7 +130,7 @@ export async function returnHome(
   const change = new Uint8Array()
   bus.publish(heardByAll.homes, change)
   if (home.handedOver && fenced) await regions.endHandover(birth)
-  else if (home.handedOver) await new Promise((resolve) => setTimeout(resolve, settleMs))
+  else if (home.handedOver) await delay(settleMs)
   const found = await takenOver(cluster, { birth, ...home, serving: birth })
   if (home.handedOver && found.complete && found.failures.length === 0) await regions.endHandover(birth)
   bus.publish(heardByAll.homes, change)
