@@ -68,13 +68,17 @@ const printed: Printed[] = execFileSync('git', ['ls-files', '*.md'], { cwd: root
       `${document}: blocks are ${languages.join(', ')}`,
     )
     const pictures = blocks.filter(([, language]) => language === '')
-    t.notMatch(pictures.join(''), /^(npm|curl|node) /m, `${document}: commands are in sh or bash blocks`)
+    t.notMatch(
+      pictures.join(''),
+      /^(npm|curl|node|cd|docker|install|systemctl) /m,
+      `${document}: commands are in sh or bash blocks`,
+    )
     const lines = blocks.flatMap(([, language, body = '']) => (language === 'sh' ? body.split('\n') : []))
     const prose = text.replace(/^```.*?^```$/gms, '')
     const spans = [...prose.matchAll(/`((?:[A-Z_]+=\S+ )*(?:npm|ctl)\s[^`]+)`/g)].map(
       ([, command = '']) => command,
     )
-    return [...lines, ...spans]
+    return [...lines.flatMap((line) => line.split(' && ')), ...spans]
       .map((command) => command.replace(/(^| )#.*/, '').trim())
       .filter((command) => command !== '')
       .map((command) => ({ document, command }))
@@ -82,6 +86,9 @@ const printed: Printed[] = execFileSync('git', ['ls-files', '*.md'], { cwd: root
 
 /** Third-party programs that `test/clients` runs with these very arguments. */
 const foreign = ['rclone']
+
+/** Of the operator's machine: the files that they name are in the repository. */
+const ofTheMachine = ['apt-get', 'cd', 'docker', 'install', 'systemctl', 'useradd']
 
 /** Values that a program takes for an option, where it takes some alone. */
 const known: Readonly<Record<string, (value: string) => boolean>> = {
@@ -103,6 +110,13 @@ t.test('each command of a document is valid for its program', async (t) => {
       t.ok(isRead(variable), `${document}: ${command}: ${variable}`)
     const [program = '', verb = '', ...rest] = words.filter((word) => word !== '-s')
     if (foreign.includes(program)) continue
+    if (ofTheMachine.includes(program)) {
+      for (const file of words.filter((word) => word.startsWith('infra/')))
+        t.ok(existsSync(join(root, file)), `${document}: ${command}: ${file}`)
+      const inside = words.indexOf('ctl')
+      if (inside !== -1) await checkCtl(`${document}: ${command}`, words.slice(inside + 1))
+      continue
+    }
     if (program === 'ctl') {
       t.not(words[1], '--', `${document}: ${command}: only npm needs --`)
       // A single name means the command; a name of a group means its commands.
