@@ -9,6 +9,7 @@ import { blank, CheckpointPage, DirectLink, ManifestEntry, type UpdateContent } 
 import fc from 'fast-check'
 import t from 'tap'
 import { rowsPerPart } from '../src/bounds.ts'
+import { noLifetimes } from '../src/contract.ts'
 import type { AccountState, CheckpointBase, CheckpointCut } from '../src/index.ts'
 import { blobOf, ended, equal, operator, pagesOf, passwordOf, restored, system, World } from './world.ts'
 
@@ -65,8 +66,7 @@ function entry(name: string, isFolder = false): ManifestEntry {
 }
 
 /** An account of several parts: folders, files, a few passwords. */
-function grown(files = 2_600): { world: World; root: string; stored: Stored } {
-  const world = new World()
+function grown(files = 2_600, world = new World()): { world: World; root: string; stored: Stored } {
   const root = world.create({ tier: 'premium' })
   world.ask(operator, { setAccount: { recycleBin: true } })
   for (let at = 0; at < 4; at++) {
@@ -319,6 +319,27 @@ t.test('an expiry that fires and keeps its folder changes its part', async (t) =
   world.nowMs += 6_000
   world.ask(system, { tick: {} })
   t.notOk(equal(before, pagesOf(world.state)), 'it fired')
+  stored.take(wholeCut(world.state, stored.base))
+  t.ok(equal(stored.pages, pagesOf(world.state)))
+})
+
+t.test('a use that keeps a folder from being idle changes its part', async (t) => {
+  const idle = { ...noLifetimes, idleSeconds: 100 }
+  const { world, root, stored } = grown(2_600, new World({ lifetimes: { guest: idle, standard: idle } }))
+  const folder = world.read(operator, root).children.find(({ name }) => name === 'shuffled')
+  world.ask(operator, { setAccount: { tier: 'standard' } })
+  world.ask(system, { tick: {} })
+  stored.take(wholeCut(world.state, stored.base))
+  world.nowMs += 5_000
+  world.ask(system, {
+    reportDownloads: {
+      source: Buffer.alloc(16),
+      sequence: 1,
+      counts: [{ contentId: folder?.id ?? '', count: 1 }],
+      trafficDirect: 0,
+      trafficWeb: 0,
+    },
+  })
   stored.take(wholeCut(world.state, stored.base))
   t.ok(equal(stored.pages, pagesOf(world.state)))
 })

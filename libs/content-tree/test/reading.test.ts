@@ -350,6 +350,16 @@ t.test(
   },
 )
 
+t.test('the consent to deletion is shown to the owner alone', async (t) => {
+  const world = new World()
+  const root = world.create({ tier: 'premium' })
+  const { id } = world.folder(root, { isPublic: true })
+  const value = { expiry: world.now + 100, deleteAfterExpiry: true }
+  set(world, id, { $case: 'expiry', value })
+  t.equal(world.read(operator, id).deleteAfterExpiry, true)
+  t.match(world.read(visitor, id), { expiry: value.expiry, deleteAfterExpiry: undefined })
+})
+
 t.test('pages of a visitor are cut from what it may see', async (t) => {
   const world = new World()
   const root = world.create()
