@@ -48,7 +48,7 @@ const near: Record<string, number> = {
   'stop-at-first-hole': 2,
   'recycle-before-synced-index': 1,
 }
-const seedsMax = 500
+const seedsMax = 1_000
 
 for (const name of Object.keys(planted).slice(0, sizeOf('simPlanted')))
   t.test(`planted and found: ${name}`, async (t) => {

@@ -28,7 +28,7 @@ const { values } = commandLine('sim', headOf(import.meta.filename), {
 const print = (line: string) => void process.stdout.write(line)
 const one = values.seed === undefined ? undefined : count('seed', values.seed)
 const first = one ?? count('from', values.from)
-const last = one ?? first + count('seeds', values.seeds ?? (values.planted ? '500' : '100')) - 1
+const last = one ?? first + count('seeds', values.seeds ?? (values.planted ? '1000' : '100')) - 1
 if (values.break !== undefined && planted[values.break] === undefined) {
   process.stderr.write(`No fault is named ${values.break}; there are: ${Object.keys(planted).join(', ')}\n`)
   process.exit(2)

@@ -88,6 +88,7 @@ t.test('values keep their meaning through units, lists and slashes', async (t) =
       HOLDFAST_PREMIUM_STORAGE: '2TiB',
       HOLDFAST_STANDARD_STORAGE: '5 GB',
       HOLDFAST_EXPIRY_SWEEP_SECONDS: '0.2',
+      HOLDFAST_CLOCK_JUMP_SECONDS: '3600',
       HOLDFAST_TRUST_PROXY: '10.0.0.0/8, ::1',
       HOLDFAST_PUBLIC_DOWNLOAD_URL: 'https://dl.example.org/',
       HOLDFAST_BIND: '0.0.0.0',
@@ -98,6 +99,7 @@ t.test('values keep their meaning through units, lists and slashes', async (t) =
   t.equal(config.tiers.premium.storage, 2 * 1024 ** 4)
   t.equal(config.tiers.standard.storage, 5e9)
   t.equal(config.expirySweepMs, 200)
+  t.equal(config.clockJumpMs, 3_600_000)
   t.same(config.trustProxy, ['10.0.0.0/8', '::1'])
   t.equal(config.publicUrls.download, 'https://dl.example.org')
   t.same([config.listen.host, config.listen.adminHost], ['0.0.0.0', '127.0.0.1'])
@@ -244,7 +246,7 @@ for (const [mode, { known, base, read }] of Object.entries({
     read: (env: Record<string, string>) =>
       readClusterConfig(env, { readSecret: () => rootCertificates[0] as string }),
   },
-}))
+})) {
   t.test(`${mode}: no setting is without effect on the configuration`, async (t) => {
     const results = (name: string) => {
       const others = { ...base, ...together.find((group) => name in group) }
@@ -262,3 +264,19 @@ for (const [mode, { known, base, read }] of Object.entries({
       [],
     )
   })
+
+  t.test(`${mode}: seconds keep their unit`, async (t) => {
+    for (const name of Object.keys(known).filter((each) => each.endsWith('_SECONDS'))) {
+      // Settings have different bounds.
+      const kept = [7, 77, 7_777].filter((seconds) => {
+        try {
+          const fields = JSON.stringify(read({ ...base, [name]: String(seconds) }))
+          return new RegExp(`Ms":${seconds * 1000}[,}]|[sS]econds":${seconds}[,}]`).test(fields)
+        } catch {
+          return false
+        }
+      })
+      t.not(kept.length, 0, name)
+    }
+  })
+}
