@@ -52,8 +52,9 @@ import { BlobReader, ExtentClaim } from './reading/reader.ts'
 import { copyNamed, Reads } from './reading/reads.ts'
 import { Verifier } from './reading/verifier.ts'
 import { ballastPath } from './space/ballast.ts'
-import { Compactor, worthBytes } from './space/compactor.ts'
+import { Compactor } from './space/compactor.ts'
 import { Space } from './space/space.ts'
+import { Upkeep } from './space/upkeep.ts'
 import { CleanShutdownMarker, endMarkBytes, endMarkKey } from './start/clean-shutdown-marker.ts'
 import { IdentityFile } from './start/identity-file.ts'
 import { openCatalogue } from './start/open-catalogue.ts'
@@ -72,8 +73,7 @@ import { CommitIntent, DeleteIntent, PinIntent, Writer, type WriterDeps } from '
 /** Results of uploads that are remembered beyond their copies' rows, 250 bytes each. */
 const outcomesMax = 16_384
 const noteBytesMax = 64 * 1024
-const compactSoonMs = 200
-const prepareSoonMs = 1000
+
 export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHealth {
   readonly #bounds: StoreBounds
   readonly #clock: Clock
@@ -102,11 +102,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   /** Results of the latest uploads, blob id ‖ incarnation, by upload id; all in latin1. */
   readonly #outcomes = new RecentMap<string, string>({ max: outcomesMax })
   readonly #randomFill: (bytes: Buffer) => Buffer
-  readonly #after: After
-  readonly #sweeper: NodeJS.Timeout
-  readonly #background: boolean
-  #compactSoon: NodeJS.Timeout | undefined
-  #prepareSoon: NodeJS.Timeout | undefined
+  readonly #upkeep: Upkeep
   #closing: Promise<void> | undefined
   /** The findings of the start beyond the catalogue. */
   recovered: RecoveryFigures = nothingRecovered()
@@ -174,9 +170,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
 
   /** The store was never open for callers. */
   async #abandon(): Promise<void> {
-    clearInterval(this.#sweeper)
-    clearTimeout(this.#compactSoon)
-    clearTimeout(this.#prepareSoon)
+    this.#upkeep.stop()
     await this.#history.close()
     await this.#hashing.close()
     await this.#files.closeAll()
@@ -202,7 +196,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     this.#clock = options.clock ?? systemClock
     this.#log = log
     this.#randomFill = machine.randomFill ?? randomFillSync
-    this.#after = machine.after ?? setTimeout
+    const after: After = machine.after ?? setTimeout
     this.#catalogue = catalogue
     this.#files = files
     this.#end = end
@@ -230,7 +224,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       failed: () => this.#space.changed(),
       now: () => this.#clock.now(),
       monotonic: () => this.#clock.monotonic(),
-      after: this.#after,
+      after,
     })
     this.#history = new ReplicationLog({
       ledger: this.#ledger,
@@ -269,7 +263,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       extents: this.#extents,
       reader: this.#reader,
       verifier: this.#verifier,
-      released: () => this.#compactLater(),
+      released: () => this.#upkeep.compactLater(),
       assertOpen: () => this.#assertOpen(),
     })
     this.#damaged = new DamagedCopies({ store: this, reads: this.#reads, ledger: this.#ledger, log })
@@ -288,18 +282,21 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       damaged: (entry, copy, fault) => this.#damaged.setAside(entry, copy, fault),
     })
     this.#compactor = this.#makeCompactor(seal)
-    this.#slots = new SlotPool(Math.floor(this.#bounds.uploadMemoryBytes / slotBytes), this.#after)
+    this.#slots = new SlotPool(Math.floor(this.#bounds.uploadMemoryBytes / slotBytes), after)
     this.#hashing = (machine.hashing ?? ((memory) => new WorkerHashing(memory, options.hashThreadsMax)))(
       this.#slots.memory,
     )
     this.#stages = this.#makeStages(seal)
-    this.#background = machine.background ?? true
-    const sweepMs = Math.max(1000, Math.min(30_000, this.#bounds.stageIdleMs / 4))
-    this.#sweeper = setInterval(() => {
-      if (!this.#background) return
-      this.sweep()
-      this.#compactLater() // retries what failed on a full disk
-    }, sweepMs).unref()
+    this.#upkeep = new Upkeep({
+      extents: this.#extents,
+      space: this.#space,
+      compactor: this.#compactor,
+      stages: this.#stages,
+      reader: this.#reader,
+      bounds,
+      after,
+      background: machine.background ?? true,
+    })
   }
 
   #makeExtents({ info }: Surveyed): ExtentTable {
@@ -319,7 +316,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     extents.prepared = (fault) => {
       if (fault?.code === 'FULL') this.#space.ranOut()
       this.#state.writesFail = fault?.code === 'IO'
-      if (this.#state.writesFail) this.#prepareLater()
+      if (this.#state.writesFail) this.#upkeep.prepareLater()
     }
     extents.metForeign = ({ number }) =>
       this.#log.error(
@@ -344,7 +341,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       now: () => this.#clock.monotonic(),
       bounds: this.#bounds,
       space: this.#space,
-      pause: () => this.#yieldDevice(),
+      pause: () => this.#upkeep.yieldDevice(),
     })
   }
 
@@ -362,7 +359,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
         crc: new Crc32Combiner(chunkBytes),
         assertRoom: () => this.#space.assertGoesOn(),
         commit: (stage, blob, body, options) => this.#commit(stage, blob, body, options),
-        released: () => this.#compactLater(),
+        released: () => this.#upkeep.compactLater(),
       },
       freshen: () => this.#space.freshen(),
       assertBegins: (expectedBytes) => this.#assertBegins(expectedBytes),
@@ -506,7 +503,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     const intent = new DeleteIntent(this.#writerDeps, entry, incarnation, (copy) => {
       this.#reader.forget(copy)
       if (copy.quarantined) this.#damaged.forget(entry, copy)
-      this.#compactLater()
+      this.#upkeep.compactLater()
     })
     this.#writer.submit(intent)
     return intent.done
@@ -570,7 +567,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   async compact(): Promise<{ freedBytes: number; movedBytes: number }> {
     this.#assertOpen()
     await this.#space.measure()
-    this.#sealWhenShort()
+    this.#upkeep.sealWhenShort()
     const { freedBytes, movedBytes } = this.#compactor
     await this.#compactor.settle()
     return {
@@ -628,9 +625,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   }
 
   async #close(): Promise<void> {
-    clearInterval(this.#sweeper)
-    clearTimeout(this.#compactSoon)
-    clearTimeout(this.#prepareSoon)
+    this.#upkeep.stop()
     await this.#history.close()
     const stagesEnd = this.#stages.loseAll(new BlobFault('CLOSED', 'the chunk store is closed'))
     await this.#compactor.stop()
@@ -690,7 +685,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       )
     await this.#space.measure()
     if (surveyed.scans.length > 0) this.#log.info({ ...this.recovered }, 'the chunk store was recovered')
-    this.#compactLater()
+    this.#upkeep.compactLater()
   }
 
   async #publish(extent: Extent): Promise<void> {
@@ -724,7 +719,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
         replaced: (old) => {
           this.#reader.forget(old)
           this.#damaged.wasReplaced(entry, old)
-          this.#compactLater()
+          this.#upkeep.compactLater()
         },
       })
       this.#writer.submit(intent)
@@ -767,7 +762,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     for (const holder of [...extent.holders])
       if (holder instanceof ChunkStage) holder.lose(extent.failure as BlobFault)
     this.#space.changed()
-    this.#compactLater()
+    this.#upkeep.compactLater()
   }
 
   #setAsideUnreadable(extent: Extent, { blocks, unknown }: Missed): void {
@@ -779,49 +774,11 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       this.#log.error(details, 'blocks of an extent cannot be read: it is set aside and never used again')
   }
 
-  /** A balancer that watches readiness sends no upload that would be the next attempt. */
-  #prepareLater(): void {
-    if (this.#closing !== undefined || !this.#background) return
-    this.#prepareSoon ??= setTimeout(() => {
-      this.#prepareSoon = undefined
-      this.#extents.prepare(slotBytes).catch(() => {}) // `prepared` got the fault
-    }, prepareSoonMs).unref()
-  }
-
-  #compactLater(): void {
-    if (this.#closing !== undefined || !this.#background) return
-    this.#compactSoon ??= setTimeout(() => {
-      this.#compactSoon = undefined
-      this.#sealWhenShort()
-      this.#compactor.kick()
-    }, compactSoonMs).unref()
-  }
-
-  /**
-   * On a nearly full disk the open extent may hold most of the space that can be freed, and nothing
-   * would ever fill it.
-   */
-  #sealWhenShort(): void {
-    const { current } = this.#extents
-    if (current === undefined || this.#space.freeBytes >= this.#bounds.shortBytes) return
-    const deadBytes = current.frontier - current.liveBytes
-    const mostlyDead = deadBytes >= this.#bounds.extentStepBytes && deadBytes > current.liveBytes
-    const needed = this.#space.isPressing && deadBytes >= worthBytes(this.#bounds)
-    const takesUploads = [...current.holders].some((holder) => holder instanceof ChunkStage)
-    if (mostlyDead || (needed && !takesUploads)) this.#extents.seal(current)
-  }
-
-  /** Compaction takes a small share of the device while others want it. */
-  async #yieldDevice(): Promise<void> {
-    const busy = this.#stages.count > 0 || this.#reader.active > 0
-    await new Promise<void>((resolve) => (busy ? this.#after(resolve, 5) : setImmediate(resolve)))
-  }
-
   #assertBegins(expectedBytes: number | undefined): void {
     try {
       this.#space.assertBegins(expectedBytes)
     } catch (error) {
-      this.#compactLater() // a reader needs all that can be recovered
+      this.#upkeep.compactLater() // a reader needs all that can be recovered
       throw error
     }
   }

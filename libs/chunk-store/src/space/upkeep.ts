@@ -1,0 +1,92 @@
+/**
+ * What a store does by itself: it frees space soon after something gave some back, drops uploads
+ * without activity, and repeats attempts that failed.
+ */
+import type { ExtentTable } from '../extents/extents.ts'
+import { type After, slotBytes } from '../memory/slots.ts'
+import type { StoreBounds } from '../options.ts'
+import type { BlobReader } from '../reading/reader.ts'
+import { ChunkStage } from '../writing/stage.ts'
+import type { Stages } from '../writing/stages.ts'
+import { type Compactor, worthBytes } from './compactor.ts'
+import type { Space } from './space.ts'
+
+const compactSoonMs = 200
+const prepareSoonMs = 1000
+
+export interface UpkeepDeps {
+  extents: ExtentTable
+  space: Space
+  compactor: Compactor
+  stages: Stages
+  reader: BlobReader
+  bounds: StoreBounds
+  after: After
+  /** False: nothing is done unless it is called for; for tests. */
+  background: boolean
+}
+
+export class Upkeep {
+  readonly #deps: UpkeepDeps
+  readonly #sweeper: NodeJS.Timeout
+  #compactSoon: NodeJS.Timeout | undefined
+  #prepareSoon: NodeJS.Timeout | undefined
+  #stopped = false
+
+  constructor(deps: UpkeepDeps) {
+    this.#deps = deps
+    const sweepMs = Math.max(1000, Math.min(30_000, deps.bounds.stageIdleMs / 4))
+    this.#sweeper = setInterval(() => {
+      if (!deps.background) return
+      deps.stages.sweep()
+      this.compactLater() // retries what failed on a full disk
+    }, sweepMs).unref()
+  }
+
+  compactLater(): void {
+    if (this.#stopped || !this.#deps.background) return
+    this.#compactSoon ??= setTimeout(() => {
+      this.#compactSoon = undefined
+      this.sealWhenShort()
+      this.#deps.compactor.kick()
+    }, compactSoonMs).unref()
+  }
+
+  /** A balancer that watches readiness sends no upload that would be the next attempt. */
+  prepareLater(): void {
+    if (this.#stopped || !this.#deps.background) return
+    this.#prepareSoon ??= setTimeout(() => {
+      this.#prepareSoon = undefined
+      this.#deps.extents.prepare(slotBytes).catch(() => {}) // `prepared` got the fault
+    }, prepareSoonMs).unref()
+  }
+
+  /**
+   * On a nearly full disk the open extent may hold most of the space that can be freed, and nothing
+   * would ever fill it.
+   */
+  sealWhenShort(): void {
+    const { extents, space, bounds } = this.#deps
+    const { current } = extents
+    if (current === undefined || space.freeBytes >= bounds.shortBytes) return
+    const deadBytes = current.frontier - current.liveBytes
+    const mostlyDead = deadBytes >= bounds.extentStepBytes && deadBytes > current.liveBytes
+    const needed = space.isPressing && deadBytes >= worthBytes(bounds)
+    const takesUploads = [...current.holders].some((holder) => holder instanceof ChunkStage)
+    if (mostlyDead || (needed && !takesUploads)) extents.seal(current)
+  }
+
+  /** Compaction takes a small share of the device while others want it. */
+  async yieldDevice(): Promise<void> {
+    const { stages, reader, after } = this.#deps
+    const busy = stages.count > 0 || reader.active > 0
+    await new Promise<void>((resolve) => (busy ? after(resolve, 5) : setImmediate(resolve)))
+  }
+
+  stop(): void {
+    this.#stopped = true
+    clearInterval(this.#sweeper)
+    clearTimeout(this.#compactSoon)
+    clearTimeout(this.#prepareSoon)
+  }
+}
