@@ -4,6 +4,7 @@ import { viewOf } from '@holdfast/accounts'
 import { okWritten, presentPage, refined } from '@holdfast/http-kit'
 import { type Item, type ReadContent, SortField } from '@holdfast/wire'
 import { type Static, Type } from '@sinclair/typebox'
+import { answerBytes, itemBytes } from './answer-bytes.ts'
 import type { Call } from './call.ts'
 import { readerPassword } from './schemas.ts'
 
@@ -83,20 +84,11 @@ export async function readListing(call: Call, name: string, query: Static<typeof
   const presented = { nowSeconds, tokenCounter: view.tokenCounter }
   return okWritten(
     {
-      bytes: bytesOf(item) + (view.files === undefined ? 0 : (view.files.ids.length / 16) * itemBytes),
+      bytes: answerBytes([item]) + (view.files === undefined ? 0 : (view.files.ids.length / 16) * itemBytes),
       write: (json) => call.context.present.write(json, { ...view, item }, presented),
     },
     presentPage(page),
   )
-}
-
-/** Approximate bytes of an item in an answer. */
-export const itemBytes = 800
-
-function bytesOf({ children }: Item): number {
-  let bytes = itemBytes
-  for (const child of children) bytes += bytesOf(child)
-  return bytes
 }
 
 /** The password did not open some content here. */

@@ -1,8 +1,8 @@
 /** Views of accounts as answers. */
 import { type ItemShape, okWritten, type WrittenAnswer, writeMembers } from '@holdfast/http-kit'
 import type { AccountView, ContentView, CopyView, DirectLinkView, ItemsView } from '@holdfast/wire'
+import { answerBytes } from './answer-bytes.ts'
 import type { Call } from './call.ts'
-import { itemBytes } from './listing.ts'
 
 export function presentContent(call: Call, view: ContentView): ItemShape {
   if (view.item === undefined) throw new Error('the account answered without an item')
@@ -15,7 +15,7 @@ export function presentContent(call: Call, view: ContentView): ItemShape {
 /** `{<source id>: {status, data: <item>}}` of the items, one per requested id. */
 export function presentItems(call: Call, ids: readonly string[], { items }: ItemsView): WrittenAnswer {
   return okWritten({
-    bytes: items.length * itemBytes,
+    bytes: answerBytes(items),
     write: (json) =>
       writeMembers(json, items.entries(), ([index, item]) => {
         const data = call.context.present.item(item, { nowSeconds: call.nowSeconds })
@@ -32,7 +32,7 @@ export function presentCopies(
 ): WrittenAnswer {
   const made = results.flatMap(({ sourceId, item }) => (item === undefined ? [] : [{ sourceId, item }]))
   return okWritten({
-    bytes: made.length * itemBytes,
+    bytes: answerBytes(made.map(({ item }) => item)),
     write: (json) =>
       writeMembers(json, made, ({ sourceId, item }) => {
         const data = dataOf(call.context.present.item(item, { nowSeconds: call.nowSeconds }))

@@ -2,9 +2,9 @@ import { type AccountResult, viewOf } from '@holdfast/accounts'
 import { okWritten, writeMembers } from '@holdfast/http-kit'
 import type { Item } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
+import { answerBytes } from '../answer-bytes.ts'
 import type { Call } from '../call.ts'
 import type { ApiContext } from '../context.ts'
-import { itemBytes } from '../listing.ts'
 import { serve } from '../operation.ts'
 import { mapAnswer } from '../schemas.ts'
 
@@ -27,7 +27,7 @@ export function readBin(app: FastifyInstance, context: ApiContext) {
 function presentBin(call: Call, result: AccountResult) {
   const items = itemsOf(result)
   return okWritten({
-    bytes: items.length * itemBytes,
+    bytes: answerBytes(items),
     *write(json) {
       json.text(`{"childrenCount":${items.length},"children":`)
       yield* writeMembers(json, items, (item) => [

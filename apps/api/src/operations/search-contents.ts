@@ -10,7 +10,7 @@ import { mapAnswer, pageAnswer, readerPassword, uuidOrCode, whiteSpace } from '.
 
 const hitsMax = 10_000
 /** Approximate bytes of a hit in an answer. */
-const hitBytes = 250
+const hitBytes = 200
 
 const time = (description: string) =>
   Type.Optional(refined(Type.Integer({ description: `${description}, Unix seconds` }), integerOf))
@@ -64,7 +64,7 @@ export function searchContents(app: FastifyInstance, context: ApiContext) {
       const view = viewOf(result, 'search')
       return okWritten(
         {
-          bytes: view.hits.length * hitBytes,
+          bytes: view.hits.reduce((sum, { name }) => sum + hitBytes + Buffer.byteLength(name), 0),
           write: (json) => writeMembers(json, view.hits, presentHit),
         },
         view.page && presentPage({ ...view.page, page: input.page }),
