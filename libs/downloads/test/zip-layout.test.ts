@@ -330,6 +330,13 @@ t.test('the time to clean a name grows with its length, for any content', async 
   }
 })
 
+t.test('names that a disk of macOS takes for the same are numbered', (t) => {
+  const slices = uniqueNames(['ß', 'ẞ', 'SS', 'ſs', 'é', 'e\u0301', 'K', '\u212a'])
+  const { value } = slices.next()
+  t.strictSame(value, ['ß', 'ẞ (2)', 'SS (3)', 'ſs (4)', 'é', 'e\u0301 (2)', 'K', '\u212a (2)'])
+  t.end()
+})
+
 t.test('names that only differ where they are shortened get their numbers in linear time', (t) => {
   // Each one twice; only the part that the number replaces distinguishes them.
   const make = (count: number) => {

@@ -122,8 +122,9 @@ function withoutLooseEnd(text: string): string {
 
 /**
  * Coarser than any file system's idea of "the same name": a needless number is harmless, a lost
- * file is not.
+ * file is not. Lower case comes first, because `ẞ` has no other upper case: `ß`, `ẞ` and `ss` are
+ * one name on disks of macOS.
  */
 function foldCase(name: string): string {
-  return name.normalize('NFC').toUpperCase().toLowerCase().normalize('NFC')
+  return name.normalize('NFC').toLowerCase().toUpperCase().toLowerCase().normalize('NFC')
 }
