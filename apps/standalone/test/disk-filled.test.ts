@@ -55,6 +55,24 @@ if (disk !== undefined) {
       }
       t.ok(performance.now() - beganMs < 10_000, `${why}: ${Math.round(performance.now() - beganMs)} ms`)
     }
+    /** Reads of an account that begin while others of it are answered. */
+    const readAtOnce = async () => {
+      const codes = new Set<number>()
+      // What was read of an account is used for 3 s.
+      const endMs = performance.now() + 4_000
+      const readers = owners.flatMap(({ link, guestToken }) =>
+        Array.from({ length: 4 }, async () => {
+          while (performance.now() < endMs) {
+            const headers = { authorization: `Bearer ${guestToken}`, range: 'bytes=0-9' }
+            const answer = await fetch(link, { headers })
+            await answer.text()
+            codes.add(answer.status)
+          }
+        }),
+      )
+      await Promise.all(readers)
+      t.strictSame([...codes], [206])
+    }
     const remove = ({ id, guestToken }: { id: string; guestToken: string }) =>
       call(`${service.api}/contents`, asked(guestToken, 'DELETE', { contentsId: id }))
     await readAll('before')
@@ -103,6 +121,7 @@ if (disk !== undefined) {
       service = await startProcess(dataDir, settings)
       t.match(service.stdout(), 'Stop:', service.stderr())
       await readAll('started on it')
+      await readAtOnce()
       t.equal((await remove(others[0])).code, 503)
       t.match(await call(`${service.admin}/admin/status`), { data: { readsOnly: 'the disk is full' } })
       const again = await startProcess(dataDir, {

@@ -310,22 +310,24 @@ export class AccountActor {
         'an account cannot be read and is quarantined',
       )
       await this.#readAlone({ damaged: true })
-    } else {
-      metrics.lost({ reason: 'unavailable' })
-      log.warn({ account: this.account, err: error }, 'an account could not be activated')
-      // The disk is full or read-only: everything acknowledged is on it, and there is no other
-      // host.
-      if (code === 'UNAVAILABLE' && services.journal.capabilities.exclusive)
-        await this.#readAlone({ damaged: false })
+      return
     }
-    this.#refuseWaiting()
+    metrics.lost({ reason: 'unavailable' })
+    log.warn({ account: this.account, err: error }, 'an account could not be activated')
+    // The disk is full or read-only: everything acknowledged is on it, and there is no other host.
+    const isAlone = code === 'UNAVAILABLE' && services.journal.capabilities.exclusive
+    if (isAlone) await this.#readAlone({ damaged: false })
+    else this.#refuseWaiting()
   }
 
   #refuseWaiting(): void {
     for (const ask of this.#waiting.splice(0)) ask.unavailable()
   }
 
-  /** Only queries are answered, from the stored rows: the account cannot be changed. */
+  /**
+   * Only queries are answered, from the stored rows: the account cannot be changed. Requests that
+   * arrive meanwhile are answered after it.
+   */
   async #readAlone({ damaged }: { damaged: boolean }): Promise<void> {
     const { readOnly, services } = this.#host
     const answered = this.#waiting.splice(0).map(async (ask) => {
