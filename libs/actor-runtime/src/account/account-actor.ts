@@ -313,9 +313,13 @@ export class AccountActor {
       return
     }
     metrics.lost({ reason: 'unavailable' })
-    log.warn({ account: this.account, err: error }, 'an account could not be activated')
     // The disk is full or read-only: everything acknowledged is on it, and there is no other host.
+    // Each read comes here, and the store has logged it.
     const isAlone = code === 'UNAVAILABLE' && services.journal.capabilities.exclusive
+    log[isAlone ? 'debug' : 'warn'](
+      { account: this.account, err: error },
+      'an account could not be activated',
+    )
     if (isAlone) await this.#readAlone({ damaged: false })
     else this.#refuseWaiting()
   }
