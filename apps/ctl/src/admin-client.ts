@@ -34,6 +34,8 @@ export const reasons: Readonly<Record<string, string>> = {
   'error-blocked': 'its invitations were withdrawn: unblock invitation lets it be invited again',
   'error-names':
     'a name is malformed: content is an md5 or a BLAKE3 in hex, a network an address or a CIDR range, an invitation an e-mail address',
+  'error-wide':
+    'a range wider than /8 (IPv6: /16) shuts out a large part of all clients: if you mean it, repeat with --yes',
   'error-address': 'the address is neither an address nor a CIDR range',
   'error-hash': 'a hash is an md5 or a BLAKE3 in hex',
   'error-report': 'no such report: reports list shows them',

@@ -89,8 +89,9 @@ export const moderationCommands: readonly Command[] = [
   },
   change(
     'block',
-    'Blocks them: content, by its md5 or BLAKE3, is neither sent nor stored any more; an account, by its id or e-mail, is suspended; a network, an address or CIDR range, is refused by the public hosts; an invitation, by its e-mail address, is withdrawn.',
+    'Blocks them: content, by its md5 or BLAKE3, is neither sent nor stored any more; an account, by its id or e-mail, is suspended; a network, an address or CIDR range, is refused by the public hosts; an invitation, by its e-mail address, is withdrawn. --yes agrees to a network wider than /8 (IPv6: /16).',
     'blocked',
+    { yes: 'boolean' },
   ),
   change('unblock', 'Lifts such blocks.', 'unblocked'),
   {
@@ -140,12 +141,18 @@ export const moderationCommands: readonly Command[] = [
   },
 ]
 
-function change(words: 'block' | 'unblock', meaning: string, done: string): Command {
+function change(
+  words: 'block' | 'unblock',
+  meaning: string,
+  done: string,
+  more: { yes?: 'boolean' } = {},
+): Command {
+  const agreed = more.yes === undefined ? '' : ' [--yes]'
   return {
     words,
-    usage: `<${blockLists.join('|')}> <name> … [--file FILE] [--reason TEXT]`,
+    usage: `<${blockLists.join('|')}> <name> … [--file FILE]${agreed} [--reason TEXT]`,
     meaning: `${meaning} FILE has one name per line; - reads standard input. Prints the act, which can be undone.`,
-    options: { file: 'string', reason: 'string' },
+    options: { file: 'string', ...more, reason: 'string' },
     plan: ([list, ...named], options) => {
       const path = `/admin/blocked/${listOf(list)}/${words}`
       const { file } = options
@@ -233,7 +240,7 @@ function timeOf(seconds: number): string {
 function send(path: string, names: string[], { options, done }: { options: Options; done: string }): Step {
   const about = names.length === 1 ? (names[0] as string) : `${names.length} names from ${names[0]}`
   const run: Step['run'] = async (call) =>
-    told(await call('POST', path, { names, ...reasonOf(options) }), done)
+    told(await call('POST', path, { names, ...wideOf(options), ...reasonOf(options) }), done)
   return { about, run }
 }
 
@@ -288,6 +295,10 @@ function namesIn(file: string): string[] {
   } catch (error) {
     throw new UsageFault(`--file cannot be read: ${(error as Error).message}`)
   }
+}
+
+function wideOf({ yes }: Options): { wide?: true } {
+  return yes === true ? { wide: true } : {}
 }
 
 function reasonOf({ reason }: Options): { reason?: string } {

@@ -254,6 +254,11 @@ t.test('an account is suspended by id or address, and a network kept out of the 
   t.match((await run('unblock network 127.0.0.0/8')).out, / 1 unblocked$/, 'the admin host goes on')
   t.equal(await code(), 200)
   t.match(await run('block network 300.0.0.0/8'), { code: 1, err: /CIDR/ })
+  for (const wide of ['0.0.0.0/0', '128.0.0.0/1', '::/0', '2000::/3'])
+    t.match(await run(`block network 192.0.2.7 ${wide}`), { code: 1, out: '', err: /--yes/ }, wide)
+  t.equal((await run('blocked network')).out, '', 'nothing of it is done')
+  t.match((await run('block network 0.0.0.0/0 --yes')).out, / 1 blocked$/)
+  t.match((await run('unblock network 0.0.0.0/0')).out, / 1 unblocked$/)
 })
 
 t.test('invalid arguments do nothing, and the message says what is valid', async (t) => {

@@ -1,6 +1,13 @@
 /** The operator's lists of what is blocked, and the log of operators' acts. */
 import { RefusalError } from '@holdfast/http-kit'
-import { type BlockList, type BlockLists, blockLists, ModerationFault, nameOf } from '@holdfast/moderation'
+import {
+  type BlockList,
+  type BlockLists,
+  blockLists,
+  isWide,
+  ModerationFault,
+  nameOf,
+} from '@holdfast/moderation'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { objectOf } from './account-change.ts'
 import { accountNamed, type OperatorDeps } from './calls.ts'
@@ -34,9 +41,11 @@ export function moderationRoutes(
   for (const act of ['block', 'unblock'] as const)
     host.post<OfList>(`/admin/blocked/:list/${act}`, async (request) => {
       const list = listOf(request.params.list)
-      const { names, ...rest } = objectOf(request.body, 'body')
+      const { names, wide = false, ...rest } = objectOf(request.body, 'body')
       const asked = askedBy(request, rest)
-      const done = await unlessFault(lists[act](list, await namesOf(list, names, accounts), asked))
+      const known = await namesOf(list, names, accounts)
+      if (act === 'block' && list === 'network' && wide !== true) assertNotWide(known)
+      const done = await unlessFault(lists[act](list, known, asked))
       return { status: 'ok', data: done }
     })
 
@@ -54,6 +63,11 @@ export function moderationRoutes(
     if (act.kind === 'delete') throw new RefusalError('error-unavailable')
     return { status: 'ok', data: await unlessFault(lists.undo(request.params.id, asked)) }
   })
+}
+
+/** A slip of the keyboard would shut everybody out. @throws RefusalError error-wide */
+export function assertNotWide(networks: readonly string[]): void {
+  if (networks.some(isWide)) throw new RefusalError('error-wide')
 }
 
 /** A refusal of the lists, of the log or of the queue as one of the host. */

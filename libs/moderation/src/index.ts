@@ -9,7 +9,7 @@ export {
   nothingBlocked,
 } from './block-lists.ts'
 export { ModerationFault } from './fault.ts'
-export { type BlockList, blockLists, nameOf } from './names.ts'
+export { type BlockList, blockLists, isWide, nameOf } from './names.ts'
 export {
   type NewReport,
   type Report,

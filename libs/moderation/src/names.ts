@@ -10,6 +10,16 @@ export const blockLists = ['content', 'account', 'network', 'invitation'] as con
 
 export type BlockList = (typeof blockLists)[number]
 
+/** Ranges with fewer bits shut out a large part of all clients. */
+const wideBits = { ipv4: 8, ipv6: 16 }
+
+/** Whether a network, as `nameOf` spells it, is so wide that it may be a slip: `0.0.0.0/0`. */
+export function isWide(network: string): boolean {
+  const [address = '', bits] = network.split('/')
+  if (bits === undefined) return false
+  return Number(bits) < (address.includes(':') ? wideBits.ipv6 : wideBits.ipv4)
+}
+
 /** How many names each list may have, with those that were lifted lately: some 200 bytes each. */
 export const namesMax: Readonly<Record<BlockList, number>> = {
   content: 100_000,

@@ -9,7 +9,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { accountNamed } from '../calls.ts'
 import { placeOf } from '../contents.ts'
 import { deleteAccount, deleteContent, undo } from '../deletions.ts'
-import { unlessFault } from '../moderation.ts'
+import { assertNotWide, unlessFault } from '../moderation.ts'
 import { accept } from '../reports.ts'
 import { actForm, type FormParts, find, sendView, type View } from './frame.ts'
 import type { PageParts } from './page-parts.ts'
@@ -137,6 +137,7 @@ async function actOf(parts: PageParts, { act, name, list }: Fields, asked: Attri
       const of = blockLists.find((one) => one === list)
       const spelled = of && nameOf(of, named)
       if (of === undefined || spelled === undefined) throw new RefusalError('error-names')
+      if (act === 'block' && of === 'network') assertNotWide([spelled])
       await unlessFault(lists[act](of, [spelled], asked))
       return
     }
@@ -205,6 +206,8 @@ const words: Record<string, string> = {
   'error-after': 'The page is old. Begin again.',
   'error-report': 'There is no such report.',
   'error-final': 'Such an act cannot be undone.',
+  'error-wide':
+    'The range is wider than /8 (IPv6: /16). To block it all the same, use ctl block network with --yes.',
   'error-tooLate': 'It was done more than 30 days ago.',
   'error-forbidden': 'The request did not come from this page, or the page is old. Open it again.',
   'error-protectedFolder': 'A root folder or bin is not deleted. Suspend the account.',
