@@ -43,7 +43,8 @@ export const reportCommands: readonly Command[] = [
   {
     words: 'reports reject',
     usage: '<id of a report> … [--reason TEXT]',
-    meaning: 'Closes reports and does nothing else.',
+    meaning:
+      'Closes reports and does nothing else. Prints the acts of an earlier accept that still hold: undo reverses them.',
     options: { reason: 'string' },
     plan: (words, options) => each(words, (id) => decide(id, 'reject', reasonOf(options))),
   },
@@ -56,10 +57,21 @@ function each(words: string[], runOf: (id: string) => Step['run']): Step[] {
 
 function decide(id: string, act: 'accept' | 'reject', body: object): Step['run'] {
   return async (call) => {
-    const { report, acts } = await call('POST', `${pathOf(id)}/${act}`, body)
-    const done = (acts as { id: string; kind: string }[]).map((one) => `${one.id} ${one.kind}`)
-    return [...done, `${id} ${(report as { state: string }).state}`].join('\n')
+    const { report, acts, standing = [] } = await call('POST', `${pathOf(id)}/${act}`, body)
+    const decided = `${id} ${(report as { state: string }).state}`
+    const hold = (standing as ToldAct[]).map((one) => `${lineOf(one)} still holds: undo ${one.id}`)
+    return [...(acts as ToldAct[]).map(lineOf), decided, ...hold].join('\n')
   }
+}
+
+interface ToldAct {
+  id: string
+  kind: string
+  what: string
+}
+
+function lineOf({ id, kind, what }: ToldAct): string {
+  return `${id} ${kind} ${what}`
 }
 
 function reasonOf({ reason }: Options): { reason?: string } {

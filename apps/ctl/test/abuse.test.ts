@@ -151,7 +151,8 @@ t.test(
     t.match(await run('reports show nothing'), { code: 1, err: /no such report/ })
     t.match(await run('reports list --state old'), { code: 2 })
     const accepted = await run(`reports accept ${report.id} --block --suspend`)
-    t.match(accepted, { code: 0, out: new RegExp(`^\\S+ block\n\\S+ block\n${report.id} accepted$`) })
+    const lines = [String.raw`\S+ block content \S+`, String.raw`\S+ block account [\da-f-]{36}`]
+    t.match(accepted, { code: 0, out: new RegExp(`^${[...lines, `${report.id} accepted`].join('\n')}$`) })
     t.same(await codes(), all(451, 'error-blocked'))
     const acts = JSON.parse((await run('acts --count 3')).out)
     t.match(acts, [
@@ -161,10 +162,19 @@ t.test(
     ])
     t.same(JSON.parse((await run('reports list')).out), [])
     t.equal(JSON.parse((await run('reports list --state accepted')).out).length, 1)
-    t.match(await run(`undo ${acts[1].id} ${acts[2].id}`), { code: 0 })
+    t.match(await run(`undo ${acts[2].id}`), { code: 0 })
+    const rejected = await run(`reports reject ${report.id} --reason error`)
+    const { id: suspension } = acts[1]
+    const stays = `${suspension} block ${acts[1].what} still holds: undo ${suspension}`
+    t.same(rejected, { code: 0, out: `${report.id} rejected\n${stays}`, err: '' })
+    t.match(await run(`undo ${suspension}`), { code: 0 })
     t.same(await codes(), all(200, 'ok'))
-    t.match(await run(`reports reject ${report.id} --reason error`), { out: `${report.id} rejected` })
-    t.match(await run(`reports accept ${report.id} --delete`), { code: 0, out: / delete\n/ })
+    const again = await run(`reports reject ${report.id}`)
+    t.same(again, { code: 0, out: `${report.id} rejected`, err: '' }, 'nothing holds')
+    const deleted = await run(`reports accept ${report.id} --delete`)
+    t.match(deleted, { code: 0, out: / delete content / })
+    const deletion = deleted.out.split(' ')[0] as string
+    t.match(await run(`reports reject ${report.id}`), { out: new RegExp(`still holds: undo ${deletion}$`) })
     t.match(await run(`content show ${owner.id}`), { code: 1, err: /no such content/ })
     t.match(await run('reports accept'), { code: 2 })
   },
@@ -197,7 +207,7 @@ t.test('a report of a folder takes down what is below it, at any depth', async (
   await fetch(`${web}/report/${data.parentFolderCode}`, { method: 'POST', body })
   const [report] = JSON.parse((await run('reports list')).out)
   const accepted = await run(`reports accept ${report.id} --block`)
-  t.match(accepted, { code: 0, out: / block\n/ })
+  t.match(accepted, { code: 0, out: / block content / })
   t.same(await codes(), [451, 451, 451])
   t.match(await run(`undo ${accepted.out.split(' ')[0]}`), { code: 0 })
   t.same(await codes(), [200, 200, 200])

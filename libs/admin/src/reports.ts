@@ -3,6 +3,7 @@ import { RefusalError } from '@holdfast/http-kit'
 import type { AccountId } from '@holdfast/kernel'
 import {
   type Act,
+  type ActsPage,
   type Attribution,
   type BlockLists,
   type Report,
@@ -64,10 +65,8 @@ export function reportRoutes(host: FastifyInstance, parts: ReportParts): void {
   host.post<OfReport>('/admin/reports/:id/reject', async (request) => {
     const asked = askedBy(request, objectOf(request.body, 'body'))
     await known(reports, request.params.id)
-    return {
-      status: 'ok',
-      data: { report: await reports.decide(request.params.id, 'rejected', asked), acts: [] },
-    }
+    const report = await reports.decide(request.params.id, 'rejected', asked)
+    return { status: 'ok', data: { report, acts: [], standing: await standing(parts.lists, report) } }
   })
 }
 
@@ -75,6 +74,29 @@ async function known(reports: Reports, id: string): Promise<Report> {
   return reports.get(id).catch(() => {
     throw new RefusalError('error-report')
   })
+}
+
+/** Acts of an earlier accept that were not undone: a rejection undoes nothing. */
+async function standing(lists: BlockLists, { takedown = [] }: Report): Promise<Act[]> {
+  const acts = await Promise.all(takedown.map((id) => unlessFault(lists.acts.get(id))))
+  const undone = acts.some(({ kind }) => kind === 'delete') ? await undoneSince(lists, acts) : new Set()
+  return acts.filter(({ id, kind }) => (kind === 'delete' ? !undone.has(id) : lists.holds(id)))
+}
+
+/** The acts that were undone after the oldest of these. Ids of newer acts come first. */
+async function undoneSince(lists: BlockLists, acts: readonly Act[]): Promise<Set<string>> {
+  const oldest =
+    acts
+      .map(({ id }) => id)
+      .sort()
+      .at(-1) ?? ''
+  const undone = new Set<string>()
+  for (let after: string | undefined = ''; after !== undefined && after < oldest; ) {
+    const page: ActsPage = await lists.acts.page({ after })
+    for (const { undoes } of page.acts) if (undoes !== undefined) undone.add(undoes)
+    after = page.next
+  }
+  return undone
 }
 
 /** The takedown comes first: a report whose takedown failed stays in the queue. */
@@ -106,5 +128,6 @@ export async function accept(
     if (takedown.delete) acts.push(await deleteContent(all, place, { ...asked, final: false }))
   }
   if (takedown.suspend) acts.push((await unlessFault(lists.block('account', [report.account], asked))).act)
-  return { report: await parts.reports.decide(id, 'accepted', asked), acts }
+  const done = acts.map((act) => act.id)
+  return { report: await parts.reports.decide(id, 'accepted', asked, done), acts }
 }

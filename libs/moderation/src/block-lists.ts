@@ -148,6 +148,13 @@ export class BlockLists implements Blocked {
     return row?.lifted === undefined ? row?.act : undefined
   }
 
+  /** Whether something is blocked now by this act. */
+  holds(act: string): boolean {
+    return blockLists.some((list) =>
+      [...this.#lists[list].values()].some((row) => row.act === act && row.lifted === undefined),
+    )
+  }
+
   /** Its block was lifted in the last 30 days, and is not in force again. */
   wasLifted(list: BlockList, name: string): boolean {
     return this.#lists[list].get(name)?.lifted !== undefined

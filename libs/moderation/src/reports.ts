@@ -42,6 +42,8 @@ export interface Report extends NewReport {
   time: number
   /** The act of the decision; empty while it is new. */
   act: string
+  /** Acts by which accepting it blocked, deleted, suspended. Absent: none, or an older release. */
+  takedown?: string[]
 }
 
 export interface ReportsPage {
@@ -61,6 +63,8 @@ const sharesMax = { content: 20, account: 250, network: 500 }
 const countedMs = 10_000
 const closedMs = 180 * 24 * 60 * 60 * 1000
 const removedPerDecision = 200
+/** A folder of 20,000 contents is blocked by seven acts. */
+const takedownMax = 32
 const timeMax = 10 ** 13
 const idPattern = /^\d{13}-[0-9a-f]{16}$/
 export const reportsPerPage = 100
@@ -181,13 +185,20 @@ export class Reports {
 
   /**
    * Closes a report, or decides a closed one again.
+   * @param done the acts that accepting it took.
    * @throws ModerationFault NOT_FOUND
    */
-  async decide(id: string, state: 'accepted' | 'rejected', asked: Attribution): Promise<Report> {
+  async decide(
+    id: string,
+    state: 'accepted' | 'rejected',
+    asked: Attribution,
+    done: readonly string[] = [],
+  ): Promise<Report> {
     const report = await this.get(id)
     const what = `report ${id} of content ${report.content} of account ${report.account}`
     const act = await this.#acts.add({ ...asked, kind: state === 'accepted' ? 'accept' : 'reject', what })
-    const decided: Report = { ...report, state, act: act.id }
+    const takedown = [...(report.takedown ?? []), ...done].slice(-takedownMax)
+    const decided: Report = { ...report, state, act: act.id, ...(takedown.length > 0 ? { takedown } : {}) }
     await this.#lookups.write([{ put: keyOf(state, id), value: bytesOf(decided) }])
     if (report.state !== state) await this.#lookups.write([{ delete: keyOf(report.state, id) }])
     this.#queue = undefined

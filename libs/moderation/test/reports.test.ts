@@ -38,6 +38,11 @@ t.test('a report waits, is decided, and can be decided again; each decision is a
   await reports.decide(first.id, 'rejected', asked)
   t.same([await ids('accepted'), await ids('rejected')], [[], [first.id]])
   t.match(await reports.get(first.id), { state: 'rejected', content: 'one' })
+  t.notOk((await reports.get(first.id)).takedown, 'nothing was taken down')
+  await reports.decide(first.id, 'accepted', asked, ['a', 'b'])
+  await reports.decide(first.id, 'accepted', asked, ['c'])
+  await reports.decide(first.id, 'rejected', asked)
+  t.same((await reports.get(first.id)).takedown, ['a', 'b', 'c'], 'a rejection undoes nothing')
   await t.rejects(reports.get('nothing'), { code: 'NOT_FOUND' })
   await t.rejects(reports.decide(`${'0'.repeat(13)}-${'0'.repeat(16)}`, 'accepted', asked), {
     code: 'NOT_FOUND',
