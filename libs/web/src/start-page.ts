@@ -45,7 +45,7 @@ ${rulesOf(rules)}
 </section>
 <section class="card">
 <h2>From a terminal</h2>
-<pre><code>curl -F file=@report.pdf ${uploadUrl}/uploadfile</code></pre>
+<pre><code>curl ${rules.guestUploads ? '' : '-H "Authorization: Bearer $token" '}-F file=@report.pdf ${uploadUrl}/uploadfile</code></pre>
 <p class="quiet">The interface is described at <a href="/openapi.json">/openapi.json</a>.</p>
 </section>`,
   }

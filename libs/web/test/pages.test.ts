@@ -221,6 +221,8 @@ t.test('the start page shows the operator’s bounds of uploads', async (t) => {
   t.notMatch(page({}), 'id="rules"')
   t.match(page({}), 'No account needed')
   t.match(page({ guestUploads: false }), 'Uploads need an account.')
+  t.match(page({ guestUploads: false }), /curl -H \S+Authorization: Bearer \$token\S+ -F/)
+  t.match(page({}), 'curl -F')
   const guest = { folderSeconds: 86_400, folderSecondsMax: 7 * 86_400, idleSeconds: 5_400 }
   const standard = { ...unlimited, folderSecondsMax: 90 * 86_400 }
   const text = page({ fileBytesMax: 1.5 * 1024 ** 3, lifetimes: { guest, standard } })
