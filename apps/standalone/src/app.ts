@@ -194,12 +194,13 @@ async function startWith(
   readiness.phase = 'ready'
   log.info({ version, commit, dataDir: config.dataDir }, 'ready')
 
+  const { reserveBytes } = blobs.disk
   const running = opened.move()
   let ending: Promise<void> | undefined
   return {
     addresses: urls,
     metrics,
-    room: onlyReads ? untilRoom(config.dataDir, { restMs, signal: closing.signal }) : undefined,
+    room: onlyReads ? untilRoom(config.dataDir, { reserveBytes, restMs, signal: closing.signal }) : undefined,
     close() {
       closing.abort()
       readiness.phase = 'draining'

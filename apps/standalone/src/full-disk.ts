@@ -18,8 +18,13 @@ import type { Logger } from 'pino'
 const MiB = 1024 * 1024
 /** Maximum size of the copies and of the tables written at the start. */
 const copyBytes = 96 * MiB
-/** An ordinary start takes both reserves again, which it lacks now, and something to work with. */
-export const roomBytes = 64 * MiB
+/** An ordinary start takes both ballasts again, which it lacks now, and something to work with. */
+const roomBytesMax = 64 * MiB
+/**
+ * How much of the space that uploads leave is enough. On a disk with less than 64 MiB of it the
+ * ballasts are smaller, too, and more may never be free.
+ */
+const roomOfReserve = 3 / 4
 const lookEveryMs = 1_000
 /** The first is in memory. */
 const folders = ['/dev/shm', tmpdir()]
@@ -108,12 +113,14 @@ export class ReadingCopies {
 /**
  * Resolves when an ordinary start has room. False: it was ended before.
  *
+ * @param options.reserveBytes what uploads leave free
  * @param options.restMs before the first look: the file system may count room that a quota denies
  */
 export async function untilRoom(
   path: string,
-  { restMs, signal }: { restMs: number; signal: AbortSignal },
+  { reserveBytes, restMs, signal }: { reserveBytes: number; restMs: number; signal: AbortSignal },
 ): Promise<boolean> {
+  const roomBytes = Math.min(roomBytesMax, reserveBytes * roomOfReserve)
   await delay(restMs, undefined, { signal, ref: false }).catch(() => {})
   while (!signal.aborted) {
     if ((await writableBytes(path).catch(() => 0)) >= roomBytes) return true

@@ -153,4 +153,49 @@ if (disk !== undefined) {
       'no copy is left in memory',
     )
   })
+
+  t.test('it changes again when no more is free than uploads leave', async (t) => {
+    const dataDir = join(disk, 'small')
+    const filler = new Filler(disk)
+    const [api, upload, download, admin] = await freePorts(4)
+    const settings = {
+      HOLDFAST_API_PORT: `${api}`,
+      HOLDFAST_UPLOAD_PORT: `${upload}`,
+      HOLDFAST_DOWNLOAD_PORT: `${download}`,
+      HOLDFAST_ADMIN_PORT: `${admin}`,
+      HOLDFAST_RATE_LIMITS: 'off',
+    }
+    let service = await startProcess(dataDir, settings)
+    t.teardown(async () => {
+      service.process.kill('SIGKILL')
+      await service.ended
+      await filler.empty()
+      rmSync(dataDir, { recursive: true })
+    })
+    const text = 'x'.repeat(4 * MiB)
+    const { data } = await uploadText(service.upload, { name: 'first.txt', text })
+    const remove = () =>
+      call(`${service.api}/contents`, {
+        method: 'DELETE',
+        headers: { 'content-type': 'application/json', authorization: `Bearer ${data.guestToken}` },
+        body: JSON.stringify({ contentsId: data.id }),
+      }).catch(() => undefined)
+    for (let status = 'ok', n = 0; status === 'ok'; n++)
+      ({ status } = await uploadText(service.upload, { name: `${n}.txt`, text: `${n}${text}` }))
+    service.process.kill('SIGKILL')
+    await service.ended
+    const ballasts = ['metadata', 'blobs'].map((part) => join(dataDir, part, 'ballast'))
+    for (const ballast of ballasts) rmSync(ballast)
+    await filler.fill()
+    service = await startProcess(dataDir, settings)
+    t.match(await call(`${service.admin}/admin/status`), { data: { readsOnly: 'the disk is full' } })
+    t.equal((await remove())?.code, 503)
+
+    await filler.empty()
+    const freedMs = performance.now()
+    while ((await remove())?.code !== 200 && performance.now() - freedMs < 30_000)
+      await new Promise((later) => setTimeout(later, 50))
+    t.comment(`changes again after ${Math.round(performance.now() - freedMs)} ms`)
+    t.match(await call(`${service.admin}/admin/status`), { data: { readsOnly: null, lostBatches: 0 } })
+  })
 }

@@ -10,9 +10,9 @@ t.teardown(() => clearInterval(keeping))
 
 t.test('a start that failed on a disk with room is not repeated at once', async (t) => {
   const folder = t.testdir()
-  t.equal(await untilRoom(folder, { restMs: 0, signal: new AbortController().signal }), true)
+  t.equal(await untilRoom(folder, { reserveBytes: 0, restMs: 0, signal: new AbortController().signal }), true)
   const ending = new AbortController()
-  const room = untilRoom(folder, { restMs: 3_600_000, signal: ending.signal })
+  const room = untilRoom(folder, { reserveBytes: 0, restMs: 3_600_000, signal: ending.signal })
   ending.abort()
   t.equal(await room, false)
 })
