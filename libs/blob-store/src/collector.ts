@@ -142,7 +142,7 @@ export class Collector {
     this.#options = options
   }
 
-  /** Why the last pass did not complete; undefined: it did, or none has run. */
+  /** Why the last pass did not complete, or the next one will not; undefined: nothing is known. */
   get paused(): CollectorPause | undefined {
     return this.#paused
   }
@@ -159,6 +159,9 @@ export class Collector {
   /** Starts the passes, the first after one period. */
   start(): void {
     if (this.#closed || this.#timer !== undefined) return
+    const { clock, distrust } = this.#options
+    const reason = distrust()
+    if (reason !== undefined) this.#pause(reason, clock.now())
     this.#timer = setTimeout(() => {
       this.#timer = undefined
       void this.#pass().finally(() => this.start())

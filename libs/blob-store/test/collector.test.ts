@@ -125,15 +125,18 @@ t.test('a reference that appears at the second check keeps the copy', async (t) 
 t.test('nothing is deleted while the references cannot be trusted, and the answer says why', async (t) => {
   let reason: string | undefined = 'acknowledged rows are missing'
   const { clock, blobs, collector, store } = world({ distrust: () => reason })
+  t.teardown(() => collector.close())
+  const sinceMs = clock.ms
+  collector.start()
+  t.same(collector.paused, { reason, sinceMs }, 'an operator sees it before the first pass')
   const blob = await store('x')
   clock.ms += 1
-  const sinceMs = clock.ms
   t.match(await collector.collect({ graceMs: 0 }), { deleted: 0, held: 'acknowledged rows are missing' })
   t.ok(await blobs.stat(blob))
   clock.ms += hour
   reason = 'still missing'
   await collector.collect({ graceMs: 0 })
-  t.same(collector.paused, { reason: 'still missing', sinceMs }, 'since the first pass that found it')
+  t.same(collector.paused, { reason: 'still missing', sinceMs }, 'since it was first found')
   reason = undefined
   t.match(await collector.collect({ graceMs: 0 }), { deleted: 1 })
   t.equal(collector.paused, undefined)
