@@ -5,10 +5,13 @@ export class AdminError extends Error {
   override readonly name = 'AdminError'
   readonly code = 'ADMIN_REFUSED'
   readonly status: string
+  /** What the command found all the same: printed like the answer of one that succeeds. */
+  readonly report: string | undefined
 
-  constructor(status: string) {
+  constructor(status: string, { report }: { report?: string } = {}) {
     super(reasons[status] ?? status)
     this.status = status
+    this.report = report
   }
 }
 

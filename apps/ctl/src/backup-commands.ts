@@ -152,20 +152,20 @@ async function runOf(
 
 function exported(outcome: string): string {
   const { damaged } = JSON.parse(outcome) as { damaged: number }
-  if (damaged > 0) throw new AdminError(`files are damaged and were left out\n${outcome}`)
+  if (damaged > 0) throw new AdminError('files are damaged and were left out', { report: outcome })
   return outcome
 }
 
 /** So that a script does not go on to the start that would be refused. */
 function openable(upgrade: Awaited<ReturnType<typeof upgradeOf>>): string {
   if (upgrade.opens) return json(upgrade)
-  throw new AdminError(`${upgrade.answer}\n${json(upgrade)}`)
+  throw new AdminError(upgrade.answer, { report: json(upgrade) })
 }
 
 /** Damage is a failure of the command. */
 function told(outcome: string): string {
   const { damaged, missing } = JSON.parse(outcome) as { damaged: number; missing: number }
-  if (damaged + missing > 0) throw new AdminError(`files are damaged or missing\n${outcome}`)
+  if (damaged + missing > 0) throw new AdminError('files are damaged or missing', { report: outcome })
   return outcome
 }
 
@@ -241,7 +241,7 @@ async function restore(from: string, to: string, options: Options): Promise<stri
   const { takenMs, figures, unreadable } = snapshot
   const outcome = { takenMs, ...figures, unreadable, damaged, leftOut: left }
   if (damaged === 0) return json(outcome)
-  throw new AdminError(`everything else is restored, these files are not\n${json(outcome)}`)
+  throw new AdminError('everything but the files in leftOut is restored', { report: json(outcome) })
 }
 
 async function opened(path: string, { at, 'key-file': keyFile }: Options) {

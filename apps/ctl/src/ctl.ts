@@ -59,6 +59,7 @@ async function runAll(
       if (line !== undefined) print(line)
     } catch (error) {
       if (!(error instanceof AdminError)) throw error
+      if (error.report !== undefined) print(error.report)
       complain(`ctl: ${about === '' ? '' : `${about}: `}${error.message}`)
       code = 1
     }

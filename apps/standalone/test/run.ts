@@ -129,7 +129,7 @@ export async function operator(words: string[]) {
   return {
     code,
     text: complained.join('\n'),
-    answer: code === 0 ? parsed(printed.join('\n')) : undefined,
+    answer: printed.length > 0 ? parsed(printed.join('\n')) : undefined,
   }
 }
 
