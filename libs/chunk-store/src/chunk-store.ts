@@ -295,6 +295,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       reader: this.#reader,
       bounds,
       after,
+      log,
       background: machine.background ?? true,
     })
   }
@@ -579,6 +580,11 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   /** Drops expired entries and tombstones; otherwise done each hour. */
   trimHistory(): Promise<void> {
     return this.#history.trim()
+  }
+
+  /** Finds extents whose files were removed, and fails them; otherwise done twice a minute. */
+  findRemoved(): Promise<void> {
+    return this.#upkeep.failRemoved()
   }
 
   /** Drops uploads without activity. @returns how many. */

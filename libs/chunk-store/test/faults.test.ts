@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto'
+import { readdirSync, renameSync, rmSync } from 'node:fs'
 import { constants } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { getSystemErrorName } from 'node:util'
 import type { BlobInfo } from '@holdfast/blob-store'
@@ -9,7 +11,7 @@ import { encodeGroupHeader, HeaderSeal } from '../src/format.ts'
 import { InlineHashing } from '../src/hashing/hashing.ts'
 import type { ChunkStoreOptions } from '../src/index.ts'
 import { ChunkStore } from '../src/index.ts'
-import { crashOptions, openOn } from './support/crash-history.ts'
+import { crashOptions, openOn, realOptions } from './support/crash-history.ts'
 import { CrashMachine, type DiskState, seeded } from './support/crash-machine.ts'
 
 const MiB = 1024 * 1024
@@ -673,5 +675,40 @@ t.test('too many uploads are refused, silent ones are dropped, busy ones are not
   await t.rejects(silent.commit({ pinMs: 0 }), { code: 'UNAVAILABLE' })
   t.match(await store.usage(), { openStages: 1, stagedBytes: 10 })
   t.ok(await busy.commit({ pinMs: 0 }))
+  await store.close()
+})
+
+t.test('what lies in an extent is moved away when its file is removed', async (t) => {
+  const path = t.testdir()
+  const store = await ChunkStore.open({ path, ...realOptions }, { background: false })
+  const blobs = [await put(store, randomBytes(1000)), await put(store, randomBytes(3 * MiB))]
+  const before = await Promise.all(blobs.map((blob) => get(store, blob)))
+  const files = join(path, 'extents')
+  const [file = '', ...others] = readdirSync(files)
+  t.same(others, [])
+  rmSync(join(files, file))
+  await store.findRemoved()
+  t.match([store.health.extentFailures, store.counters().suspectExtents], [1, 1])
+  for (const [at, blob] of blobs.entries()) t.ok((await get(store, blob)).equals(before[at] as Buffer))
+  await store.compact()
+  t.equal(store.counters().suspectExtents, 0)
+  await store.findRemoved()
+  t.equal(store.health.extentFailures, 1, 'once')
+  await store.close()
+  const later = await ChunkStore.open({ path, ...realOptions })
+  t.match(later.health, { quarantined: [] })
+  for (const [at, blob] of blobs.entries()) t.ok((await get(later, blob)).equals(before[at] as Buffer))
+  await later.close()
+})
+
+t.test('no extent fails while the whole directory is away', async (t) => {
+  const path = t.testdir()
+  const store = await ChunkStore.open({ path, ...realOptions }, { background: false })
+  const blob = await put(store, randomBytes(1000))
+  renameSync(join(path, 'extents'), join(path, 'away'))
+  await store.findRemoved()
+  renameSync(join(path, 'away'), join(path, 'extents'))
+  t.equal((await get(store, blob)).length, 1000)
+  t.equal(store.health.extentFailures, 0)
   await store.close()
 })

@@ -291,6 +291,11 @@ export class Extent implements ExtentRow {
     return this.#syncing
   }
 
+  /** No operation failed, and none may begin that writes. */
+  fail(error: Error): void {
+    this.#fail(error)
+  }
+
   #fail(error: unknown): BlobFault {
     this.failure ??= faultOf(error, `extent ${this.number}`)
     this.suspect = true
@@ -336,6 +341,12 @@ export class ExtentFiles {
 
   path(extent: { number: number }): string {
     return join(this.#directory, extentFileName(extent.number))
+  }
+
+  /** Of all files in the directory. @throws Error when it is away, which no list would say. */
+  async names(): Promise<Set<string>> {
+    await this.#disk.space(this.#directory)
+    return new Set(await this.#disk.list(this.#directory))
   }
 
   /** For metrics. */
@@ -661,6 +672,18 @@ export class ExtentTable {
     return open
   }
 
+  /**
+   * Extents whose files were removed fail. While such a file is open its content can be read, so it
+   * is moved away, as from any failed extent; a restart would lose it.
+   */
+  async failRemoved(): Promise<void> {
+    const filled = [...this.all.values()].filter(isFilled)
+    const names = await this.#options.files.names()
+    for (const extent of filled)
+      if (isFilled(extent) && !names.has(extentFileName(extent.number)))
+        extent.fail(new Error('its file was removed'))
+  }
+
   add(extent: Extent): void {
     this.all.set(extent.number, extent)
   }
@@ -835,4 +858,8 @@ export function faultOf(error: unknown, doing: string): BlobFault {
 export function readFaultOf(error: unknown, doing: string): BlobFault {
   if (!isShortage(error)) return faultOf(error, doing)
   return new BlobFault('UNAVAILABLE', `${doing}: ${(error as Error).message}`, { cause: error })
+}
+
+function isFilled({ state, liveBytes, failure, quarantine }: Extent): boolean {
+  return state !== 'free' && liveBytes > 0 && failure === undefined && quarantine === undefined
 }

@@ -1,8 +1,9 @@
 /**
  * What a store does by itself: it frees space soon after something gave some back, drops uploads
- * without activity, and repeats attempts that failed.
+ * without activity, repeats attempts that failed, and saves what lies in removed files.
  */
 import type { ExtentTable } from '../extents/extents.ts'
+import type { Log } from '../log.ts'
 import { type After, slotBytes } from '../memory/slots.ts'
 import type { StoreBounds } from '../options.ts'
 import type { BlobReader } from '../reading/reader.ts'
@@ -22,6 +23,7 @@ export interface UpkeepDeps {
   reader: BlobReader
   bounds: StoreBounds
   after: After
+  log: Log
   /** False: nothing is done unless it is called for; for tests. */
   background: boolean
 }
@@ -39,6 +41,7 @@ export class Upkeep {
     this.#sweeper = setInterval(() => {
       if (!deps.background) return
       deps.stages.sweep()
+      void this.failRemoved()
       this.compactLater() // retries what failed on a full disk
     }, sweepMs).unref()
   }
@@ -50,6 +53,13 @@ export class Upkeep {
       this.sealWhenShort()
       this.#deps.compactor.kick()
     }, compactSoonMs).unref()
+  }
+
+  /** Never rejects: the next look finds them, too. */
+  async failRemoved(): Promise<void> {
+    await this.#deps.extents.failRemoved().catch((error: Error) => {
+      this.#deps.log.warn({ error: error.message }, 'the files of extents cannot be listed')
+    })
   }
 
   /** A balancer that watches readiness sends no upload that would be the next attempt. */
