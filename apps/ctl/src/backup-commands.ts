@@ -60,7 +60,7 @@ export const backupCommands: readonly Command[] = [
     plan: ([from, to, ...others], options) => {
       if (to === undefined) throw new UsageFault('name the backup and the new directory')
       if (others.length > 0) throw new UsageFault(`what is ${others.join(' ')}?`)
-      return [local(to, async () => restore(directoryOf([from as string]), resolve(to), options))]
+      return [local('', async () => restore(directoryOf([from as string]), resolve(to), options))]
     },
   },
   {
@@ -73,7 +73,7 @@ export const backupCommands: readonly Command[] = [
       if (words.length === 0)
         return [{ about: '', run: async (call, tell) => told(await runOf(call, tell, '/admin/verify', {})) }]
       const path = directoryOf(words)
-      return [local(path, async () => told(await verified(path, options)))]
+      return [local('', async () => told(await verified(path, options)))]
     },
   },
   {
@@ -264,7 +264,7 @@ function absent(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error
 }
 
-/** Work without the service; its faults are reported like refusals. */
+/** Work without the service; its faults name their paths, and are reported like refusals. */
 function local(about: string, run: () => Promise<string>): Step {
   return {
     about,

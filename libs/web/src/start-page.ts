@@ -92,7 +92,11 @@ function timeInWords(seconds: number): string {
 }
 
 function bytesInWords(bytes: number): string {
-  const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB']
-  const unit = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10))
-  return `${Math.round((bytes / 1024 ** unit) * 10) / 10} ${units[unit]}`
+  // As the operator set it: 1 MB is no 976.6 KiB.
+  const isBinary = bytes % 1024 === 0
+  const units = isBinary ? ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'] : ['bytes', 'kB', 'MB', 'GB', 'TB']
+  const step = isBinary ? 1024 : 1000
+  let unit = 0
+  for (let rest = bytes; rest >= step && unit < units.length - 1; rest /= step) unit++
+  return `${Math.round((bytes / step ** unit) * 10) / 10} ${units[unit]}`
 }

@@ -226,6 +226,12 @@ t.test('the start page shows the operator’s bounds of uploads', async (t) => {
   const guest = { folderSeconds: 86_400, folderSecondsMax: 7 * 86_400, idleSeconds: 5_400 }
   const standard = { ...unlimited, folderSecondsMax: 90 * 86_400 }
   const text = page({ fileBytesMax: 1.5 * 1024 ** 3, lifetimes: { guest, standard } })
+  for (const [fileBytesMax, told] of [
+    [1_000_000, '1 MB'],
+    [2 ** 20, '1 MiB'],
+    [500, '500 bytes'],
+  ] as const)
+    t.match(page({ fileBytesMax, lifetimes: { guest, standard } }), `at most ${told}.`)
   for (const line of [
     'A file has at most 1.5 GiB.',
     'Without an account, a folder is deleted 1 day after it was made, 7 days at most.',
