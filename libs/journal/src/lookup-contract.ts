@@ -196,50 +196,61 @@ function testClaims<T>({ test, open, linearizableWrites = false }: LookupContrac
   })
 }
 
-function testOrderOfWrites<T>({ test, open }: LookupContract<T>): void {
-  test('of two changes of a row the one with the higher write time wins, in any order of arrival', async (t) => {
-    const { lookups } = await open(t)
-    const account = crypto.randomUUID()
-    const at = (term: number, epoch: number, counter: number) =>
-      writeTimeOf({ account, epoch: epochsPerTerm * (term - 1) + epoch }, counter)
-    const ascending = [
-      at(1, 1, 1),
-      at(1, 1, 2),
-      at(1, 2, 1),
-      at(1, 900, 1),
-      at(2, 1, 1),
-      at(255, 2 ** 28 - 1, 2 ** 27 - 1),
-    ]
-    for (const [index, later] of ascending.entries())
-      for (const earlier of ascending.slice(0, index)) {
-        const key = (name: string) => `ref/${crypto.randomUUID()}/${name}/${account}`
-        const keys = { put: key('put'), deleted: key('deleted'), replaced: key('replaced') }
-        await lookups.write(
-          [put(keys.put, 'later'), { delete: keys.deleted }, put(keys.replaced, 'later')],
-          later,
-        )
-        const late = [{ delete: keys.put }, put(keys.deleted, 'earlier'), put(keys.replaced, 'earlier')]
-        await lookups.write([...late, put(`${keys.put}/other`, 'earlier')], earlier)
-        assert.equal(
-          text(await lookups.get(keys.put)),
-          'later',
-          'a late delete of an earlier owner has no effect',
-        )
-        assert.equal(
-          await lookups.get(keys.deleted),
-          undefined,
-          'a late put of an earlier owner has no effect',
-        )
-        assert.equal(text(await lookups.get(keys.replaced)), 'later')
-        assert.equal(text(await lookups.get(`${keys.put}/other`)), 'earlier', 'other rows are not touched')
+/** A key of each kind of row that is written with write times: of one account, or of one host. */
+const orderedRows: Readonly<Record<string, (account: string) => string>> = {
+  ref: (account) => `ref/${crypto.randomUUID()}/x/${account}`,
+  wake: (account) => `wake/eu-par/${crypto.randomUUID()}/500001/500001/${account}`,
+  active: (account) => `active/eu-par/${crypto.randomUUID()}/1/${account}`,
+  code: () => `code/${crypto.randomUUID()}/40`,
+  hosts: () => `hosts/eu-par/${crypto.randomUUID()}`,
+  hours: () => `hours/eu-par/${crypto.randomUUID()}/first`,
+}
 
-        const inOrder = [key('put'), key('deleted')] as const
-        await lookups.write([{ delete: inOrder[0] }, put(inOrder[1], 'earlier')], earlier)
-        await lookups.write([put(inOrder[0], 'later'), { delete: inOrder[1] }], later)
-        assert.equal(text(await lookups.get(inOrder[0])), 'later')
-        assert.equal(await lookups.get(inOrder[1]), undefined)
-      }
-  })
+function testOrderOfWrites<T>({ test, open }: LookupContract<T>): void {
+  for (const [kind, own] of Object.entries(orderedRows))
+    test(`of two changes of a row ${kind}/… the one with the higher write time wins, in any order of arrival`, async (t) => {
+      const { lookups } = await open(t)
+      const account = crypto.randomUUID()
+      const at = (term: number, epoch: number, counter: number) =>
+        writeTimeOf({ account, epoch: epochsPerTerm * (term - 1) + epoch }, counter)
+      const ascending = [
+        at(1, 1, 1),
+        at(1, 1, 2),
+        at(1, 2, 1),
+        at(1, 900, 1),
+        at(2, 1, 1),
+        at(255, 2 ** 28 - 1, 2 ** 27 - 1),
+      ]
+      for (const [index, later] of ascending.entries())
+        for (const earlier of ascending.slice(0, index)) {
+          const key = () => own(account)
+          const keys = { put: key(), deleted: key(), replaced: key() }
+          await lookups.write(
+            [put(keys.put, 'later'), { delete: keys.deleted }, put(keys.replaced, 'later')],
+            later,
+          )
+          const late = [{ delete: keys.put }, put(keys.deleted, 'earlier'), put(keys.replaced, 'earlier')]
+          await lookups.write([...late, put(`${keys.put}/other`, 'earlier')], earlier)
+          assert.equal(
+            text(await lookups.get(keys.put)),
+            'later',
+            'a late delete of an earlier owner has no effect',
+          )
+          assert.equal(
+            await lookups.get(keys.deleted),
+            undefined,
+            'a late put of an earlier owner has no effect',
+          )
+          assert.equal(text(await lookups.get(keys.replaced)), 'later')
+          assert.equal(text(await lookups.get(`${keys.put}/other`)), 'earlier', 'other rows are not touched')
+
+          const inOrder = [key(), key()] as const
+          await lookups.write([{ delete: inOrder[0] }, put(inOrder[1], 'earlier')], earlier)
+          await lookups.write([put(inOrder[0], 'later'), { delete: inOrder[1] }], later)
+          assert.equal(text(await lookups.get(inOrder[0])), 'later')
+          assert.equal(await lookups.get(inOrder[1]), undefined)
+        }
+    })
 
   test('a running delete does not remove the row that a later owner puts meanwhile', async (t) => {
     const { lookups } = await open(t)

@@ -205,6 +205,14 @@ const brokenLookups: Broken<LookupStore> = {
   'the first change of a key wins': (sound) => ({ write: (changes) => sound.write([...changes].reverse()) }),
   'only the first change is made': (sound) => ({ write: (changes) => sound.write(changes.slice(0, 1)) }),
   'write times are ignored': (sound) => ({ write: (changes) => sound.write(changes) }),
+  'write times count for references alone': (sound) => ({
+    write: async (changes, writeTime) => {
+      const isReference = (change: LookupChange) =>
+        ('put' in change ? change.put : change.delete).startsWith('ref/')
+      await sound.write(changes.filter(isReference), writeTime)
+      await sound.write(changes.filter((change) => !isReference(change)))
+    },
+  }),
   'deletes have no write time': (sound) => ({
     write: async (changes, writeTime) => {
       for (const change of changes) await sound.write([change], 'put' in change ? writeTime : undefined)
