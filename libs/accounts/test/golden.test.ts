@@ -1,6 +1,10 @@
-/** Subjects of hosts of accounts, and keys of routes: other processes and stores have them. */
+/**
+ * Subjects of hosts of accounts, parts of large requests, and keys of routes: other processes and
+ * stores have them.
+ */
 import t from 'tap'
 import { sameAsGolden } from '../../../infra/golden.ts'
+import { cutRequest } from '../src/request-parts.ts'
 import { emailKey, routeKey } from '../src/share-code-routes.ts'
 import * as subjects from '../src/subjects.ts'
 
@@ -12,4 +16,10 @@ t.test('subjects of hosts', async (t) => {
 t.test('keys of routes', async (t) => {
   const lines = [emailKey('Anna@Example.org'), routeKey(8, 1_000), routeKey(6, 70)]
   sameAsGolden(t, import.meta.dirname, 'routes.txt', lines)
+})
+
+t.test('parts of large requests', async (t) => {
+  const parts = [...cutRequest(Buffer.alloc(700_000, 5), Buffer.alloc(16, 9))]
+  const lines = parts.map((part) => `${Buffer.from(part.subarray(0, 28)).toString('hex')}… ${part.length}`)
+  sameAsGolden(t, import.meta.dirname, 'parts.txt', lines)
 })

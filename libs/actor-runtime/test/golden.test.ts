@@ -8,10 +8,16 @@ import { sameAsGolden } from '../../../infra/golden.ts'
 import { encodeRoot } from '../src/account/checkpoints.ts'
 import { cutPages, digestOf, encodeRow } from '../src/account/flush-row.ts'
 import { ActiveSlots } from '../src/lookups/active-slots.ts'
-import { activeSlotPrefix, hostKey, routeRow } from '../src/lookups/lookup-rows.ts'
+import {
+  activeSlotPrefix,
+  codesCounter,
+  hostKey,
+  legacyCodesCounter,
+  routeRow,
+} from '../src/lookups/lookup-rows.ts'
 import { WakeHours } from '../src/lookups/wake-hours.ts'
 import { blob } from './tiny-core.ts'
-import { World } from './world.ts'
+import { settled, World } from './world.ts'
 
 const account = '01234567-89ab-4def-8123-456789abcdef'
 const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
@@ -32,6 +38,8 @@ t.test('rows beside the journal', async (t) => {
     ...own,
     `reference ${referenceKey(blob(7), account)}`,
     ...codes.map((row) => ('put' in row ? `code ${row.put} ${hex(row.value)}` : '')),
+    `counter ${codesCounter}`,
+    `counter ${legacyCodesCounter}`,
   ]
   sameAsGolden(t, import.meta.dirname, 'lookups.txt', lines)
 })
@@ -98,4 +106,21 @@ t.test('rows of the journal and roots of checkpoints', async (t) => {
     `root ${hex(encodeRoot({ through: 70, pages: [page] }))}`,
   ]
   sameAsGolden(t, import.meta.dirname, 'journal.txt', lines)
+})
+
+t.test('names of pages', async (t) => {
+  const lines: string[] = []
+  for (const [what, name, checkpointBytesMin] of [
+    ['a large change', 'large:300000', 1_000_000],
+    ['a checkpoint', 'many:1000', 200],
+  ] as const) {
+    const world = new World()
+    t.teardown(() => world.close())
+    world.host('one', { bounds: { checkpointBytesMin } })
+    await world.create()
+    await world.folder(name)
+    await settled()
+    for await (const page of world.journal.pageNames(world.account)) lines.push(`${what} ${page}`)
+  }
+  sameAsGolden(t, import.meta.dirname, 'pages.txt', lines)
 })

@@ -44,5 +44,8 @@ export function roundsKey(region: RegionCode): string {
   return `reconcile/${region}`
 }
 
+/** The counter of placement groups. */
+export const groupNumbersCounter = 'pg-numbers'
+
 /** Decisions about storage nodes, by name. */
 export const nodeStatesPrefix = 'nodes/all/'

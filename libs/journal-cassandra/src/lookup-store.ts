@@ -252,7 +252,8 @@ function kindOf(key: string): string {
   return key.slice(0, Math.max(0, key.indexOf('/')))
 }
 
-function partOf(key: string): string {
+/** The partition of a row. Rows were written to it: another one would not find them. */
+export function partOf(key: string): string {
   const segments = key.split('/')
   const [kind = ''] = segments
   const shared = segmentsOf(kind)

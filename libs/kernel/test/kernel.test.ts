@@ -134,6 +134,12 @@ t.test(
     t.equal(requestTime(requestIdOfKey('k')), undefined)
     t.same(requestIdOfKey('k'), requestIdOfKey('k'))
     t.notSame(requestIdOfKey('k'), requestIdOfKey('l'))
+    const frozen = requestIdOfKey('k', Buffer.alloc(32, 7)).toString('hex')
+    t.equal(
+      frozen,
+      'ffffffffffff50f6d539dd376f4816ee0707070707070707',
+      'repeated after an update it is the same request',
+    )
   },
 )
 

@@ -1,6 +1,7 @@
 /** Inputs that a decision needs: share codes, and results of password checks. */
 import type { Outcome } from '@holdfast/content-tree'
 import type { PasswordVerifier } from '@holdfast/wire'
+import { legacyCodesCounter } from '../lookups/lookup-rows.ts'
 import { keyOf } from '../queues/password-checks.ts'
 import type { Services } from '../services.ts'
 import type { CodeBlocks } from './code-blocks.ts'
@@ -23,7 +24,7 @@ export async function fetchNeeds(
   if ((needs.codes ?? 0) > bounds.codesPerRequestMax) return 'error-limits'
   if (needs.codes) await codes.lease(needs.codes)
   if (needs.legacyCodes) {
-    const next = await lookups.take('legacy-codes', needs.legacyCodes)
+    const next = await lookups.take(legacyCodesCounter, needs.legacyCodes)
     ask.legacyCodes = { next, end: next + needs.legacyCodes }
   }
   for (const { verifier, password } of needs.verdicts ?? []) {

@@ -4,6 +4,7 @@
  */
 import type { LookupStore } from '@holdfast/journal'
 import { codesPerBlock } from '@holdfast/kernel'
+import { codesCounter } from './lookup-rows.ts'
 
 export interface CodeRange {
   next: number
@@ -57,7 +58,7 @@ export class CodeLeases {
       const drawn = this.takeNow(blocks)
       if (drawn !== undefined) return drawn
     }
-    const next = await this.#lookups.take('codes', count)
+    const next = await this.#lookups.take(codesCounter, count)
     return { next, end: next + count }
   }
 
@@ -69,7 +70,7 @@ export class CodeLeases {
 
   async #draw(): Promise<void> {
     try {
-      const next = await this.#lookups.take('codes', this.#drawn)
+      const next = await this.#lookups.take(codesCounter, this.#drawn)
       this.#spare = { next, end: next + this.#drawn }
     } finally {
       this.#drawing = undefined

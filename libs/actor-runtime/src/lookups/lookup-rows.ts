@@ -4,6 +4,10 @@
 import { routeKey } from '@holdfast/accounts'
 import type { LookupChange, LookupStore } from '@holdfast/journal'
 
+/** Counters of share codes: a number that is taken twice is a code of two contents. */
+export const codesCounter = 'codes'
+export const legacyCodesCounter = 'legacy-codes'
+
 export function activeSlotPrefix({ home, host, slot }: { home: string; host: string; slot: number }): string {
   return `active/${home}/${host}/${slot}/`
 }

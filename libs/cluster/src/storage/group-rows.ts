@@ -12,7 +12,7 @@ import type { LookupStore } from '@holdfast/journal'
 import { type Clock, type RegionCode, regionCodes } from '@holdfast/kernel'
 import { GroupMap, type GroupNode, type PlacementGroup, planGroups } from '@holdfast/replication'
 import { PlacementGroup as PlacementGroupRow } from '@holdfast/wire/cluster'
-import { groupKey, groupsPrefix } from '../row-keys.ts'
+import { groupKey, groupNumbersCounter, groupsPrefix } from '../row-keys.ts'
 import { Rereading } from '../sharing/rereading.ts'
 import { heardByAll } from '../subjects.ts'
 import type { NodeAdminStates } from './node-admin-states.ts'
@@ -70,7 +70,7 @@ export class GroupRows {
 
   /** 0 is the group of a standalone store; no two regions make one number. */
   async #newNumber(region: RegionCode): Promise<number> {
-    const taken = await this.#options.lookups.take('pg-numbers', 1)
+    const taken = await this.#options.lookups.take(groupNumbersCounter, 1)
     return (taken + 1) * regionCodes.length + regionCodes.indexOf(region)
   }
 
