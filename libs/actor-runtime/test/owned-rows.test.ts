@@ -304,6 +304,22 @@ t.test('the row of a host that never returns is removed some time after it was l
   t.strictSame(await world.keys('hosts/'), ['hosts/home/two'])
 })
 
+t.test('a host whose clock is off removes no row of another host', async (t) => {
+  const world = new World(shared)
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  const timed = { clock: time, timers: time, bounds: goneBounds }
+  world.kill(world.host('one', timed))
+  const ahead = { now: () => time.now() + 86_400_000, monotonic: () => time.monotonic() }
+  let isOff = true
+  world.host('two', { ...timed, clock: ahead, isClockOff: () => isOff })
+  await time.advance(8 * minuteMs)
+  t.strictSame(await world.keys('hosts/'), ['hosts/home/one', 'hosts/home/two'], 'it may return')
+  isOff = false
+  await time.advance(8 * minuteMs)
+  t.strictSame(await world.keys('hosts/'), ['hosts/home/two'])
+})
+
 t.test('a host with a clock far behind notes its slots above what was removed', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
