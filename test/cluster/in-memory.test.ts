@@ -7,10 +7,11 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { systemClock } from '@holdfast/kernel'
 import { pino } from 'pino'
 import t from 'tap'
 import { sameAsGolden } from '../../infra/golden.ts'
-import { dataOf, type Running, startMemoryCluster } from './in-memory.ts'
+import { dataOf, eventually, type Running, startMemoryCluster } from './in-memory.ts'
 
 /** Settings that a cluster does not use: Cassandra has its metadata and backups. */
 const embeddedAlone = new Set([
@@ -108,3 +109,39 @@ t.test('the processes of a cluster serve an upload, a change and a download', as
   const acts = await (await fetch(`${api.addresses.admin}/admin/acts`)).json()
   t.match(acts, { data: { acts: [{ by: 'scanner', kind: 'block' }] } }, 'all processes have its act')
 })
+
+t.test('a process whose clock is off fires no timers, and is named', async (t) => {
+  let aheadMs = 0
+  const ahead = { now: () => systemClock.now() + aheadMs, monotonic: () => systemClock.monotonic() }
+  const warnings: string[] = []
+  const { host, api } = await startMemoryCluster(t, {
+    logOf: (name) =>
+      name === 'host' ? pino({ level: 'warn' }, noteTo(warnings)) : pino({ level: 'silent' }),
+    clockOf: (name) => (name === 'host' ? ahead : systemClock),
+    scanner: '',
+  })
+  const clocks = async () => {
+    const status = await dataOf(fetch(`${api.addresses.admin}/admin/status`))
+    return (status.cluster as { clocks: { agree: boolean; says: string } }).clocks
+  }
+  const offset = async () => {
+    const text = await (await fetch(`${host.addresses.admin}/metrics`)).text()
+    return Number(/^holdfast_clock_offset_seconds (\S+)$/m.exec(text)?.[1])
+  }
+  t.match(await clocks(), { agree: true })
+  t.ok(Math.abs(await offset()) < 1)
+  aheadMs = 10_000
+  const rests = 'the wall clock is far from where it should be: no timer of an account fires'
+  await eventually('no timers', async () => warnings.some((line) => line.includes(rests)))
+  await eventually('it is named', async () => / is \d\d?\.\d s ahead\. /.test((await clocks()).says))
+  t.match(await clocks(), { agree: false, says: /^host is / })
+  t.ok((await offset()) > 8, 'and shown by a metric')
+  aheadMs = 0
+  const goesOn = 'the wall clock is where it should be again'
+  await eventually('timers', async () => warnings.some((line) => line.includes(goesOn)))
+  await eventually('all agree', async () => (await clocks()).agree)
+})
+
+function noteTo(lines: string[]) {
+  return { write: (line: string) => void lines.push(line) }
+}

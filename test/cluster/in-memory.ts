@@ -8,6 +8,7 @@ import { startApi } from '@holdfast/api/start'
 import type { ClusterStart, Connect } from '@holdfast/cluster'
 import { memoryServers } from '@holdfast/cluster/testing'
 import { clusterSettings, describeSettings, readClusterConfig, settings } from '@holdfast/config'
+import { type Clock, systemClock } from '@holdfast/kernel'
 import { startStorageNode } from '@holdfast/storage-node'
 import { Authority } from '@holdfast/trust'
 import { startUpload } from '@holdfast/upload/start'
@@ -36,6 +37,8 @@ export interface MemoryClusterOptions {
   scanner: string
   /** Of all processes. */
   settings?: Record<string, string> | undefined
+  /** Default: the clock of the machine. */
+  clockOf?: (process: string) => Clock
 }
 
 const region = 'eu-par'
@@ -44,7 +47,11 @@ const nodeNames = ['node1', 'node2', 'node3']
 function starterOf(
   directory: string,
   connect: Connect,
-  { logOf, settings: common = {} }: Pick<MemoryClusterOptions, 'logOf' | 'settings'>,
+  {
+    logOf,
+    clockOf = () => systemClock,
+    settings: common = {},
+  }: Pick<MemoryClusterOptions, 'logOf' | 'clockOf' | 'settings'>,
   settingsRead: Map<string, Set<string>>,
 ) {
   return (name: string, start: (options: ClusterStart) => Promise<Running>, more: object = {}) => {
@@ -77,6 +84,7 @@ function starterOf(
       secrets,
       settings: describeSettings(env, { ...settings, ...clusterSettings }),
       log: logOf(name),
+      clock: clockOf(name),
       connect,
     })
   }
@@ -87,13 +95,13 @@ const isReady = async ({ addresses }: Running) => (await fetch(`${addresses.admi
 /** Resolves when every process is ready; the test ends them. */
 export async function startMemoryCluster(
   t: Test,
-  { logOf, scanner, settings }: MemoryClusterOptions,
+  { scanner, ...more }: MemoryClusterOptions,
 ): Promise<MemoryCluster> {
   const directory = await mkdtemp(join(tmpdir(), 'holdfast-'))
   const authority = await Authority.create(join(directory, 'certs'), { name: 'test', days: 2 })
   await authority.issue({ host: 'machine', names: ['127.0.0.1'] }, { days: 2 })
   const settingsRead = new Map<string, Set<string>>()
-  const start = starterOf(directory, memoryServers([region]), { logOf, settings }, settingsRead)
+  const start = starterOf(directory, memoryServers([region]), more, settingsRead)
   const running: Running[] = []
   t.teardown(async () => {
     for (const one of running.toReversed()) await one.close()

@@ -13,7 +13,6 @@ import {
   startAdmin,
   startReconciling,
 } from '@holdfast/cluster'
-import { systemClock } from '@holdfast/kernel'
 
 /** By then every living member has sent a heartbeat. */
 const settleMs = 1_300
@@ -21,7 +20,14 @@ const settleMs = 1_300
 const hearMs = 1_000
 
 /** Serves when it resolves. @throws StartFault */
-export async function startActorHost({ config, secrets, settings, log, connect }: ClusterStart) {
+export async function startActorHost({
+  config,
+  secrets,
+  settings,
+  log,
+  clock: wallClock,
+  connect,
+}: ClusterStart) {
   await using opened = new AsyncDisposableStack()
   const { host: publicHost, adminHost } = config.listen
   const ports = await chosenPorts({ admin: config.listen.admin }, adminHost)
@@ -29,7 +35,7 @@ export async function startActorHost({ config, secrets, settings, log, connect }
     config,
     secrets,
     folder: join(config.dataDir, 'outbox'),
-    clock: systemClock,
+    clock: wallClock,
   })
   opened.defer(() => mailer.close())
   let active = () => 0
@@ -40,6 +46,7 @@ export async function startActorHost({ config, secrets, settings, log, connect }
     role: 'actor-host',
     addresses,
     log,
+    clock: wallClock,
     connect,
     report: () => ({ accounts: active() }),
   })

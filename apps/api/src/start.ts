@@ -20,7 +20,7 @@ import type { FastifyInstance } from 'fastify'
 import { createApi } from './create-api.ts'
 
 /** Accepts requests when it resolves. @throws StartFault */
-export async function startApi({ config, secrets, settings, log, connect }: ClusterStart) {
+export async function startApi({ config, secrets, settings, log, clock, connect }: ClusterStart) {
   await using opened = new AsyncDisposableStack()
   const { host, adminHost } = config.listen
   const ports = await chosenPorts({ api: config.listen.api, admin: config.listen.admin }, host)
@@ -32,7 +32,7 @@ export async function startApi({ config, secrets, settings, log, connect }: Clus
     web: config.publicUrls.web ?? own,
   }
   const addresses = { api: own, admin: urlOf(adminHost, ports.admin) }
-  const cluster = await joinCluster({ config, secrets, role: 'api', addresses, log, connect })
+  const cluster = await joinCluster({ config, secrets, role: 'api', addresses, log, clock, connect })
   opened.defer(() => cluster.close())
   const admin = await startAdmin(cluster, { role: 'api', port: ports.admin, settings, accounts: true })
   opened.defer(() => admin.close())

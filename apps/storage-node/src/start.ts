@@ -11,7 +11,7 @@ import { StorageRole } from '@holdfast/storage-role'
 import { tracedBlobs } from '@holdfast/tracing'
 
 /** Serves when it resolves. @throws StartFault */
-export async function startStorageNode({ config, secrets, settings, log, connect }: ClusterStart) {
+export async function startStorageNode({ config, secrets, settings, log, clock, connect }: ClusterStart) {
   await using opened = new AsyncDisposableStack()
   const { host, adminHost, download, admin: adminPort } = config.listen
   const ports = await chosenPorts({ download, admin: adminPort }, host)
@@ -33,6 +33,7 @@ export async function startStorageNode({ config, secrets, settings, log, connect
     role: 'storage-node',
     addresses,
     log,
+    clock,
     connect,
     report: () => storage.status,
     onGroup: (group) => storage.learn(group),

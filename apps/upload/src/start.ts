@@ -29,7 +29,7 @@ import { UploadRouting } from './upload-routing.ts'
 const awaitMs = 100
 
 /** Listens when it resolves; ready when storage nodes accept uploads. @throws StartFault */
-export async function startUpload({ config, secrets, settings, log, connect }: ClusterStart) {
+export async function startUpload({ config, secrets, settings, log, clock, connect }: ClusterStart) {
   await using opened = new AsyncDisposableStack()
   const { host, adminHost, upload, download, admin: adminPort } = config.listen
   const ports = await chosenPorts({ upload, download, admin: adminPort }, host)
@@ -53,6 +53,7 @@ export async function startUpload({ config, secrets, settings, log, connect }: C
     secrets,
     role: 'upload',
     log,
+    clock,
     connect,
     ...(storage === undefined
       ? { addresses }

@@ -11,6 +11,7 @@ import {
   settings,
 } from '@holdfast/config'
 import { createLog, standardError } from '@holdfast/http-kit'
+import { type Clock, systemClock } from '@holdfast/kernel'
 import type { Logger } from 'pino'
 import { type Connect, connectServers } from './servers/connect-servers.ts'
 import { liveSecrets } from './servers/live-secrets.ts'
@@ -22,6 +23,7 @@ export interface ClusterStart {
   /** For the operator. */
   settings: readonly SettingDescription[]
   log: Logger
+  clock: Clock
   connect: Connect
 }
 
@@ -41,6 +43,7 @@ export function runClusterProcess(
       secrets: liveSecrets({ read: () => read().secrets, log }),
       settings: describeSettings(env, { ...settings, ...clusterSettings }),
       log,
+      clock: systemClock,
       connect: connectServers,
     })
   })

@@ -22,7 +22,7 @@ import {
 } from '@holdfast/bootstrap'
 import type { ClusterConfig, ClusterSecrets } from '@holdfast/config'
 import { AnswerBudget, createRateLimits, outerNetworkOf, SmallPiecesLane, siteOf } from '@holdfast/http-kit'
-import { type AccountId, type Clock, type Keyring, type RegionCode, systemClock } from '@holdfast/kernel'
+import type { AccountId, Clock, Keyring, RegionCode } from '@holdfast/kernel'
 import { AgreedClock, isClockOff, type MemberRole } from '@holdfast/membership'
 import { type HeartbeatReport, NatsMembership } from '@holdfast/membership-nats'
 import { Reports, TransferLog } from '@holdfast/moderation'
@@ -63,7 +63,7 @@ export interface JoinOptions {
   /** The content of heartbeats; without `ready` they carry the phase of the process. */
   report?: () => Partial<HeartbeatReport>
   onGroup?: GroupRowsOptions['onGroup']
-  clock?: Clock
+  clock: Clock
 }
 
 /** New tokens are made with this key; tokens of older keys stay valid. */
@@ -71,7 +71,6 @@ export const tokenKeyId = 1
 
 /** The inputs of the parts of a joining process. */
 interface Joining extends JoinOptions {
-  clock: Clock
   /** Ends what was opened, in reverse order. */
   opened: AsyncDisposableStack
   trust: ClusterTrust
@@ -86,7 +85,7 @@ interface Joining extends JoinOptions {
  * @throws SettingsFault when credentials are refused. Waits for NATS.
  */
 export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
-  const { config, secrets, role, log, clock = systemClock } = options
+  const { config, secrets, role, log, clock } = options
   await using opened = new AsyncDisposableStack()
   const descriptors = clusterDescriptors(config, role)
   if (descriptors.warning !== undefined) log.warn(descriptors.warning)
@@ -102,7 +101,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   const metrics = processMetrics({ version, commit, role, region: config.region })
   busMetrics(metrics, bus)
   const ownClockIsOff = () => isClockOff(members.membership.self())
-  const joining = { ...options, clock, opened, trust, servers, metrics, warn, isClockOff: ownClockIsOff }
+  const joining = { ...options, opened, trust, servers, metrics, warn, isClockOff: ownClockIsOff }
 
   const { isMetadataUp, ...metadata } = await openAccountData(joining)
   const { lookups, keyring, regions } = metadata

@@ -7,6 +7,7 @@ import { startActorHost } from '@holdfast/actor-host'
 import { connectServers } from '@holdfast/cluster'
 import { readClusterConfig } from '@holdfast/config'
 import { createLog } from '@holdfast/http-kit'
+import { systemClock } from '@holdfast/kernel'
 
 const { config, secrets } = readClusterConfig(process.env, {
   readSecret: (path) => readFileSync(path, 'utf8'),
@@ -17,7 +18,14 @@ process.on('SIGTERM', () => {
   ending = true
 })
 for (let time = 1; !ending; time++) {
-  const host = await startActorHost({ config, secrets, settings: [], log, connect: connectServers })
+  const host = await startActorHost({
+    config,
+    secrets,
+    settings: [],
+    log,
+    clock: systemClock,
+    connect: connectServers,
+  })
   console.log(time)
   await new Promise((resolve) => setTimeout(resolve, 500))
   await host.close()
