@@ -71,6 +71,17 @@ t.test('an upload that cannot have two copies is refused, not acknowledged', asy
   for (const [, size] of ways) await t.rejects(put(region.frontend(), upload(size)), { code: 'UNAVAILABLE' })
 })
 
+t.test('a group with one member left takes uploads on that one disk', async (t) => {
+  for (const [way, size] of ways) {
+    const region = await Region.open(four, [group(['a'], { remote: ['far'] })])
+    region.cut('far')
+    const bytes = upload(size)
+    const info = await put(region.frontend(), bytes)
+    t.same(await region.holdersOf(info), ['a'], way)
+    t.ok(bytes.equals(await get(region.frontend(), info)))
+  }
+})
+
 t.test('full nodes are reported as FULL, and the others are used', async (t) => {
   const small = { capacityBytes: 10 }
   const region = await Region.open(
