@@ -405,3 +405,21 @@ function hexOf(id: Uint8Array): string {
 function keyOf(process: SimProcess, { requestId }: AccountRequest): string {
   return `${process.name} ${Buffer.from(requestId).toString('hex')}`
 }
+
+/** A seed that found it recently: tried first, because any change may give the seeds other runs. */
+export const near: Record<string, number> = {
+  fence: 141,
+  'rows-by-clock': 11,
+  'wake-rows-by-clock': 385,
+  'active-row-assumed': 47,
+  'stray-rows-stay': 10,
+  'unfenced-page': 4,
+  'tentative-refusal': 1,
+  'forgotten-keys': 5,
+  'expiry-by-one-clock': 549,
+  'reused-log-position': 10,
+  'tombstone-without-incarnation': 1,
+  'merged-terms': 2,
+  'stop-at-first-hole': 2,
+  'recycle-before-synced-index': 1,
+}
