@@ -2,11 +2,13 @@
 
 import { referenceKey } from '@holdfast/journal'
 import { MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
+import { systemTimers } from '@holdfast/kernel'
 import { blank, Change } from '@holdfast/wire'
 import t from 'tap'
 import { sameAsGolden } from '../../../infra/golden.ts'
 import { encodeRoot } from '../src/account/checkpoints.ts'
 import { cutPages, digestOf, encodeRow } from '../src/account/flush-row.ts'
+import { Reconciler, silentLog } from '../src/index.ts'
 import { ActiveSlots } from '../src/lookups/active-slots.ts'
 import {
   activeSlotPrefix,
@@ -123,4 +125,34 @@ t.test('names of pages', async (t) => {
     for await (const page of world.journal.pageNames(world.account)) lines.push(`${what} ${page}`)
   }
   sameAsGolden(t, import.meta.dirname, 'pages.txt', lines)
+})
+
+t.test('what is recorded of rounds of the reconciler', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  world.host('one')
+  await world.create()
+  const written: string[] = []
+  const notes = {
+    read: async () => (written.length === 0 ? undefined : Buffer.from(written.at(-1) as string)),
+    write: async (bytes: Uint8Array) => void written.push(Buffer.from(bytes).toString()),
+  }
+  // Each read takes long enough that every place is recorded.
+  let ms = 0
+  const clock = { now: () => 1_800_000_000_000, monotonic: () => (ms += 10_000) }
+  const round = new Reconciler({
+    accounts: world.client,
+    listAccounts: (after) => world.journal.accounts(after === undefined ? {} : { after }),
+    listReferences: (after) => world.lookups.walk('ref', after === undefined ? {} : { after }),
+    notes,
+    perSecond: 1_000_000,
+    everyMs: 3_600_000,
+    wantedMs: 1_000,
+    clock,
+    timers: systemTimers,
+    log: silentLog,
+  })
+  await round.reconcile({ dryRun: false })
+  const lines = written.map((line) => line.replaceAll(world.account, '<account>'))
+  sameAsGolden(t, import.meta.dirname, 'rounds.txt', lines)
 })
