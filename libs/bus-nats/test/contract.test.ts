@@ -30,6 +30,23 @@ t.test('the bus over a nats-server', async (t) => {
   })
 })
 
+t.test('what is on the wire: other processes have it', async (t) => {
+  const bus = await connect(t, 'one')
+  const other = await connectOnce({ servers: [`127.0.0.1:${port}`] })
+  t.teardown(() => other.close())
+  const heard = Promise.withResolvers<string>()
+  other.subscribe('told', { callback: (_, { data }) => heard.resolve(Buffer.from(data).toString()) })
+  other.subscribe('ask.something', {
+    // The first of one part, then the answer.
+    callback: (_, message) => void message.respond(Buffer.from([0, 0, 0, 1, ...message.data])),
+  })
+  await other.flush()
+  const reply = await bus.request('something', Buffer.of(7), { timeoutMs: 5_000 })
+  t.strictSame([...reply], [7])
+  bus.publish('told', Buffer.from('news'))
+  t.equal(await heard.promise, 'news')
+})
+
 t.test('requests fail at once while the server is away, and work again when it is back', async (t) => {
   const directory = t.testdir()
   const own = await freePort()
