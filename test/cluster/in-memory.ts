@@ -30,6 +30,8 @@ export interface MemoryCluster {
   running: Running[]
   /** Names of the settings that each process read. */
   settingsRead: ReadonlyMap<string, ReadonlySet<string>>
+  /** Members of the messages that are JSON: `collect.* asks .graceMs number`. */
+  messages: ReadonlySet<string>
 }
 
 export interface MemoryClusterOptions {
@@ -101,7 +103,8 @@ export async function startMemoryCluster(
   const authority = await Authority.create(join(directory, 'certs'), { name: 'test', days: 2 })
   await authority.issue({ host: 'machine', names: ['127.0.0.1'] }, { days: 2 })
   const settingsRead = new Map<string, Set<string>>()
-  const start = starterOf(directory, memoryServers([region]), more, settingsRead)
+  const messages = new Set<string>()
+  const start = starterOf(directory, overheard(memoryServers([region]), messages), more, settingsRead)
   const running: Running[] = []
   t.teardown(async () => {
     for (const one of running.toReversed()) await one.close()
@@ -123,7 +126,43 @@ export async function startMemoryCluster(
   await eventually('every process is ready', async () =>
     (await Promise.all(running.map(isReady))).every(Boolean),
   )
-  return { nodes, host, upload, api, running, settingsRead }
+  return { nodes, host, upload, api, running, settingsRead, messages }
+}
+
+/** Notes the members of each JSON message of any process. */
+function overheard(connect: Connect, messages: Set<string>): Connect {
+  return async (options) => {
+    const servers = await connect(options)
+    const { bus } = servers
+    const note = (subject: string, what: string, message: Uint8Array) => {
+      const text = Buffer.from(message).toString()
+      if (!/^[{[]/.test(text)) return
+      const of = subject.replace(/\.(?:[^.]*\d|host|upload|api|eu-par)$/, '.*')
+      for (const member of membersOf(JSON.parse(text))) messages.add(`${of} ${what} ${member}`)
+    }
+    const [request, publish] = [bus.request.bind(bus), bus.publish.bind(bus)]
+    bus.request = async (subject, message, wait) => {
+      note(subject, 'asks', message)
+      const answer = await request(subject, message, wait)
+      note(subject, 'answers', answer)
+      return answer
+    }
+    bus.publish = (subject, message) => {
+      note(subject, 'tells', message)
+      publish(subject, message)
+    }
+    return servers
+  }
+}
+
+/** Paths and types of a value's members; names that are no words of ours stand for any. */
+function* membersOf(value: unknown, path = ''): Generator<string> {
+  if (Array.isArray(value)) for (const item of value) yield* membersOf(item, `${path}[]`)
+  else if (typeof value === 'object' && value !== null) {
+    if (Object.keys(value).length === 0) yield `${path} {}`
+    for (const [name, member] of Object.entries(value))
+      yield* membersOf(member, `${path}.${/^[a-z][A-Za-z]*$/.test(name) ? name : '*'}`)
+  } else yield `${path} ${value === null ? 'null' : typeof value}`
 }
 
 export async function eventually(what: string, holds: () => Promise<boolean>): Promise<void> {
