@@ -109,7 +109,8 @@ t.test('the processes of a cluster serve an upload, a change and a download', as
   const acts = await (await fetch(`${api.addresses.admin}/admin/acts`)).json()
   t.match(acts, { data: { acts: [{ by: 'scanner', kind: 'block' }] } }, 'all processes have its act')
 
-  await operator('status')
+  const whole = JSON.stringify((await operator('status')).cluster)
+  t.match(whole, /"limited":\["no other region has storage nodes"\]/)
   await operator('collect', { graceSeconds: 0 })
   await operator('reconcile', { dryRun: true })
   await fetch(`${api.addresses.admin}/admin/bans/192.0.2.1`, { method: 'DELETE' })

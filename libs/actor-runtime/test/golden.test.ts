@@ -18,6 +18,7 @@ import {
   routeRow,
 } from '../src/lookups/lookup-rows.ts'
 import { WakeHours } from '../src/lookups/wake-hours.ts'
+import { asidePrefix } from '../src/repair/repair.ts'
 import { blob } from './tiny-core.ts'
 import { settled, World } from './world.ts'
 
@@ -124,6 +125,7 @@ t.test('names of pages', async (t) => {
     await settled()
     for await (const page of world.journal.pageNames(world.account)) lines.push(`${what} ${page}`)
   }
+  lines.push(`kept aside by a repair ${asidePrefix}`)
   sameAsGolden(t, import.meta.dirname, 'pages.txt', lines)
 })
 

@@ -54,7 +54,7 @@ const wordsMax = 200
 /** States rebuilt because a change could not be applied; beyond it the rest is dropped. */
 const rebuildsMax = 16
 /** Pages of originals; the sweep of dead pages skips this prefix. */
-const asidePrefix = 'kept-'
+export const asidePrefix = 'kept-'
 
 type Row = Extract<JournalRemain, { kind: 'row' }>
 
