@@ -9,6 +9,7 @@ import type { Registry } from 'prom-client'
 import type { AnswerBudget } from './answers/answer-budget.ts'
 import type { ConnectionLimits, IdleTimes } from './connections/connections.ts'
 import type { RequestMetrics } from './metrics/request-metrics.ts'
+import type { RareWarnings } from './rare-warnings.ts'
 import type { TrustProxy } from './rate-limits/addresses.ts'
 import type { PiecesLane } from './reading/small-pieces-lane.ts'
 
@@ -139,5 +140,7 @@ declare module 'fastify' {
     /** The status that it was refused with, for metrics. */
     refusedAs: string | null
     readonly hostMetrics: RequestMetrics
+    /** Of its host. */
+    readonly rareWarnings: RareWarnings
   }
 }

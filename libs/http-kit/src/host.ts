@@ -31,6 +31,7 @@ import type { HttpHostOptions, RateLimits } from './contract.ts'
 import { pathOf } from './log.ts'
 import { RequestMetrics } from './metrics/request-metrics.ts'
 import { traceRequests } from './metrics/request-traces.ts'
+import { RareWarnings } from './rare-warnings.ts'
 import { clientAddress, networkOf, proxyTrust } from './rate-limits/addresses.ts'
 import { PiecewiseRequest } from './reading/piecewise-request.ts'
 import { readBody } from './reading/read-body.ts'
@@ -69,6 +70,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   const bodyLimit = options.bodyBytesMax ?? bodyBytesMaxDefault
   let connections: Connections | undefined
   const metrics = new RequestMetrics(options.metrics, options.name)
+  const warnings = new RareWarnings(options.clock ?? systemClock)
   const refuseRaw = (response: ServerResponse, refusal: RefusalError, requestId: string) => {
     metrics.refused(refusal.status)
     writeRaw(response, refusal, options, requestId)
@@ -125,6 +127,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   app.decorateRequest('rateLimit', null)
   app.decorateRequest('refusedAs', null)
   app.decorateRequest('hostMetrics', { getter: () => metrics })
+  app.decorateRequest('rareWarnings', { getter: () => warnings })
   enterRequests(app, { options, connections: () => connections })
   // After the body, because the connection's events arrive later and do not keep it.
   app.addHook('preHandler', (request, _reply, done) => forClientRequest(request.id, done))
@@ -307,17 +310,19 @@ export function ok(data: unknown, metadata?: unknown) {
 }
 
 /**
- * Notes for the metrics what the request is refused with, and logs a fault of the service. A full
- * disk, or an unreachable part, is one line without a stack, because there are many such lines and
- * all are equal.
+ * Notes for the metrics what the request is refused with, and logs a fault of the service. An
+ * unreachable part is one line without a stack. A full disk is one line in ten seconds, because all
+ * are equal; `others` says how many were refused since the line before.
  */
 export function logFailure(error: unknown, request: FastifyRequest, { status }: RefusalError): void {
   request.refusedAs = status
   if (httpCodeOf(status) < 500) return
   const details = { requestId: request.id, path: pathOf(request.url) }
-  if (status === 'error-storageFull')
-    request.log.warn({ reason: (error as Error).message, ...details }, 'refused: the storage is full')
-  else if (status === 'error-unavailable')
+  if (status === 'error-storageFull') {
+    const others = request.rareWarnings.due(status)
+    const line = { reason: (error as Error).message, others, ...details }
+    request.log[others === undefined ? 'debug' : 'warn'](line, 'refused: the storage is full')
+  } else if (status === 'error-unavailable')
     request.log.warn({ reason: (error as Error).message, ...details }, 'refused for now')
   else request.log.error({ err: error, ...details }, 'request failed')
 }
