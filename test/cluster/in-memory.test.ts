@@ -115,7 +115,9 @@ t.test('the processes of a cluster serve an upload, a change and a download', as
   await operator('reconcile', { dryRun: true })
   await fetch(`${api.addresses.admin}/admin/bans/192.0.2.1`, { method: 'DELETE' })
   // Processes of two releases talk to each other during an upgrade. Some members are rare.
-  const known = readFileSync(join(import.meta.dirname, 'golden/messages.txt'), 'utf8').trim().split('\n')
+  const known = readFileSync(join(import.meta.dirname, 'golden/messages.txt'), 'utf8')
+    .trim()
+    .split('\n')
   sameAsGolden(t, import.meta.dirname, 'messages.txt', [...messages.union(new Set(known))].sort())
   for (const one of ['collect.* asks .graceMs number', 'reconcile.* asks .dryRun boolean'])
     t.ok(messages.has(one), one)

@@ -82,9 +82,9 @@ export const faults: readonly Fault[] = [
       let ended = false
       const stopping = (async () => {
         for (let round = 0; !ended; round++) {
-          const calls = Array.from({ length: 40 }, (_, at) => world.createFolder(`stopped ${round} ${at}`))
-          // Some of them have come, and are not answered.
-          await later(15)
+          const calls = Array.from({ length: 200 }, (_, at) => world.createFolder(`stopped ${round} ${at}`))
+          // Some of them have come, and are not answered, on a fast machine and on a slow one.
+          await later([5, 10, 20, 40][round % 4] as number)
           process.kill(pid, 'SIGSTOP')
           await later(1_100)
           process.kill(pid, 'SIGCONT')
