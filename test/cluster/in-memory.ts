@@ -135,10 +135,8 @@ function overheard(connect: Connect, messages: Set<string>): Connect {
     const servers = await connect(options)
     const { bus } = servers
     const note = (subject: string, what: string, message: Uint8Array) => {
-      const text = Buffer.from(message).toString()
-      if (!/^[{[]/.test(text)) return
       const of = subject.replace(/\.(?:[^.]*\d|host|upload|api|eu-par)$/, '.*')
-      for (const member of membersOf(JSON.parse(text))) messages.add(`${of} ${what} ${member}`)
+      for (const member of membersOf(parsed(message))) messages.add(`${of} ${what} ${member}`)
     }
     const [request, publish] = [bus.request.bind(bus), bus.publish.bind(bus)]
     bus.request = async (subject, message, wait) => {
@@ -155,6 +153,16 @@ function overheard(connect: Connect, messages: Set<string>): Connect {
   }
 }
 
+/** Undefined: it is no object or list in JSON, as most messages. */
+function parsed(message: Uint8Array): object | undefined {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(message).toString())
+    return typeof value === 'object' && value !== null ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
 /** Paths and types of a value's members; names that are no words of ours stand for any. */
 function* membersOf(value: unknown, path = ''): Generator<string> {
   if (Array.isArray(value)) for (const item of value) yield* membersOf(item, `${path}[]`)
@@ -162,7 +170,7 @@ function* membersOf(value: unknown, path = ''): Generator<string> {
     if (Object.keys(value).length === 0) yield `${path} {}`
     for (const [name, member] of Object.entries(value))
       yield* membersOf(member, `${path}.${/^[a-z][A-Za-z]*$/.test(name) ? name : '*'}`)
-  } else yield `${path} ${value === null ? 'null' : typeof value}`
+  } else if (value !== undefined) yield `${path} ${value === null ? 'null' : typeof value}`
 }
 
 export async function eventually(what: string, holds: () => Promise<boolean>): Promise<void> {
