@@ -1,8 +1,8 @@
 /**
  * The long suites, in full: `npm run test:long -- [--rounds 200] [--states 5000] [--seed N]
- * [--drains 0.1] [--gib 2] [--runs 5] [--fault <words>] [--attack <words>] [--seconds 8]
- * [--api-seconds 300] [--only <suite>]`, where the suites are states, crash, large, cluster, abuse,
- * clients, schemathesis, container, upgrade, observed and regions.
+ * [--drains 0.1] [--gib 2] [--runs 5] [--fault <words>] [--pictures <folder>] [--attack <words>]
+ * [--seconds 8] [--api-seconds 300] [--only <suite>]`, where the suites are states, crash, large,
+ * cluster, abuse, clients, schemathesis, container, upgrade, observed and regions.
  * Prints what was tried and found; the exit code says whether every promise was kept.
  *
  * `npm run test:long -- --ci` runs what `npm test` leaves out (`test/forms.ts`) instead.
@@ -10,6 +10,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { resolve } from 'node:path'
 import { commandLine, headOf } from '../../infra/command-line.ts'
 import { searchCrashStates, statesUntilFound } from '../../libs/chunk-store/test/support/crash-search.ts'
 import { plantedFaults } from '../../libs/chunk-store/test/support/planted-faults.ts'
@@ -38,6 +39,8 @@ const { values: options } = commandLine('test:long', headOf(import.meta.filename
   // names.
   runs: { type: 'string', default: '5' },
   fault: { type: 'string', multiple: true, default: [''] },
+  // Of the alerts: where the dashboards of the healthy service are drawn as pages.
+  pictures: { type: 'string', default: '' },
   // Of the abuse table: which attacks, by words of their names, and how long each.
   attack: { type: 'string', multiple: true, default: [''] },
   seconds: { type: 'string', default: '8' },
@@ -128,7 +131,7 @@ await suite('upgrade', `upgrades and rollbacks under load, --seed ${seed}`, () =
   upgradeTrial({ seed, report: console.log }),
 )
 await suite('observed', 'alerts and dashboards over a real Prometheus', async () => {
-  const { command, args, env } = observedCommand(options.fault)
+  const { command, args, env } = observedCommand(options.fault, options.pictures && resolve(options.pictures))
   const [code] = await once(spawn(command, args, { env, stdio: 'inherit' }), 'exit')
   assert.equal(code, 0, 'not every alert fired in its fault alone, see the table')
   return ''

@@ -6,6 +6,12 @@ export interface Series {
   value: [seconds: number, value: string]
 }
 
+/** One series over a time. */
+export interface RangeSeries {
+  metric: Record<string, string>
+  values: [seconds: number, value: string][]
+}
+
 export class AskedPrometheus {
   readonly #ask: (expr: string) => Promise<string>
 

@@ -1,9 +1,9 @@
 /**
  * The alerts of one machine in their faults, on a small disk of its own:
- * `npm run test:long -- --only observed [--fault <words>]`.
+ * `npm run test:long -- --only observed [--fault <words>] [--pictures <folder>]`.
  */
 import { observedTrial } from './run-observed.ts'
-import { smallDisk } from './small-disk.ts'
+import { picturesVariable, smallDisk } from './small-disk.ts'
 
 const disk = smallDisk()
 try {
@@ -11,6 +11,7 @@ try {
     await observedTrial({
       words: process.argv.length > 2 ? process.argv.slice(2) : [''],
       disk,
+      pictures: process.env[picturesVariable] || undefined,
       report: console.log,
     }),
   )

@@ -4,10 +4,13 @@
  * fault: the alerts that are for it fire, and no others than it may cause.
  */
 import assert from 'node:assert/strict'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { alertRules } from '../../../infra/observe/alerts.ts'
 import { dashboards } from '../../../infra/observe/dashboards.ts'
 import { recordingRules } from '../../../infra/observe/records.ts'
 import { shortenedTimes } from '../../../infra/observe/times.ts'
+import { drawnDashboard } from './drawn-dashboard.ts'
 import { type Fault, faults, startRelay } from './faults.ts'
 import { later } from './prometheus.ts'
 import { World } from './world.ts'
@@ -37,14 +40,16 @@ export interface ObservedOptions {
   words: readonly string[]
   /** A file system of 320 MiB of its own. */
   disk: string
+  /** Folder for the dashboards of the healthy service as pages; undefined: they are not drawn. */
+  pictures: string | undefined
   report: (line: string) => void
 }
 
 /** @returns the table. @throws AssertionError with it */
-export async function observedTrial({ words, disk, report }: ObservedOptions): Promise<string> {
+export async function observedTrial({ words, disk, pictures, report }: ObservedOptions): Promise<string> {
   const lines: string[] = []
   const faultsFound: string[] = []
-  if (words.includes('')) lines.push(await healthyTrial(report))
+  if (words.includes('')) lines.push(await healthyTrial(report, pictures))
   const rows: Row[] = []
   const stopRelay = await startRelay()
   for (const fault of faults.filter(({ name }) => words.some((text) => name.includes(text)))) {
@@ -68,7 +73,7 @@ function inWords(seconds: number | undefined): string {
   return seconds === undefined ? 'never' : `${seconds.toFixed(1)} s`
 }
 
-async function healthyTrial(report: (line: string) => void): Promise<string> {
+async function healthyTrial(report: (line: string) => void, pictures: string | undefined): Promise<string> {
   const world = await World.start()
   try {
     report('  a healthy service under load …')
@@ -88,12 +93,21 @@ async function healthyTrial(report: (line: string) => void): Promise<string> {
     for (const { expr } of recordingRules(shortenedTimes({ times: 1, windowSeconds: 20 }))) await ask(expr)
     for (const { expr } of alertRules(shortenedTimes({ times: 1, windowSeconds: 20 }))) await ask(expr)
     assert.deepEqual(empty, [], 'panels without series')
+    if (pictures !== undefined) await draw(world, pictures)
     const fired = await world.prometheus.firedWithin(healthyMs / 1000)
     assert.deepEqual([...fired], [], 'alerts of a healthy service')
     return `  queries             ${count}, all answered; no alert in ${healthyMs / 1000} s without a fault`
   } finally {
     await world.stop()
   }
+}
+
+async function draw({ prometheus }: World, folder: string): Promise<void> {
+  mkdirSync(folder, { recursive: true })
+  const range = (expr: string) =>
+    prometheus.lastSeconds(expr.replaceAll('$__rate_interval', '10s'), healthyMs / 1000)
+  for (const dashboard of dashboards)
+    writeFileSync(join(folder, `${dashboard.id}.html`), await drawnDashboard(dashboard, range))
 }
 
 async function tried(fault: Fault, disk: string): Promise<{ found: Row[]; wrong: string[] }> {

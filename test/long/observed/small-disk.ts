@@ -5,11 +5,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 const variable = 'HOLDFAST_TEST_OBSERVED_DISK'
+/** Folder for pages of the dashboards; empty: none. */
+export const picturesVariable = 'HOLDFAST_TEST_OBSERVED_PICTURES'
 const bytes = 320 * 1024 * 1024
 const mounts = 'mount -t tmpfs -o size="$0" small "$1" && shift && exec "$@"'
 
 /** The command that runs the trial with these words. @throws Error where nothing can be mounted */
-export function observedCommand(words: readonly string[]): {
+export function observedCommand(
+  words: readonly string[],
+  pictures: string,
+): {
   command: string
   args: string[]
   env: NodeJS.ProcessEnv
@@ -25,7 +30,7 @@ export function observedCommand(words: readonly string[]): {
   return {
     command: 'unshare',
     args: inside([process.execPath, main, ...words]),
-    env: { ...process.env, [variable]: path },
+    env: { ...process.env, [variable]: path, [picturesVariable]: pictures },
   }
 }
 
