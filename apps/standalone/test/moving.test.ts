@@ -82,10 +82,13 @@ t.test('a directory is imported and exported, with names, times and contents', a
   t.strictSame(described(join(target, 'photos')), before)
 
   // a repetition takes what is new alone
-  writeFileSync(join(source, '2019/new.txt'), 'new')
+  writeFileSync(join(source, '2019/new\ttab.txt'), 'new')
   t.match(await ctl('import', source, '--account', account), {
     code: 0,
-    answer: { files: 1, folders: 0, present: 66, folder },
+    answer: {
+      ...{ files: 1, folders: 0, present: 66, folder },
+      renamed: [{ path: join(source, '2019/new\ttab.txt'), name: 'newtab.txt' }],
+    },
   })
   t.match(await ctl('import', join(source, 'twice'), '--account', account, '--folder', folder), {
     code: 0,

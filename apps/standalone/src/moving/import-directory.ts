@@ -25,8 +25,8 @@ const filesAtOnce = 32
 const readBytes = 256 * 1024
 /** As for uploads: longer than it takes to name the bytes. */
 const pinMs = 10 * 60_000
-/** Entries of the report. */
-const leftOutMax = 1_000
+/** Entries of each list of the report. */
+const listedMax = 1_000
 
 export interface ImportReport {
   account: string
@@ -41,6 +41,8 @@ export interface ImportReport {
   /** Not taken, without the bound of the list. */
   leftOutCount: number
   leftOut: { path: string; why: string }[]
+  /** Names that the account cannot have, and what they are in it. */
+  renamed: { path: string; name: string }[]
 }
 
 export interface ImportOptions {
@@ -61,7 +63,7 @@ export async function importDirectory(options: ImportOptions): Promise<ImportRep
   const stats = await statsOf(directory)
   const report: ImportReport = {
     ...{ account: tree.account, folder: '', folders: 0, files: 0, bytes: 0, present: 0 },
-    ...{ leftOutCount: 0, leftOut: [] },
+    ...{ leftOutCount: 0, leftOut: [], renamed: [] },
   }
   const work = new Import(options, report)
   report.folder = options.folder ?? (await work.folderFor(directory, stats))
@@ -128,7 +130,7 @@ class Import {
       const below = pathOf(path, entry)
       const stats = await stat(below).catch((error: Error) => this.#leaveOut(below, error.message))
       if (stats === undefined) continue
-      const name = cleanUploadName(entry.name.toString())
+      const name = this.#nameOf(below, entry)
       const known = there.takeFolder(name)
       if (known === undefined && depth === treeDepthMax) {
         this.#leaveOut(below, `it would be deeper than ${treeDepthMax} folders`)
@@ -151,7 +153,7 @@ class Import {
     const path = pathOf(directory, entry)
     try {
       if (!entry.isFile()) throw new LeftOut(entry.isSymbolicLink() ? 'a symbolic link' : 'no ordinary file')
-      return await this.#takeFile(path, { name: cleanUploadName(entry.name.toString()), folder, there })
+      return await this.#takeFile(path, { name: this.#nameOf(path, entry), folder, there })
     } catch (error) {
       const why = whyLeftOut(error)
       if (why === undefined) throw this.#faultAt(path.toString(), error)
@@ -228,9 +230,18 @@ class Import {
     this.#options.onProgress(this.#report)
   }
 
+  /** In the account. */
+  #nameOf(path: Buffer, entry: Dirent<Buffer>): string {
+    const name = cleanUploadName(entry.name.toString())
+    const isOther = !entry.name.equals(Buffer.from(name))
+    const { renamed } = this.#report
+    if (isOther && renamed.length < listedMax) renamed.push({ path: path.toString(), name })
+    return name
+  }
+
   #leaveOut(path: Buffer, why: string): undefined {
     this.#report.leftOutCount++
-    if (this.#report.leftOut.length < leftOutMax) this.#report.leftOut.push({ path: path.toString(), why })
+    if (this.#report.leftOut.length < listedMax) this.#report.leftOut.push({ path: path.toString(), why })
   }
 
   /** A refusal of the account ends the import: the operator raises a limit and repeats it. */
