@@ -109,7 +109,22 @@ export async function accept(
   const report = await known(parts.reports, id)
   const asked = { by: given.by, reason: given.reason || `report ${id}` }
   const acts: Act[] = []
-  const { lists, accounts } = parts
+  const ids = () => acts.map((act) => act.id)
+  try {
+    for await (const act of takenDown(parts, report, { takedown, asked })) acts.push(act)
+  } catch (error) {
+    if (acts.length > 0) await parts.reports.took(id, ids())
+    throw error
+  }
+  return { report: await parts.reports.decide(id, 'accepted', asked, ids()), acts }
+}
+
+/** Takes it down, act by act. */
+async function* takenDown(
+  { lists, accounts }: ReportParts,
+  report: Report,
+  { takedown, asked }: { takedown: Takedown; asked: Attribution },
+): AsyncGenerator<Act> {
   if (accounts === undefined && (takedown.block || takedown.delete))
     throw new RefusalError('error-unavailable')
   if (accounts !== undefined) {
@@ -122,12 +137,10 @@ export async function accept(
       })
       for (let at = 0; at < names.length; at += namesPerActMax) {
         const some = names.slice(at, at + namesPerActMax)
-        acts.push((await unlessFault(lists.block('content', some, asked))).act)
+        yield (await unlessFault(lists.block('content', some, asked))).act
       }
     }
-    if (takedown.delete) acts.push(await deleteContent(all, place, { ...asked, final: false }))
+    if (takedown.delete) yield await deleteContent(all, place, { ...asked, final: false })
   }
-  if (takedown.suspend) acts.push((await unlessFault(lists.block('account', [report.account], asked))).act)
-  const done = acts.map((act) => act.id)
-  return { report: await parts.reports.decide(id, 'accepted', asked, done), acts }
+  if (takedown.suspend) yield (await unlessFault(lists.block('account', [report.account], asked))).act
 }

@@ -197,13 +197,18 @@ export class Reports {
     const report = await this.get(id)
     const what = `report ${id} of content ${report.content} of account ${report.account}`
     const act = await this.#acts.add({ ...asked, kind: state === 'accepted' ? 'accept' : 'reject', what })
-    const takedown = [...(report.takedown ?? []), ...done].slice(-takedownMax)
-    const decided: Report = { ...report, state, act: act.id, ...(takedown.length > 0 ? { takedown } : {}) }
+    const decided: Report = { ...withActs(report, done), state, act: act.id }
     await this.#lookups.write([{ put: keyOf(state, id), value: bytesOf(decided) }])
     if (report.state !== state) await this.#lookups.write([{ delete: keyOf(report.state, id) }])
     this.#queue = undefined
     await this.#removeOld(state)
     return decided
+  }
+
+  /** Notes the acts of an accept that failed half-way: a later rejection names what still holds. */
+  async took(id: string, done: readonly string[]): Promise<void> {
+    const report = await this.get(id)
+    await this.#lookups.write([{ put: keyOf(report.state, id), value: bytesOf(withActs(report, done)) }])
   }
 
   async #removeOld(state: ReportState): Promise<void> {
@@ -214,6 +219,11 @@ export class Reports {
       old.push({ delete: key })
     if (old.length > 0) await this.#lookups.write(old)
   }
+}
+
+function withActs(report: Report, done: readonly string[]): Report {
+  const takedown = [...(report.takedown ?? []), ...done].slice(-takedownMax)
+  return takedown.length > 0 ? { ...report, takedown } : report
 }
 
 function enter(queue: Queue, shares: readonly Share[]): void {

@@ -43,6 +43,9 @@ t.test('a report waits, is decided, and can be decided again; each decision is a
   await reports.decide(first.id, 'accepted', asked, ['c'])
   await reports.decide(first.id, 'rejected', asked)
   t.same((await reports.get(first.id)).takedown, ['a', 'b', 'c'], 'a rejection undoes nothing')
+  await reports.took(second.id, ['d'])
+  t.match(await reports.get(second.id), { state: 'new', act: '', takedown: ['d'] })
+  t.same((await reports.decide(second.id, 'rejected', asked)).takedown, ['d'], 'of an accept that failed')
   await t.rejects(reports.get('nothing'), { code: 'NOT_FOUND' })
   await t.rejects(reports.decide(`${'0'.repeat(13)}-${'0'.repeat(16)}`, 'accepted', asked), {
     code: 'NOT_FOUND',
