@@ -20,6 +20,8 @@ const MiB = 1024 * 1024
 const copyBytes = 96 * MiB
 /** An ordinary start takes both ballasts again, which it lacks now, and something to work with. */
 const roomBytesMax = 64 * MiB
+/** Less is no room, even where uploads leave nothing: each start would fail and be repeated. */
+const roomBytesMin = 8 * MiB
 /**
  * How much of the space that uploads leave is enough. On a disk with less than 64 MiB of it the
  * ballasts are smaller, too, and more may never be free.
@@ -120,13 +122,18 @@ export async function untilRoom(
   path: string,
   { reserveBytes, restMs, signal }: { reserveBytes: number; restMs: number; signal: AbortSignal },
 ): Promise<boolean> {
-  const roomBytes = Math.min(roomBytesMax, reserveBytes * roomOfReserve)
+  const roomBytes = roomBytesOf(reserveBytes)
   await delay(restMs, undefined, { signal, ref: false }).catch(() => {})
   while (!signal.aborted) {
     if ((await writableBytes(path).catch(() => 0)) >= roomBytes) return true
     await delay(lookEveryMs, undefined, { signal, ref: false }).catch(() => {})
   }
   return false
+}
+
+/** @param reserveBytes what uploads leave free; 0: nothing. */
+export function roomBytesOf(reserveBytes: number): number {
+  return Math.max(roomBytesMin, Math.min(roomBytesMax, reserveBytes * roomOfReserve))
 }
 
 export function isFullDisk(error: unknown): boolean {

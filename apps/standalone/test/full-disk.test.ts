@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { pino } from 'pino'
 import t from 'tap'
-import { ReadingCopies, untilRoom } from '../src/full-disk.ts'
+import { ReadingCopies, roomBytesOf, untilRoom } from '../src/full-disk.ts'
 
 // The waits do not keep a process.
 const keeping = setInterval(() => {}, 1_000)
@@ -15,6 +15,14 @@ t.test('a start that failed on a disk with room is not repeated at once', async 
   const room = untilRoom(folder, { reserveBytes: 0, restMs: 3_600_000, signal: ending.signal })
   ending.abort()
   t.equal(await room, false)
+})
+
+t.test('a start needs room in any case, and no more than uploads leave', async (t) => {
+  const MiB = 1024 * 1024
+  t.same(
+    [0, 16, 32, 3_072].map((reserve) => roomBytesOf(reserve * MiB) / MiB),
+    [8, 12, 24, 64],
+  )
 })
 
 t.test('the reason why there is no copy is logged once, and no promise rejects', async (t) => {
