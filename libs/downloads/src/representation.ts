@@ -163,7 +163,7 @@ export function validatorsOf({
 
 interface Plan {
   code: 200 | 206
-  headers: Record<string, string>
+  headers: Readonly<Record<string, string>>
   fromStart: boolean
   /** Bytes of body. */
   length: number
@@ -172,22 +172,32 @@ interface Plan {
   open(signal: AbortSignal): AsyncIterable<Uint8Array>
 }
 
-function planOf(representation: Representation, ranges: ByteRange[] | undefined): Plan {
-  const { size } = representation
-  const headers = { ...representation.validators, ...representation.headers }
-  const [first, second] = ranges ?? []
-  if (first === undefined) {
+/** A representation that is kept is asked for whole again and again. */
+const wholePlans = new WeakMap<Representation, Plan>()
+
+function wholePlanOf(representation: Representation): Plan {
+  let plan = wholePlans.get(representation)
+  if (plan === undefined) {
+    const { size } = representation
     const all = { start: 0, end: size }
-    headers['content-length'] = String(size)
-    return {
+    plan = {
       code: 200,
-      headers,
+      headers: { ...representation.validators, ...representation.headers, 'content-length': String(size) },
       fromStart: true,
       length: size,
       single: all,
       open: (signal) => representation.read(all, signal),
     }
+    wholePlans.set(representation, plan)
   }
+  return plan
+}
+
+function planOf(representation: Representation, ranges: ByteRange[] | undefined): Plan {
+  const [first, second] = ranges ?? []
+  if (first === undefined) return wholePlanOf(representation)
+  const { size } = representation
+  const headers: Record<string, string> = { ...representation.validators, ...representation.headers }
   if (second === undefined) {
     headers['content-length'] = String(first.end - first.start)
     headers['content-range'] = contentRange(first, size)
@@ -206,7 +216,7 @@ function planOf(representation: Representation, ranges: ByteRange[] | undefined)
 /** `multipart/byteranges`, RFC 9110 §14.6. */
 function multipartPlan(
   representation: Representation,
-  headers: Record<string, string>,
+  headers: Readonly<Record<string, string>>,
   ranges: ByteRange[],
 ): Plan {
   const { size } = representation

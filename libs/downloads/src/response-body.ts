@@ -148,29 +148,33 @@ export function sendWhole(
   pace: DownloadPace = slowestDownloadPace,
   hold?: () => AnswerShare,
 ): void {
+  const { socket } = response
   if (response.destroyed) {
     whole.release()
     return
   }
-  let slow: SlowReader | undefined
-  let share: AnswerShare | undefined
-  response.once('close', () => {
-    slow?.stop()
-    share?.close()
-    whole.release()
-  })
   const { length } = whole.bytes
+  response.end(whole.bytes)
+  if (socket?.writableLength === 0) {
+    whole.release()
+    // A write that failed leaves nothing in the buffer, too.
+    if (!socket.destroyed && socket.errored === null) onBytes(length)
+    return
+  }
+  const slow = new SlowReader(pace, () => response.destroy())
+  slow.expect(length)
+  const share = hold?.()
+  share?.keep(length)
   // An answer is also `finished` when its client closes in the middle. This listener comes first,
   // because the others remove the socket.
   response.prependOnceListener('finish', () => {
     if (response.socket?.destroyed === false) onBytes(length)
   })
-  response.end(whole.bytes)
-  if (response.socket?.writableLength === 0) return
-  slow = new SlowReader(pace, () => response.destroy())
-  slow.expect(length)
-  share = hold?.()
-  share?.keep(length)
+  response.once('close', () => {
+    slow.stop()
+    share?.close()
+    whole.release()
+  })
 }
 
 /** Detects a reader that is too slow. One timer per body. */

@@ -140,6 +140,8 @@ declare module 'fastify' {
     /** The status that it was refused with, for metrics. */
     refusedAs: string | null
     readonly hostMetrics: RequestMetrics
+    /** Of all answers of its host. */
+    readonly sharedHeaders: Readonly<Record<string, string>>
     /** Of its host. */
     readonly rareWarnings: RareWarnings
   }

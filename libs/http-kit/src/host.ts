@@ -127,6 +127,8 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   app.decorateRequest('rateLimit', null)
   app.decorateRequest('refusedAs', null)
   app.decorateRequest('hostMetrics', { getter: () => metrics })
+  const shared = sharedHeaders(options.cors)
+  app.decorateRequest('sharedHeaders', { getter: () => shared })
   app.decorateRequest('rareWarnings', { getter: () => warnings })
   enterRequests(app, { options, connections: () => connections })
   // After the body, because the connection's events arrive later and do not keep it.
@@ -262,7 +264,6 @@ function enterRequests(
     // Each access makes an object.
     const { url, config } = request.routeOptions
     request.routeUrl = url ?? null
-    reply.headers(commonHeaders(request.id, options.cors))
     if (options.cors && request.method === 'OPTIONS') {
       void reply.code(204).headers(preflightHeaders).send()
       return
@@ -356,9 +357,9 @@ const preflightHeaders = {
   'access-control-max-age': '86400',
 }
 
-function commonHeaders(requestId: string, cors: boolean): Record<string, string> {
+/** Of all answers of a host. */
+function sharedHeaders(cors: boolean): Readonly<Record<string, string>> {
   return {
-    'x-request-id': requestId,
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'no-referrer',
     ...(cors ? corsHeaders : {}),
@@ -375,22 +376,31 @@ export function takeOver(
   reply: FastifyReply,
   { code, headers }: { code: number; headers: Record<string, string> },
 ): ServerResponse {
-  finishHeaders(request, reply)
+  request.hostMetrics.began(reply)
   reply.hijack()
-  return reply.raw.writeHead(code, Object.assign(reply.getHeaders() as Record<string, string>, headers))
+  const own = reply.getHeaders() as Record<string, string>
+  return reply.raw.writeHead(code, { ...hostHeaders(request), ...own, ...headers })
+}
+
+/** What every answer has, unless its operation says otherwise. */
+function hostHeaders(request: FastifyRequest): Record<string, string> {
+  const headers: Record<string, string> = {
+    'x-request-id': request.id,
+    ...request.sharedHeaders,
+    'cache-control': 'no-store',
+  }
+  const shown = request.rateLimit
+  if (shown !== null && shown !== undefined) {
+    headers['ratelimit-policy'] = `"${shown.policy}";q=${shown.quota};w=${shown.windowSeconds}`
+    headers.ratelimit = `"${shown.policy}";r=${shown.remaining};t=${shown.resetSeconds}`
+  }
+  return headers
 }
 
 function finishHeaders(request: FastifyRequest, reply: FastifyReply) {
   request.hostMetrics.began(reply)
-  showRateLimit(request, reply)
-  if (!reply.hasHeader('cache-control')) reply.header('cache-control', 'no-store')
-}
-
-function showRateLimit(request: FastifyRequest, reply: FastifyReply) {
-  const shown = request.rateLimit
-  if (shown === null || shown === undefined) return
-  reply.header('ratelimit-policy', `"${shown.policy}";q=${shown.quota};w=${shown.windowSeconds}`)
-  reply.header('ratelimit', `"${shown.policy}";r=${shown.remaining};t=${shown.resetSeconds}`)
+  const headers = hostHeaders(request)
+  for (const name in headers) if (!reply.hasHeader(name)) reply.header(name, headers[name])
 }
 
 /** An incoming id when it is safe in a header and a log line; otherwise a new one. */
@@ -433,7 +443,8 @@ function writeRaw(
 ) {
   const body = JSON.stringify({ status: refusal.status })
   response.writeHead(httpCodeOf(refusal.status), {
-    ...commonHeaders(requestId, options.cors),
+    'x-request-id': requestId,
+    ...sharedHeaders(options.cors),
     'content-type': 'application/json; charset=utf-8',
     'cache-control': 'no-store',
     'content-length': Buffer.byteLength(body),
