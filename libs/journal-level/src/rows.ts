@@ -105,7 +105,11 @@ export class Rows {
    * cache.
    */
   async commit(changes: RowChange[]): Promise<void> {
-    await this.#level.batch(changes, { sync: true })
+    const batch = this.#level.batch()
+    for (const change of changes)
+      if (change.type === 'put') batch.put(change.key, change.value)
+      else batch.del(change.key)
+    await batch.write({ sync: true })
   }
 
   async close(): Promise<void> {

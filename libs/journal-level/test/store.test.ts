@@ -163,9 +163,15 @@ t.test('every write to LevelDB is one synced batch', async (t) => {
   const forbidden = ['put', 'del', 'clear'] as const
   const { batch } = Level.prototype
   t.intercept(Level.prototype, 'batch', {
-    value(this: Level, ...given: [never[], { sync?: boolean }]) {
-      calls.push(given[1]?.sync)
-      return Reflect.apply(batch, this, given)
+    value(this: Level, ...given: never[]) {
+      t.equal(given.length, 0, 'rows are added one by one')
+      const chained = (batch as () => ReturnType<Level['batch']>).apply(this)
+      const write = chained.write.bind(chained)
+      chained.write = (options: { sync?: boolean | undefined } = {}) => {
+        calls.push(options.sync)
+        return write({ sync: options.sync === true })
+      }
+      return chained
     },
   })
   for (const name of forbidden) {
