@@ -3,7 +3,7 @@
  * id.
  */
 
-import { AccountsUnavailable } from '@holdfast/accounts'
+import { AccountsUnavailable, lagSubjectOf, quarantineSubjectOf } from '@holdfast/accounts'
 import { mintRequestId } from '@holdfast/kernel'
 import { AccountReply, AccountRequest, blank, CreateFolder, type PasswordVerifier } from '@holdfast/wire'
 import t from 'tap'
@@ -583,6 +583,16 @@ t.test('a damaged journal stops its account loudly, and no other', async (t) => 
   const other = '11111111-1111-4111-8111-111111111111'
   await world.create({ account: other })
   t.strictSame(await world.names({ account: other }), [])
+
+  // Processes of two releases ask each other during an upgrade: these members stay as they are.
+  const told = async (subject: string) =>
+    JSON.parse(
+      Buffer.from(await world.bus.request(subject, new Uint8Array(), { timeoutMs: 1000 })).toString(),
+    )
+  const [quarantined] = await told(quarantineSubjectOf('two'))
+  t.strictSame(Object.keys(quarantined).sort(), ['account', 'reason', 'since', 'tries'])
+  t.match(quarantined, { account: world.account, reason: String, since: Number, tries: Number })
+  t.strictSame(await told(lagSubjectOf('two')), { accounts: 0, ms: 0 })
 })
 
 t.test('a request for an account that was never made leaves nothing behind', async (t) => {
