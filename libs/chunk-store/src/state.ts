@@ -3,7 +3,8 @@ import type { BlobFault, QuarantinedFile, StoreHealth } from '@holdfast/blob-sto
 import type { Clock, Failing } from '@holdfast/kernel'
 import type { Catalogue } from './catalogue/catalogue.ts'
 import type { Disk } from './disk/disk.ts'
-import { type ExtentTable, extentFileName } from './extents/extents.ts'
+import { extentFileName } from './extents/extent-files.ts'
+import type { ExtentTable } from './extents/extent-table.ts'
 import type { Ledger } from './writing/ledger.ts'
 
 export interface StoreStateDeps {

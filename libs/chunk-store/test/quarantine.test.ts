@@ -8,7 +8,7 @@ import { type BlobFault, type BlobInfo, tellsHealth } from '@holdfast/blob-store
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
 import type { Disk } from '../src/disk/disk.ts'
-import { extentFileName } from '../src/extents/extents.ts'
+import { extentFileName } from '../src/extents/extent-files.ts'
 import { InlineHashing } from '../src/hashing/hashing.ts'
 import { ChunkStore } from '../src/index.ts'
 import { crashOptions } from './support/crash-history.ts'

@@ -1,5 +1,6 @@
 /** Finds records in an extent without the catalogue, and verifies their content. */
 import { crc32 } from '@node-rs/crc32'
+import { isUnreadable } from '../disk/faults.ts'
 import {
   blockBytes,
   chunkBytes,
@@ -17,7 +18,7 @@ import {
 } from '../format.ts'
 import { alignedBytes, slotBytes } from '../memory/slots.ts'
 import { alignUp } from '../numbers.ts'
-import { type Extent, isUnreadable } from './extents.ts'
+import type { Extent } from './extent.ts'
 
 /** Damaged bytes are distinguished from unreadable ones: those may be readable tomorrow. */
 export type RecordState = 'whole' | 'torn' | 'unreadable'

@@ -16,8 +16,10 @@ import { BlobFault, type BlobSender, type SentBytes, type WholeBytes } from '@ho
 import { crc32 } from '@node-rs/crc32'
 import { LRUCache } from 'lru-cache'
 import type { Copy, RowEntry } from '../catalogue/rows.ts'
+import { readFaultOf } from '../disk/faults.ts'
 import type { HeldRead } from '../disk/splice-sender.ts'
-import { type Extent, type ExtentTable, readFaultOf } from '../extents/extents.ts'
+import type { Extent } from '../extents/extent.ts'
+import type { ExtentTable } from '../extents/extent-table.ts'
 import { belongsTo, matches, readInline } from '../extents/scan.ts'
 import {
   blockBytes,

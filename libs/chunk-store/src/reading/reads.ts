@@ -1,7 +1,7 @@
 /** Reading copies by their names: from memory, from the disk, or sent by the operating system. */
 import { BlobFault, type BlobName, type BlobSender, type WholeBytes } from '@holdfast/blob-store'
 import type { Copy, RowCache, RowEntry } from '../catalogue/rows.ts'
-import type { ExtentTable } from '../extents/extents.ts'
+import type { ExtentTable } from '../extents/extent-table.ts'
 import { type BlobReader, ExtentClaim } from './reader.ts'
 import type { Verifier } from './verifier.ts'
 

@@ -16,7 +16,10 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { BlobFault } from '@holdfast/blob-store'
 import type { Copy, RowCache, RowEntry } from '../catalogue/rows.ts'
-import { type Extent, type ExtentFiles, type ExtentTable, isUnreadable } from '../extents/extents.ts'
+import { isUnreadable } from '../disk/faults.ts'
+import type { Extent } from '../extents/extent.ts'
+import type { ExtentFiles } from '../extents/extent-files.ts'
+import type { ExtentTable } from '../extents/extent-table.ts'
 import { Missed, readInline, readRecord, recordsOf, walk, windowBytes } from '../extents/scan.ts'
 import {
   blockBytes,

@@ -6,7 +6,7 @@
 import { BlobFault } from '@holdfast/blob-store'
 import type { Copy, RowCache, RowEntry } from '../catalogue/rows.ts'
 import type { FileRange } from '../disk/blocks.ts'
-import type { Extent } from '../extents/extents.ts'
+import type { Extent } from '../extents/extent.ts'
 import { Missed, walk } from '../extents/scan.ts'
 import {
   blockBytes,

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { BlobFault } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
 import type { Disk } from '../disk/disk.ts'
-import type { ExtentTable } from '../extents/extents.ts'
+import type { ExtentTable } from '../extents/extent-table.ts'
 import type { Log } from '../log.ts'
 import { Ballast } from './ballast.ts'
 

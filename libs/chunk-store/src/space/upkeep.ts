@@ -2,7 +2,7 @@
  * What a store does by itself: it frees space soon after something gave some back, drops uploads
  * without activity, repeats attempts that failed, and saves what lies in removed files.
  */
-import type { ExtentTable } from '../extents/extents.ts'
+import type { ExtentTable } from '../extents/extent-table.ts'
 import type { Log } from '../log.ts'
 import { type After, slotBytes } from '../memory/slots.ts'
 import type { StoreBounds } from '../options.ts'

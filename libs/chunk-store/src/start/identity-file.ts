@@ -10,7 +10,7 @@
 import { join } from 'node:path'
 import { isShortage } from '@holdfast/kernel'
 import type { Disk, DiskFile } from '../disk/disk.ts'
-import { isUnopenable, isUnreadable } from '../extents/extents.ts'
+import { isUnopenable, isUnreadable } from '../disk/faults.ts'
 import {
   blockBytes,
   decodeStoreIdentity,

@@ -23,7 +23,8 @@
 import type { BlobFault } from '@holdfast/blob-store'
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import { blobPrefix, type Copy, decodeCopies, type RowCache, type RowEntry } from '../catalogue/rows.ts'
-import { type Extent, isUnreadable } from '../extents/extents.ts'
+import { isUnreadable } from '../disk/faults.ts'
+import type { Extent } from '../extents/extent.ts'
 import { Missed, type RecordState, verifyInline, verifyRuns, walk, windowBytes } from '../extents/scan.ts'
 import {
   blockBytes,

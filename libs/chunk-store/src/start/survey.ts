@@ -21,15 +21,9 @@ import {
   extentPrefix,
 } from '../catalogue/rows.ts'
 import type { Disk, DiskFile } from '../disk/disk.ts'
-import {
-  Extent,
-  type ExtentFiles,
-  extentFileName,
-  extentNumberOf,
-  faultOf,
-  isUnopenable,
-  isUnreadable,
-} from '../extents/extents.ts'
+import { faultOf, isUnopenable, isUnreadable } from '../disk/faults.ts'
+import { Extent } from '../extents/extent.ts'
+import { type ExtentFiles, extentFileName, extentNumberOf } from '../extents/extent-files.ts'
 import { readAround, windowBytes } from '../extents/scan.ts'
 import {
   blockBytes,

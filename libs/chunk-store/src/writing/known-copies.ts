@@ -10,7 +10,7 @@
 import { BlobFault } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
 import type { Copy, RowEntry } from '../catalogue/rows.ts'
-import { isUnopenable } from '../extents/extents.ts'
+import { isUnopenable } from '../disk/faults.ts'
 
 /**
  * How long a copy counts as whole after a check. Sectors rot in months, so a day would do for them;

@@ -20,7 +20,7 @@ import {
   tombstoneKey,
   uploadKey,
 } from '../catalogue/rows.ts'
-import type { Extent } from '../extents/extents.ts'
+import type { Extent } from '../extents/extent.ts'
 import { dataRecordBytes, type Run, recordBytesMax } from '../format.ts'
 import type { Log } from '../log.ts'
 import type { After } from '../memory/slots.ts'

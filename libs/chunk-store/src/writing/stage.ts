@@ -18,7 +18,8 @@ import {
 } from '@holdfast/blob-store'
 import { type Clock, GrowingBytes } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
-import type { Extent, ExtentPosition, ExtentTable } from '../extents/extents.ts'
+import type { Extent } from '../extents/extent.ts'
+import type { ExtentPosition, ExtentTable } from '../extents/extent-table.ts'
 import {
   blockBytes,
   chunkBytes,

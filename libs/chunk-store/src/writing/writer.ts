@@ -11,7 +11,9 @@
 import { BlobFault, type BlobInfo } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
 import { type Copy, type ExtentGeneration, neverVerified, noHomes, type RowEntry } from '../catalogue/rows.ts'
-import { type Extent, type ExtentPosition, type ExtentTable, faultOf } from '../extents/extents.ts'
+import { faultOf } from '../disk/faults.ts'
+import type { Extent } from '../extents/extent.ts'
+import type { ExtentPosition, ExtentTable } from '../extents/extent-table.ts'
 import {
   type DeletedEntry,
   encodeGroupHeader,

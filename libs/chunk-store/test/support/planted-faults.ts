@@ -2,7 +2,7 @@
  * Faults that the crash machine must find. Each is put into the parts of the store while a search
  * runs, and removed afterwards.
  */
-import { Extent } from '../../src/extents/extents.ts'
+import { Extent } from '../../src/extents/extent.ts'
 import { BlobReader } from '../../src/reading/reader.ts'
 import { Ledger } from '../../src/writing/ledger.ts'
 import { ChunkStage } from '../../src/writing/stage.ts'

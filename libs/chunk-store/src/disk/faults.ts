@@ -1,0 +1,50 @@
+/** Which errors of the disk mean what: the blob store's faults for them. */
+import { constants } from 'node:os'
+import { BlobFault } from '@holdfast/blob-store'
+import { isShortage } from '@holdfast/kernel'
+
+const { EIO, ENODATA, EILSEQ, EBADMSG } = constants.errno
+/** `EUCLEAN` and `EREMOTEIO`, which Node has no names for, are Linux's. */
+const unreadableErrnos = new Set([EIO, ENODATA, EILSEQ, EBADMSG, 117, 121])
+
+/** The disk cannot read what was written there; other places may be intact. */
+export function isUnreadable(error: unknown): boolean {
+  const { code, errno } = error as NodeJS.ErrnoException
+  return code === 'EIO' || (errno !== undefined && unreadableErrnos.has(-errno))
+}
+
+const unopenableCodes = new Set(['EACCES', 'EPERM', 'EISDIR', 'ELOOP', 'ENOENT'])
+
+/**
+ * The file under its name cannot be opened, while others can: wrong permissions, a directory, a
+ * dangling link.
+ */
+export function isUnopenable(error: unknown, path: string): boolean {
+  const { code, path: of = path } = error as NodeJS.ErrnoException
+  return isUnreadable(error) || (of === path && unopenableCodes.has(code ?? ''))
+}
+
+/**
+ * The blob store's fault for an error of the disk. Node has no name for EDQUOT, its code is
+ * `Unknown system error -122`.
+ */
+export function faultOf(error: unknown, doing: string): BlobFault {
+  if (error instanceof BlobFault) return error
+  const { code, errno, message } = error as NodeJS.ErrnoException
+  const full = code === 'ENOSPC' || errno === -constants.errno.EDQUOT
+  return new BlobFault(full ? 'FULL' : 'IO', `${doing}: ${message}`, { cause: error })
+}
+
+/** The same for a read: a shortage of the process is no fault of the disk. */
+export function readFaultOf(error: unknown, doing: string): BlobFault {
+  if (!isShortage(error)) return faultOf(error, doing)
+  return new BlobFault('UNAVAILABLE', `${doing}: ${(error as Error).message}`, { cause: error })
+}
+
+/**
+ * The file could not be opened for lack of a descriptor: the disk was not asked, and a retry is
+ * possible.
+ */
+export function didNotBegin(error: unknown): boolean {
+  return error instanceof BlobFault && error.code === 'UNAVAILABLE'
+}
