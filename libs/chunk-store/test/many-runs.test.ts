@@ -14,9 +14,10 @@ import { ExtentTable } from '../src/extents/extent-table.ts'
 import { blockBytes, decodeRecord, encodeDataHeader, HeaderSeal, type Run } from '../src/format.ts'
 import { silentLog } from '../src/log.ts'
 import { BlobReader, ExtentClaim } from '../src/reading/reader.ts'
+import { CommitIntent } from '../src/writing/commit-intent.ts'
 import type { Ledger } from '../src/writing/ledger.ts'
 import { Pins } from '../src/writing/pins.ts'
-import { CommitIntent, Writer } from '../src/writing/writer.ts'
+import { Writer } from '../src/writing/writer.ts'
 
 const many = 200_000
 const seal = new HeaderSeal(Buffer.alloc(32, 1))

@@ -37,8 +37,8 @@ import {
 import type { Log } from '../log.ts'
 import { alignedBytes } from '../memory/slots.ts'
 import { alignUp } from '../numbers.ts'
+import { copyOf, homeOf } from '../writing/copy-of-entry.ts'
 import type { Ledger } from '../writing/ledger.ts'
-import { copyOf, homeOf } from '../writing/writer.ts'
 import type { Surveyed } from './survey.ts'
 
 export interface RecoveryFigures {
