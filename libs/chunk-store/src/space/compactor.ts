@@ -15,47 +15,17 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { BlobFault } from '@holdfast/blob-store'
-import type { Copy, RowCache, RowEntry } from '../catalogue/rows.ts'
-import { isUnreadable } from '../disk/faults.ts'
 import type { Extent } from '../extents/extent.ts'
 import type { ExtentFiles } from '../extents/extent-files.ts'
-import type { ExtentTable } from '../extents/extent-table.ts'
-import { Missed, readInline, readRecord, recordsOf, walk, windowBytes } from '../extents/scan.ts'
-import {
-  blockBytes,
-  type DataHeader,
-  type DeletedEntry,
-  dataRecordBytes,
-  encodeDataHeader,
-  firstRecordOffset,
-  type GroupEntry,
-  type GroupHeader,
-  type HeaderSeal,
-  type Run,
-  recordBytesMax,
-  type VoidEntry,
-} from '../format.ts'
-import type { Log } from '../log.ts'
+import { windowBytes } from '../extents/scan.ts'
 import { alignedBytes, slotBytes } from '../memory/slots.ts'
 import type { StoreBounds } from '../options.ts'
-import { bytesOfRun, type Ledger } from '../writing/ledger.ts'
-import { type Carried, CarryIntent, carriedEntriesMax, MoveIntent } from '../writing/move-intents.ts'
-import type { Writer } from '../writing/writer.ts'
 import { deadRanges } from './dead-ranges.ts'
+import { Mover, type MoverDeps } from './mover.ts'
 import type { Space } from './space.ts'
 
-export interface CompactorDeps {
-  extents: ExtentTable
+export interface CompactorDeps extends MoverDeps {
   files: ExtentFiles
-  rows: RowCache
-  ledger: Ledger
-  writer: Writer
-  seal: HeaderSeal
-  log: Log
-  /** The blob that an upload became, if it is live. */
-  blobOf(incarnation: Buffer): Promise<Buffer | undefined>
-  /** The copy is at another place now. */
-  moved(entry: RowEntry, old: Copy, copy: Copy, from: Extent): void
   /** Monotonic milliseconds. */
   now(): number
   bounds: Pick<StoreBounds, 'extentBytes' | 'shortBytes' | 'lowWaterBytes' | 'freeExtentsMax'>
@@ -63,10 +33,6 @@ export interface CompactorDeps {
     Space,
     'freeBytes' | 'spareBytes' | 'movableBytes' | 'isPressing' | 'freshen' | 'changed' | 'onDisk'
   >
-  /** Some of its blocks cannot be read. */
-  unreadable(extent: Extent, missed: Missed): void
-  /** Lets uploads and readers use the device; resolves when the next MiB may be moved. */
-  pause(): Promise<void>
 }
 
 /** After a fault of the disk or the catalogue, which may be full: a retry may succeed. */
@@ -92,9 +58,9 @@ export function worthBytes({
 }
 
 export class Compactor {
-  readonly #parts: CompactorDeps
+  readonly #deps: CompactorDeps
   readonly #window = alignedBytes(windowBytes)
-  readonly #record = alignedBytes(windowBytes)
+  readonly #mover: Mover
   #running: Promise<void> | undefined
   #again = false
   #stopped = false
@@ -102,11 +68,16 @@ export class Compactor {
   #makesHoles = true
   #unseen = 0
   /** For metrics. */
-  movedBytes = 0
   freedBytes = 0
 
-  constructor(parts: CompactorDeps) {
-    this.#parts = parts
+  constructor(deps: CompactorDeps) {
+    this.#deps = deps
+    this.#mover = new Mover(deps, this.#window)
+  }
+
+  /** For metrics. */
+  get movedBytes(): number {
+    return this.#mover.movedBytes
   }
 
   /** Runs soon, once more if it is running. */
@@ -124,6 +95,7 @@ export class Compactor {
 
   async stop(): Promise<void> {
     this.#stopped = true
+    this.#mover.stop()
     await this.#running
   }
 
@@ -132,7 +104,7 @@ export class Compactor {
     while (this.#again && !this.#stopped) {
       this.#again = false
       await this.#pass().catch((error: Error) =>
-        this.#parts.log.warn({ error: error.message }, 'compaction stopped'),
+        this.#deps.log.warn({ error: error.message }, 'compaction stopped'),
       )
     }
     this.#running = undefined // in the turn that found nothing to do, or a wake-up would be lost
@@ -149,14 +121,14 @@ export class Compactor {
 
   async #reclaimAll(which: (extent: Extent) => boolean): Promise<void> {
     for (;;) {
-      await this.#parts.space.freshen()
+      await this.#deps.space.freshen()
       const extent = this.#next(which)
       if (extent === undefined || this.#stopped) return
       await this.#reclaim(extent).catch((error: BlobFault) => {
         // The next one may need no room, or be on a healthy part of the disk.
-        const untilMs = error.code === 'CORRUPT' ? Number.POSITIVE_INFINITY : this.#parts.now() + restMs
+        const untilMs = error.code === 'CORRUPT' ? Number.POSITIVE_INFINITY : this.#deps.now() + restMs
         extent.rest = { untilMs, liveBytes: extent.liveBytes }
-        this.#parts.log.warn({ extent: extent.number, error: error.message }, 'an extent was not compacted')
+        this.#deps.log.warn({ extent: extent.number, error: error.message }, 'an extent was not compacted')
       })
     }
   }
@@ -167,19 +139,19 @@ export class Compactor {
    * records.
    */
   async #cutTails(): Promise<void> {
-    for (const extent of this.#parts.extents.all.values())
+    for (const extent of this.#deps.extents.all.values())
       if (extent.hasTail && extent.state === 'sealed' && extent.quarantine === undefined)
         await extent
           .cutTail()
           .catch((error: Error) =>
-            this.#parts.log.warn({ error: error.message }, 'the end of an extent was not freed'),
+            this.#deps.log.warn({ error: error.message }, 'the end of an extent was not freed'),
           )
   }
 
   /** Empty extents first; then those with a failed write, then those with the least live bytes. */
   #next(which: (extent: Extent) => boolean): Extent | undefined {
-    const { space } = this.#parts
-    const candidates = [...this.#parts.extents.all.values()].filter(
+    const { space } = this.#deps
+    const candidates = [...this.#deps.extents.all.values()].filter(
       (extent) =>
         extent.state === 'sealed' &&
         which(extent) &&
@@ -202,12 +174,12 @@ export class Compactor {
    * too.
    */
   get #budgetBytes(): number {
-    return this.#parts.space.movableBytes / 2
+    return this.#deps.space.movableBytes / 2
   }
 
   /** On a nearly full disk: dead records among live ones. */
   async #freeAllDead(): Promise<void> {
-    const { extents, bounds, space, log } = this.#parts
+    const { extents, bounds, space, log } = this.#deps
     for (const extent of [...extents.all.values()]) {
       await space.freshen()
       if (this.#stopped || !this.#makesHoles || space.freeBytes >= bounds.shortBytes) return
@@ -217,7 +189,7 @@ export class Compactor {
       const { liveBytes } = extent
       await this.#freeDead(extent).catch((error: BlobFault) => {
         if (error.code === 'CORRUPT') extent.lookedThroughAt = liveBytes
-        else extent.rest = { untilMs: this.#parts.now() + restMs, liveBytes: extent.liveBytes }
+        else extent.rest = { untilMs: this.#deps.now() + restMs, liveBytes: extent.liveBytes }
         log.warn({ extent: extent.number, error: error.message }, 'dead records were not freed')
       })
     }
@@ -230,15 +202,15 @@ export class Compactor {
     holeBytes,
     lookedThroughAt = Number.POSITIVE_INFINITY,
   }: Extent): boolean {
-    const worth = worthBytes(this.#parts.bounds)
+    const worth = worthBytes(this.#deps.bounds)
     return frontier - holeBytes - liveBytes >= worth && lookedThroughAt - liveBytes >= worth
   }
 
   /** @throws BlobFault `CORRUPT`, `IO`, `FULL`. */
   async #freeDead(extent: Extent): Promise<void> {
-    const { rows, seal, blobOf, ledger, space, log } = this.#parts
+    const { rows, seal, blobOf, ledger, space, log } = this.#deps
     const goOn = async () => {
-      await this.#parts.pause()
+      await this.#deps.pause()
       return !this.#stopped
     }
     const { liveBytes, holeBytes } = extent
@@ -270,20 +242,20 @@ export class Compactor {
   async #isSeen(freeBytes: number, wonBytes: number): Promise<boolean> {
     if (wonBytes < seenFromBytes) return true
     for (let tries = 0; tries < 5; tries++) {
-      if ((await this.#parts.space.onDisk()) - freeBytes >= wonBytes / 4) return true
+      if ((await this.#deps.space.onDisk()) - freeBytes >= wonBytes / 4) return true
       await delay(200)
     }
     return false
   }
 
   #rests({ rest, liveBytes, quarantine }: Extent): boolean {
-    if (rest === undefined || this.#parts.now() >= rest.untilMs) return false
+    if (rest === undefined || this.#deps.now() >= rest.untilMs) return false
     // Once is enough: the rest of it cannot be read.
     return rest.liveBytes === liveBytes || quarantine !== undefined
   }
 
   async #reclaim(extent: Extent): Promise<void> {
-    const { log } = this.#parts
+    const { log } = this.#deps
     if (!extent.draining && (extent.liveBytes > 0 || extent.marks > 0)) {
       const { liveBytes } = extent
       const mayGiveBack = this.#makesHoles && extent.quarantine === undefined
@@ -292,14 +264,14 @@ export class Compactor {
         // free.
         await this.#freeDead(extent)
         if (this.#isWorthLooking(extent))
-          extent.rest = { untilMs: this.#parts.now() + restMs, liveBytes: extent.liveBytes }
+          extent.rest = { untilMs: this.#deps.now() + restMs, liveBytes: extent.liveBytes }
         return
       }
-      const whole = await this.#drain(extent)
+      const whole = await this.#mover.moveAll(extent, this.#budgetBytes)
       if (this.#stopped) return
       if (!whole) {
         if (this.#makesHoles && extent.quarantine === undefined) await this.#freeDead(extent)
-        if (extent.liveBytes === liveBytes) extent.rest = { untilMs: this.#parts.now() + restMs, liveBytes }
+        if (extent.liveBytes === liveBytes) extent.rest = { untilMs: this.#deps.now() + restMs, liveBytes }
         return
       }
     }
@@ -315,217 +287,12 @@ export class Compactor {
   }
 
   /**
-   * Moves all live copies, and all entries still needed, to the open extent.
-   * @returns false when only a part found room; entries stay then.
-   */
-  async #drain(extent: Extent): Promise<boolean> {
-    const moves = new Moves(this.#budgetBytes)
-    try {
-      return await this.#drainInto(extent, moves)
-    } finally {
-      moves.drop()
-    }
-  }
-
-  async #drainInto(extent: Extent, moves: Moves): Promise<boolean> {
-    const carried: (DeletedEntry | VoidEntry)[] = []
-    const uploads = new Map<string, Buffer>()
-    await this.#parts.ledger.flush() // so that `blobOf` knows every live upload
-    const missed = new Missed()
-    for await (const record of walk(extent, firstRecordOffset, {
-      seal: this.#parts.seal,
-      window: this.#window,
-      missed,
-    })) {
-      if (this.#stopped) return false
-      if (record.kind === 'data') uploads.set(record.uploadId.toString('hex'), record.uploadId)
-      else await this.#drainGroup(extent, record, moves, carried, uploads)
-    }
-    if (missed.blocks > 0) this.#parts.unreadable(extent, missed)
-    for (const incarnation of uploads.values()) {
-      if (this.#stopped) return false
-      await this.#moveStaged(extent, incarnation, moves)
-    }
-    if (moves.leftOut) {
-      await moves.all()
-      return false
-    }
-    await moves.all()
-    for (let at = 0; at < carried.length; at += carriedEntriesMax)
-      await this.#carry(carried.slice(at, at + carriedEntriesMax))
-    return true
-  }
-
-  async #carry(entries: readonly (DeletedEntry | VoidEntry)[]): Promise<void> {
-    const { rows, writer } = this.#parts
-    const carried: Carried[] = []
-    try {
-      for (const entry of entries)
-        carried.push({ entry, row: entry.kind === 'deleted' ? await rows.acquire(entry.id) : undefined })
-      const carry = new CarryIntent(writer.parts, carried)
-      writer.submit(carry)
-      await carry.done
-    } finally {
-      for (const { row } of carried) if (row !== undefined) rows.release(row)
-    }
-  }
-
-  async #drainGroup(
-    extent: Extent,
-    group: GroupHeader,
-    moves: Moves,
-    carried: (DeletedEntry | VoidEntry)[],
-    uploads: Map<string, Buffer>,
-  ): Promise<void> {
-    for (const entry of group.entries) {
-      switch (entry.kind) {
-        case 'inline':
-          await this.#moveInline(extent, group, entry, moves)
-          break
-        case 'staged':
-          uploads.set(entry.incarnation.toString('hex'), entry.incarnation)
-          break
-        case 'deleted':
-          if (this.#lives(extent, entry.commitExtent, entry.commitGeneration)) carried.push(entry)
-          break
-        case 'void':
-          if (this.#lives(extent, entry.extent, entry.generation)) carried.push(entry)
-          break
-      }
-    }
-    if (!moves.areEnough) return
-    await moves.all()
-    await this.#parts.pause()
-  }
-
-  /** True when that generation of another extent may still be read. */
-  #lives(own: Extent, number: number, generation: number): boolean {
-    return number !== own.number && this.#parts.extents.get({ extent: number, generation }) !== undefined
-  }
-
-  async #moveInline(
-    extent: Extent,
-    group: GroupHeader,
-    found: GroupEntry & { kind: 'inline' },
-    moves: Moves,
-  ): Promise<void> {
-    const { rows, writer, log } = this.#parts
-    const entry = await rows.acquire(found.id)
-    const copy = entry.copies.find(
-      (copy) =>
-        copy.commitExtent === extent.number &&
-        copy.commitGeneration === extent.generation &&
-        copy.inlineOffset === group.offset + found.payloadOffset,
-    )
-    if (copy === undefined || !moves.takes(copy.entryBytes + copy.size)) {
-      rows.release(entry)
-      return
-    }
-    let bytes: Buffer | undefined
-    try {
-      bytes = await readInline(extent, copy.inlineOffset as number, copy)
-    } catch (error) {
-      if (!isUnreadable(error)) {
-        rows.release(entry)
-        throw error
-      }
-    }
-    if (bytes === undefined) {
-      log.error({ blob: entry.id.toString('hex') }, 'a damaged blob stays where it is')
-      rows.release(entry)
-      return
-    }
-    const move = new MoveIntent(writer.parts, entry, copy, { bytes }, (old, now) =>
-      this.#parts.moved(entry, old, now, extent),
-    )
-    this.movedBytes += bytes.length
-    moves.add({
-      bytes: copy.entryBytes + bytes.length,
-      begin() {
-        writer.submit(move)
-        return move.done
-      },
-      end: () => rows.release(entry),
-    })
-  }
-
-  /** The runs of this blob in the extent, and its commit entry, get a new place. */
-  async #moveStaged(extent: Extent, incarnation: Buffer, moves: Moves): Promise<void> {
-    const { rows, writer } = this.#parts
-    const id = await this.#parts.blobOf(incarnation)
-    if (id === undefined) return
-    const entry = await rows.acquire(id)
-    const holder = {}
-    const targets = new Set<Extent>()
-    try {
-      const copy = entry.copies.find((copy) => copy.incarnation.equals(incarnation))
-      if (copy === undefined || copy.inlineOffset !== undefined || !stands(copy, extent)) return
-      if (!moves.takes(copy.entryBytes + bytesIn(copy, extent))) return
-      const runs = await this.#copyRuns(extent, copy, (target) => {
-        target.holders.add(holder)
-        targets.add(target)
-      })
-      if (runs === undefined) return
-      const move = new MoveIntent(writer.parts, entry, copy, { runs }, (old, now) =>
-        this.#parts.moved(entry, old, now, extent),
-      )
-      writer.submit(move)
-      await move.done
-    } finally {
-      for (const target of targets) target.holders.delete(holder)
-      rows.release(entry)
-    }
-  }
-
-  /** The runs with those of this extent replaced; undefined when one of them is damaged. */
-  async #copyRuns(extent: Extent, copy: Copy, used: (target: Extent) => void): Promise<Run[] | undefined> {
-    const { log } = this.#parts
-    const runs: Run[] = []
-    let position = 0
-    for (const run of copy.runs) {
-      if (run.extent !== extent.number || run.generation !== extent.generation) {
-        runs.push({ ...run })
-        position += run.bytes
-        continue
-      }
-      for (const { offset, payloadBytes } of recordsOf(run)) {
-        if (this.#stopped) return undefined
-        const wanted = { offset, payloadBytes, position, incarnation: copy.incarnation }
-        const header = await readRecord(extent, wanted, this.#parts.seal, this.#record).catch((error) => {
-          if (isUnreadable(error)) return undefined
-          throw error
-        })
-        if (header === undefined) {
-          log.error({ extent: extent.number, offset }, 'a damaged record stays where it is')
-          return undefined
-        }
-        addRecord(runs, await this.#rewrite(header, used), payloadBytes)
-        position += payloadBytes
-        await this.#parts.pause()
-      }
-    }
-    return runs
-  }
-
-  async #rewrite(header: DataHeader, used: (target: Extent) => void): Promise<Run> {
-    const bytes = dataRecordBytes(header.payloadBytes)
-    const { extent, offset } = await this.#parts.extents.place(bytes)
-    used(extent)
-    const { number, generation } = extent
-    encodeDataHeader({ ...header, extent: number, generation, offset }, this.#parts.seal, this.#record)
-    this.#record.fill(0, blockBytes + header.payloadBytes, bytes)
-    await extent.write(this.#record.subarray(0, bytes), offset)
-    this.movedBytes += header.payloadBytes
-    return { extent: number, generation, offset, bytes: header.payloadBytes }
-  }
-
-  /**
    * A synced batch says that it is free; then its header gets an empty generation, so that not even
    * a rebuild without catalogue finds its old content again. Only after that entries about it may
    * be dropped.
    */
   async #free(extent: Extent): Promise<void> {
-    const { ledger } = this.#parts
+    const { ledger } = this.#deps
     await ledger.flush() // the moves and deletions that emptied it
     if (extent.holders.size > 0) return
     const { generation } = extent
@@ -551,18 +318,18 @@ export class Compactor {
    */
   async unmake(extent: Extent): Promise<void> {
     try {
-      await this.#parts.extents.writeHeader(extent)
+      await this.#deps.extents.writeHeader(extent)
       extent.draining = false
     } catch (error) {
       const { message } = error as BlobFault
-      this.#parts.log.warn({ extent: extent.number, error: message }, 'an emptied extent is not kept')
+      this.#deps.log.warn({ extent: extent.number, error: message }, 'an emptied extent is not kept')
       await this.#remove(extent)
     }
   }
 
   /** The row outlives the file: a removal undone by a crash is still known to be free. */
   async #remove(extent: Extent): Promise<void> {
-    const { extents, files, ledger } = this.#parts
+    const { extents, files, ledger } = this.#deps
     extent.draining = true // reserves it
     await files.remove(extent)
     extents.all.delete(extent.number)
@@ -570,7 +337,7 @@ export class Compactor {
   }
 
   async #trimFree(): Promise<void> {
-    const { extents, bounds, ledger, space } = this.#parts
+    const { extents, bounds, ledger, space } = this.#deps
     // Kept blocks are unavailable to others on the disk, and to the catalogue.
     const kept = space.spareBytes < bounds.shortBytes ? 0 : bounds.freeExtentsMax
     const isFree = ({ state, draining }: Extent) => state === 'free' && !draining
@@ -581,72 +348,6 @@ export class Compactor {
     // One may have been reused while another was removed.
     for (const extent of surplus) if (isFree(extent)) await this.#remove(extent)
     ledger.kick()
-  }
-}
-
-/** The new place of a small blob. */
-interface Move {
-  /** In a group record. */
-  bytes: number
-  begin(): Promise<unknown>
-  /** Of its content, begun or not. */
-  end(): void
-}
-
-/**
- * Small blobs whose places change together: as many as a group record holds; otherwise each would
- * take a block of its own.
- */
-class Moves {
-  /** A part did not fit. */
-  leftOut = false
-  #budgetBytes: number
-  #waiting: Move[] = []
-  #waitingBytes = 0
-
-  constructor(budgetBytes: number) {
-    this.#budgetBytes = budgetBytes
-  }
-
-  /** Is there room for this many bytes? They are subtracted. */
-  takes(bytes: number): boolean {
-    if (bytes > this.#budgetBytes) {
-      this.leftOut = true
-      return false
-    }
-    this.#budgetBytes -= bytes
-    return true
-  }
-
-  get areEnough(): boolean {
-    return this.#waitingBytes >= slotBytes
-  }
-
-  add(move: Move): void {
-    this.#waiting.push(move)
-    this.#waitingBytes += move.bytes
-  }
-
-  /** Begins them in one turn, and waits; the first failure is thrown. */
-  async all(): Promise<void> {
-    const moves = this.#waiting
-    this.#waiting = []
-    this.#waitingBytes = 0
-    const begun = await Promise.allSettled(
-      moves.map(async (move) => {
-        try {
-          await move.begin()
-        } finally {
-          move.end()
-        }
-      }),
-    )
-    for (const move of begun) if (move.status === 'rejected') throw move.reason
-  }
-
-  /** Those not yet begun are dropped. */
-  drop(): void {
-    for (const move of this.#waiting.splice(0)) move.end()
   }
 }
 
@@ -676,34 +377,4 @@ function blocked(extent: Extent): boolean {
   if (extent.draining) return extent.holders.size > 0
   for (const holder of extent.holders) if (!('copy' in holder)) return true
   return false
-}
-
-function bytesIn(copy: Copy, extent: Extent): number {
-  let bytes = 0
-  for (const run of copy.runs)
-    if (run.extent === extent.number && run.generation === extent.generation) bytes += bytesOfRun(run)
-  return bytes
-}
-
-function stands(copy: Copy, extent: Extent): boolean {
-  const home = copy.commitExtent === extent.number && copy.commitGeneration === extent.generation
-  return (
-    home ||
-    copy.runs.some(
-      ({ extent: number, generation }) => number === extent.number && generation === extent.generation,
-    )
-  )
-}
-
-/** Appends a record to runs, to the last run when it follows directly. */
-function addRecord(runs: Run[], record: Run, payloadBytes: number): void {
-  const last = runs.at(-1)
-  const follows =
-    last !== undefined &&
-    last.extent === record.extent &&
-    last.generation === record.generation &&
-    last.bytes % recordBytesMax === 0 &&
-    last.offset + (last.bytes / recordBytesMax) * dataRecordBytes(recordBytesMax) === record.offset
-  if (follows) last.bytes += payloadBytes
-  else runs.push(record)
 }
