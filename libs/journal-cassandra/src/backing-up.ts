@@ -24,6 +24,7 @@ import {
   pageNames,
   pagesOf,
   readPage,
+  statics,
   storedRows,
 } from './region-terms.ts'
 
@@ -32,6 +33,12 @@ const onItsWayMs = 200
 /** Rows and pages in transit at one time: each may have 1 MiB. */
 const atOnce = 4
 const rowsPerPage = 1_000
+/**
+ * How often the backup is asked whether it has what a deletion needs, and the first pause; each one
+ * is twice the last.
+ */
+const backupAttempts = 6
+const backupFirstMs = 50
 
 const staticColumns = ['epoch', 'cut', 'head', 'chain', 'root', 'root_through'] as const
 const writtenStatics = `SELECT ${staticColumns.map((name) => `${name}, WRITETIME(${name}) AS ${name}_at`).join(', ')} FROM journal WHERE account = ? AND term = ? LIMIT 1`
@@ -40,6 +47,13 @@ interface Lacking {
   seqs: number[]
   names: string[]
   statics: Statement[]
+}
+
+/** Where a journal is: this data centre, and the one that would take over, if there is one. */
+export interface Copies {
+  here: CassandraConnection
+  /** Throws while it is out of reach. */
+  backup: (() => CassandraConnection) | undefined
 }
 
 export interface Places {
@@ -175,4 +189,41 @@ function writtenAt({ query, params }: Statement, micros: unknown): [string, unkn
 
 async function inSlices<One>(all: readonly One[], work: (one: One) => Promise<void>): Promise<void> {
   for (let at = 0; at < all.length; at += atOnce) await Promise.all(all.slice(at, at + atOnce).map(work))
+}
+
+/**
+ * Resolves when the backup has the current root, and every page except those to be deleted.
+ * @throws JournalFault `UNAVAILABLE` when it has not, or cannot be asked: nothing may be deleted
+ *   then.
+ */
+export async function untilBackedUp(
+  { here, backup: connect }: Copies,
+  { account, term }: Partition,
+  without: ReadonlySet<string> = new Set(),
+): Promise<void> {
+  if (connect === undefined) return
+  const backup = connect()
+  for (let attempt = 1; ; attempt++) {
+    if (await isBackedUp({ here, backup }, { account, term }, without)) return
+    if (attempt === backupAttempts)
+      throw new JournalFault('UNAVAILABLE', `the backup of ${account} is behind: what it needs stays`)
+    await delay(backupFirstMs * 2 ** (attempt - 1))
+  }
+}
+
+async function isBackedUp(
+  { here: connection, backup }: Places,
+  { account, term }: Partition,
+  without: ReadonlySet<string>,
+): Promise<boolean> {
+  const [[here], [there]] = await Promise.all([
+    connection.run(statics, [account, term]),
+    backup.run(statics, [account, term]),
+  ])
+  if (numberOf(there?.root_through) < numberOf(here?.root_through)) return false
+  const names = new Set<string>()
+  for await (const name of pageNames(backup, pagesOf({ account, term }))) names.add(name)
+  for await (const name of pageNames(connection, pagesOf({ account, term })))
+    if (!names.has(name) && !without.has(name)) return false
+  return true
 }

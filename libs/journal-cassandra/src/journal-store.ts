@@ -34,11 +34,11 @@ import {
   rowChecksum,
   unwrittenOwnership,
 } from '@holdfast/journal'
-import { bring } from './backing-up.ts'
+import { bring, type Copies, untilBackedUp } from './backing-up.ts'
 import type { CassandraConnection, CassandraRow } from './connection.ts'
+import { knownBefore, partitions } from './known-accounts.ts'
 import {
   bytesOf,
-  type CassandraJournalRow,
   copyNotes,
   type Earlier,
   equal,
@@ -61,7 +61,7 @@ import {
   termBefore,
   writePage,
 } from './region-terms.ts'
-import { wholeRing } from './ring.ts'
+import { copiesOfPage, remainsOf } from './remains.ts'
 
 /**
  * Raises with an unknown outcome, under contention or a failing node, before the store counts as
@@ -74,16 +74,8 @@ const acquireAttemptsMax = 4
  */
 const overtakenWaitMs = 100
 const overtakenDoublingsMax = 5
-const accountsPerPage = 1_000
 /** Accounts that an evacuation opens at one time. */
 const takenAtOnce = 16
-/**
- * How often the backup is asked whether it has what a deletion needs, and the first pause; each one
- * is twice the last.
- */
-const backupAttempts = 6
-const backupFirstMs = 50
-
 /** The result for an account whose home moved. */
 export interface TakenJournal {
   account: string
@@ -386,7 +378,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   async deletePages(ownership: JournalOwnership, names: readonly string[]): Promise<void> {
     const partition = { account: ownership.account, term: this.#termOfOwnership(ownership) }
     const pages = pagesOf(partition)
-    await this.#untilBackedUp(partition, new Set(names))
+    await untilBackedUp(this.#copies, partition, new Set(names))
     await this.#connection.runAll(
       names.map((name) => ({
         query: 'DELETE FROM pages WHERE account = ? AND name = ?',
@@ -433,7 +425,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     const behind = numberOf(row?.root_through)
     if (through > behind)
       throw new RangeError(`rows through ${through} are not all behind the root's ${behind}`)
-    await this.#untilBackedUp(partition)
+    await untilBackedUp(this.#copies, partition)
     await this.#connection.run('DELETE FROM journal WHERE account = ? AND term = ? AND seq <= ?', [
       ...Object.values(partition),
       BigInt(through),
@@ -485,7 +477,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     const other = handedOver ? this.#backup?.() : undefined
     if (other !== undefined && after === undefined) await copyNotes(other, this.#connection)
     let batch: ReturnType<typeof take>[] = []
-    for await (const { account, from, place } of this.#known(term, { other, after })) {
+    for await (const { account, from, place } of knownBefore(term, { own: this.#connection, other, after })) {
       batch.push(take(account, from, place))
       if (batch.length < takenAtOnce) continue
       for (const taken of await Promise.all(batch)) if (taken !== undefined) yield taken
@@ -496,117 +488,16 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
 
   /** Of all terms: an account whose home has moved is listed once for each. */
   async *accounts({ after }: { after?: string } = {}) {
-    const rows = wholeRing(this.#connection, {
-      columns: 'DISTINCT account, term',
-      table: 'journal',
-      partition: 'account, term',
-      rowsPerPage: accountsPerPage,
-      ...(after === undefined ? {} : { after }),
-    })
-    for await (const { row, place } of rows) yield { account: row.account as string, place }
+    for await (const { row, place } of partitions(this.#connection, after))
+      yield { account: row.account as string, place }
   }
 
-  /**
-   * Accounts and the earlier terms in which they are known. @param other knows more of them, and is
-   * asked first
-   */
-  async *#known(
-    term: number,
-    { other, after }: { other: CassandraConnection | undefined; after: string | undefined },
-  ): AsyncIterable<{ account: string; from: number; place: string }> {
-    const [listIn, behind] = after?.split(' ') ?? []
-    const listed = async function* (connection: CassandraConnection, list: 'other' | 'own') {
-      const found = wholeRing(connection, {
-        columns: 'DISTINCT account, term',
-        table: 'journal',
-        partition: 'account, term',
-        rowsPerPage: accountsPerPage,
-        ...(list === listIn && behind !== undefined ? { after: behind } : {}),
-      })
-      for await (const { row, place } of found) {
-        if (numberOf(row.term) >= term || (list === listIn && place === behind)) continue
-        yield { account: row.account as string, from: numberOf(row.term), place: `${list} ${place}` }
-      }
-    }
-    if (other === undefined) return yield* listed(this.#connection, 'own')
-    if (listIn !== 'own') yield* listed(other, 'other')
-    for await (const one of listed(this.#connection, 'own'))
-      if ((await other.run(statics, [one.account, one.from])).length === 0) yield one
-  }
-
-  /** @throws JournalFault `UNAVAILABLE` also when the account was not opened in its term yet. */
   async *remains(account: string): AsyncIterable<JournalRemain> {
-    const partition = { account, term: this.#termOf(account) }
-    const [found] = await this.#connection.serialRead(statics, Object.values(partition))
-    const isThere = isOpen(found, partition.term)
-    if (!isThere && partition.term > 1)
-      throw new JournalFault('UNAVAILABLE', `${account} is not open in term ${partition.term}`)
-    const head = numberOf(found?.head)
-    const chain = bytesOf(found?.chain) ?? firstChain
-    if (isThere) yield { kind: 'statics', stored: storedForm(found), statics: { head, chain }, lastRow: head }
-    else if (await this.#hasRemains(partition)) {
-      const damage = `journal of ${account}: the static facts are missing`
-      yield { kind: 'statics', stored: new Uint8Array(), damage, statics: undefined, lastRow: 0 }
-    }
-    const root = bytesOf(found?.root)
-    if (root !== undefined) yield { kind: 'root', stored: root, bytes: root }
-    const through = numberOf(found?.root_through)
-    for await (const row of this.#storedOrBackedUp(partition, { through, head })) {
-      const whole = equal(row.checksum, rowChecksum({ account, ...row }))
-      const damage = whole ? undefined : `row ${row.seq} has a wrong checksum`
-      yield {
-        kind: 'row',
-        seq: row.seq,
-        stored: storedForm({ ...row }),
-        damage,
-        row: whole ? row : undefined,
-      }
-    }
-    for await (const name of pageNames(this.#connection, pagesOf(partition))) {
-      const bytes = await readPage(this.#connection, pagesOf(partition), name)
-      if (bytes !== undefined) yield { kind: 'page', name, stored: bytes, bytes }
-    }
-  }
-
-  async #hasRemains(partition: Partition): Promise<boolean> {
-    const range = { after: 0, last: Number.MAX_SAFE_INTEGER }
-    for await (const _ of storedRows(this.#connection, partition, range)) return true
-    for await (const _ of pageNames(this.#connection, pagesOf(partition))) return true
-    return false
-  }
-
-  /**
-   * Rows in order; damaged or missing ones behind the root come from the backup, if they are whole
-   * there.
-   */
-  async *#storedOrBackedUp(
-    { account, term }: Partition,
-    { through, head }: { through: number; head: number },
-  ): AsyncIterable<CassandraJournalRow> {
-    const bySeq = new Map<number, CassandraJournalRow>()
-    const range = { after: 0, last: Number.MAX_SAFE_INTEGER }
-    for await (const row of storedRows(this.#connection, { account, term }, range)) bySeq.set(row.seq, row)
-    const isWhole = (row: CassandraJournalRow) => equal(row.checksum, rowChecksum({ account, ...row }))
-    const lacks = (seq: number) => {
-      const row = bySeq.get(seq)
-      return row === undefined || !isWhole(row)
-    }
-    let lacking = false
-    for (let seq = through + 1; seq <= head && !lacking; seq++) lacking = lacks(seq)
-    if (lacking && this.#backup !== undefined)
-      for await (const row of storedRows(this.#backup(), { account, term }, { ...range, after: through }))
-        if (lacks(row.seq) && isWhole(row)) bySeq.set(row.seq, row)
-    for (const seq of [...bySeq.keys()].sort((one, other) => one - other))
-      yield bySeq.get(seq) as CassandraJournalRow
+    yield* remainsOf(this.#copies, { account, term: this.#termOf(account) })
   }
 
   async *copiesOfPage(account: string, name: string): AsyncIterable<Uint8Array> {
-    const pages = this.#pages(account)
-    const own = await readPage(this.#connection, pages, name)
-    if (own !== undefined) yield own
-    if (this.#backup === undefined) return
-    const other = await readPage(this.#backup(), pages, name)
-    if (other !== undefined) yield other
+    yield* copiesOfPage(this.#copies, this.#pages(account), name)
   }
 
   async seize(
@@ -685,47 +576,16 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     }
   }
 
-  /**
-   * Resolves when the backup has the current root, and every page except those to be deleted.
-   * @throws JournalFault `UNAVAILABLE` when it has not, or cannot be asked: nothing may be deleted
-   *   then.
-   */
-  async #untilBackedUp(
-    { account, term }: Partition,
-    without: ReadonlySet<string> = new Set(),
-  ): Promise<void> {
-    if (this.#backup === undefined) return
-    const backup = this.#backup()
-    for (let attempt = 1; ; attempt++) {
-      if (await this.#isBackedUp(backup, { account, term }, without)) return
-      if (attempt === backupAttempts)
-        throw new JournalFault('UNAVAILABLE', `the backup of ${account} is behind: what it needs stays`)
-      await delay(backupFirstMs * 2 ** (attempt - 1))
-    }
-  }
-
-  async #isBackedUp(
-    backup: CassandraConnection,
-    { account, term }: Partition,
-    without: ReadonlySet<string>,
-  ): Promise<boolean> {
-    const [[here], [there]] = await Promise.all([
-      this.#connection.run(statics, [account, term]),
-      backup.run(statics, [account, term]),
-    ])
-    if (numberOf(there?.root_through) < numberOf(here?.root_through)) return false
-    const names = new Set<string>()
-    for await (const name of pageNames(backup, pagesOf({ account, term }))) names.add(name)
-    for await (const name of pageNames(this.#connection, pagesOf({ account, term })))
-      if (!names.has(name) && !without.has(name)) return false
-    return true
-  }
-
   /** See `JournalBackup`. Without a backup there is nothing to send. */
   async backUp(account: string, onLacking: () => Promise<void>): Promise<Brought> {
     if (this.#backup === undefined) return { rows: 0, pages: 0 }
     const places = { here: this.#connection, backup: this.#backup() }
     return bring(places, { account, term: this.#termOf(account) }, onLacking)
+  }
+
+  /** This data centre's copy, and the backup's. */
+  get #copies(): Copies {
+    return { here: this.#connection, backup: this.#backup }
   }
 
   #assertHeld(ownership: JournalOwnership): void {
@@ -771,14 +631,4 @@ function fenced(ownership: JournalOwnership, refused: CassandraRow): JournalFaul
 
 function corrupt(account: string, what: string): JournalFault {
   return new JournalFault('CORRUPT', `journal of ${account}: ${what}`)
-}
-
-/** A row as Cassandra has it, as text: bytes in base64. */
-function storedForm(row: object): Uint8Array {
-  const plain = (value: unknown) => {
-    if (value instanceof Uint8Array) return Buffer.from(value).toString('base64')
-    return value === null || typeof value === 'string' ? value : Number(value)
-  }
-  const entries = Object.entries(row).map(([column, value]) => [column, plain(value)])
-  return Buffer.from(JSON.stringify(Object.fromEntries(entries)))
 }
