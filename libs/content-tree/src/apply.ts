@@ -110,7 +110,7 @@ function applyEvent(
       downloadsReported(account, event.value, Math.floor(timeMs / 1000))
       break
     case 'folderClosed':
-      account.tree.close(account.row(event.value.id))
+      account.tree.timers.close(account.row(event.value.id))
       break
     case 'signInRequested':
       signInRequested(account)
@@ -194,7 +194,7 @@ function attributeSet(account: Account, event: AttributeSet): void {
     }
     case 'description':
     case 'tags':
-      tree.setNote(attribute.$case, row, attribute.value)
+      tree.sparse.setNote(attribute.$case, row, attribute.value)
       break
     case 'isPublic':
       tree.setPublic(row, attribute.value)
@@ -250,7 +250,7 @@ function* emptied(account: Account, time: number): Generator<void, void> {
 function recycle(account: Account, row: number, time: number): void {
   const { tree } = account
   const parent = tree.parentOf(row)
-  tree.setRecycled(row, { time, from: tree.idOf(parent) })
+  tree.sparse.setRecycled(row, { time, from: tree.idOf(parent) })
   tree.move(row, tree.bin)
   tree.setModTime(parent, time)
   tree.setModTime(tree.bin, time)
@@ -271,9 +271,9 @@ function hold(account: Account, row: number, swept: { time: number; until: numbe
       expiry: undefined,
     })
   const parent = tree.parentOf(row)
-  const from = tree.recycled.get(row)?.from ?? tree.idOf(parent)
-  tree.setRecycled(row, undefined)
-  tree.setSwept(row, { ...swept, from })
+  const from = tree.sparse.recycled.get(row)?.from ?? tree.idOf(parent)
+  tree.sparse.setRecycled(row, undefined)
+  tree.sparse.setSwept(row, { ...swept, from })
   tree.move(row, tree.held)
   tree.setModTime(parent, swept.time)
 }
@@ -313,8 +313,11 @@ function restored(account: Account, event: ContentsRestored): void {
     const row = account.row(id)
     if (!tree.inBin(row)) continue
     const parent = tree.parentOf(row)
-    const target = restoreTarget(account, row, { from: tree.recycled.get(row)?.from, time: event.time })
-    tree.setRecycled(row, undefined)
+    const target = restoreTarget(account, row, {
+      from: tree.sparse.recycled.get(row)?.from,
+      time: event.time,
+    })
+    tree.sparse.setRecycled(row, undefined)
     tree.move(row, target)
     used(account, row, event.time)
     tree.setModTime(parent, event.time)
@@ -329,8 +332,8 @@ function undone(account: Account, id: string, time: number): void {
   const { tree } = account
   const row = tree.findHeld(id)
   if (row < 0) throw new Error(`content ${id} of account ${account.id} is not held`)
-  const target = restoreTarget(account, row, { from: tree.sweptByRow.get(row)?.from, time })
-  tree.setSwept(row, undefined)
+  const target = restoreTarget(account, row, { from: tree.sparse.sweptByRow.get(row)?.from, time })
+  tree.sparse.setSwept(row, undefined)
   tree.move(row, target)
   used(account, row, time)
   tree.setModTime(target, time)
@@ -341,7 +344,7 @@ function undone(account: Account, id: string, time: number): void {
     if (expiry !== undefined && expiry <= time) tree.setExpiry(folder, undefined, false)
     open.push(...tree.folderRows(folder))
   }
-  tree.wakeTimers(row)
+  tree.timers.wake(row)
 }
 
 /** Noted once the account's files can become idle. */
@@ -365,16 +368,16 @@ function restoreTarget(
 function linkPut(account: Account, { contentId, link }: DirectLinkPut): void {
   if (link === undefined) throw new Error('a direct link without its record')
   const row = account.row(contentId)
-  const links = account.tree.directLinks.get(row) ?? []
+  const links = account.tree.sparse.directLinks.get(row) ?? []
   const known = links.some((other) => other.id === link.id)
   const changed = known ? links.map((other) => (other.id === link.id ? link : other)) : [...links, link]
-  account.tree.setDirectLinks(row, changed)
+  account.tree.sparse.setDirectLinks(row, changed)
 }
 
 function linkDeleted(account: Account, { contentId, linkId }: DirectLinkDeleted): void {
   const row = account.row(contentId)
-  const links = account.tree.directLinks.get(row) ?? []
-  account.tree.setDirectLinks(
+  const links = account.tree.sparse.directLinks.get(row) ?? []
+  account.tree.sparse.setDirectLinks(
     row,
     links.filter((link) => link.id !== linkId),
   )

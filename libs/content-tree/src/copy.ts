@@ -129,7 +129,7 @@ function ownEntry(
     parent,
     isFolder,
     name: tree.contents.names[row] as string,
-    notes: tree.notesOf(row),
+    notes: tree.sparse.notesOf(row),
     modTime: isFolder ? event.time : (tree.contents.modified[row] as number),
     mimetype: tree.contents.mimetypes[row] as string,
     blob: isFolder ? undefined : tree.blobs.blob(tree.blobRowOf(row)),
@@ -180,7 +180,7 @@ function make(
       : tree.addFile(parent, { ...details, mimetype: planned.mimetype }, tree.blobs.use(planned.blob))
   for (const name of noteNames) {
     const text = planned.notes[name]
-    if (text) tree.setNote(name, row, text)
+    if (text) tree.sparse.setNote(name, row, text)
   }
   return row
 }

@@ -13,3 +13,8 @@ export function folded(text: string): string {
 export function composed(text: string): string {
   return asciiOnly.test(text) ? text : text.normalize('NFC')
 }
+
+/** Approximate memory of a string. */
+export function textBytes(text: string): number {
+  return text === '' ? 0 : 32 + text.length
+}

@@ -36,14 +36,14 @@ t.test('its bytes count in memory, in a checkpoint, in a copy and in an answer',
     memory: tree.bytes,
     checkpoint: tree.savedBytes,
     copy: tree.savedBytesOf(row),
-    foreignCopy: savedNotesBytes(tree.notesOf(row)),
+    foreignCopy: savedNotesBytes(tree.sparse.notesOf(row)),
     answer: answerBytes(reading, row),
   })
   for (const name of noteNames) {
     const before = figures()
-    tree.setNote(name, row, 'x')
+    tree.sparse.setNote(name, row, 'x')
     const short = figures()
-    tree.setNote(name, row, 'x'.repeat(51))
+    tree.sparse.setNote(name, row, 'x'.repeat(51))
     const long = figures()
     for (const figure of ['checkpoint', 'copy', 'foreignCopy', 'answer'] as const) {
       t.ok(short[figure] > before[figure], `${name}, ${figure}`)

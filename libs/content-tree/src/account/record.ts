@@ -1,7 +1,7 @@
 /** The data of an account, apart from its content. Immutable: a change makes a new one. */
 import type { AccountView, SetAccount } from '@holdfast/wire'
 import type { TreeSettings } from '../contract.ts'
-import type { Totals } from '../tree/tree.ts'
+import type { Totals } from '../tree/hierarchy.ts'
 
 export type Tier = 'guest' | 'standard' | 'premium'
 

@@ -387,15 +387,16 @@ function linkOf({ contents, folders }: Tree, row: number): number {
 }
 
 function* writeNotes(tree: Tree, { pages, first, end }: Range): Generator<void> {
-  const isPlain = noteNames.every((name) => tree.notes[name].size === 0)
-  if (isPlain && tree.recycled.size + tree.sweptByRow.size + tree.directLinks.size === 0) return
+  const isPlain = noteNames.every((name) => tree.sparse.notes[name].size === 0)
+  if (isPlain && tree.sparse.recycled.size + tree.sparse.sweptByRow.size + tree.sparse.directLinks.size === 0)
+    return
   for (let row = first; row < Math.min(end, tree.contents.end); row++) {
     if (row % rowsPerSlice === rowsPerSlice - 1) yield
-    const swept = tree.sweptByRow.get(row)
-    const recycled = swept ?? tree.recycled.get(row)
+    const swept = tree.sparse.sweptByRow.get(row)
+    const recycled = swept ?? tree.sparse.recycled.get(row)
     const note: ContentNote = {
       row,
-      ...tree.notesOf(row),
+      ...tree.sparse.notesOf(row),
       recycledTime: recycled?.time,
       recycledFrom: recycled?.from,
       heldUntil: swept?.until,
@@ -405,7 +406,7 @@ function* writeNotes(tree: Tree, { pages, first, end }: Range): Generator<void> 
       const bytes = savedRowBytes.note + savedNotesBytes(note)
       if (pages.add('notes', note, bytes)) yield
     }
-    for (const link of tree.directLinks.get(row) ?? [])
+    for (const link of tree.sparse.directLinks.get(row) ?? [])
       if (pages.add('links', { row, link }, savedLinkBytes(link))) yield
   }
 }

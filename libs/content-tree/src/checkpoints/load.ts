@@ -240,12 +240,12 @@ class Loader {
       const row = this.#contents.of(note.row)
       for (const name of noteNames) {
         const text = note[name]
-        if (text !== undefined) tree.setNote(name, row, text)
+        if (text !== undefined) tree.sparse.setNote(name, row, text)
       }
       const { recycledTime: time, recycledFrom: from = '', heldUntil: until, heldWhy: why } = note
       if (time === undefined) continue
-      if (until === undefined) tree.setRecycled(row, { time, from })
-      else tree.setSwept(row, { time, from, until, why })
+      if (until === undefined) tree.sparse.setRecycled(row, { time, from })
+      else tree.sparse.setSwept(row, { time, from, until, why })
     }
     const links = new Map<number, NonNullable<CheckpointPage['links'][number]['link']>[]>()
     for (const { row, link } of this.#pages.flatMap((page) => page.links)) {
@@ -254,7 +254,7 @@ class Loader {
       if (known === undefined) links.set(row, [link])
       else known.push(link)
     }
-    for (const [row, all] of links) tree.setDirectLinks(this.#contents.of(row), all)
+    for (const [row, all] of links) tree.sparse.setDirectLinks(this.#contents.of(row), all)
   }
 }
 

@@ -294,7 +294,7 @@ function growthOf(tree: Tree, row: number, attribute: Attribute): number {
       return savedTextBytes(attribute.value) - savedTextBytes(tree.contents.names[row] as string)
     case 'description':
     case 'tags':
-      return savedNoteBytes(attribute.value) - savedNoteBytes(tree.notes[attribute.$case].get(row))
+      return savedNoteBytes(attribute.value) - savedNoteBytes(tree.sparse.notes[attribute.$case].get(row))
     case 'password':
       return attribute.value.verifier === undefined ? 0 : savedRowBytes.password
     case 'isPublic':

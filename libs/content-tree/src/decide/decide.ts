@@ -247,7 +247,7 @@ function madeAgain(deciding: Deciding, ids: string[]): Result {
   if (operation === 'putDirectLink') {
     const [contentId = '', linkId] = ids
     const row = tree.find(contentId)
-    const link = tree.directLinks.get(row)?.find((other) => other.id === linkId)
+    const link = tree.sparse.directLinks.get(row)?.find((other) => other.id === linkId)
     return link === undefined ? refusal('error-notFound') : linkView(deciding, row, link)
   }
   // All others show one content: the last one that the events name.

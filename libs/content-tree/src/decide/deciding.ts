@@ -208,7 +208,7 @@ export class Deciding {
 
   /** Bytes that its direct links may still take. */
   get directLinkBytesLeft(): number {
-    return this.#metadataBytesMax * directLinksShare - this.tree.directLinkBytes
+    return this.#metadataBytesMax * directLinksShare - this.tree.sparse.directLinkBytes
   }
 
   get #metadataBytesMax(): number {
@@ -225,7 +225,7 @@ export class Deciding {
       rootId: tree.idOf(tree.root),
       binId: tree.idOf(tree.bin),
       totals: tree.totals(),
-      directLinkCount: tree.directLinkCount,
+      directLinkCount: tree.sparse.directLinkCount,
     })
   }
 

@@ -15,7 +15,7 @@ export function putDirectLink(deciding: Deciding, { contentId, linkId, link }: P
     return refuse('error-expireTime')
   const row = deciding.own(contentId)
   if (isRefusal(row)) return refuse(row.status)
-  const links = tree.directLinks.get(row) ?? []
+  const links = tree.sparse.directLinks.get(row) ?? []
   const before = links.find((other) => other.id === linkId?.toLowerCase())
   if (linkId !== undefined && before === undefined) return refuse('error-notFound')
   const tooMany = before === undefined && links.length >= directLinksPerContentMax
@@ -36,7 +36,7 @@ export function deleteDirectLink(deciding: Deciding, { contentId, linkId }: Dele
   const row = deciding.own(contentId)
   if (isRefusal(row)) return refuse(row.status)
   const { tree } = deciding
-  const link = tree.directLinks.get(row)?.find((other) => other.id === linkId.toLowerCase())
+  const link = tree.sparse.directLinks.get(row)?.find((other) => other.id === linkId.toLowerCase())
   if (link === undefined) return refuse('error-notFound')
   const value = { contentId: tree.idOf(row), linkId: link.id }
   return deciding.changed([{ $case: 'directLinkDeleted', value }], done)

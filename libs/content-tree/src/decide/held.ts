@@ -16,7 +16,7 @@ export function readHeld({ tree, viewer }: Deciding): Outcome {
   const rows = tree.held === none ? [] : [...tree.children(tree.held)]
   const contents: HeldContent[] = []
   for (const row of rows) {
-    const swept = tree.sweptByRow.get(row)
+    const swept = tree.sparse.sweptByRow.get(row)
     if (swept === undefined) continue
     const { files, bytes } = tree.totalsOf(row)
     contents.push({

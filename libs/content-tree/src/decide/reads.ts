@@ -161,7 +161,7 @@ function grantedTo(deciding: Deciding, row: number): FileView | undefined {
 export function openDirectLink(deciding: Deciding, query: OpenDirectLink): Outcome {
   const { tree } = deciding
   const row = tree.find(query.contentId)
-  const link = tree.directLinks.get(row)?.find((other) => other.id === query.linkId)
+  const link = tree.sparse.directLinks.get(row)?.find((other) => other.id === query.linkId)
   if (row < 0 || link === undefined || tree.inBin(row) || deciding.isExpired(row))
     return refuse('error-notFound')
   const access = directLinkAccess(link, {
@@ -240,7 +240,7 @@ export function readBin(deciding: Deciding): Outcome {
 function* listBin(deciding: Deciding): Generator<void, Outcome> {
   const { tree } = deciding
   const rows = [...tree.children(tree.bin)]
-  const timeOf = (row: number) => tree.recycled.get(row)?.time ?? 0
+  const timeOf = (row: number) => tree.sparse.recycled.get(row)?.time ?? 0
   rows.sort((a, b) => timeOf(b) - timeOf(a))
   const reading = deciding.owners()
   const items: Item[] = []

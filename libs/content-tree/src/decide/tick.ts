@@ -62,7 +62,7 @@ function overInBin({ tree, now }: Deciding, max: number): number[] {
   const rows: number[] = []
   for (const row of tree.children(tree.bin)) {
     if (rows.length >= max) break
-    const recycled = tree.recycled.get(row)
+    const recycled = tree.sparse.recycled.get(row)
     if (recycled !== undefined && now >= recycled.time + recycledSecondsMax) rows.push(row)
   }
   return rows
@@ -132,7 +132,9 @@ function ended(deciding: Deciding, isOver: boolean): Events {
 /** Content that cannot be restored any more. @param all all of it. */
 function heldOver({ tree, now }: Deciding, all: boolean): Events {
   if (tree.held === none) return []
-  const rows = all ? tree.children(tree.held).take(duePerTickMax) : tree.heldTimers.due(now, duePerTickMax)
+  const rows = all
+    ? tree.children(tree.held).take(duePerTickMax)
+    : tree.sparse.heldTimers.due(now, duePerTickMax)
   const ended = [...rows].map((row) => tree.idOf(row))
   const value = { ids: [], toBin: false, time: now, sweep: undefined, ended }
   return ended.length === 0 ? [] : [{ $case: 'contentsDeleted', value }]
@@ -184,8 +186,8 @@ export function nextDue(account: Account, settings: TreeSettings): number | unde
   const { endTime } = record
   const times =
     endTime === undefined
-      ? [tree.timers.next(), nextInBin(tree), tree.heldTimers.next(), nextIdle(account, settings)]
-      : [isEmpty(tree) ? undefined : endTime, tree.heldTimers.next()]
+      ? [tree.timers.next(), nextInBin(tree), tree.sparse.heldTimers.next(), nextIdle(account, settings)]
+      : [isEmpty(tree) ? undefined : endTime, tree.sparse.heldTimers.next()]
   const least = Math.min(...times.map((time) => time ?? Number.POSITIVE_INFINITY))
   return least === Number.POSITIVE_INFINITY ? undefined : least
 }
@@ -196,7 +198,11 @@ function isEmpty(tree: Account['tree']): boolean {
 
 /** Content comes into the bin in the order of time, files and folders each. */
 function nextInBin(tree: Account['tree']): number | undefined {
-  const first = firstOf(tree, tree.bin, (row) => (tree.recycled.get(row)?.time ?? 0) + recycledSecondsMax)
+  const first = firstOf(
+    tree,
+    tree.bin,
+    (row) => (tree.sparse.recycled.get(row)?.time ?? 0) + recycledSecondsMax,
+  )
   return tree.bin === none ? undefined : first
 }
 

@@ -20,17 +20,17 @@ export function answerBytes(reading: Reading, row: number): number {
   let bytes = isFolder ? folderBytes + jsonBytes(name) : fileBytes + jsonBytes(name) + urlBytes(name)
   bytes += notesBytes(tree, row)
   if (!isFolder) bytes += jsonBytes(tree.contents.mimetypes[row] as string)
-  if (reading.isOwner) bytes += linksBytes(tree.directLinks.get(row), name)
+  if (reading.isOwner) bytes += linksBytes(tree.sparse.directLinks.get(row), name)
   return bytes
 }
 
 function notesBytes(tree: Tree, row: number): number {
-  const known = tree.notesInAnswers.get(row)
+  const known = tree.sparse.notesInAnswers.get(row)
   if (known !== undefined) return known
-  const notes = tree.notesOf(row)
+  const notes = tree.sparse.notesOf(row)
   if (!hasNotes(notes)) return 0
   let bytes = 0
   for (const name of noteNames) bytes += jsonBytes(notes[name] ?? '')
-  tree.notesInAnswers.set(row, bytes)
+  tree.sparse.notesInAnswers.set(row, bytes)
   return bytes
 }

@@ -77,7 +77,7 @@ function inColumns(
 export function matches(reading: Reading, row: number, needle: string): boolean {
   const { tree } = reading
   if (folded(tree.contents.names[row] as string).includes(needle)) return true
-  const tags = tree.notes.tags.get(row)
+  const tags = tree.sparse.notes.tags.get(row)
   return tags !== undefined && folded(tags).includes(needle) && reading.isOpen(row)
 }
 
@@ -87,8 +87,8 @@ export class Looks {
   #units = 0
 
   /** Counts a row that `matches` is about to examine. */
-  compared({ contents, notes }: Tree, row: number): void {
-    this.#units += (contents.names[row] as string).length + (notes.tags.get(row)?.length ?? 0)
+  compared({ contents, sparse }: Tree, row: number): void {
+    this.#units += (contents.names[row] as string).length + (sparse.notes.tags.get(row)?.length ?? 0)
   }
 
   /** Counts a row. @returns whether to yield before it */

@@ -75,7 +75,7 @@ function entryOf(tree: Tree, row: number, parent: number): ManifestEntry {
     parent,
     isFolder,
     name: tree.contents.names[row] as string,
-    ...tree.notesOf(row),
+    ...tree.sparse.notesOf(row),
     modTime: tree.contents.modified[row] as number,
     mimetype: tree.contents.mimetypes[row] as string,
     blob: isFolder ? undefined : tree.blobs.blob(tree.blobRowOf(row)),

@@ -206,9 +206,9 @@ export class Reading {
     item.code = tree.codeOf(row)
     item.createTime = contents.created[row] as number
     item.modTime = contents.modified[row] as number
-    for (const name of noteNames) item[name] = tree.notes[name].get(row)
+    for (const name of noteNames) item[name] = tree.sparse.notes[name].get(row)
     item.isOwner = this.isOwner
-    if (this.isOwner) item.recycledTime = tree.recycled.get(row)?.time
+    if (this.isOwner) item.recycledTime = tree.sparse.recycled.get(row)?.time
     item.directLinks = this.#linksOf(row)
     return item
   }
@@ -221,7 +221,7 @@ export class Reading {
 
   /** The owner's, as long as one answer has room for them. */
   #linksOf(row: number): DirectLink[] {
-    const links = this.isOwner ? this.tree.directLinks.get(row) : undefined
+    const links = this.isOwner ? this.tree.sparse.directLinks.get(row) : undefined
     if (links === undefined) return []
     const bytes = linksBytes(links, this.tree.contents.names[row] as string)
     if (bytes > this.#linkBytesLeft) return []

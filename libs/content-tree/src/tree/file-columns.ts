@@ -10,9 +10,9 @@ import type { Tree } from './tree.ts'
 export function fitsColumns(tree: Tree, row: number): boolean {
   return (
     !tree.isFolder(row) &&
-    !tree.hasNotes(row) &&
-    !tree.directLinks.has(row) &&
-    !tree.recycled.has(row) &&
+    !tree.sparse.hasNotes(row) &&
+    !tree.sparse.directLinks.has(row) &&
+    !tree.sparse.recycled.has(row) &&
     (tree.contents.names[row] as string).isWellFormed()
   )
 }
