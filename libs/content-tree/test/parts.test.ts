@@ -170,6 +170,11 @@ const acts: Record<string, (happening: Happening) => unknown> = {
     world.ask(operator, { copyContents: { sources: [{ contentId, manifest: undefined }], folderId } }),
   delete: ({ world, contentId }) => world.ask(operator, { deleteContents: { contentIds: [contentId] } }),
   bin: ({ world, n }) => world.ask(operator, { setAccount: { recycleBin: n % 2 === 0 } }),
+  hold: ({ world, contentId, n }) => {
+    const contentIds = [contentId]
+    const deletion = { deleteContents: { contentIds, heldSeconds: n * 1_000 } }
+    world.ask(operator, n % 2 === 1 ? deletion : { undoSweeps: { contentIds } })
+  },
   emptyBin: ({ world }) => world.ask(operator, { emptyBin: {} }),
   restore: ({ world, contentId }) => world.ask(operator, { restoreContents: { contentIds: [contentId] } }),
   link: ({ world, contentId, n }) => {

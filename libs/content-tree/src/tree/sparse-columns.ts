@@ -105,14 +105,21 @@ export class SparseColumns {
     this.#marks.touch(row)
   }
 
-  /** @param recycled undefined: it does not lie in the bin by itself. */
+  /**
+   * It goes to the bin, or leaves it: the move marks the row.
+   *
+   * @param recycled undefined: it does not lie in the bin by itself.
+   */
   setRecycled(row: number, recycled: Recycled | undefined): void {
     if (recycled === undefined) this.recycled.delete(row)
     else this.recycled.set(row, recycled)
-    this.#marks.touch(row)
   }
 
-  /** @param swept undefined: it does not lie in the folder `held` by itself. */
+  /**
+   * The same for the folder `held`.
+   *
+   * @param swept undefined: it does not lie there by itself.
+   */
   setSwept(row: number, swept: Swept | undefined): void {
     if (swept === undefined) this.sweptByRow.delete(row)
     else {
@@ -120,7 +127,6 @@ export class SparseColumns {
       this.heldTimers.add(row, swept.until)
       this.heldTimers.tidy(this.sweptByRow.size)
     }
-    this.#marks.touch(row)
   }
 
   setDirectLinks(row: number, links: DirectLink[]): void {
