@@ -59,8 +59,7 @@ import { Refusals } from '../account/refusals.ts'
 import { defaultBounds, type RuntimeBounds } from '../bounds.ts'
 import { ActiveSlots } from '../lookups/active-slots.ts'
 import { CodeLeases } from '../lookups/code-leases.ts'
-import { activePlaceOf } from '../lookups/lookup-rows.ts'
-import { hourOf, WakeHours } from '../lookups/wake-hours.ts'
+import { WakeHours } from '../lookups/wake-hours.ts'
 import { type HostMetrics, noMetrics, type RuntimeLog, silentLog } from '../observer.ts'
 import { Arrivals, type Lag } from '../queues/arrivals.ts'
 import { type PasswordCheck, PasswordChecks } from '../queues/password-checks.ts'
@@ -68,9 +67,12 @@ import { forEachAtMost, Semaphore } from '../queues/semaphore.ts'
 import { type RepairReport, readableState, repair } from '../repair/repair.ts'
 import type { RepairAnswer, RepairQuestion } from '../repair/repair-client.ts'
 import type { Homes, ReleasedBlob, Services, SignInMailer } from '../services.ts'
-import { type LoopTimers, Pauses, systemLoop } from '../timers.ts'
+import { type LoopTimers, systemLoop } from '../timers.ts'
 import { AccountReplicas } from './account-replicas.ts'
-import { DueAccounts } from './due-accounts.ts'
+import { AccountTimers } from './account-timers.ts'
+import { BackgroundWork } from './background-work.ts'
+import { LeftRows } from './left-rows.ts'
+import { LocalActors } from './local-actors.ts'
 import { ReadOnlyStates, readOnlyOperations } from './read-only-states.ts'
 import { Visitors } from './visitors.ts'
 
@@ -131,24 +133,8 @@ const unavailable: AccountReply = {
 const readOnlyKeptMs = 3_000
 /** How often idleness and memory are checked. */
 const tidyMs = 1000
-/** Of a timer's own request. */
-const tickTimeoutMs = 30_000
-/** A timer that could not be fired is retried after this. */
-const tickRetrySeconds = 5
 /** Quarantined accounts that a host names; all are counted. */
 const quarantinedToldMax = 100
-/** Timers are read this far ahead: until the next read, and the same time again. */
-const lookAheadSeconds = 180
-/**
- * A row that still exists this long after it was due no longer belongs to its account, or the
- * account could not be woken.
- */
-const straySeconds = 180
-/** Such rows per check. */
-const straysAtOnceMax = 1_000
-/** Timers are read again when dropped ones come this near. */
-const horizonMarginSeconds = 60
-
 export class AccountHost implements AccountVersions {
   readonly #services: Services
   /** The host as actors see it. */
@@ -156,31 +142,18 @@ export class AccountHost implements AccountVersions {
 
   readonly #bus: Bus
   readonly #journalRepair: JournalRepair | undefined
-  readonly #hostOf: ((accountId: string) => string | undefined) | undefined
   readonly #predecessorOf: ((accountId: string) => string | undefined) | undefined
   readonly #sweepMs: number
-  readonly #isClockOff: () => boolean
-  #clockWasOff = false
   readonly #joiner: RequestJoiner
   readonly #replicas: AccountReplicas | undefined
   readonly #readOnly: ReadOnlyStates | undefined
-  /** Least recently used first. */
-  readonly #actors = new Map<string, AccountActor>()
-  readonly #due: DueAccounts
-  /**
-   * Active rows that stayed when their accounts left, by when these are woken for them (monotonic
-   * ms).
-   */
-  readonly #keptRows = new Map<string, { atMs: number; owed: boolean }>()
-  /** There were more of them than are remembered: they are read. */
-  #rowsForgotten = false
+  readonly #actors: LocalActors
+  readonly #background: BackgroundWork
+  readonly #leftRows: LeftRows
+  readonly #timers: AccountTimers
   readonly #subscriptions: Subscription[] = []
-  readonly #cancelTimers = new Map<string, () => void>()
-  readonly #pauses: Pauses
   readonly #visitors: Visitors
   #requests = 0
-  #sweeping: Promise<void> | undefined
-  #relisting: Promise<void> | undefined
   #passivating = 0
   #closing: Promise<void> | undefined
 
@@ -190,14 +163,10 @@ export class AccountHost implements AccountVersions {
     const randomness = options.randomness ?? systemRandomness()
     this.#bus = options.bus
     this.#journalRepair = options.journalRepair
-    this.#hostOf = options.hostOf
     this.#predecessorOf = options.predecessorOf
     this.#sweepMs = options.sweepMs
-    this.#isClockOff = options.isClockOff ?? (() => false)
-    this.#due = new DueAccounts(bounds.dueAccountsMax)
     this.#joiner = new RequestJoiner(clock)
     this.#visitors = new Visitors(bounds)
-    this.#pauses = new Pauses(options.timers ?? systemLoop)
     this.#services = {
       hostId: options.hostId,
       journal: options.journal,
@@ -236,7 +205,7 @@ export class AccountHost implements AccountVersions {
       }),
       askRelease: (account, holder) => this.#askRelease(account, holder),
       onBlobReleased: options.onBlobReleased ?? (() => {}),
-      onDue: (account, due) => this.#due.set(account, due),
+      onDue: (account, due) => this.#timers.set(account, due),
     }
     const { journalRepair } = options
     this.#readOnly =
@@ -257,10 +226,25 @@ export class AccountHost implements AccountVersions {
         ttlResolution: 0,
         perf: { now: () => clock.monotonic() + 1 },
       }),
-      left: (left) => this.#left(left),
-      changed: (actor) => this.#forgetEmpty(actor),
+      left: (left) => this.#leftRows.left(left),
+      changed: (actor) => this.#actors.forgetEmpty(actor),
       readOnly: this.#readOnly,
     }
+    this.#actors = new LocalActors(this.#services, {
+      hostOf: options.hostOf,
+      make: (account) => new AccountActor(account, this.#actorHost),
+    })
+    this.#background = new BackgroundWork(this.#services)
+    const shared = {
+      actors: this.#actors,
+      background: this.#background,
+      isClockOff: options.isClockOff ?? (() => false),
+    }
+    this.#leftRows = new LeftRows(this.#services, { ...shared, bus: options.bus })
+    this.#timers = new AccountTimers(this.#services, {
+      ...shared,
+      admit: (request, answered) => this.#admit(request, answered),
+    })
   }
 
   /**
@@ -280,30 +264,30 @@ export class AccountHost implements AccountVersions {
       ),
       this.#bus.serve(lagSubjectOf(hostId), async () => Buffer.from(JSON.stringify(this.backupLag))),
       this.#bus.serve(repairSubjectOf(hostId), (message) => this.#handleRepair(message)),
-      this.#bus.serve(clearSubjectOf(hostId), (message) => this.#handleClear(message)),
+      this.#bus.serve(clearSubjectOf(hostId), (message) => this.#leftRows.handleClear(message)),
       this.#bus.serve(livingSubjectOf(hostId), async () => new Uint8Array()),
     )
     const replicas = this.#replicas
     if (replicas !== undefined)
       this.#subscriptions.push(this.#bus.serve(replicaSubjectOf(hostId), (message) => replicas.ask(message)))
     codes.prepare()
-    this.#every('tidy', tidyMs, () => this.#tidy())
-    this.#every('arrivals', this.#services.bounds.arrivalsMs, () => void this.bringArrivals())
-    this.#relist()
-    void this.#background('reading timers', async () => {
-      await this.#readTimers()
-      this.#every('sweep', this.#sweepMs, () => void this.sweep())
+    this.#background.every('tidy', tidyMs, () => this.#tidy())
+    this.#background.every('arrivals', this.#services.bounds.arrivalsMs, () => void this.bringArrivals())
+    this.#leftRows.relist()
+    void this.#background.run('reading timers', async () => {
+      await this.#timers.read()
+      this.#background.every('sweep', this.#sweepMs, () => void this.sweep())
     })
-    this.#every('relist', this.#services.bounds.relistMs, () => {
-      this.#relist()
-      void this.#background('reading timers', () => this.#readTimers())
+    this.#background.every('relist', this.#services.bounds.relistMs, () => {
+      this.#leftRows.relist()
+      void this.#background.run('reading timers', () => this.#timers.read())
     })
   }
 
   /** Accounts in memory. */
   get activeAccounts(): number {
     let count = 0
-    for (const actor of this.#actors.values()) if (actor.active) count++
+    for (const actor of this.#actors) if (actor.active) count++
     return count
   }
 
@@ -373,14 +357,14 @@ export class AccountHost implements AccountVersions {
     kind: { inProcess?: boolean } = {},
   ): void {
     const { clock, bounds, metrics } = this.#services
-    const host = this.#elsewhere(request.accountId)
+    const host = this.#actors.elsewhere(request.accountId)
     if (host !== undefined) {
       new PendingRequest(request, answered).moved(host)
       return
     }
     // Maintenance of an account does not count as use: it leaves soon if it was loaded for that.
     const uses = request.operation?.$case !== 'reconcile'
-    const actor = this.#actorOf(request.accountId, { uses })
+    const actor = this.#actors.of(request.accountId, { uses })
     const full = this.#requests >= bounds.requestsMax || actor.inHand >= bounds.mailboxMax
     const visits = isVisitors(request)
     if (full || (visits && !this.#visitors.enter(request))) {
@@ -396,7 +380,7 @@ export class AccountHost implements AccountVersions {
       this.#requests--
       span?.end()
       if (visits) this.#visitors.left(request)
-      this.#used(actor, { uses })
+      this.#actors.used(actor, { uses })
       actor.answered()
       answered(answer)
       if (this.#services.log.isLevelEnabled('debug')) this.#tell(ask)
@@ -423,32 +407,6 @@ export class AccountHost implements AccountVersions {
     log.debug({ requestId, account, operation: operation?.$case, seconds }, 'an account answered')
   }
 
-  /** Another host, when our own view of the placement names one. */
-  #elsewhere(account: string): string | undefined {
-    const host = this.#hostOf?.(account)
-    return host === undefined || host === this.#services.hostId ? undefined : host
-  }
-
-  #actorOf(account: string, { uses = true }: { uses?: boolean } = {}): AccountActor {
-    const actor = this.#actors.get(account) ?? new AccountActor(account, this.#actorHost)
-    if (uses) this.#actors.delete(account)
-    this.#actors.set(account, actor)
-    this.#used(actor, { uses })
-    return actor
-  }
-
-  #used(actor: AccountActor, { uses }: { uses: boolean }): void {
-    const { clock, bounds } = this.#services
-    const nowMs = clock.monotonic()
-    const idleMs = uses ? 0 : Math.max(0, bounds.idleMs - bounds.lookedAfterMs)
-    actor.lastUsedMs = Math.max(actor.lastUsedMs, nowMs - idleMs)
-  }
-
-  /** Actors without state are dropped. */
-  #forgetEmpty(actor: AccountActor): void {
-    if (actor.empty && this.#actors.get(actor.account) === actor) this.#actors.delete(actor.account)
-  }
-
   // ---- in and out of memory
 
   /** A holder that is not expected to have the account is gone, or is about to be fenced. */
@@ -472,102 +430,9 @@ export class AccountHost implements AccountVersions {
     for (;;) {
       const actor = this.#actors.get(account)
       if (actor === undefined || actor.empty || clock.monotonic() >= untilMs) return new Uint8Array()
-      if (actor.quiet && this.#elsewhere(account) !== undefined) await actor.passivate()
+      if (actor.quiet && this.#actors.elsewhere(account) !== undefined) await actor.passivate()
       else await pause(timers, restPollMs)
     }
-  }
-
-  /**
-   * Wakes accounts that dead hosts may have left with pending effects, and those that this host
-   * had before its last start; a few at a time.
-   */
-  async wakeListed(): Promise<void> {
-    const { activeSlots, homes } = this.#services
-    for (const home of homes.served()) {
-      await activeSlots.confirm(home)
-      const past = await activeSlots.past(home)
-      if (past !== undefined && (await this.#clearAll(activeSlots.rowsIn({ home, range: past }))))
-        activeSlots.pastCleared(home)
-      if (this.#rowsForgotten) await this.#findForgotten(home)
-      for await (const { host, range } of activeSlots.others(home))
-        if (await this.#isGone(host)) {
-          await this.#clearAll(activeSlots.rowsIn({ home, host, range }))
-          if (!this.#isClockOff()) await activeSlots.prune(home, { host, range })
-        }
-    }
-  }
-
-  /** Of this host's rows, those whose accounts are not in memory here. */
-  async #findForgotten(home: string): Promise<void> {
-    const { activeSlots, clock, bounds } = this.#services
-    this.#rowsForgotten = false
-    for await (const { key, account } of activeSlots.rowsIn({ home, range: await activeSlots.own(home) })) {
-      if (this.#actors.get(account)?.active === true || this.#keptRows.has(key)) continue
-      if (this.#keptRows.size >= bounds.ailingAccountsMax) this.#rowsForgotten = true
-      else this.#keptRows.set(key, { atMs: clock.monotonic(), owed: true })
-    }
-  }
-
-  /** @returns whether none is left that this host must clear. */
-  async #clearAll(rows: AsyncIterable<{ key: string }>): Promise<boolean> {
-    let all = true
-    await forEachAtMost(this.#services.bounds.wakesAtOnceMax, rows, async ({ key }) => {
-      if (!this.#keptRows.has(key)) all = (await this.#clear(key)) && all
-    })
-    return all
-  }
-
-  /** A host that does not answer is only suspected: checking what it may have left is harmless. */
-  async #isGone(host: string): Promise<boolean> {
-    const { journal, bounds } = this.#services
-    if (journal.capabilities.exclusive) return true
-    return this.#bus
-      .request(livingSubjectOf(host), new Uint8Array(), { timeoutMs: bounds.releaseWaitMs })
-      .then(
-        () => false,
-        () => true,
-      )
-  }
-
-  /** The owner removes the row, here or elsewhere. @returns false: retry */
-  async #clear(key: string): Promise<boolean> {
-    if (this.#closing !== undefined) return false
-    const { hostId, bounds, activeSlots, log } = this.#services
-    const { home, host, slot } = activePlaceOf(key)
-    const account = accountOfRow(key)
-    const elsewhere = this.#elsewhere(account)
-    if (elsewhere !== undefined) {
-      // The host that has the account finds the rows of dead hosts itself.
-      if (host !== hostId) return true
-      const timeoutMs = bounds.releaseWaitMs
-      try {
-        const answer = await this.#bus.request(clearSubjectOf(elsewhere), Buffer.from(key), { timeoutMs })
-        if (answer.length !== clearedAnswer.length) return false
-      } catch (err) {
-        log.warn({ account, err }, 'an active row is not cleared by its host yet')
-        return false
-      }
-    } else if (!(await this.#actorOf(account, { uses: false }).clear(key))) return false
-    if (host === hostId) activeSlots.left(home, slot)
-    return true
-  }
-
-  async #handleClear(message: Uint8Array): Promise<Uint8Array> {
-    const key = Buffer.from(message).toString()
-    const account = accountOfRow(key)
-    if (this.#closing !== undefined || this.#elsewhere(account) !== undefined) return new Uint8Array()
-    const cleared = await this.#actorOf(account, { uses: false }).clear(key)
-    return cleared ? Buffer.from(clearedAnswer) : new Uint8Array()
-  }
-
-  /**
-   * Accounts move to this host without a message: from a dead one, or one that lost them with
-   * pending effects.
-   */
-  #relist(): void {
-    this.#relisting ??= this.#background('waking accounts', () => this.wakeListed()).finally(() => {
-      this.#relisting = undefined
-    })
   }
 
   /**
@@ -576,17 +441,17 @@ export class AccountHost implements AccountVersions {
    */
   bringArrivals(): Promise<void> {
     return this.#services.arrivals.pass({
-      isOurs: (account) => this.#closing === undefined && this.#elsewhere(account) === undefined,
-      sendRoutes: (account) => this.#actorOf(account).sendRoutes(),
+      isOurs: (account) => this.#actors.isOurs(account),
+      sendRoutes: (account) => this.#actors.of(account).sendRoutes(),
       arrived: (account) => this.#arrived(account),
     })
   }
 
   async #wake(account: string): Promise<void> {
-    if (this.#closing !== undefined || this.#elsewhere(account) !== undefined) return
+    if (!this.#actors.isOurs(account)) return
     // Nothing to wake, and no use that would keep it in memory.
-    if (this.#actors.get(account)?.active === true) return
-    await this.#actorOf(account).wake()
+    if (this.#actors.isActive(account)) return
+    await this.#actors.of(account).wake()
   }
 
   #tidy(): void {
@@ -594,24 +459,25 @@ export class AccountHost implements AccountVersions {
     const nowMs = clock.monotonic()
     let bytes = 0
     let accounts = 0
-    for (const actor of this.#actors.values()) {
+    for (const actor of this.#actors) {
       bytes += actor.bytes
       if (actor.active) accounts++
     }
     metrics.memory({ accounts, bytes })
     metrics.backupLag(this.backupLag)
     metrics.quarantined({ accounts: this.#actorHost.faultBackoff.quarantinedCount })
-    for (const actor of this.#actors.values()) {
+    for (const actor of this.#actors) {
       if (this.#passivating >= bounds.passivationsAtOnceMax) break
       const crowded = bytes > bounds.memoryBytesMax || accounts > bounds.activeAccountsMax
       const idle = nowMs - actor.lastUsedMs >= bounds.idleMs && !actor.effectsBusy
-      const leaves = crowded || idle || actor.isUnwritten || this.#elsewhere(actor.account) !== undefined
+      const leaves =
+        crowded || idle || actor.isUnwritten || this.#actors.elsewhere(actor.account) !== undefined
       if (!leaves || !actor.quiet) continue
       bytes -= actor.bytes
       accounts--
       void this.#passivate(actor)
     }
-    this.#clearOverdue(nowMs)
+    this.#leftRows.clearOverdue(nowMs)
   }
 
   async #passivate(actor: AccountActor): Promise<void> {
@@ -623,35 +489,10 @@ export class AccountHost implements AccountVersions {
     }
   }
 
-  #left({ pendingEffects, activeRows }: { pendingEffects: boolean; activeRows: readonly string[] }): void {
-    const { clock, bounds } = this.#services
-    const atMs = clock.monotonic() + (pendingEffects ? bounds.effectsWakeMs : bounds.relistMs)
-    for (const row of activeRows) {
-      if (this.#keptRows.size >= bounds.ailingAccountsMax) this.#rowsForgotten = true
-      else this.#keptRows.set(row, { atMs, owed: pendingEffects })
-    }
-  }
-
-  #clearOverdue(nowMs: number): void {
-    for (const [row, { atMs, owed }] of this.#keptRows) {
-      // An account that waits only for the second region is woken when that has everything.
-      if (atMs > nowMs || (!owed && this.#services.arrivals.has(accountOfRow(row)))) continue
-      void this.#clearKept(row)
-    }
-  }
-
-  async #clearKept(row: string): Promise<void> {
-    this.#keptRows.delete(row)
-    if (await this.#clear(row)) return
-    const atMs = this.#services.clock.monotonic() + this.#services.bounds.relistMs
-    this.#keptRows.set(row, { atMs, owed: false })
-  }
-
   /** The second region has everything, too: it may leave cleanly. */
   async #arrived(account: string): Promise<void> {
     await this.#wake(account)
-    const rows = [...this.#keptRows.keys()].filter((row) => accountOfRow(row) === account)
-    await Promise.all(rows.map((row) => this.#clearKept(row)))
+    await this.#leftRows.clearKeptOf(account)
   }
 
   /**
@@ -664,17 +505,18 @@ export class AccountHost implements AccountVersions {
   async repair(account: string, { dryRun }: { dryRun: boolean }): Promise<RepairReport> {
     const journal = this.#journalRepair
     if (journal === undefined) throw new JournalFault('UNAVAILABLE', 'this host repairs no accounts')
-    const actor = this.#actorOf(account)
+    const actor = this.#actors.of(account)
     const report = await actor.whileAway(() => repair(this.#services, journal, { account, dryRun }))
     this.#readOnly?.forget(account)
     // Its timers and effects continue.
-    if (report.outcome === 'repaired') void this.#background('waking an account', () => this.#wake(account))
+    if (report.outcome === 'repaired')
+      void this.#background.run('waking an account', () => this.#wake(account))
     return report
   }
 
   async #handleRepair(message: Uint8Array): Promise<Uint8Array> {
     const { account, dryRun } = JSON.parse(Buffer.from(message).toString()) as RepairQuestion
-    const elsewhere = this.#elsewhere(account)
+    const elsewhere = this.#actors.elsewhere(account)
     if (elsewhere !== undefined) return jsonOf({ fault: 'UNAVAILABLE', message: `it is at ${elsewhere}` })
     try {
       return jsonOf({ report: await this.repair(account, { dryRun }) })
@@ -684,135 +526,20 @@ export class AccountHost implements AccountVersions {
     }
   }
 
-  // ---- timers of accounts
+  /**
+   * Wakes accounts that dead hosts may have left with pending effects, and those that this host had
+   * before its last start; a few at a time.
+   */
+  wakeListed(): Promise<void> {
+    return this.#leftRows.wakeListed()
+  }
 
   /** Fires due timers. Resolves when that is done; a call during another shares it. */
   sweep(): Promise<void> {
-    this.#sweeping ??= this.#background('firing timers', () => this.#fireDue()).finally(() => {
-      this.#sweeping = undefined
-    })
-    return this.#sweeping
-  }
-
-  async #fireDue(): Promise<void> {
-    if (this.#timersRest()) return
-    const nowSeconds = Math.floor(this.#services.clock.now() / 1000)
-    if (this.#due.horizon <= nowSeconds + horizonMarginSeconds) await this.#readTimers()
-    await forEachAtMost(this.#services.bounds.ticksAtOnceMax, this.#takeDue(nowSeconds), (account) =>
-      this.#tick(account),
-    )
-  }
-
-  *#takeDue(nowSeconds: number): Generator<string> {
-    for (
-      let account = this.#due.take(nowSeconds);
-      account !== undefined;
-      account = this.#due.take(nowSeconds)
-    ) {
-      if (this.#closing !== undefined) return
-      if (this.#elsewhere(account) !== undefined) continue
-      if (this.#timersRest()) return this.#due.set(account, nowSeconds)
-      yield account
-    }
-  }
-
-  /** Logged when it begins and when it ends. */
-  #timersRest(): boolean {
-    const isOff = this.#isClockOff()
-    if (isOff !== this.#clockWasOff) {
-      this.#clockWasOff = isOff
-      const message = isOff
-        ? 'the wall clock is far from where it should be: no timer of an account fires'
-        : 'the wall clock is where it should be again: timers of accounts fire'
-      this.#services.log.warn({}, message)
-    }
-    return isOff
-  }
-
-  async #tick(account: string): Promise<void> {
-    const { clock, randomness } = this.#services
-    const nowMs = clock.now()
-    const requestId = Buffer.from(randomness.bytes(16))
-    requestId.writeUIntBE(nowMs, 0, 6)
-    const request: AccountRequest = {
-      accountId: account,
-      requestId,
-      deadlineMs: nowMs + tickTimeoutMs,
-      caller: { who: { $case: 'system', value: {} } },
-      clientNetwork: undefined,
-      clientRequest: undefined,
-      traceparent: undefined,
-      tierNeeded: '',
-      operation: { $case: 'tick', value: { uses: undefined } },
-    }
-    await new Promise<Answer>((resolve) => this.#admit(request, resolve))
-    const due = this.#actors.get(account)?.nextDue
-    const nowSeconds = Math.floor(clock.now() / 1000)
-    const active = this.#actors.get(account)?.active === true
-    // Still due, or unknown: the stores refused. Not again at once.
-    if (!active || (due !== undefined && due <= nowSeconds))
-      this.#due.set(account, nowSeconds + tickRetrySeconds)
-    else this.#due.set(account, due)
-  }
-
-  /** Reads the timers of the open hours. @throws what the lookups throw. */
-  async #readTimers(): Promise<void> {
-    const { clock, homes, bounds, wakeHours } = this.#services
-    const nowSeconds = Math.floor(clock.now() / 1000)
-    const through = hourOf(nowSeconds + lookAheadSeconds)
-    this.#due.resetHorizon((through + 1) * 3600)
-    const strays: string[] = []
-    for (const home of homes.served()) {
-      for await (const { key, account, due } of wakeHours.rows(home, through)) {
-        if (this.#elsewhere(account) !== undefined) continue
-        const actor = this.#actors.get(account)
-        // An active account is more current than its row.
-        if (actor?.active === true) this.#due.set(account, actor.nextDue)
-        else this.#due.add(account, due)
-        if (due < nowSeconds - straySeconds && strays.length < straysAtOnceMax) strays.push(key)
-      }
-      // By a wrong clock hours would be over that are not.
-      if (!this.#isClockOff()) await wakeHours.close(home)
-    }
-    // Their accounts were woken, and have left or do not need them.
-    await forEachAtMost(bounds.wakesAtOnceMax, strays, async (key) => {
-      const account = accountOfRow(key)
-      if (this.#closing === undefined && this.#elsewhere(account) === undefined)
-        await this.#actorOf(account, { uses: false }).clear(key)
-    })
+    return this.#timers.sweep()
   }
 
   // ---- life
-
-  #every(name: string, ms: number, run: () => void): void {
-    const { timers } = this.#services
-    const again = () => {
-      this.#cancelTimers.set(
-        name,
-        timers.after(ms, () => {
-          if (this.#closing !== undefined) return
-          again()
-          run()
-        }),
-      )
-    }
-    if (this.#closing === undefined) again()
-  }
-
-  /**
-   * Background work: its faults are logged and, for the work of a start, retried until it is done.
-   */
-  async #background(what: string, work: () => Promise<void>): Promise<void> {
-    const { log, bounds } = this.#services
-    while (this.#closing === undefined) {
-      try {
-        return await work()
-      } catch (error) {
-        log.warn({ what, err: error }, 'background work failed and is retried')
-        await this.#pauses.pause(bounds.retryMaxMs)
-      }
-    }
-  }
 
   /**
    * Drains: accepts no more requests, lets running ones end, unloads every account cleanly.
@@ -820,16 +547,16 @@ export class AccountHost implements AccountVersions {
    *   is lost. 0 leaves all so.
    */
   close({ drainMs }: { drainMs: number }): Promise<void> {
+    this.#actors.isClosing = true
     this.#closing ??= this.#drain(drainMs)
     return this.#closing
   }
 
   async #drain(drainMs: number): Promise<void> {
     for (const subscription of this.#subscriptions) subscription.close()
-    for (const cancel of this.#cancelTimers.values()) cancel()
-    this.#pauses.endAll()
+    this.#background.end()
     if (drainMs > 0) await this.#leaveAll(drainMs)
-    for (const actor of [...this.#actors.values()]) actor.abandon()
+    for (const actor of [...this.#actors]) actor.abandon()
   }
 
   async #leaveAll(drainMs: number): Promise<void> {
@@ -837,7 +564,7 @@ export class AccountHost implements AccountVersions {
     const late = new AbortController()
     const timeout = Promise.withResolvers<void>()
     const cancel = timers.after(drainMs, timeout.resolve)
-    const drained = forEachAtMost(bounds.passivationsAtOnceMax, [...this.#actors.values()], (actor) =>
+    const drained = forEachAtMost(bounds.passivationsAtOnceMax, [...this.#actors], (actor) =>
       leave(actor, this.#services, late.signal),
     )
     await Promise.race([drained, timeout.promise])
@@ -858,13 +585,6 @@ async function leave(actor: AccountActor, { clock, timers }: Services, late: Abo
     if (rests) await actor.passivate()
     else await pause(timers, restPollMs)
   }
-}
-
-/** The answer about an active row that does not exist any more. */
-const clearedAnswer = 'cleared'
-
-function accountOfRow(key: string): string {
-  return key.slice(key.lastIndexOf('/') + 1)
 }
 
 function jsonOf(answer: RepairAnswer): Uint8Array {
