@@ -96,17 +96,17 @@ export interface RuntimeBounds {
   /** Places of wake rows in each hour. Every host of an installation must use the same value. */
   wakeBuckets: number
   /**
-   * Active rows in one slot of a host, far below the deleted rows that Cassandra reads at one time.
+   * Active rows in one segment of a host, far below the deleted rows that Cassandra reads at one time.
    */
-  activeRowsPerSlot: number
-  /** An active row that stays longer than this many slots moves along. */
-  activeSlotsBack: number
+  activeRowsPerSegment: number
+  /** An active row that stays longer than this many segments moves along. */
+  activeSegmentsBack: number
   /**
    * How long the row that says where a host's rows are stays after the host's last sign of life.
    */
   goneHostSeconds: number
   /** A host that has not read its own such row for this time reads it before it relies on it. */
-  slotsTrustMs: number
+  segmentsTrustMs: number
   /**
    * Dead hosts are looked for, and timers read again, after this time: it finds accounts whose host
    * died or lost them.
@@ -208,10 +208,10 @@ export const defaultBounds: RuntimeBounds = {
   mailsAtOnceMax: 4,
   effectsWakeMs: 10 * 60_000,
   wakeBuckets: 64,
-  activeRowsPerSlot: 256,
-  activeSlotsBack: 8,
+  activeRowsPerSegment: 256,
+  activeSegmentsBack: 8,
   goneHostSeconds: 7 * 86_400,
-  slotsTrustMs: 10 * 60_000,
+  segmentsTrustMs: 10 * 60_000,
   relistMs: 60_000,
 
   codesDrawn: 4096,

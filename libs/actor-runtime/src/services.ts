@@ -5,7 +5,7 @@ import type { Clock, Randomness, Tracer } from '@holdfast/kernel'
 import type { Blob } from '@holdfast/wire'
 import type { Refusals } from './account/refusals.ts'
 import type { RuntimeBounds } from './bounds.ts'
-import type { ActiveSlots } from './lookups/active-slots.ts'
+import type { ActiveSegments } from './lookups/active-segments.ts'
 import type { CodeLeases } from './lookups/code-leases.ts'
 import type { WakeHours } from './lookups/wake-hours.ts'
 import type { HostMetrics, RuntimeLog } from './observer.ts'
@@ -39,7 +39,7 @@ export interface ReleasedBlob {
 
 /**
  * Accounts whose rows are kept together: in a cluster those born in one region. A home is one
- * segment of a key.
+ * part of a key.
  */
 export interface Homes {
   of(account: string): string
@@ -67,7 +67,7 @@ export interface Services {
   /** Undefined: no request is traced. */
   readonly tracer: Tracer | undefined
   readonly homes: Homes
-  readonly activeSlots: ActiveSlots
+  readonly activeSegments: ActiveSegments
   readonly wakeHours: WakeHours
   readonly codes: CodeLeases
   readonly passwords: PasswordChecks

@@ -9,9 +9,9 @@ import { sameAsGolden } from '../../../infra/golden.ts'
 import { encodeRoot } from '../src/account/checkpoints.ts'
 import { cutPages, digestOf, encodeRow } from '../src/account/flush-row.ts'
 import { Reconciler, silentLog } from '../src/index.ts'
-import { ActiveSlots } from '../src/lookups/active-slots.ts'
+import { ActiveSegments } from '../src/lookups/active-segments.ts'
 import {
-  activeSlotPrefix,
+  activeSegmentPrefix,
   codesCounter,
   hostKey,
   legacyCodesCounter,
@@ -35,7 +35,7 @@ t.test('rows beside the journal', async (t) => {
   for await (const { key, value } of lookups.scan('hours/')) own.push(`${key} ${hex(value)}`)
   const codes = [routeRow(8, 1_000, account), routeRow(6, 70, account)]
   const lines = [
-    `active ${activeSlotPrefix({ home: 'eu-par', host: 'host-1', slot: 3 })}${account}`,
+    `active ${activeSegmentPrefix({ home: 'eu-par', host: 'host-1', segment: 3 })}${account}`,
     `host ${hostKey('eu-par', 'host-1')}`,
     `wake ${wake}`,
     ...own,
@@ -51,18 +51,18 @@ t.test('values of the rows of hosts', async (t) => {
   const lookups = new MemoryLookupStore(new MemoryMedium())
   let nowMs = 1_800_000_000_000
   const clock = { now: () => nowMs, monotonic: () => nowMs }
-  const bounds = { rowsPerSlot: 1, slotsBack: 8, goneSeconds: 60, trustMs: 60_000 }
-  const slotsOf = (hostId: string) => new ActiveSlots(lookups, { hostId, clock, ...bounds })
-  const [host, other] = [slotsOf('host-1'), slotsOf('host-2')]
+  const bounds = { rowsPerSegment: 1, segmentsBack: 8, goneSeconds: 60, trustMs: 60_000 }
+  const segmentsOf = (hostId: string) => new ActiveSegments(lookups, { hostId, clock, ...bounds })
+  const [host, other] = [segmentsOf('host-1'), segmentsOf('host-2')]
   const lines: string[] = []
   const note = async (name: string) => {
     const row = await lookups.get(hostKey('eu-par', 'host-1'))
     lines.push(`${name} ${row && Buffer.from(row).toString()}`)
   }
   await host.take('eu-par')
-  await note('one slot')
+  await note('one segment')
   await host.take('eu-par')
-  await note('two slots')
+  await note('two segments')
   const prune = async () => {
     for await (const one of other.others('eu-par')) await other.prune('eu-par', one)
   }

@@ -243,11 +243,11 @@ t.test('an account that left with an effect undone and moved is woken at its new
   t.strictSame(await world.keys('active/'), [])
 })
 
-t.test('a restarted host finds what it has left, in its own slots', async (t) => {
+t.test('a restarted host finds what it has left, in its own segments', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   const time = new ManualTime()
-  const options = { clock: time, timers: time, bounds: { activeRowsPerSlot: 2, activeSlotsBack: 2 } }
+  const options = { clock: time, timers: time, bounds: { activeRowsPerSegment: 2, activeSegmentsBack: 2 } }
   const first = world.host('one', options)
   const accept = world.mailer
   world.mailer = { send: () => Promise.reject(new Error('down')) }
@@ -256,15 +256,15 @@ t.test('a restarted host finds what it has left, in its own slots', async (t) =>
     await world.create({ account })
     await world.ask({ $case: 'sendSignIn', value: {} }, { account })
   }
-  const slots = (await world.keys('active/')).map((key) => Number(key.split('/')[3]))
-  const firstSlot = slots[0] as number
+  const segments = (await world.keys('active/')).map((key) => Number(key.split('/')[3]))
+  const firstSegment = segments[0] as number
   t.same(
-    slots.map((slot) => slot - firstSlot),
+    segments.map((segment) => segment - firstSegment),
     [0, 0, 1, 1, 2, 2, 3, 3, 4],
   )
   await world.folder('moves along', { account: accounts[0] as string })
   await settled()
-  t.ok((await world.keys('active/')).includes(`active/home/one/${firstSlot + 4}/${accounts[0]}`))
+  t.ok((await world.keys('active/')).includes(`active/home/one/${firstSegment + 4}/${accounts[0]}`))
   t.equal((await world.keys('active/')).length, 9)
   world.kill(first)
   world.mailer = accept
@@ -320,7 +320,7 @@ t.test('a host whose clock is off removes no row of another host', async (t) => 
   t.strictSame(await world.keys('hosts/'), ['hosts/home/two'])
 })
 
-t.test('a host with a clock far behind notes its slots above what was removed', async (t) => {
+t.test('a host with a clock far behind notes its segments above what was removed', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   const time = new ManualTime()

@@ -8,8 +8,8 @@ import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
 import { systemClock } from '@holdfast/kernel'
 import t from 'tap'
 import { startCassandra } from '../../../infra/servers/cassandra.ts'
-import { ActiveSlots } from '../src/lookups/active-slots.ts'
-import { activeSlotPrefix } from '../src/lookups/lookup-rows.ts'
+import { ActiveSegments } from '../src/lookups/active-segments.ts'
+import { activeSegmentPrefix } from '../src/lookups/lookup-rows.ts'
 import { hourOf, WakeHours } from '../src/lookups/wake-hours.ts'
 import { forEachAtMost } from '../src/queues/semaphore.ts'
 import { firstWrite, wakeRowsOfBeginnings } from './beginnings.ts'
@@ -26,8 +26,8 @@ const attemptsMax = 20
 const home = 'eu-par'
 const bounds = {
   clock: systemClock,
-  rowsPerSlot: 256,
-  slotsBack: 8,
+  rowsPerSegment: 256,
+  segmentsBack: 8,
   goneSeconds: 86_400,
   trustMs: 86_400_000,
 }
@@ -89,16 +89,19 @@ async function bestOf<T>(work: () => Promise<T>): Promise<{ ms: number; found: T
 }
 
 t.test("a dead host's work is found as quickly after many activations", async (t) => {
-  const busy = new ActiveSlots(lookups, { hostId: 'busy', ...bounds })
-  const other = new ActiveSlots(lookups, { hostId: 'other', ...bounds })
+  const busy = new ActiveSegments(lookups, { hostId: 'busy', ...bounds })
+  const other = new ActiveSegments(lookups, { hostId: 'other', ...bounds })
   let writeTime = 1n << 55n
-  const rowOf = (slot: number, account: number) =>
-    `${activeSlotPrefix({ home, host: 'busy', slot })}${uuid(account)}`
+  const rowOf = (segment: number, account: number) =>
+    `${activeSegmentPrefix({ home, host: 'busy', segment })}${uuid(account)}`
   const putAll = async (accounts: readonly number[]) => {
     const rows = await Promise.all(
-      accounts.map(async (account) => ({ account, slot: await insistent(() => busy.take(home)) })),
+      accounts.map(async (account) => ({ account, segment: await insistent(() => busy.take(home)) })),
     )
-    const puts = rows.map(({ account, slot }) => ({ put: rowOf(slot, account), value: new Uint8Array() }))
+    const puts = rows.map(({ account, segment }) => ({
+      put: rowOf(segment, account),
+      value: new Uint8Array(),
+    }))
     await write(puts, ++writeTime)
     return rows
   }
@@ -109,17 +112,17 @@ t.test("a dead host's work is found as quickly after many activations", async (t
         for await (const { account } of other.rowsIn({ home, host, range })) found.push(account)
       return found
     })
-  const removeAll = async (rows: readonly { account: number; slot: number }[]) => {
+  const removeAll = async (rows: readonly { account: number; segment: number }[]) => {
     await write(
-      rows.map(({ account, slot }) => ({ delete: rowOf(slot, account) })),
+      rows.map(({ account, segment }) => ({ delete: rowOf(segment, account) })),
       ++writeTime,
     )
-    for (const { slot } of rows) busy.left(home, slot)
+    for (const { segment } of rows) busy.left(home, segment)
   }
   const staying = await putAll(counts(50))
   /** As accounts do that go on changing. */
   const moveAlong = async () => {
-    const old = staying.filter(({ slot }) => busy.isOld(home, slot))
+    const old = staying.filter(({ segment }) => busy.isOld(home, segment))
     if (old.length === 0) return
     for (const moved of await putAll(old.map(({ account }) => account))) staying[moved.account] = moved
     await removeAll(old)
@@ -135,7 +138,7 @@ t.test("a dead host's work is found as quickly after many activations", async (t
     })
   const none = await find()
   t.equal(none.found.length, 50)
-  // By then the slots that are read are full of deleted rows.
+  // By then the segments that are read are full of deleted rows.
   const early = activations / growth
   await activate(0, early)
   const first = await find()

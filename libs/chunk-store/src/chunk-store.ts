@@ -48,7 +48,7 @@ import { chunkBytes, HeaderSeal, type Run } from './format.ts'
 import { Crc32Combiner } from './hashing/crc32-combine.ts'
 import { type Hashing, WorkerHashing } from './hashing/hashing.ts'
 import { type Log, silentLog } from './log.ts'
-import { type After, SlotPool, slotBytes } from './memory/slots.ts'
+import { type After, BufferPool, bufferBytes } from './memory/buffer-pool.ts'
 import { boundsOf, type ChunkStoreMachine, type ChunkStoreOptions, type StoreBounds } from './options.ts'
 import { BlobReader, ExtentClaim } from './reading/reader.ts'
 import { copyNamed, Reads } from './reading/reads.ts'
@@ -101,7 +101,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   readonly #damaged: DamagedCopies
   readonly #state: StoreState
   readonly #compactor: Compactor
-  readonly #slots: SlotPool
+  readonly #buffers: BufferPool
   readonly #hashing: Hashing
   readonly #stages: Stages
   readonly #history: ReplicationLog
@@ -288,9 +288,9 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       damaged: (entry, copy, fault) => this.#damaged.setAside(entry, copy, fault),
     })
     this.#compactor = this.#makeCompactor(seal)
-    this.#slots = new SlotPool(Math.floor(this.#bounds.uploadMemoryBytes / slotBytes), after)
+    this.#buffers = new BufferPool(Math.floor(this.#bounds.uploadMemoryBytes / bufferBytes), after)
     this.#hashing = (machine.hashing ?? ((memory) => new WorkerHashing(memory, options.hashThreadsMax)))(
-      this.#slots.memory,
+      this.#buffers.memory,
     )
     this.#stages = this.#makeStages(seal)
     this.#upkeep = new Upkeep({
@@ -359,7 +359,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       randomFill: this.#randomFill,
       stage: {
         clock: this.#clock,
-        slots: this.#slots,
+        buffers: this.#buffers,
         hashing: this.#hashing,
         extents: this.#extents,
         seal,

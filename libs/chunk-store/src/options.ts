@@ -7,7 +7,7 @@ import { openExtentsMaxDefault, openExtentsMaxLeast } from './extents/extent-fil
 import { blockBytes } from './format.ts'
 import type { Hashing } from './hashing/hashing.ts'
 import type { Log } from './log.ts'
-import type { After } from './memory/slots.ts'
+import type { After } from './memory/buffer-pool.ts'
 import { alignUp } from './numbers.ts'
 
 const MiB = 1024 * 1024

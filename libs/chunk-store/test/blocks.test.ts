@@ -11,7 +11,7 @@ import { Blocks } from '../src/disk/blocks.ts'
 import { NodeDisk } from '../src/disk/node-disk.ts'
 import { InlineHashing } from '../src/hashing/hashing.ts'
 import { ChunkStore, type ChunkStoreOptions } from '../src/index.ts'
-import { alignedBytes } from '../src/memory/slots.ts'
+import { alignedBytes } from '../src/memory/buffer-pool.ts'
 import { crashOptions, realOptions } from './support/crash-history.ts'
 import { CrashMachine, type DiskState, seeded } from './support/crash-machine.ts'
 

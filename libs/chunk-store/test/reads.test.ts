@@ -7,7 +7,7 @@ import { NodeDisk } from '../src/disk/node-disk.ts'
 import { cachedRead } from '../src/disk/page-cache.ts'
 import { InlineHashing } from '../src/hashing/hashing.ts'
 import { ChunkStore } from '../src/index.ts'
-import { alignedBytes } from '../src/memory/slots.ts'
+import { alignedBytes } from '../src/memory/buffer-pool.ts'
 import { crashOptions } from './support/crash-history.ts'
 import { CrashMachine, seeded } from './support/crash-machine.ts'
 

@@ -13,7 +13,7 @@ import t, { type Test } from 'tap'
 import { NodeDisk } from '../src/disk/node-disk.ts'
 import { SpliceSender } from '../src/disk/splice-sender.ts'
 import { ChunkStore } from '../src/index.ts'
-import { alignedBytes } from '../src/memory/slots.ts'
+import { alignedBytes } from '../src/memory/buffer-pool.ts'
 
 const MiB = 1024 * 1024
 

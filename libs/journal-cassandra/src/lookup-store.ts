@@ -2,7 +2,7 @@
  * Lookups in Cassandra.
  *
  * A row's partition holds what is scanned together: rows of three segments and more are with those
- * that share the first two (references of one copy: the first three; active rows of one slot and
+ * that share the first two (references of one copy: the first three; active rows of one segment and
  * wake rows of one hour: the first four), everything else alone.
  *
  * Claimed kinds are always written by lightweight transactions: mixed with plain writes they would

@@ -15,16 +15,16 @@ export const formatVersion = 1
 const rowVersion = 1
 
 /**
- * Slots in which the last batches leave their numbers: more batches than one write-ahead log of 4
+ * Markers in which the last batches leave their numbers: more batches than one write-ahead log of 4
  * MiB holds.
  */
-export const markerSlots = 32_768
+export const markersMax = 32_768
 
 const kinds = { marker: 'b', counter: 'c', suspect: 'd', journal: 'j', lookup: 'l', meta: 'm' } as const
 
 export const keys = {
   meta: (name: 'format' | 'store' | 'lost' | 'checked') => textKey(kinds.meta, name),
-  marker: (batch: number) => numberKey(kinds.marker, batch % markerSlots, 2),
+  marker: (batch: number) => numberKey(kinds.marker, batch % markersMax, 2),
   markers: { gte: textKey(kinds.marker, ''), lt: textKey(kinds.counter, '') },
   counter: (name: string) => textKey(kinds.counter, name),
   suspect: (digest: string) => textKey(kinds.suspect, digest),

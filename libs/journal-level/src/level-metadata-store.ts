@@ -23,7 +23,7 @@ import {
   formatVersion,
   isWhole,
   keys,
-  markerSlots,
+  markersMax,
 } from './format.ts'
 import { GroupWriter, type RowChange } from './group-writer.ts'
 import { LevelJournals } from './level-journals.ts'
@@ -481,7 +481,7 @@ async function inspect(rows: Rows, { path, store }: { path: string; store: Uint8
   const marked = await markedBatches(rows)
   const seen = (await readEntries(path, store)).filter(({ batch }) => batch > checked)
   const newest = [...marked].reduce((most, batch) => Math.max(most, batch), checked)
-  const lost = seen.filter(({ batch }) => batch > newest - markerSlots && !marked.has(batch))
+  const lost = seen.filter(({ batch }) => batch > newest - markersMax && !marked.has(batch))
   const last = seen.reduce((most, { batch }) => Math.max(most, batch), newest)
   const suspicions = await knownSuspicions(rows)
   for (const { facts } of lost) for (const fact of facts) suspicions.add(fact)

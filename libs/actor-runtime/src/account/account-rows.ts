@@ -10,7 +10,7 @@ import {
   writesPerEpochMax,
   writeTimeOf,
 } from '@holdfast/journal'
-import { activeSlotPrefix, writeRows } from '../lookups/lookup-rows.ts'
+import { activeSegmentPrefix, writeRows } from '../lookups/lookup-rows.ts'
 import type { Services } from '../services.ts'
 import type { Batch } from './batch.ts'
 
@@ -48,7 +48,7 @@ export class AccountRows {
   readonly #ownership: JournalOwnership
   readonly #times: WriteTimes
   readonly #home: string
-  /** Slot of the existing active row, and of the one that is written with the next append. */
+  /** Segment of the existing active row, and of the one that is written with the next append. */
   #active: number | undefined
   #nextActive: number | undefined
   #taking: Promise<number> | undefined
@@ -67,8 +67,8 @@ export class AccountRows {
 
   /** Keys of active rows that this activation has put, or may have put. */
   get activeRows(): string[] {
-    return [this.#active, this.#nextActive].flatMap((slot) =>
-      slot === undefined ? [] : [this.#activeKey(slot)],
+    return [this.#active, this.#nextActive].flatMap((segment) =>
+      segment === undefined ? [] : [this.#activeKey(segment)],
     )
   }
 
@@ -84,10 +84,10 @@ export class AccountRows {
 
   /** Call it before each append: it reserves a place for the active row. May be repeated. */
   async prepare(): Promise<void> {
-    const { activeSlots } = this.#services
-    if (this.#active !== undefined && !activeSlots.isOld(this.#home, this.#active)) return
+    const { activeSegments } = this.#services
+    if (this.#active !== undefined && !activeSegments.isOld(this.#home, this.#active)) return
     if (this.#nextActive !== undefined) return
-    this.#taking ??= activeSlots.take(this.#home).finally(() => {
+    this.#taking ??= activeSegments.take(this.#home).finally(() => {
       this.#taking = undefined
     })
     this.#nextActive = await this.#taking
@@ -97,10 +97,10 @@ export class AccountRows {
   async before({ uses, routes }: Pick<Batch, 'uses' | 'routes'>): Promise<void> {
     const rows: LookupChange[] = [...uses].map((key) => ({ put: key, value: new Uint8Array() }))
     for (const route of routes) rows.push(route)
-    const slot = this.#nextActive
-    if (slot !== undefined) rows.push({ put: this.#activeKey(slot), value: new Uint8Array() })
+    const segment = this.#nextActive
+    if (segment !== undefined) rows.push({ put: this.#activeKey(segment), value: new Uint8Array() })
     await this.#write(rows)
-    if (slot !== undefined) await this.#services.activeSlots.confirmAfterBreak(this.#home)
+    if (segment !== undefined) await this.#services.activeSegments.confirmAfterBreak(this.#home)
   }
 
   /** References of blobs that the account uses, and routes to it. */
@@ -162,14 +162,14 @@ export class AccountRows {
     }
   }
 
-  async #removeActive(slot: number): Promise<void> {
-    await this.#write([{ delete: this.#activeKey(slot) }])
-    this.#services.activeSlots.left(this.#home, slot)
+  async #removeActive(segment: number): Promise<void> {
+    await this.#write([{ delete: this.#activeKey(segment) }])
+    this.#services.activeSegments.left(this.#home, segment)
   }
 
-  #activeKey(slot: number): string {
+  #activeKey(segment: number): string {
     const { hostId: host } = this.#services
-    return `${activeSlotPrefix({ home: this.#home, host, slot })}${this.#ownership.account}`
+    return `${activeSegmentPrefix({ home: this.#home, host, segment })}${this.#ownership.account}`
   }
 
   async #writeWake(due: number | undefined): Promise<void> {

@@ -57,7 +57,7 @@ import {
 } from '../account/pending-request.ts'
 import { Refusals } from '../account/refusals.ts'
 import { defaultBounds, type RuntimeBounds } from '../bounds.ts'
-import { ActiveSlots } from '../lookups/active-slots.ts'
+import { ActiveSegments } from '../lookups/active-segments.ts'
 import { CodeLeases } from '../lookups/code-leases.ts'
 import { WakeHours } from '../lookups/wake-hours.ts'
 import { type HostMetrics, noMetrics, type RuntimeLog, silentLog } from '../observer.ts'
@@ -172,13 +172,13 @@ export class AccountHost implements AccountVersions {
       journal: options.journal,
       lookups,
       homes: options.homes ?? { of: () => 'home', served: () => ['home'] },
-      activeSlots: new ActiveSlots(lookups, {
+      activeSegments: new ActiveSegments(lookups, {
         hostId: options.hostId,
         clock,
-        rowsPerSlot: bounds.activeRowsPerSlot,
-        slotsBack: bounds.activeSlotsBack,
+        rowsPerSegment: bounds.activeRowsPerSegment,
+        segmentsBack: bounds.activeSegmentsBack,
         goneSeconds: bounds.goneHostSeconds,
-        trustMs: bounds.slotsTrustMs,
+        trustMs: bounds.segmentsTrustMs,
       }),
       wakeHours: new WakeHours(lookups, {
         buckets: bounds.wakeBuckets,

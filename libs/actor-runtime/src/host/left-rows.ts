@@ -46,26 +46,29 @@ export class LeftRows {
    * had before its last start; a few at a time.
    */
   async wakeListed(): Promise<void> {
-    const { activeSlots, homes } = this.#services
+    const { activeSegments, homes } = this.#services
     for (const home of homes.served()) {
-      await activeSlots.confirm(home)
-      const past = await activeSlots.past(home)
-      if (past !== undefined && (await this.#clearAll(activeSlots.rowsIn({ home, range: past }))))
-        activeSlots.pastCleared(home)
+      await activeSegments.confirm(home)
+      const past = await activeSegments.past(home)
+      if (past !== undefined && (await this.#clearAll(activeSegments.rowsIn({ home, range: past }))))
+        activeSegments.pastCleared(home)
       if (this.#rowsForgotten) await this.#findForgotten(home)
-      for await (const { host, range } of activeSlots.others(home))
+      for await (const { host, range } of activeSegments.others(home))
         if (await this.#isGone(host)) {
-          await this.#clearAll(activeSlots.rowsIn({ home, host, range }))
-          if (!this.#isClockOff()) await activeSlots.prune(home, { host, range })
+          await this.#clearAll(activeSegments.rowsIn({ home, host, range }))
+          if (!this.#isClockOff()) await activeSegments.prune(home, { host, range })
         }
     }
   }
 
   /** Of this host's rows, those whose accounts are not in memory here. */
   async #findForgotten(home: string): Promise<void> {
-    const { activeSlots, clock, bounds } = this.#services
+    const { activeSegments, clock, bounds } = this.#services
     this.#rowsForgotten = false
-    for await (const { key, account } of activeSlots.rowsIn({ home, range: await activeSlots.own(home) })) {
+    for await (const { key, account } of activeSegments.rowsIn({
+      home,
+      range: await activeSegments.own(home),
+    })) {
       if (this.#actors.isActive(account) || this.#keptRows.has(key)) continue
       if (this.#keptRows.size >= bounds.ailingAccountsMax) this.#rowsForgotten = true
       else this.#keptRows.set(key, { atMs: clock.monotonic(), owed: true })
@@ -96,8 +99,8 @@ export class LeftRows {
   /** The owner removes the row, here or elsewhere. @returns false: retry */
   async #clear(key: string): Promise<boolean> {
     if (this.#actors.isClosing) return false
-    const { hostId, bounds, activeSlots, log } = this.#services
-    const { home, host, slot } = activePlaceOf(key)
+    const { hostId, bounds, activeSegments, log } = this.#services
+    const { home, host, segment } = activePlaceOf(key)
     const account = accountOfRow(key)
     const elsewhere = this.#actors.elsewhere(account)
     if (elsewhere !== undefined) {
@@ -112,7 +115,7 @@ export class LeftRows {
         return false
       }
     } else if (!(await this.#actors.of(account, { uses: false }).clear(key))) return false
-    if (host === hostId) activeSlots.left(home, slot)
+    if (host === hostId) activeSegments.left(home, segment)
     return true
   }
 

@@ -8,14 +8,22 @@ import type { LookupChange, LookupStore } from '@holdfast/journal'
 export const codesCounter = 'codes'
 export const legacyCodesCounter = 'legacy-codes'
 
-export function activeSlotPrefix({ home, host, slot }: { home: string; host: string; slot: number }): string {
-  return `active/${home}/${host}/${slot}/`
+export function activeSegmentPrefix({
+  home,
+  host,
+  segment,
+}: {
+  home: string
+  host: string
+  segment: number
+}): string {
+  return `active/${home}/${host}/${segment}/`
 }
 
 /** The parts of an active row's key. */
-export function activePlaceOf(key: string): { home: string; host: string; slot: number } {
-  const [, home = '', host = '', slot = ''] = key.split('/')
-  return { home, host, slot: Number(slot) }
+export function activePlaceOf(key: string): { home: string; host: string; segment: number } {
+  const [, home = '', host = '', segment = ''] = key.split('/')
+  return { home, host, segment: Number(segment) }
 }
 
 export function hostsPrefix(home: string): string {

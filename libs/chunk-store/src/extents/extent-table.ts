@@ -12,7 +12,7 @@
 import { BlobFault } from '@holdfast/blob-store'
 import { faultOf } from '../disk/faults.ts'
 import { encodeExtentHeader, firstRecordOffset } from '../format.ts'
-import { alignedBytes, slotBytes } from '../memory/slots.ts'
+import { alignedBytes, bufferBytes } from '../memory/buffer-pool.ts'
 import { alignUp } from '../numbers.ts'
 import { Extent } from './extent.ts'
 import { type ExtentFiles, extentFileName } from './extent-files.ts'
@@ -136,7 +136,7 @@ export class ExtentTable {
     extent.full = true
     if (this.current === extent) this.current = undefined
     if (extent.groupsInFlight > 0) return
-    extent.hasTail = extent.failure === undefined && extent.fileBytes - extent.frontier >= slotBytes
+    extent.hasTail = extent.failure === undefined && extent.fileBytes - extent.frontier >= bufferBytes
     extent.state = 'sealed'
     this.sealed(extent)
   }
@@ -153,7 +153,7 @@ export class ExtentTable {
     for (const [n, extent] of open.entries()) {
       const frontier = extent.state === 'paused' ? extent.frontier : extent.scanFrom
       const room = this.#options.capacityBytes - frontier
-      if (n > 0 || room < slotBytes || extent.suspect || extent.quarantine !== undefined) {
+      if (n > 0 || room < bufferBytes || extent.suspect || extent.quarantine !== undefined) {
         extent.state = 'sealed'
         continue
       }

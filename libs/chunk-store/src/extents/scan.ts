@@ -16,7 +16,7 @@ import {
   recordHeaderBytes,
   startsRecord,
 } from '../format.ts'
-import { alignedBytes, slotBytes } from '../memory/slots.ts'
+import { alignedBytes, bufferBytes } from '../memory/buffer-pool.ts'
 import { alignUp } from '../numbers.ts'
 import type { Extent } from './extent.ts'
 
@@ -38,7 +38,7 @@ const missedMax = 4096
  * to the end of the file, because uploads interleave and an acknowledged record may follow one that
  * was never written. Unreadable blocks are skipped one by one.
  *
- * @param options.window page-aligned memory of `slotBytes`; its content changes while this runs.
+ * @param options.window page-aligned memory of `bufferBytes`; its content changes while this runs.
  */
 export async function* walk(
   extent: Extent,
@@ -242,4 +242,4 @@ export async function verifyInline(
 }
 
 /** Memory that `walk` and the others need. */
-export const windowBytes = slotBytes
+export const windowBytes = bufferBytes

@@ -1,11 +1,11 @@
-/** Hashes slots of the shared memory, for the thread that started this one. */
+/** Hashes buffers of the shared memory, for the thread that started this one. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { HashLanes } from './hash-lanes.ts'
 import { type HashRequest, type HashWorkerData, laneCount } from './hashing.ts'
 
 /**
  * How long bytes wait for those of other uploads: an empty lane costs as much as a full one. An
- * upload waits this long only once, at its end; until then its other slots are being filled.
+ * upload waits this long only once, at its end; until then its other buffers are being filled.
  */
 const patienceMs = 8
 

@@ -1,6 +1,6 @@
 /**
  * Digests of uploads while they stream. md5 is the slowest part of the path, so it runs in worker
- * threads, which read the same slots as the device. One upload stays with one worker; four share
+ * threads, which read the same buffers as the device. One upload stays with one worker; four share
  * one, which costs little more than one alone; more use several.
  */
 import { createHash } from 'node:crypto'

@@ -30,7 +30,7 @@ import {
   type Run,
   recordBytesMax,
 } from '../format.ts'
-import { alignedBytes } from '../memory/slots.ts'
+import { alignedBytes } from '../memory/buffer-pool.ts'
 import { asBuffer } from '../numbers.ts'
 
 /**

@@ -13,7 +13,7 @@ import type { Extent } from '../extents/extent.ts'
 import type { ExtentTable } from '../extents/extent-table.ts'
 import { belongsTo, matches } from '../extents/scan.ts'
 import { blockBytes, dataRecordBytes, decodeRecord, type HeaderSeal, recordBytesMax } from '../format.ts'
-import { alignedBytes, slotBytes } from '../memory/slots.ts'
+import { alignedBytes, bufferBytes } from '../memory/buffer-pool.ts'
 import type { ExtentClaim } from './reader.ts'
 
 /** Reads of one place before it counts as damaged: a transfer error is gone at the second read. */
@@ -60,7 +60,7 @@ export class Verifier {
     lease: ExtentClaim,
     signal: AbortSignal | undefined,
   ): AsyncGenerator<number, void, undefined> {
-    const memory = this.#idle.pop() ?? alignedBytes(slotBytes)
+    const memory = this.#idle.pop() ?? alignedBytes(bufferBytes)
     try {
       if (lease.copy.inlineOffset !== undefined) yield* this.#verifyInline(entry, lease, memory)
       else yield* this.#verifyRecords(entry, lease, memory, signal)

@@ -6,7 +6,7 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Disk } from '../disk/disk.ts'
 import type { Log } from '../log.ts'
-import { alignedBytes } from '../memory/slots.ts'
+import { alignedBytes } from '../memory/buffer-pool.ts'
 
 const stepBytes = 1024 * 1024
 

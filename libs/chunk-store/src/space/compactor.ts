@@ -18,7 +18,7 @@ import type { BlobFault } from '@holdfast/blob-store'
 import type { Extent } from '../extents/extent.ts'
 import type { ExtentFiles } from '../extents/extent-files.ts'
 import { windowBytes } from '../extents/scan.ts'
-import { alignedBytes, slotBytes } from '../memory/slots.ts'
+import { alignedBytes, bufferBytes } from '../memory/buffer-pool.ts'
 import type { StoreBounds } from '../options.ts'
 import { deadRanges } from './dead-ranges.ts'
 import { Mover, type MoverDeps } from './mover.ts'
@@ -54,7 +54,7 @@ export function worthBytes({
   extentBytes: number
   lowWaterBytes: number
 }): number {
-  return Math.max(slotBytes, Math.min(extentBytes / 32, lowWaterBytes / 8))
+  return Math.max(bufferBytes, Math.min(extentBytes / 32, lowWaterBytes / 8))
 }
 
 export class Compactor {
@@ -166,7 +166,7 @@ export class Compactor {
   /** All of it, or a portion whose old place can be freed before the next one moves. */
   #fits({ liveBytes }: Extent): boolean {
     const budgetBytes = this.#budgetBytes
-    return liveBytes <= budgetBytes || (this.#makesHoles && budgetBytes >= slotBytes)
+    return liveBytes <= budgetBytes || (this.#makesHoles && budgetBytes >= bufferBytes)
   }
 
   /**

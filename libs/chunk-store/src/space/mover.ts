@@ -22,7 +22,7 @@ import {
   type VoidEntry,
 } from '../format.ts'
 import type { Log } from '../log.ts'
-import { alignedBytes, slotBytes } from '../memory/slots.ts'
+import { alignedBytes, bufferBytes } from '../memory/buffer-pool.ts'
 import { bytesOfRun, type Ledger } from '../writing/ledger.ts'
 import { type Carried, CarryIntent, carriedEntriesMax, MoveIntent } from '../writing/move-intents.ts'
 import type { Writer } from '../writing/writer.ts'
@@ -304,7 +304,7 @@ class Moves {
   }
 
   get areEnough(): boolean {
-    return this.#waitingBytes >= slotBytes
+    return this.#waitingBytes >= bufferBytes
   }
 
   add(move: Move): void {

@@ -4,7 +4,7 @@
  */
 import type { ExtentTable } from '../extents/extent-table.ts'
 import type { Log } from '../log.ts'
-import { type After, slotBytes } from '../memory/slots.ts'
+import { type After, bufferBytes } from '../memory/buffer-pool.ts'
 import type { StoreBounds } from '../options.ts'
 import type { BlobReader } from '../reading/reader.ts'
 import { ChunkStage } from '../writing/stage.ts'
@@ -67,7 +67,7 @@ export class Upkeep {
     if (this.#stopped || !this.#deps.background) return
     this.#prepareSoon ??= setTimeout(() => {
       this.#prepareSoon = undefined
-      this.#deps.extents.prepare(slotBytes).catch(() => {}) // `prepared` got the fault
+      this.#deps.extents.prepare(bufferBytes).catch(() => {}) // `prepared` got the fault
     }, prepareSoonMs).unref()
   }
 

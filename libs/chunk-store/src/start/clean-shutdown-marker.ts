@@ -9,7 +9,7 @@
 import { join } from 'node:path'
 import type { Disk } from '../disk/disk.ts'
 import { blockBytes } from '../format.ts'
-import { alignedBytes } from '../memory/slots.ts'
+import { alignedBytes } from '../memory/buffer-pool.ts'
 
 /** Random, so that no other shutdown has the same. */
 export const endMarkBytes = 16

@@ -19,7 +19,7 @@ import {
   type StoreIdentity,
 } from '../format.ts'
 import type { Log } from '../log.ts'
-import { alignedBytes } from '../memory/slots.ts'
+import { alignedBytes } from '../memory/buffer-pool.ts'
 
 export const identityFileName = 'identity'
 

@@ -35,7 +35,7 @@ import {
   recordBytes,
 } from '../format.ts'
 import type { Log } from '../log.ts'
-import { alignedBytes } from '../memory/slots.ts'
+import { alignedBytes } from '../memory/buffer-pool.ts'
 import { alignUp } from '../numbers.ts'
 import { copyOf, homeOf } from '../writing/copy-of-entry.ts'
 import type { Ledger } from '../writing/ledger.ts'

@@ -37,7 +37,7 @@ import {
   type StoreIdentity,
 } from '../format.ts'
 import type { Log } from '../log.ts'
-import { alignedBytes } from '../memory/slots.ts'
+import { alignedBytes } from '../memory/buffer-pool.ts'
 import { bytesOfRun, readStoreInfo, type StoreInfo } from '../writing/ledger.ts'
 import { type CleanShutdownMarker, endMarkKey } from './clean-shutdown-marker.ts'
 import { type IdentityFile, identityFileName } from './identity-file.ts'

@@ -15,7 +15,7 @@ import {
   type HeaderSeal,
 } from '../format.ts'
 import type { Log } from '../log.ts'
-import { slotBytes } from '../memory/slots.ts'
+import { bufferBytes } from '../memory/buffer-pool.ts'
 import type { Ledger } from './ledger.ts'
 import type { Pins } from './pins.ts'
 
@@ -80,7 +80,7 @@ export class Group {
     if (this.entries.length === 0) return true
     return (
       !this.closed &&
-      groupRecordBytes(this.entriesBytes + entriesBytes, this.payloadBytes + payloadBytes) <= slotBytes
+      groupRecordBytes(this.entriesBytes + entriesBytes, this.payloadBytes + payloadBytes) <= bufferBytes
     )
   }
 

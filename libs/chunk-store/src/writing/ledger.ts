@@ -23,7 +23,7 @@ import {
 import type { Extent } from '../extents/extent.ts'
 import { dataRecordBytes, type Run, recordBytesMax } from '../format.ts'
 import type { Log } from '../log.ts'
-import type { After } from '../memory/slots.ts'
+import type { After } from '../memory/buffer-pool.ts'
 import { getU64, putU64 } from '../numbers.ts'
 
 const storeKey = Buffer.from('mstore')

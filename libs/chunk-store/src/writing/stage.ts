@@ -2,9 +2,9 @@
  * One upload on its way in.
  *
  * Up to 64 KiB are gathered and hashed at commit, in this thread: cheaper than a thread's answer.
- * Beyond that, bytes are copied once into a slot of the shared memory. A full slot goes to a hash
+ * Beyond that, bytes are copied once into a buffer of the shared memory. A full buffer goes to a hash
  * worker and to the device at the same time, as one data record, and is free again when both are
- * done. When no slot is free, `write` returns a promise; an upload that holds a partly filled slot
+ * done. When no buffer is free, `write` returns a promise; an upload that holds a partly filled buffer
  * while others wait writes it as a shorter record.
  */
 
@@ -32,12 +32,12 @@ import {
 } from '../format.ts'
 import type { Crc32Combiner } from '../hashing/crc32-combine.ts'
 import type { Hashing, HashStream } from '../hashing/hashing.ts'
-import type { Slot, SlotHolder, SlotPool } from '../memory/slots.ts'
+import type { BufferHolder, BufferPool, PooledBuffer } from '../memory/buffer-pool.ts'
 import { asBuffer } from '../numbers.ts'
 
 export interface StageDeps {
   clock: Clock
-  slots: SlotPool
+  buffers: BufferPool
   hashing: Hashing
   extents: ExtentTable
   seal: HeaderSeal
@@ -62,7 +62,7 @@ interface Sealed {
   body: { bytes: Uint8Array } | { runs: Run[] }
 }
 
-export class ChunkStage implements PlacedStage, SlotHolder {
+export class ChunkStage implements PlacedStage, BufferHolder {
   readonly uploadId: Buffer
   readonly placementGroup: number
   readonly #parts: StageDeps
@@ -74,14 +74,14 @@ export class ChunkStage implements PlacedStage, SlotHolder {
   #sealed: Promise<Sealed> | undefined
   #fault: BlobFault | undefined
   #committed: Promise<BlobInfo> | undefined
-  /** A small blob so far; later, what waits for a slot. */
+  /** A small blob so far; later, what waits for a buffer. */
   readonly #aside = new GrowingBytes()
   #filling: Promise<void> | undefined
   #bulk = false
-  #slot: Slot | undefined
-  #slotBytes = 0
+  #buffer: PooledBuffer | undefined
+  #bufferBytes = 0
   #hash: HashStream | undefined
-  /** Waits for a slot. */
+  /** Waits for a buffer. */
   #inLine = false
   /** Records that are being hashed or written. */
   #pending = 0
@@ -159,18 +159,18 @@ export class ChunkStage implements PlacedStage, SlotHolder {
     return this.size
   }
 
-  giveUpSlot(): boolean {
-    if (this.#slot === undefined || this.#state !== 'open' || this.#filling !== undefined) return false
-    if (this.#slotBytes < chunkBytes) {
+  giveUpBuffer(): boolean {
+    if (this.#buffer === undefined || this.#state !== 'open' || this.#filling !== undefined) return false
+    if (this.#bufferBytes < chunkBytes) {
       // Too little for its own record: gathered until more comes.
-      const slot = this.#slot
+      const buffer = this.#buffer
       const later = this.#aside.view()
-      this.#slot = undefined
-      this.#parts.slots.withdraw(this)
+      this.#buffer = undefined
+      this.#parts.buffers.withdraw(this)
       this.#aside.clear()
-      this.#aside.append(slot.payload.subarray(0, this.#slotBytes))
+      this.#aside.append(buffer.payload.subarray(0, this.#bufferBytes))
       this.#aside.append(later)
-      this.#parts.slots.give(slot)
+      this.#parts.buffers.give(buffer)
       return true
     }
     this.#filling = this.#later(() => this.#writeOut())
@@ -183,18 +183,19 @@ export class ChunkStage implements PlacedStage, SlotHolder {
     return undefined
   }
 
-  /** Copies into slots as long as that needs no wait. @returns what did not fit. */
+  /** Copies into buffers as long as that needs no wait. @returns what did not fit. */
   #fill(bytes: Uint8Array): Uint8Array | undefined {
     const source = asBuffer(bytes)
     let at = 0
     while (at < bytes.length) {
-      if (this.#slot === undefined && !this.#takeSlot(this.#parts.slots.tryTake())) return bytes.subarray(at)
-      const slot = this.#slot as unknown as Slot
-      const count = Math.min(bytes.length - at, recordBytesMax - this.#slotBytes)
-      slot.put(source.subarray(at, at + count), this.#slotBytes)
-      this.#slotBytes += count
+      if (this.#buffer === undefined && !this.#takeBuffer(this.#parts.buffers.tryTake()))
+        return bytes.subarray(at)
+      const buffer = this.#buffer as unknown as PooledBuffer
+      const count = Math.min(bytes.length - at, recordBytesMax - this.#bufferBytes)
+      buffer.put(source.subarray(at, at + count), this.#bufferBytes)
+      this.#bufferBytes += count
       at += count
-      if (this.#slotBytes < recordBytesMax) continue
+      if (this.#bufferBytes < recordBytesMax) continue
       const place = this.#parts.extents.tryPlace(dataRecordBytes(recordBytesMax))
       if (place === undefined) return bytes.subarray(at)
       this.#send(place)
@@ -211,23 +212,23 @@ export class ChunkStage implements PlacedStage, SlotHolder {
     }
   }
 
-  /** Puts gathered bytes into slots, waiting for slots and for room on the disk. */
+  /** Puts gathered bytes into buffers, waiting for buffers and for room on the disk. */
   async #drainAside(): Promise<void> {
     for (;;) {
       if (this.#fault !== undefined) throw this.#fault
-      if (this.#slot !== undefined && this.#slotBytes === recordBytesMax) await this.#writeOut()
+      if (this.#buffer !== undefined && this.#bufferBytes === recordBytesMax) await this.#writeOut()
       if (this.#fillAside()) return
-      if (this.#slot !== undefined) continue
+      if (this.#buffer !== undefined) continue
       this.#inLine = true
-      const slot = await this.#parts.slots.take(() => this.#fault !== undefined)
+      const buffer = await this.#parts.buffers.take(() => this.#fault !== undefined)
       this.#inLine = false
-      if (slot === undefined) throw this.#lost()
-      this.#takeSlot(slot)
+      if (buffer === undefined) throw this.#lost()
+      this.#takeBuffer(buffer)
     }
   }
 
   /**
-   * Puts gathered bytes into slots as long as that needs no wait.
+   * Puts gathered bytes into buffers as long as that needs no wait.
    * @returns whether nothing is left of them.
    */
   #fillAside(): boolean {
@@ -238,16 +239,16 @@ export class ChunkStage implements PlacedStage, SlotHolder {
     return rest === undefined
   }
 
-  #takeSlot(slot: Slot | undefined): boolean {
-    if (slot === undefined) return false
-    this.#slot = slot
-    this.#slotBytes = 0
-    this.#parts.slots.offer(this)
+  #takeBuffer(buffer: PooledBuffer | undefined): boolean {
+    if (buffer === undefined) return false
+    this.#buffer = buffer
+    this.#bufferBytes = 0
+    this.#parts.buffers.offer(this)
     return true
   }
 
   async #writeOut(): Promise<void> {
-    const bytes = dataRecordBytes(this.#slotBytes)
+    const bytes = dataRecordBytes(this.#bufferBytes)
     let place: ExtentPosition | undefined
     try {
       place = this.#parts.extents.tryPlace(bytes) ?? (await this.#parts.extents.place(bytes))
@@ -255,42 +256,42 @@ export class ChunkStage implements PlacedStage, SlotHolder {
       this.lose(error as BlobFault)
       throw error
     }
-    if (this.#slot === undefined) throw this.#lost() // ended meanwhile; the place stays empty
+    if (this.#buffer === undefined) throw this.#lost() // ended meanwhile; the place stays empty
     this.#send(place)
   }
 
-  /** The slot's content becomes a record: sent to the hash worker and to the device at once. */
+  /** The buffer's content becomes a record: sent to the hash worker and to the device at once. */
   #send({ extent, offset }: ExtentPosition): void {
-    const { slots, seal } = this.#parts
-    const slot = this.#slot as Slot
-    const payloadBytes = this.#slotBytes
-    this.#slot = undefined
-    this.#slotBytes = 0
-    slots.withdraw(this)
+    const { buffers, seal } = this.#parts
+    const buffer = this.#buffer as PooledBuffer
+    const payloadBytes = this.#bufferBytes
+    this.#buffer = undefined
+    this.#bufferBytes = 0
+    buffers.withdraw(this)
     const bytes = dataRecordBytes(payloadBytes)
-    slot.all.fill(0, blockBytes + payloadBytes, bytes)
-    const checksums = this.#checksums(slot.payload, payloadBytes)
+    buffer.all.fill(0, blockBytes + payloadBytes, bytes)
+    const checksums = this.#checksums(buffer.payload, payloadBytes)
     const { number, generation } = extent
     const place = { extent: number, generation, offset }
     const header = { ...place, uploadId: this.uploadId, position: this.#position, payloadBytes, checksums }
-    encodeDataHeader(header, seal, slot.all)
+    encodeDataHeader(header, seal, buffer.all)
     this.#note(extent, offset, payloadBytes)
 
     this.#pending++
     let users = 2
     const release = () => {
       if (--users > 0) return
-      slots.give(slot)
+      buffers.give(buffer)
       if (--this.#pending > 0) return
       this.#settled?.()
       if (this.#state === 'ended') this.#letExtentsGo()
     }
     const hash = this.#hash as HashStream
-    hash.update(slot.start + blockBytes, payloadBytes, (error) => {
+    hash.update(buffer.start + blockBytes, payloadBytes, (error) => {
       if (error !== undefined) this.lose(error as BlobFault)
       release()
     })
-    extent.write(slot.all.subarray(0, bytes), offset).then(release, (error: BlobFault) => {
+    extent.write(buffer.all.subarray(0, bytes), offset).then(release, (error: BlobFault) => {
       this.lose(error)
       release()
     })
@@ -366,7 +367,7 @@ export class ChunkStage implements PlacedStage, SlotHolder {
   async #sealBulk(): Promise<Sealed> {
     await this.#filling
     if (this.#aside.length > 0) await this.#drainAside()
-    if (this.#slot !== undefined) await this.#writeOut()
+    if (this.#buffer !== undefined) await this.#writeOut()
     const hash = this.#hash as HashStream
     this.#hash = undefined
     const id = await hash.digest()
@@ -383,10 +384,10 @@ export class ChunkStage implements PlacedStage, SlotHolder {
     this.size = 0
     this.#hash?.drop()
     this.#hash = undefined
-    this.#parts.slots.withdraw(this)
-    if (this.#slot !== undefined) this.#parts.slots.give(this.#slot)
-    this.#slot = undefined
-    if (this.#inLine) this.#parts.slots.wakeAll()
+    this.#parts.buffers.withdraw(this)
+    if (this.#buffer !== undefined) this.#parts.buffers.give(this.#buffer)
+    this.#buffer = undefined
+    if (this.#inLine) this.#parts.buffers.wakeAll()
     if (this.#pending === 0) this.#letExtentsGo()
     this.#parts.ended(this)
   }

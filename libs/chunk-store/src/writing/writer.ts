@@ -13,7 +13,7 @@ import { faultOf } from '../disk/faults.ts'
 import type { Extent } from '../extents/extent.ts'
 import type { ExtentPosition } from '../extents/extent-table.ts'
 import type { VoidEntry } from '../format.ts'
-import { alignedBytes, slotBytes } from '../memory/slots.ts'
+import { alignedBytes, bufferBytes } from '../memory/buffer-pool.ts'
 import { Group, type Intent, type WriterDeps } from './group.ts'
 
 /**
@@ -24,7 +24,7 @@ const waitingMax = 100_000
 export class Writer {
   readonly parts: WriterDeps
   readonly #waiting: Intent[] = []
-  readonly #memory = alignedBytes(slotBytes)
+  readonly #memory = alignedBytes(bufferBytes)
   #voids: VoidEntry[] = []
   #running: Promise<void> | undefined
   #closed = false
@@ -119,7 +119,7 @@ export class Writer {
 
   async #write(group: Group, { extent, offset }: ExtentPosition): Promise<void> {
     await this.#syncOthers(group, extent)
-    const memory = group.bytes <= slotBytes ? this.#memory : alignedBytes(group.bytes)
+    const memory = group.bytes <= bufferBytes ? this.#memory : alignedBytes(group.bytes)
     const record = memory.subarray(0, group.bytes)
     group.encode({ extent: extent.number, generation: extent.generation, offset }, this.parts.seal, record)
     await extent.write(record, offset)

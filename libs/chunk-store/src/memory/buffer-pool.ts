@@ -3,24 +3,24 @@
  * reads it. Pages of a shared `WebAssembly.Memory` are the only page-aligned and shareable memory
  * that Node has, which O_DIRECT needs.
  *
- * A slot is a block for a record's header and 1 MiB for its payload. All uploads share the slots.
+ * A buffer is a block for a record's header and 1 MiB for its payload. All uploads share the buffers.
  * An upload that finds none free waits, and the owner of a partly filled one is asked to release
  * it.
  */
 import { blockBytes, recordBytesMax } from '../format.ts'
 
-export const slotBytes = blockBytes + recordBytesMax
+export const bufferBytes = blockBytes + recordBytesMax
 const pageBytes = 64 * 1024
 /**
- * A partly filled slot that others wait for is released after one to two of these without a byte.
+ * A partly filled buffer that others wait for is released after one to two of these without a byte.
  */
 const lookMs = 10
 
 /** Runs once after this many milliseconds; its result is ignored. */
 export type After = (run: () => void, ms: number) => unknown
 
-export interface Slot {
-  /** Of the slot in the shared memory. */
+export interface PooledBuffer {
+  /** Of the buffer in the shared memory. */
   readonly start: number
   readonly all: Buffer
   readonly payload: Buffer
@@ -34,46 +34,46 @@ export function alignedBytes(bytes: number): Buffer {
   return Buffer.from(memory.buffer, 0, bytes)
 }
 
-export class SlotPool {
+export class BufferPool {
   /** Shared. */
   readonly memory: WebAssembly.Memory
-  readonly #free: Slot[] = []
-  /** In line; a released slot goes to the first. */
-  readonly #waiting: ((slot: Slot | undefined) => void)[] = []
+  readonly #free: PooledBuffer[] = []
+  /** In line; a released buffer goes to the first. */
+  readonly #waiting: ((buffer: PooledBuffer | undefined) => void)[] = []
   /**
-   * Holders of partly filled slots, the longest holder first, and their progress at the last look.
+   * Holders of partly filled buffers, the longest holder first, and their progress at the last look.
    */
-  readonly #partial = new Map<SlotHolder, number>()
+  readonly #partial = new Map<BufferHolder, number>()
   #looking = false
   readonly #after: After
 
-  /** @param slots at least 4. */
-  constructor(slots: number, after: After = setTimeout) {
+  /** @param buffers at least 4. */
+  constructor(buffers: number, after: After = setTimeout) {
     this.#after = after
-    const pages = Math.ceil((slots * slotBytes) / pageBytes)
+    const pages = Math.ceil((buffers * bufferBytes) / pageBytes)
     this.memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true })
-    for (let n = slots - 1; n >= 0; n--) this.#free.push(this.#slot(n * slotBytes))
+    for (let n = buffers - 1; n >= 0; n--) this.#free.push(this.#buffer(n * bufferBytes))
   }
 
-  tryTake(): Slot | undefined {
+  tryTake(): PooledBuffer | undefined {
     return this.#free.pop()
   }
 
-  /** Waits in line for a slot. Undefined when `cancelled` says so, before or after a wake-up. */
-  async take(cancelled: () => boolean): Promise<Slot | undefined> {
+  /** Waits in line for a buffer. Undefined when `cancelled` says so, before or after a wake-up. */
+  async take(cancelled: () => boolean): Promise<PooledBuffer | undefined> {
     while (!cancelled()) {
-      const slot = this.#free.pop() ?? (await this.#wait())
-      if (slot === undefined) continue
-      if (!cancelled()) return slot
-      this.give(slot)
+      const buffer = this.#free.pop() ?? (await this.#wait())
+      if (buffer === undefined) continue
+      if (!cancelled()) return buffer
+      this.give(buffer)
     }
     return undefined
   }
 
-  give(slot: Slot): void {
+  give(buffer: PooledBuffer): void {
     const next = this.#waiting.shift()
-    if (next === undefined) this.#free.push(slot)
-    else next(slot)
+    if (next === undefined) this.#free.push(buffer)
+    else next(buffer)
   }
 
   /** Lets every waiter check again whether it is cancelled. */
@@ -81,18 +81,18 @@ export class SlotPool {
     for (const wake of this.#waiting.splice(0)) wake(undefined)
   }
 
-  /** Registers the holder of a partly filled slot, which may be asked to release it. */
-  offer(holder: SlotHolder): void {
+  /** Registers the holder of a partly filled buffer, which may be asked to release it. */
+  offer(holder: BufferHolder): void {
     this.#partial.set(holder, -1)
   }
 
-  withdraw(holder: SlotHolder): void {
+  withdraw(holder: BufferHolder): void {
     this.#partial.delete(holder)
   }
 
-  #wait(): Promise<Slot | undefined> {
+  #wait(): Promise<PooledBuffer | undefined> {
     if (!this.#looking) this.#lookSoon()
-    return new Promise<Slot | undefined>((resolve) => {
+    return new Promise<PooledBuffer | undefined>((resolve) => {
       this.#waiting.push(resolve)
     })
   }
@@ -102,7 +102,7 @@ export class SlotPool {
     this.#after(() => this.#look(), lookMs)
   }
 
-  /** Holders without progress since the last look release their slots, one for each waiter. */
+  /** Holders without progress since the last look release their buffers, one for each waiter. */
   #look(): void {
     this.#looking = false
     if (this.#waiting.length > 0) this.#lookSoon()
@@ -110,15 +110,15 @@ export class SlotPool {
     for (const [holder, before] of [...this.#partial]) {
       if (wanted === 0) return
       if (holder.progress !== before) this.#partial.set(holder, holder.progress)
-      else if (holder.giveUpSlot()) wanted--
+      else if (holder.giveUpBuffer()) wanted--
     }
   }
 
-  #slot(start: number): Slot {
+  #buffer(start: number): PooledBuffer {
     const payload = Buffer.from(this.memory.buffer, start + blockBytes, recordBytesMax)
     return {
       start,
-      all: Buffer.from(this.memory.buffer, start, slotBytes),
+      all: Buffer.from(this.memory.buffer, start, bufferBytes),
       payload,
       put(bytes, at) {
         // All but the first byte by memmove. A copy of the whole would be `set`, which copies into
@@ -131,11 +131,11 @@ export class SlotPool {
   }
 }
 
-export interface SlotHolder {
+export interface BufferHolder {
   /** Bytes so far. */
   readonly progress: number
   /**
-   * Writes out or copies away the slot's content, and releases it soon. False when it cannot now.
+   * Writes out or copies away the buffer's content, and releases it soon. False when it cannot now.
    */
-  giveUpSlot(): boolean
+  giveUpBuffer(): boolean
 }

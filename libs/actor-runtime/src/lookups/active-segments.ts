@@ -1,58 +1,58 @@
 /**
- * Where the active rows of a host are: `active/<home>/<host>/<slot>/<account>`. An account has one
+ * Where the active rows of a host are: `active/<home>/<host>/<segment>/<account>`. An account has one
  * while effects of its changes may be pending. They are not read while their host lives; when it is
  * gone, the others find its unfinished work by them.
  *
  * Each activation that changes something puts a row and deletes it again, so a shared place fills
- * up with deleted rows until it cannot be read any more. Therefore a host moves to the next slot
- * after some hundred rows, and rows that stay longer than some slots move along. So a reader meets
+ * up with deleted rows until it cannot be read any more. Therefore a host moves to the next segment
+ * after some hundred rows, and rows that stay longer than some segments move along. So a reader meets
  * a bounded number, however many activations there were.
  *
- * The row `hosts/<home>/<host>` has the slots that may hold rows. It is durable before the first
- * row of a slot is put. A host that starts again finds its own row and continues after its last
- * slot. A host without a row begins with the milliseconds of its clock, which is higher than every
- * slot that it ever had.
+ * The row `hosts/<home>/<host>` has the segments that may hold rows. It is durable before the first
+ * row of a segment is put. A host that starts again finds its own row and continues after its last
+ * segment. A host without a row begins with the milliseconds of its clock, which is higher than every
+ * segment that it ever had.
  *
  * Hosts that never return: when one does not answer and none of its rows is left, another marks its
  * row with the time, and removes it when the mark is a week old. A host that lives looks at its own
  * row each minute, and after a longer break before it puts a row and before it relies on one that
  * it has put: one that is marked or gone is written again. So each write of such a row has the time
- * of its slot; marks and removals have times between that and the time of the next slot.
+ * of its segment; marks and removals have times between that and the time of the next segment.
  *
  * If the host's row was not marked when it looked, a removal comes a week later at the earliest,
- * after a look at the slots that meets the account's row. So no account relies on an active row
+ * after a look at the segments that meets the account's row. So no account relies on an active row
  * whose host has no row.
  */
 import { JournalFault, type LookupStore } from '@holdfast/journal'
 import type { Clock } from '@holdfast/kernel'
-import { activeSlotPrefix, hostKey, hostsPrefix } from './lookup-rows.ts'
+import { activeSegmentPrefix, hostKey, hostsPrefix } from './lookup-rows.ts'
 
-export interface SlotRange {
+export interface SegmentRange {
   from: number
   to: number
 }
 
 /** The content of a host's row. */
-interface Noted extends SlotRange {
+interface Noted extends SegmentRange {
   /** Unix seconds of when it did not answer and had no rows left. */
   gone?: number
 }
 
-/** Write times of a row by its last slot: the host's own, a mark of others, its removal. */
-const writeTimesPerSlot = 3n
+/** Write times of a row by its last segment: the host's own, a mark of others, its removal. */
+const writeTimesPerSegment = 3n
 const [ownWrite, markWrite, removal] = [0n, 1n, 2n]
-/** How often the slots of an earlier life are read: its last writes may arrive late. */
+/** How often the segments of an earlier life are read: its last writes may arrive late. */
 const pastLooks = 4
-/** How many slots a host skips when its row lost against a removal: its clock was behind. */
+/** How many segments a host skips when its row lost against a removal: its clock was behind. */
 const firstLeap = 86_400_000
 const leapsMax = 12
 
-/** Slots that one read covers. */
-const slotsPerRead = 100
+/** Segments that one read covers. */
+const segmentsPerRead = 100
 
-interface HomeSlots {
+interface HomeSegments {
   /** Of an earlier life of this host, until all rows in them are cleared. */
-  past: SlotRange | undefined
+  past: SegmentRange | undefined
   /** How many reads found nothing in them. */
   pastLooks: number
   /** A row existed when this life began, or this life's row was read. */
@@ -62,31 +62,31 @@ interface HomeSlots {
   current: number
   /** Number put into the current one. */
   rows: number
-  /** Existing rows, by slot. */
+  /** Existing rows, by segment. */
   live: Map<number, number>
   noted: Promise<void> | undefined
 }
 
-export interface SlotBounds {
-  rowsPerSlot: number
-  slotsBack: number
+export interface SegmentBounds {
+  rowsPerSegment: number
+  segmentsBack: number
   /** How long the row of a host that is gone stays. */
   goneSeconds: number
   /** After a longer break a host looks at its own row before it relies on it. */
   trustMs: number
 }
 
-export class ActiveSlots {
+export class ActiveSegments {
   readonly #lookups: LookupStore
   readonly #hostId: string
   readonly #clock: Clock
-  readonly #bounds: SlotBounds
-  readonly #homes = new Map<string, Promise<HomeSlots>>()
-  readonly #known = new Map<string, HomeSlots>()
+  readonly #bounds: SegmentBounds
+  readonly #homes = new Map<string, Promise<HomeSegments>>()
+  readonly #known = new Map<string, HomeSegments>()
 
   constructor(
     lookups: LookupStore,
-    { hostId, clock, ...bounds }: { hostId: string; clock: Clock } & SlotBounds,
+    { hostId, clock, ...bounds }: { hostId: string; clock: Clock } & SegmentBounds,
   ) {
     this.#lookups = lookups
     this.#hostId = hostId
@@ -96,19 +96,19 @@ export class ActiveSlots {
 
   /** A place for one row. @throws what the lookups throw: there is none. */
   async take(home: string): Promise<number> {
-    const slots = await this.#open(home)
+    const segments = await this.#open(home)
     await this.confirmAfterBreak(home)
-    if (slots.rows >= this.#bounds.rowsPerSlot) nextSlot(slots)
-    slots.rows++
-    const slot = slots.current
-    slots.live.set(slot, (slots.live.get(slot) ?? 0) + 1)
+    if (segments.rows >= this.#bounds.rowsPerSegment) nextSegment(segments)
+    segments.rows++
+    const segment = segments.current
+    segments.live.set(segment, (segments.live.get(segment) ?? 0) + 1)
     try {
-      await this.#noted(home, slots)
+      await this.#noted(home, segments)
     } catch (error) {
-      this.left(home, slot)
+      this.left(home, segment)
       throw error
     }
-    return slot
+    return segment
   }
 
   /**
@@ -116,18 +116,18 @@ export class ActiveSlots {
    * it. After the first time no row of an account need wait for that.
    */
   async confirm(home: string): Promise<void> {
-    const slots = await this.#open(home)
-    await this.#noted(home, slots)
-    const { current } = slots
+    const segments = await this.#open(home)
+    await this.#noted(home, segments)
+    const { current } = segments
     const value = await this.#lookups.get(hostKey(home, this.#hostId))
-    // A newer slot was noted meanwhile.
-    if (slots.current !== current) return
+    // A newer segment was noted meanwhile.
+    if (segments.current !== current) return
     const row = value && notedOf(value)
     if (row === undefined || row.gone !== undefined || row.to < current) {
-      nextSlot(slots)
-      await this.#noted(home, slots)
+      nextSegment(segments)
+      await this.#noted(home, segments)
     }
-    slots.seen = this.#moment()
+    segments.seen = this.#moment()
   }
 
   /** Call it when a row of an account is durable, before it is relied on: its put may be slow. */
@@ -135,57 +135,57 @@ export class ActiveSlots {
     if (this.#isDoubtful(await this.#open(home))) await this.confirm(home)
   }
 
-  #isDoubtful({ noted, seen }: HomeSlots): boolean {
+  #isDoubtful({ noted, seen }: HomeSegments): boolean {
     const { trustMs } = this.#bounds
     const now = this.#moment()
     const elapsedMs = Math.max(now.wallMs - seen.wallMs, now.monotonicMs - seen.monotonicMs)
     return noted !== undefined && elapsedMs > trustMs
   }
 
-  #moment(): HomeSlots['seen'] {
+  #moment(): HomeSegments['seen'] {
     return { wallMs: this.#clock.now(), monotonicMs: this.#clock.monotonic() }
   }
 
-  async #noted(home: string, slots: HomeSlots): Promise<void> {
-    const noted = slots.noted ?? this.#note(home, slots)
-    slots.noted = noted
+  async #noted(home: string, segments: HomeSegments): Promise<void> {
+    const noted = segments.noted ?? this.#note(home, segments)
+    segments.noted = noted
     try {
       await noted
     } catch (error) {
-      if (slots.noted === noted) slots.noted = undefined
+      if (segments.noted === noted) segments.noted = undefined
       throw error
     }
   }
 
   /** A row there should move along. */
-  isOld(home: string, slot: number): boolean {
-    const slots = this.#known.get(home)
-    return slots !== undefined && slot < slots.current - this.#bounds.slotsBack
+  isOld(home: string, segment: number): boolean {
+    const segments = this.#known.get(home)
+    return segments !== undefined && segment < segments.current - this.#bounds.segmentsBack
   }
 
   /** A row is gone. */
-  left(home: string, slot: number): void {
+  left(home: string, segment: number): void {
     const live = this.#known.get(home)?.live
-    const count = live?.get(slot) ?? 0
-    if (count > 1) live?.set(slot, count - 1)
-    else live?.delete(slot)
+    const count = live?.get(segment) ?? 0
+    if (count > 1) live?.set(segment, count - 1)
+    else live?.delete(segment)
   }
 
-  /** Slots of an earlier life of this host that may hold rows. */
-  async past(home: string): Promise<SlotRange | undefined> {
+  /** Segments of an earlier life of this host that may hold rows. */
+  async past(home: string): Promise<SegmentRange | undefined> {
     return (await this.#open(home)).past
   }
 
-  /** Slots that may hold rows of this life. */
-  async own(home: string): Promise<SlotRange> {
+  /** Segments that may hold rows of this life. */
+  async own(home: string): Promise<SegmentRange> {
     const { current, live } = await this.#open(home)
     return { from: Math.min(current, ...live.keys()), to: current }
   }
 
   /** All rows of the earlier life that could be found are cleared. */
   pastCleared(home: string): void {
-    const slots = this.#known.get(home)
-    if (slots !== undefined && ++slots.pastLooks >= pastLooks) slots.past = undefined
+    const segments = this.#known.get(home)
+    if (segments !== undefined && ++segments.pastLooks >= pastLooks) segments.past = undefined
   }
 
   /**
@@ -213,12 +213,12 @@ export class ActiveSlots {
     }
   }
 
-  /** The rows of a host in these slots. Empty slots cost little. */
-  async *rowsIn({ home, host = this.#hostId, range }: { home: string; host?: string; range: SlotRange }) {
-    for (let first = range.from; first <= range.to; first += slotsPerRead) {
-      const count = Math.min(slotsPerRead, range.to - first + 1)
+  /** The rows of a host in these segments. Empty segments cost little. */
+  async *rowsIn({ home, host = this.#hostId, range }: { home: string; host?: string; range: SegmentRange }) {
+    for (let first = range.from; first <= range.to; first += segmentsPerRead) {
+      const count = Math.min(segmentsPerRead, range.to - first + 1)
       const prefixes = Array.from({ length: count }, (_, at) =>
-        activeSlotPrefix({ home, host, slot: first + at }),
+        activeSegmentPrefix({ home, host, segment: first + at }),
       )
       const found = await this.#lookups.firstOf(prefixes)
       for (const [at, prefix] of prefixes.entries()) {
@@ -229,7 +229,7 @@ export class ActiveSlots {
     }
   }
 
-  #open(home: string): Promise<HomeSlots> {
+  #open(home: string): Promise<HomeSegments> {
     const known = this.#homes.get(home)
     if (known !== undefined) return known
     const opening = this.#read(home)
@@ -238,10 +238,10 @@ export class ActiveSlots {
     return opening
   }
 
-  async #read(home: string): Promise<HomeSlots> {
+  async #read(home: string): Promise<HomeSegments> {
     const value = await this.#lookups.get(hostKey(home, this.#hostId))
     const past = value && notedOf(value)
-    const slots: HomeSlots = {
+    const segments: HomeSegments = {
       past,
       pastLooks: 0,
       isKnown: past !== undefined,
@@ -251,40 +251,40 @@ export class ActiveSlots {
       live: new Map(),
       noted: undefined,
     }
-    this.#known.set(home, slots)
-    return slots
+    this.#known.set(home, segments)
+    return segments
   }
 
-  /** Ordered by the slot, independent of clocks: only this host notes slots, and they only rise. */
-  async #note(home: string, slots: HomeSlots): Promise<void> {
-    await this.#write(home, slots)
-    for (let leap = 0; !slots.isKnown; leap++) {
+  /** Ordered by the segment, independent of clocks: only this host notes segments, and they only rise. */
+  async #note(home: string, segments: HomeSegments): Promise<void> {
+    await this.#write(home, segments)
+    for (let leap = 0; !segments.isKnown; leap++) {
       const value = await this.#lookups.get(hostKey(home, this.#hostId))
-      slots.isKnown = value !== undefined && notedOf(value).to >= slots.current
-      if (slots.isKnown) break
+      segments.isKnown = value !== undefined && notedOf(value).to >= segments.current
+      if (segments.isKnown) break
       if (leap === leapsMax)
-        throw new JournalFault('UNAVAILABLE', `the slots of ${this.#hostId} cannot be noted`)
-      slots.current += firstLeap * 2 ** leap
-      await this.#write(home, slots)
+        throw new JournalFault('UNAVAILABLE', `the segments of ${this.#hostId} cannot be noted`)
+      segments.current += firstLeap * 2 ** leap
+      await this.#write(home, segments)
     }
-    slots.seen = this.#moment()
+    segments.seen = this.#moment()
   }
 
-  async #write(home: string, { past, current, live }: HomeSlots): Promise<void> {
+  async #write(home: string, { past, current, live }: HomeSegments): Promise<void> {
     const from = Math.min(current, past?.from ?? current, ...live.keys())
-    const value = Buffer.from(JSON.stringify({ from, to: current } satisfies SlotRange))
+    const value = Buffer.from(JSON.stringify({ from, to: current } satisfies SegmentRange))
     await this.#lookups.write([{ put: hostKey(home, this.#hostId), value }], writeTimeOf(current, ownWrite))
   }
 }
 
-function nextSlot(slots: HomeSlots): void {
-  slots.current++
-  slots.rows = 0
-  slots.noted = undefined
+function nextSegment(segments: HomeSegments): void {
+  segments.current++
+  segments.rows = 0
+  segments.noted = undefined
 }
 
-function writeTimeOf(slot: number, which: bigint): bigint {
-  return BigInt(slot) * writeTimesPerSlot + which
+function writeTimeOf(segment: number, which: bigint): bigint {
+  return BigInt(segment) * writeTimesPerSegment + which
 }
 
 function notedOf(value: Uint8Array): Noted {
