@@ -54,16 +54,16 @@ const hostId = 'standalone'
  */
 const restMs = 5_000
 
-export function startAccounts(parts: AccountsDeps): Accounts {
-  const { clock } = parts
-  const log = parts.log.child({ part: 'accounts' })
+export function startAccounts(deps: AccountsDeps): Accounts {
+  const { clock } = deps
+  const log = deps.log.child({ part: 'accounts' })
   const bus = new MemoryBus({
     onHandlerError: ({ subject, error }) =>
       log.error({ subject, err: error }, 'a request was left without an answer'),
   })
   const host = new AccountHost(
     accountHostOptions({
-      ...parts,
+      ...deps,
       hostId,
       bus,
       log,
@@ -80,7 +80,7 @@ export function startAccounts(parts: AccountsDeps): Accounts {
       new RoutedAccountClient({
         bus,
         hostOf: () => hostId,
-        unwritable: parts.unwritable,
+        unwritable: deps.unwritable,
         local: { hostId, take: (request) => host.take(request) },
         onHostsChanged: undefined,
         onSilent: undefined,
@@ -88,7 +88,7 @@ export function startAccounts(parts: AccountsDeps): Accounts {
         timers: undefined,
         randomness: undefined,
       }),
-      parts.tracer,
+      deps.tracer,
     ),
     versions: host,
     active: () => host.activeAccounts,

@@ -38,13 +38,13 @@ export interface HostDeps {
 export const tokenKeyId = 1
 
 /** The public hosts; not listening yet. */
-export function createPublicHosts(parts: HostDeps): Record<'api' | 'upload' | 'download', FastifyInstance> {
-  const { config, urls } = parts
+export function createPublicHosts(deps: HostDeps): Record<'api' | 'upload' | 'download', FastifyInstance> {
+  const { config, urls } = deps
   const serversOf = () => [config.serverName]
   const { region, drainMs } = config
   const downloads = downloadSettings(config, { webUrl: urls.web })
   const api = createApi({
-    ...parts,
+    ...deps,
     serversOf,
     directUrlOf: undefined,
     uploadUrlOf: undefined,
@@ -54,17 +54,17 @@ export function createPublicHosts(parts: HostDeps): Record<'api' | 'upload' | 'd
     downloadUrl: urls.download,
     serversOf,
     directUrlOf: undefined,
-    capabilityKey: parts.keyring.derive('capability'),
+    capabilityKey: deps.keyring.derive('capability'),
   })
-  const codes = new ShareCodeRoutes(parts)
-  api.register(webPages({ ...parts, ids: parts.keyring.ids, presenter, codes, rules: config }))
-  api.register(webDownloads({ ...parts, settings: downloads }))
+  const codes = new ShareCodeRoutes(deps)
+  api.register(webPages({ ...deps, ids: deps.keyring.ids, presenter, codes, rules: config }))
+  api.register(webDownloads({ ...deps, settings: downloads }))
   drainOnClose(api, { drainMs })
   const upload = createUpload({
-    ...parts,
+    ...deps,
     serversOf,
     placeOf: undefined,
     settings: uploadSettings({ ...config, tokenKeyId }, { urls, regions: [region] }),
   })
-  return { api, upload, download: createDownloads({ ...parts, settings: downloads }) }
+  return { api, upload, download: createDownloads({ ...deps, settings: downloads }) }
 }

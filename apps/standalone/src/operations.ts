@@ -19,7 +19,7 @@ import type { BackupJobs } from './backup-jobs.ts'
 import { collectNow, reconcileNow } from './collecting.ts'
 import type { Stores } from './stores.ts'
 
-export interface ProcessParts {
+export interface ProcessDeps {
   config: Config
   settings: readonly SettingDescription[]
   addresses: Addresses
@@ -37,10 +37,10 @@ export interface ProcessParts {
   figures: () => AccountFigures
 }
 
-export function createOperations(parts: ProcessParts): OperationDeps {
-  const { settings, rateLimits, stores, collector, reconciler, backupJobs } = parts
+export function createOperations(deps: ProcessDeps): OperationDeps {
+  const { settings, rateLimits, stores, collector, reconciler, backupJobs } = deps
   return {
-    status: () => statusOf(parts),
+    status: () => statusOf(deps),
     collect: (options) => collectNow({ collector, blobs: stores.blobs }, options),
     reconcile: (options) => reconcileNow(reconciler, options),
     backupJobs,
@@ -66,7 +66,7 @@ async function statusOf({
   scans,
   accounts,
   figures,
-}: ProcessParts) {
+}: ProcessDeps) {
   return {
     version,
     commit,

@@ -17,7 +17,7 @@ import type { UploadPermissionCache } from './upload-permission-cache.ts'
 
 const rememberedBodyBytesMax = 1024 ** 2
 
-interface Parts extends AskDeps {
+interface CallDeps extends AskDeps {
   clock: Clock
   rateLimits: RateLimits
   ids: IdCodec
@@ -25,11 +25,11 @@ interface Parts extends AskDeps {
 }
 
 export class AccountCalls {
-  readonly #parts: Parts
+  readonly #deps: CallDeps
   readonly #request: FastifyRequest
 
-  constructor(parts: Parts, request: FastifyRequest) {
-    this.#parts = parts
+  constructor(deps: CallDeps, request: FastifyRequest) {
+    this.#deps = deps
     this.#request = request
   }
 
@@ -37,7 +37,7 @@ export class AccountCalls {
    * The account that the token claims; rejects with RefusalError error-token when it is no token.
    */
   signedIn(token: string): TokenClaim | Promise<never> {
-    return claimOf(token, this.#parts.ids) ?? this.#refuseToken()
+    return claimOf(token, this.#deps.ids) ?? this.#refuseToken()
   }
 
   /** @throws RefusalError error-token */
@@ -50,9 +50,9 @@ export class AccountCalls {
    * @throws RefusalError with the reason
    */
   async checkUpload(caller: TokenClaim, folderId: string | undefined): Promise<void> {
-    const owner = folderId === undefined ? caller.accountId : this.#parts.ids.accountOf(folderId)
+    const owner = folderId === undefined ? caller.accountId : this.#deps.ids.accountOf(folderId)
     if (owner !== caller.accountId) return this.#refuseForeign(caller, owner, folderId as string)
-    const { permissions, clock } = this.#parts
+    const { permissions, clock } = this.#deps
     if (this.#isSmall && permissions.has(caller.bytes, folderId)) return
     const askedMs = clock.monotonic()
     await this.#askAs(caller, { $case: 'checkUpload', value: { folderId } })
@@ -67,7 +67,7 @@ export class AccountCalls {
     requestId: Buffer | undefined,
   ): Promise<ContentView> {
     try {
-      const result = await ask(this.#parts, {
+      const result = await ask(this.#deps, {
         accountId,
         who: caller === undefined ? asSystem : asBearer(caller),
         operation: { $case: 'addFile', value: file },
@@ -87,11 +87,11 @@ export class AccountCalls {
     await this.authenticate(caller)
     if (owner === undefined) throw new RefusalError('error-notFound')
     try {
-      await ask(this.#parts, {
+      await ask(this.#deps, {
         accountId: owner,
         who: asVisitor(caller.accountId),
         operation: { $case: 'checkUpload', value: { folderId } },
-        clientNetwork: this.#parts.rateLimits.networkKey(this.#request),
+        clientNetwork: this.#deps.rateLimits.networkKey(this.#request),
       })
     } catch (error) {
       if (!(error instanceof RefusalError)) throw error
@@ -111,10 +111,10 @@ export class AccountCalls {
   /** Before the token is known to be right. */
   async #askAs(caller: TokenClaim, operation: AccountOperation): Promise<void> {
     const question = { accountId: caller.accountId, who: asBearer(caller), operation }
-    await guessing(this.#parts.rateLimits, this.#request, async (guesses) => {
+    await guessing(this.#deps.rateLimits, this.#request, async (guesses) => {
       await guesses.begin('token')
       try {
-        await ask(this.#parts, question)
+        await ask(this.#deps, question)
       } catch (error) {
         if (isTokenRefused(error)) await guesses.wrong('token')
         throw error
@@ -123,7 +123,7 @@ export class AccountCalls {
   }
 
   async #refuseToken(): Promise<never> {
-    await guessing(this.#parts.rateLimits, this.#request, (guesses) => guesses.wrong('token'))
+    await guessing(this.#deps.rateLimits, this.#request, (guesses) => guesses.wrong('token'))
     throw new RefusalError('error-token')
   }
 }

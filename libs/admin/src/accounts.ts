@@ -18,45 +18,45 @@ interface Named {
 /** @param lists undefined: nothing is blocked. */
 export function accountRoutes(
   host: FastifyInstance,
-  parts: NewAccountDeps,
+  deps: NewAccountDeps,
   lists: BlockLists | undefined,
 ): void {
   host.post<{ Body: unknown }>('/admin/accounts', async (request) => {
     const { email } = objectOf(request.body, 'body')
-    const { accountId, token } = await makeAccount(parts, email)
-    return { status: 'ok', data: { ...(await showAccount(parts, accountId)), token } }
+    const { accountId, token } = await makeAccount(deps, email)
+    return { status: 'ok', data: { ...(await showAccount(deps, accountId)), token } }
   })
 
   host.post<{ Body: unknown }>('/admin/invitations', async (request) => {
     const { email: sent, days = 7 } = objectOf(request.body, 'body')
     const email = emailOf(sent)
-    if (!isOfDomains(email, parts.signUpDomains)) throw new RefusalError('error-email')
+    if (!isOfDomains(email, deps.signUpDomains)) throw new RefusalError('error-email')
     if (lists?.blocksInvitation(email)) throw new RefusalError('error-blocked')
-    return { status: 'ok', data: invite(parts, { email, days: daysOf(days) }) }
+    return { status: 'ok', data: invite(deps, { email, days: daysOf(days) }) }
   })
 
   const shown = async (id: AccountId) => {
     return {
       status: 'ok',
-      data: { ...(await showAccount(parts, id)), blockedBy: lists?.actOf('account', id) ?? null },
+      data: { ...(await showAccount(deps, id)), blockedBy: lists?.actOf('account', id) ?? null },
     }
   }
 
   host.get<Named>('/admin/accounts/:name', async (request) =>
-    shown(await accountNamed(parts, request.params.name)),
+    shown(await accountNamed(deps, request.params.name)),
   )
 
   host.post<Named>('/admin/accounts/:name', async (request) => {
     const value = commandOf(request.body)
-    const accountId = await accountNamed(parts, request.params.name)
-    if (value !== undefined) await askAsOperator(parts, accountId, { $case: 'setAccount', value })
+    const accountId = await accountNamed(deps, request.params.name)
+    if (value !== undefined) await askAsOperator(deps, accountId, { $case: 'setAccount', value })
     return shown(accountId)
   })
 
   host.post<Named>('/admin/accounts/:name/legacy-folder', async (request) => {
     const value = legacyFolderOf(request.body)
-    const accountId = await accountNamed(parts, request.params.name)
-    const result = await askAsOperator(parts, accountId, { $case: 'addLegacyFolder', value })
+    const accountId = await accountNamed(deps, request.params.name)
+    const result = await askAsOperator(deps, accountId, { $case: 'addLegacyFolder', value })
     const item = result.$case === 'content' ? result.value.item : undefined
     if (item === undefined)
       throw new Error(`account ${accountId} answered ${result.$case} to addLegacyFolder`)
@@ -66,21 +66,21 @@ export function accountRoutes(
   host.post<Named>('/admin/accounts/:name/repair', async (request) => {
     const { dryRun = false } = objectOf(request.body, 'body')
     if (typeof dryRun !== 'boolean') throw new RefusalError('error-dryRun')
-    const account = await accountNamed(parts, request.params.name)
-    return { status: 'ok', data: await parts.repair({ account, dryRun }) }
+    const account = await accountNamed(deps, request.params.name)
+    return { status: 'ok', data: await deps.repair({ account, dryRun }) }
   })
 
   host.get<Named>('/admin/accounts/:name/deletions', async (request) => {
-    const accountId = await accountNamed(parts, request.params.name)
-    const result = await askAsOperator(parts, accountId, { $case: 'readHeld', value: {} })
+    const accountId = await accountNamed(deps, request.params.name)
+    const result = await askAsOperator(deps, accountId, { $case: 'readHeld', value: {} })
     if (result.$case !== 'held') throw new Error(`account ${accountId} answered ${result.$case} to readHeld`)
     return { status: 'ok', data: { deletions: result.value.contents.map(presentHeld) } }
   })
 
   host.post<Named>('/admin/accounts/:name/deletions/undo', async (request) => {
     const contentIds = contentIdsOf(objectOf(request.body, 'body').contents)
-    const accountId = await accountNamed(parts, request.params.name)
-    const undoing = askAsOperator(parts, accountId, { $case: 'undoSweeps', value: { contentIds } })
+    const accountId = await accountNamed(deps, request.params.name)
+    const undoing = askAsOperator(deps, accountId, { $case: 'undoSweeps', value: { contentIds } })
     const result = await undoing.catch((error: unknown) => {
       if (error instanceof RefusalError && error.status === 'error-notFound')
         throw new RefusalError('error-contents')
@@ -93,10 +93,10 @@ export function accountRoutes(
   })
 
   host.post<Named>('/admin/accounts/:name/sign-in', async (request) => {
-    const accountId = await accountNamed(parts, request.params.name)
-    const { email } = await showAccount(parts, accountId)
+    const accountId = await accountNamed(deps, request.params.name)
+    const { email } = await showAccount(deps, accountId)
     if (email.endsWith('.invalid')) throw new RefusalError('error-email')
-    await askAsOperator(parts, accountId, { $case: 'sendSignIn', value: {} })
+    await askAsOperator(deps, accountId, { $case: 'sendSignIn', value: {} })
     return { status: 'ok', data: { email } }
   })
 }
@@ -114,8 +114,8 @@ function daysOf(sent: unknown): number {
   return days
 }
 
-export async function showAccount(parts: OperatorDeps, accountId: AccountId) {
-  const result = await askAsOperator(parts, accountId, { $case: 'getAccount', value: {} })
+export async function showAccount(deps: OperatorDeps, accountId: AccountId) {
+  const result = await askAsOperator(deps, accountId, { $case: 'getAccount', value: {} })
   if (result.$case !== 'account')
     throw new Error(`account ${accountId} answered ${result.$case} to getAccount`)
   return present(result.value)

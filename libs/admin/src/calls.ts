@@ -42,15 +42,15 @@ export function askAsOperator(
  * @throws RefusalError error-notFound for an unknown address, or an id that was not made with this
  *   key.
  */
-export async function accountNamed(parts: OperatorDeps, name: string): Promise<AccountId> {
-  const id = name.includes('@') ? await idOfEmail(parts, name) : parts.ids.parseAccount(name)
+export async function accountNamed(deps: OperatorDeps, name: string): Promise<AccountId> {
+  const id = name.includes('@') ? await idOfEmail(deps, name) : deps.ids.parseAccount(name)
   if (id === undefined) throw new RefusalError('error-notFound')
   return id
 }
 
-async function idOfEmail(parts: OperatorDeps, email: string): Promise<AccountId | undefined> {
+async function idOfEmail(deps: OperatorDeps, email: string): Promise<AccountId | undefined> {
   const guest = /^(.*)@guest\.invalid$/i.exec(email)?.[1]
-  if (guest !== undefined) return parts.ids.parseAccount(guest)
-  const row = await parts.lookups.get(emailKey(email.trim()))
-  return row === undefined ? undefined : parts.ids.parseAccount(Buffer.from(row).toString())
+  if (guest !== undefined) return deps.ids.parseAccount(guest)
+  const row = await deps.lookups.get(emailKey(email.trim()))
+  return row === undefined ? undefined : deps.ids.parseAccount(Buffer.from(row).toString())
 }

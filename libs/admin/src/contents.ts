@@ -18,19 +18,18 @@ const itemsMax = 100
 const usersMax = 100
 const pageMax = 100_000
 
-export type ContentParts = NewAccountDeps & { lists: BlockLists }
-type Parts = ContentParts
+export type ContentDeps = NewAccountDeps & { lists: BlockLists }
 
-export function contentRoutes(host: FastifyInstance, parts: Parts): void {
+export function contentRoutes(host: FastifyInstance, deps: ContentDeps): void {
   host.get<{ Querystring: { name?: string } }>('/admin/contents', async ({ query }) => {
-    return { status: 'ok', data: await look(parts, await placeOf(parts, query.name)) }
+    return { status: 'ok', data: await look(deps, await placeOf(deps, query.name)) }
   })
 
   host.get<{ Params: { name: string }; Querystring: { text?: string; page?: string } }>(
     '/admin/accounts/:name/contents',
     async ({ params, query }) => {
-      const accountId = await accountNamed(parts, params.name)
-      const account = await askAsOperator(parts, accountId, { $case: 'getAccount', value: {} })
+      const accountId = await accountNamed(deps, params.name)
+      const account = await askAsOperator(deps, accountId, { $case: 'getAccount', value: {} })
       if (account.$case !== 'account') throw new Error(`${accountId} answered ${account.$case} to getAccount`)
       const value = {
         ...blank(SearchContents),
@@ -39,7 +38,7 @@ export function contentRoutes(host: FastifyInstance, parts: Parts): void {
         page: pageOf(query.page),
         pageSize: itemsMax,
       }
-      const found = await askAsOperator(parts, accountId, { $case: 'searchContents', value })
+      const found = await askAsOperator(deps, accountId, { $case: 'searchContents', value })
       if (found.$case !== 'search') throw new Error(`${accountId} answered ${found.$case} to searchContents`)
       const hits = found.value.hits.map(({ id, isFolder, name, size, createTime }) => {
         return { id, type: isFolder ? 'folder' : 'file', name, createTime, size }
@@ -55,11 +54,11 @@ export interface OwnedContent {
 }
 
 /** @throws RefusalError error-content */
-export async function placeOf(parts: Parts, name: unknown): Promise<OwnedContent> {
+export async function placeOf(deps: ContentDeps, name: unknown): Promise<OwnedContent> {
   if (typeof name !== 'string' || name.length > 4_096) throw new RefusalError('error-name')
   const named = nameIn(name.trim())
-  const contentId = isShareCode(named) ? await contentOfCode(parts, named) : named.toLowerCase()
-  const accountId = contentId === undefined ? undefined : parts.ids.accountOf(contentId)
+  const contentId = isShareCode(named) ? await contentOfCode(deps, named) : named.toLowerCase()
+  const accountId = contentId === undefined ? undefined : deps.ids.accountOf(contentId)
   if (contentId === undefined || accountId === undefined) throw new RefusalError('error-content')
   return { accountId, contentId }
 }
@@ -70,23 +69,23 @@ export function nameIn(text: string): string {
   return /^\/(?:d|download\/web|download|direct)\/([^/]+)/i.exec(path)?.[1] ?? text
 }
 
-async function contentOfCode(parts: Parts, code: string): Promise<string | undefined> {
-  const key = routeOfCode(parts.keyring, code)
-  const route = key === undefined ? undefined : await parts.lookups.get(key)
-  const accountId = route && parts.ids.parseAccount(Buffer.from(route).toString())
+async function contentOfCode(deps: ContentDeps, code: string): Promise<string | undefined> {
+  const key = routeOfCode(deps.keyring, code)
+  const route = key === undefined ? undefined : await deps.lookups.get(key)
+  const accountId = route && deps.ids.parseAccount(Buffer.from(route).toString())
   if (accountId === undefined) return undefined
-  const found = await askAsOperator(parts, accountId, { $case: 'findCode', value: { code } })
+  const found = await askAsOperator(deps, accountId, { $case: 'findCode', value: { code } })
   return found.$case === 'code' ? found.value.contentId : undefined
 }
 
 /** @throws RefusalError error-content */
 export async function read(
-  parts: Parts,
+  deps: ContentDeps,
   { accountId, contentId }: OwnedContent,
   { page = 1, pageSize = itemsMax }: { page?: number; pageSize?: number } = {},
 ): Promise<{ item: Item }> {
   const value = { ...blank(ReadContent), contentId, page, pageSize, maxDepth: 1 }
-  const asked = askAsOperator(parts, accountId, { $case: 'readContent', value })
+  const asked = askAsOperator(deps, accountId, { $case: 'readContent', value })
   const read = await asked.catch((error: unknown) => {
     throw error instanceof RefusalError && error.status === 'error-notFound'
       ? new RefusalError('error-content')
@@ -97,9 +96,9 @@ export async function read(
   return { item }
 }
 
-export async function look(parts: Parts, place: OwnedContent) {
-  const { item } = await read(parts, place)
-  const { lists, lookups } = parts
+export async function look(deps: ContentDeps, place: OwnedContent) {
+  const { item } = await read(deps, place)
+  const { lists, lookups } = deps
   const seen = {
     ...brief(item),
     account: place.accountId,

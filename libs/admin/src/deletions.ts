@@ -9,7 +9,7 @@ import { type Act, type ActResult, type Attribution, undoMs } from '@holdfast/mo
 import { blank, SetAccount } from '@holdfast/wire'
 import { showAccount } from './accounts.ts'
 import { askAsOperator } from './calls.ts'
-import { type ContentParts, type OwnedContent, read } from './contents.ts'
+import { type ContentDeps, type OwnedContent, read } from './contents.ts'
 import { unlessFault } from './moderation.ts'
 
 export const heldSeconds = undoMs / 1000
@@ -22,52 +22,52 @@ export interface Deletion extends Attribution {
 }
 
 /** The part of a new act that describes its deletions. */
-export function deletedAs({ clock }: Pick<ContentParts, 'clock'>, final: boolean): Pick<Act, 'heldUntil'> {
+export function deletedAs({ clock }: Pick<ContentDeps, 'clock'>, final: boolean): Pick<Act, 'heldUntil'> {
   return final ? {} : { heldUntil: Math.floor(clock.now() / 1000) + heldSeconds }
 }
 
 /** @throws RefusalError error-content */
 export async function deleteContent(
-  parts: ContentParts,
+  deps: ContentDeps,
   place: OwnedContent,
   { final, ...asked }: Deletion,
 ): Promise<Act> {
-  const { item } = await read(parts, place)
+  const { item } = await read(deps, place)
   const { accountId, contentId } = place
   const what = `content ${contentId} of account ${accountId}: ${item.name}`
-  const { acts } = parts.lists
-  const act = await acts.add({ ...asked, kind: 'delete', what, ...deletedAs(parts, final) })
+  const { acts } = deps.lists
+  const act = await acts.add({ ...asked, kind: 'delete', what, ...deletedAs(deps, final) })
   if (!final) await acts.noteDeleted(act.id, { account: accountId, contents: [contentId] })
   const value = {
     contentIds: [contentId],
     representation: undefined,
     heldSeconds: final ? 0 : heldSeconds,
   }
-  await askAsOperator(parts, accountId, { $case: 'deleteContents', value })
+  await askAsOperator(deps, accountId, { $case: 'deleteContents', value })
   return act
 }
 
 /** It is suspended, and emptied when this can no longer be undone. @throws RefusalError */
 export async function deleteAccount(
-  parts: ContentParts,
+  deps: ContentDeps,
   account: AccountId,
   { final, ...asked }: Deletion,
 ): Promise<{ act: Act; endTime: number }> {
-  const { email } = await showAccount(parts, account)
-  const as = { kind: 'delete', what: `account ${account}: ${email}`, account, ...deletedAs(parts, final) }
-  const { act } = await unlessFault(parts.lists.block('account', [account], asked, as))
+  const { email } = await showAccount(deps, account)
+  const as = { kind: 'delete', what: `account ${account}: ${email}`, account, ...deletedAs(deps, final) }
+  const { act } = await unlessFault(deps.lists.block('account', [account], asked, as))
   const endTime = act.heldUntil ?? act.time
-  await setEnd(parts, account, { endTime })
+  await setEnd(deps, account, { endTime })
   return { act, endTime }
 }
 
 async function setEnd(
-  parts: ContentParts,
+  deps: ContentDeps,
   account: AccountId,
   change: Partial<Pick<SetAccount, 'endTime' | 'clearEndTime'>>,
 ): Promise<void> {
   const value = { ...blank(SetAccount), ...change }
-  await askAsOperator(parts, account, { $case: 'setAccount', value })
+  await askAsOperator(deps, account, { $case: 'setAccount', value })
 }
 
 /**
@@ -75,24 +75,24 @@ async function setEnd(
  * previous call, which continues with the deletions.
  */
 export async function undo(
-  parts: ContentParts,
+  deps: ContentDeps,
   id: string,
   asked: Attribution,
   after?: string,
 ): Promise<ActResult & { next: string | null }> {
-  const { lists, clock } = parts
+  const { lists, clock } = deps
   const end = clock.monotonic() + pieceMs
   const [by, place = ''] = after?.split(' ') ?? []
-  const done = by === undefined ? await unlessFault(lists.undo(id, asked)) : await goingOn(parts, id, by)
+  const done = by === undefined ? await unlessFault(lists.undo(id, asked)) : await goingOn(deps, id, by)
   const act = await unlessFault(lists.acts.get(id))
   if (by === undefined && act.account !== undefined) {
-    await setEnd(parts, act.account as AccountId, { clearEndTime: true })
+    await setEnd(deps, act.account as AccountId, { clearEndTime: true })
     done.changed++
   }
   let at = place
   for await (const { account, contents, place } of lists.acts.deleted(id, { after: at })) {
     if (at !== '' && clock.monotonic() >= end) return { ...done, next: `${done.act.id} ${at}` }
-    const changed = await takeBack(parts, account as AccountId, contents)
+    const changed = await takeBack(deps, account as AccountId, contents)
     done.changed += changed
     done.unchanged += contents.length - changed
     at = place
@@ -100,22 +100,22 @@ export async function undo(
   return { ...done, next: null }
 }
 
-async function goingOn({ lists }: ContentParts, id: string, by: string): Promise<ActResult> {
+async function goingOn({ lists }: ContentDeps, id: string, by: string): Promise<ActResult> {
   const act = await unlessFault(lists.acts.get(by))
   if (act.undoes !== id) throw new RefusalError('error-act')
   return { act, changed: 0, unchanged: 0 }
 }
 
 /** @returns how many; others were restored before, or were never deleted. */
-async function takeBack(parts: ContentParts, account: AccountId, contentIds: string[]): Promise<number> {
+async function takeBack(deps: ContentDeps, account: AccountId, contentIds: string[]): Promise<number> {
   try {
-    await askAsOperator(parts, account, { $case: 'undoSweeps', value: { contentIds } })
+    await askAsOperator(deps, account, { $case: 'undoSweeps', value: { contentIds } })
     return contentIds.length
   } catch (error) {
     if (!(error instanceof RefusalError) || error.status !== 'error-notFound') throw error
   }
   if (contentIds.length === 1) return 0
   let changed = 0
-  for (const id of contentIds) changed += await takeBack(parts, account, [id])
+  for (const id of contentIds) changed += await takeBack(deps, account, [id])
   return changed
 }

@@ -4,7 +4,7 @@ import { nameOf } from '@holdfast/moderation'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { objectOf } from './account-change.ts'
 import { accountNamed } from './calls.ts'
-import { type ContentParts, placeOf } from './contents.ts'
+import { type ContentDeps, placeOf } from './contents.ts'
 import { type Deletion, deleteAccount, deleteContent, undo } from './deletions.ts'
 import type { Everywhere, Sought } from './everywhere.ts'
 import { askedBy, unlessFault } from './moderation.ts'
@@ -16,7 +16,7 @@ interface Asking {
 
 const textCharactersMax = 255
 
-export function everywhereRoutes(host: FastifyInstance, parts: ContentParts, everywhere: Everywhere): void {
+export function everywhereRoutes(host: FastifyInstance, deps: ContentDeps, everywhere: Everywhere): void {
   host.get<Asking>('/admin/contents/find', async ({ query }) => {
     return { status: 'ok', data: await everywhere.find(soughtOf(query), query.after) }
   })
@@ -24,7 +24,7 @@ export function everywhereRoutes(host: FastifyInstance, parts: ContentParts, eve
   host.post<Asking>('/admin/contents/delete', async (request) => {
     const { name, ...rest } = objectOf(request.body, 'body')
     const deletion = deletionOf(request, rest)
-    return { status: 'ok', data: { act: await deleteContent(parts, await placeOf(parts, name), deletion) } }
+    return { status: 'ok', data: { act: await deleteContent(deps, await placeOf(deps, name), deletion) } }
   })
 
   host.post<Asking>('/admin/contents/delete-hash', async (request) => {
@@ -35,7 +35,7 @@ export function everywhereRoutes(host: FastifyInstance, parts: ContentParts, eve
     const from = textOf(after, 'after')
     const asked = { by: deletion.by, reason: deletion.reason }
     const blocked =
-      block && from === undefined ? await unlessFault(parts.lists.block('content', [name], asked)) : undefined
+      block && from === undefined ? await unlessFault(deps.lists.block('content', [name], asked)) : undefined
     const { hits, ...piece } = await everywhere.deleteHash(name, deletion, from)
     return { status: 'ok', data: { ...piece, blocked: blocked?.act ?? null, deleted: hits.length } }
   })
@@ -44,14 +44,14 @@ export function everywhereRoutes(host: FastifyInstance, parts: ContentParts, eve
     const deletion = deletionOf(request, objectOf(request.body, 'body'))
     return {
       status: 'ok',
-      data: await deleteAccount(parts, await accountNamed(parts, request.params.name), deletion),
+      data: await deleteAccount(deps, await accountNamed(deps, request.params.name), deletion),
     }
   })
 
   host.post<Asking & { Params: { id: string } }>('/admin/acts/:id/undo', async (request) => {
     const { after, ...rest } = objectOf(request.body, 'body')
     const asked = askedBy(request, rest)
-    return { status: 'ok', data: await undo(parts, request.params.id, asked, textOf(after, 'after')) }
+    return { status: 'ok', data: await undo(deps, request.params.id, asked, textOf(after, 'after')) }
   })
 }
 

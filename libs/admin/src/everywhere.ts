@@ -12,7 +12,7 @@ import { type AccountId, pause, systemTimers } from '@holdfast/kernel'
 import { type Act, type Attribution, deletedPerRow } from '@holdfast/moderation'
 import { blank, type Copy, FindContents, type SearchView } from '@holdfast/wire'
 import { askAsOperator } from './calls.ts'
-import type { ContentParts } from './contents.ts'
+import type { ContentDeps } from './contents.ts'
 import { deletedAs, heldSeconds } from './deletions.ts'
 import { unlessFault } from './moderation.ts'
 
@@ -67,11 +67,11 @@ const keysPerSlice = 200
 const askTimeoutMs = 15_000
 
 export class Everywhere {
-  readonly #parts: ContentParts
+  readonly #deps: ContentDeps
   #nextMs = Number.NEGATIVE_INFINITY
 
-  constructor(parts: ContentParts) {
-    this.#parts = parts
+  constructor(deps: ContentDeps) {
+    this.#deps = deps
   }
 
   /** @param after the `next` of the piece before. @throws RefusalError error-after */
@@ -84,7 +84,7 @@ export class Everywhere {
       )
     const by = { $case: 'text', value: sought.text } as const
     const list = async function* (this: Everywhere, place: string | undefined) {
-      for await (const row of this.#parts.listAccounts(place)) yield { key: row.account, place: row.place }
+      for await (const row of this.#deps.listAccounts(place)) yield { key: row.account, place: row.place }
     }
     const take: Take = (account, page, piece) => this.#hits(account, by, page, piece)
     return this.#walk({ list: list.bind(this), isWanted: () => true, take }, from)
@@ -101,11 +101,11 @@ export class Everywhere {
     after: string | undefined,
   ): Promise<HitsPage & { act: Act }> {
     const what = `content ${hash} of all accounts`
-    const { acts } = this.#parts.lists
+    const { acts } = this.#deps.lists
     const [id, rest] = after?.split('.') ?? []
     const act =
       id === undefined
-        ? await acts.add({ ...asked, kind: 'delete', what, ...deletedAs(this.#parts, final) })
+        ? await acts.add({ ...asked, kind: 'delete', what, ...deletedAs(this.#deps, final) })
         : await unlessFault(acts.get(id))
     if (act.kind !== 'delete' || act.what !== what) throw new RefusalError('error-act')
     const walk = this.#copiesOf(hash, (account, by, _page, piece) => this.#delete(act, account, by, piece))
@@ -118,7 +118,7 @@ export class Everywhere {
     take: (account: string, by: ByCopy, page: number, piece: HitsPage) => Promise<number>,
   ): Walk {
     return {
-      list: (after) => this.#parts.listReferences(after),
+      list: (after) => this.#deps.listReferences(after),
       isWanted: (key) => {
         const id = key.split('/', 2)[1] ?? ''
         return hash.length === 32 ? id.startsWith(hash) : id.slice(32) === hash
@@ -132,7 +132,7 @@ export class Everywhere {
   }
 
   async #walk({ list, isWanted, take }: Walk, from: Place | undefined): Promise<HitsPage> {
-    const { clock } = this.#parts
+    const { clock } = this.#deps
     const piece: HitsPage = { hits: [], failed: [], looked: 0, next: null }
     const end = clock.monotonic() + pieceMs
     const isFull = () => piece.hits.length >= hitsPerPage || clock.monotonic() >= end
@@ -177,14 +177,14 @@ export class Everywhere {
     if (view === undefined || view.hits.length === 0) return 0
     const contents = view.hits.map(({ id }) => id)
     const isHeld = act.heldUntil !== undefined
-    if (isHeld) await this.#parts.lists.acts.noteDeleted(act.id, { account, contents })
+    if (isHeld) await this.#deps.lists.acts.noteDeleted(act.id, { account, contents })
     const value = {
       contentIds: contents,
       representation: undefined,
       heldSeconds: isHeld ? heldSeconds : 0,
     }
     try {
-      await askAsOperator(this.#parts, account as AccountId, { $case: 'deleteContents', value })
+      await askAsOperator(this.#deps, account as AccountId, { $case: 'deleteContents', value })
     } catch (error) {
       // Its owner deleted one of them first: the others are searched again.
       if (error instanceof RefusalError && error.status === 'error-notFound') return 1
@@ -202,12 +202,12 @@ export class Everywhere {
     page: { page: number; pageSize: number },
     piece: HitsPage,
   ): Promise<SearchView | undefined> {
-    const accountId = this.#parts.ids.parseAccount(account)
+    const accountId = this.#deps.ids.parseAccount(account)
     if (accountId === undefined) return undefined
     await this.#turn()
     try {
       const value = { ...blank(FindContents), by, ...page }
-      const asked = askAsOperator(this.#parts, accountId, { $case: 'findContents', value }, askTimeoutMs)
+      const asked = askAsOperator(this.#deps, accountId, { $case: 'findContents', value }, askTimeoutMs)
       return viewOf(await asked, 'search')
     } catch (error) {
       const { status } = refusalOf(error)
@@ -219,7 +219,7 @@ export class Everywhere {
 
   /** Waits for its turn among all searches of this process. */
   async #turn(): Promise<void> {
-    const { clock, questionsPerSecond } = this.#parts
+    const { clock, questionsPerSecond } = this.#deps
     const nowMs = clock.monotonic()
     const turnMs = Math.max(nowMs, this.#nextMs)
     this.#nextMs = turnMs + 1000 / questionsPerSecond
@@ -237,8 +237,8 @@ function hitsOf(account: string, { hits }: SearchView): Hit[] {
 }
 
 function textOf({ place, key, page }: Place): string {
-  const parts = place === key ? [page, key] : [page, key, place]
-  return Buffer.from(JSON.stringify(parts)).toString('base64url')
+  const deps = place === key ? [page, key] : [page, key, place]
+  return Buffer.from(JSON.stringify(deps)).toString('base64url')
 }
 
 function placeOf(text: string | undefined): Place | undefined {

@@ -53,8 +53,8 @@ export interface Moderation {
   reports: Reports
 }
 
-export function createAdminHost(parts: AdminDeps): FastifyInstance {
-  const { log, metrics, rateLimits } = parts
+export function createAdminHost(deps: AdminDeps): FastifyInstance {
+  const { log, metrics, rateLimits } = deps
   // No proxy is trusted here: the peer of the connection decides.
   const host = createHttpHost({
     name: 'admin',
@@ -63,23 +63,23 @@ export function createAdminHost(parts: AdminDeps): FastifyInstance {
     rateLimits,
     trustProxy: false,
     cors: false,
-    ...(parts.connections === undefined ? {} : { connections: parts.connections }),
+    ...(deps.connections === undefined ? {} : { connections: deps.connections }),
   })
 
-  const callers = new LocalCallers(parts.uidOf)
+  const callers = new LocalCallers(deps.uidOf)
   const refusalFor = async ({ raw, headers }: FastifyRequest): Promise<RefusalError | undefined> => {
     const { socket, httpVersion } = raw
     const remoteAddress = socket.remoteAddress ?? ''
     const isOperator = () => callers.isOperator(socket)
-    const verdict = await judge({ remoteAddress, headers, httpVersion, isOperator }, parts.adminToken)
+    const verdict = await judge({ remoteAddress, headers, httpVersion, isOperator }, deps.adminToken)
     return verdict === 'allowed' ? undefined : new RefusalError(verdict)
   }
 
-  const { accounts, moderation } = parts
+  const { accounts, moderation } = deps
   const everywhere = accounts && moderation && new Everywhere({ ...accounts, lists: moderation.lists })
-  readinessMetrics(metrics, parts.readiness)
-  banMetrics(metrics, parts.operations.bans)
-  healthRoutes(host, { readiness: parts.readiness, metrics, refusalFor })
+  readinessMetrics(metrics, deps.readiness)
+  banMetrics(metrics, deps.operations.bans)
+  healthRoutes(host, { readiness: deps.readiness, metrics, refusalFor })
   host.register(async (operator) => {
     operator.addHook('onRequest', async (request) => {
       const refusal = await refusalFor(request)
@@ -91,7 +91,7 @@ export function createAdminHost(parts: AdminDeps): FastifyInstance {
       throw refusal
     })
     if (moderation !== undefined) logCalls(operator, moderation.lists.acts)
-    operationRoutes(operator, parts.operations)
+    operationRoutes(operator, deps.operations)
     if (accounts !== undefined) accountRoutes(operator, accounts, moderation?.lists)
     if (moderation === undefined) return
     moderationRoutes(operator, { lists: moderation.lists, accounts })
@@ -106,7 +106,7 @@ export function createAdminHost(parts: AdminDeps): FastifyInstance {
     const isOperator = ({ raw }: FastifyRequest) => callers.isOperator(raw.socket)
     const sessions = new PageSessions({
       get adminToken() {
-        return parts.adminToken
+        return deps.adminToken
       },
       isOperator,
       clock: accounts.clock,

@@ -23,24 +23,24 @@ export interface NewAccountDeps extends OperatorDeps {
  * @throws RefusalError error-email for an address that is malformed or already has an account
  */
 export async function makeAccount(
-  parts: NewAccountDeps,
+  deps: NewAccountDeps,
   sent: unknown,
 ): Promise<{ accountId: AccountId; token: string }> {
   const email = sent === undefined || sent === null ? undefined : emailOf(sent)
-  const proposed = parts.ids.account(parts.region)
-  const accountId = email === undefined ? proposed : await claim(parts, email, proposed)
-  const { tokenKeyId: keyId, tokenCounter: counter } = await create(parts, accountId, email)
-  return { accountId, token: parts.keyring.tokens.token(accountId, { keyId, counter }) }
+  const proposed = deps.ids.account(deps.region)
+  const accountId = email === undefined ? proposed : await claim(deps, email, proposed)
+  const { tokenKeyId: keyId, tokenCounter: counter } = await create(deps, accountId, email)
+  return { accountId, token: deps.keyring.tokens.token(accountId, { keyId, counter }) }
 }
 
 async function create(
-  parts: NewAccountDeps,
+  deps: NewAccountDeps,
   accountId: AccountId,
   email: string | undefined,
 ): Promise<AccountView> {
-  const value = { tokenKeyId: parts.tokenKeyId, email }
+  const value = { tokenKeyId: deps.tokenKeyId, email }
   try {
-    const result = await askAsOperator(parts, accountId, { $case: 'createAccount', value })
+    const result = await askAsOperator(deps, accountId, { $case: 'createAccount', value })
     if (result.$case !== 'account')
       throw new Error(`account ${accountId} answered ${result.$case} to createAccount`)
     return result.value
@@ -50,9 +50,9 @@ async function create(
 }
 
 /** First come, first served; a claim whose account was never made is completed. */
-async function claim(parts: NewAccountDeps, email: string, proposed: AccountId): Promise<AccountId> {
-  const row = await parts.lookups.claim(emailKey(email), Buffer.from(proposed))
-  const accountId = parts.ids.parseAccount(Buffer.from(row).toString())
+async function claim(deps: NewAccountDeps, email: string, proposed: AccountId): Promise<AccountId> {
+  const row = await deps.lookups.claim(emailKey(email), Buffer.from(proposed))
+  const accountId = deps.ids.parseAccount(Buffer.from(row).toString())
   if (accountId === undefined) throw new Error('the row of an e-mail address names no account')
   return accountId
 }

@@ -45,37 +45,37 @@ export interface ClusterOperations {
 /** A day more than the longest grace that can be set. */
 const graceSecondsMax = 31 * 86_400
 
-export function operationRoutes(host: FastifyInstance, parts: OperationDeps): void {
-  host.get('/admin/status', async () => ({ status: 'ok', data: await parts.status() }))
+export function operationRoutes(host: FastifyInstance, deps: OperationDeps): void {
+  host.get('/admin/status', async () => ({ status: 'ok', data: await deps.status() }))
 
-  host.get('/admin/settings', async () => ({ status: 'ok', data: { settings: parts.settings() } }))
+  host.get('/admin/settings', async () => ({ status: 'ok', data: { settings: deps.settings() } }))
 
-  host.get('/admin/bans', async () => ({ status: 'ok', data: { bans: parts.bans() } }))
+  host.get('/admin/bans', async () => ({ status: 'ok', data: { bans: deps.bans() } }))
 
   host.delete<{ Params: { network: string } }>('/admin/bans/:network', async (request) => {
     const { network } = request.params
     if (!isRange(network)) throw new RefusalError('error-network')
-    return { status: 'ok', data: { lifted: parts.liftBan(network) } }
+    return { status: 'ok', data: { lifted: deps.liftBan(network) } }
   })
 
   host.post<{ Body: unknown }>('/admin/collect', async (request) => {
     const { graceSeconds } = objectOf(request.body, 'body')
     const options =
       graceSeconds === undefined || graceSeconds === null ? {} : { graceMs: graceMsOf(graceSeconds) }
-    return { status: 'ok', data: await parts.collect(options) }
+    return { status: 'ok', data: await deps.collect(options) }
   })
 
   host.post<{ Body: unknown }>('/admin/reconcile', async (request) => {
     const { dryRun = false } = objectOf(request.body, 'body')
     if (typeof dryRun !== 'boolean') throw new RefusalError('error-dryRun')
-    return { status: 'ok', data: await parts.reconcile({ dryRun }) }
+    return { status: 'ok', data: await deps.reconcile({ dryRun }) }
   })
 
-  const { acceptClock } = parts
+  const { acceptClock } = deps
   if (acceptClock !== undefined)
     host.post('/admin/clock/accept', async () => ({ status: 'ok', data: await acceptClock() }))
-  if (parts.backupJobs !== undefined) backupJobRoutes(host, parts.backupJobs)
-  if (parts.cluster !== undefined) clusterRoutes(host, parts.cluster)
+  if (deps.backupJobs !== undefined) backupJobRoutes(host, deps.backupJobs)
+  if (deps.cluster !== undefined) clusterRoutes(host, deps.cluster)
 }
 
 function clusterRoutes(host: FastifyInstance, cluster: ClusterOperations): void {

@@ -1,5 +1,5 @@
 /**
- * Whether this process should get requests: after its start, before its drain, and while the parts
+ * Whether this process should get requests: after its start, before its drain, and while the deps
  * it depends on work; and whether it is alive at all.
  */
 import { type Clock, type Failing, systemClock } from '@holdfast/kernel'
@@ -28,7 +28,7 @@ export class Readiness {
   phase: Phase = 'starting'
 
   /**
-   * @param options.vital parts that recover by themselves; one that does not within 60 s makes the
+   * @param options.vital deps that recover by themselves; one that does not within 60 s makes the
    *   process count as dead
    */
   constructor(

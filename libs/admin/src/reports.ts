@@ -18,7 +18,7 @@ import { childrenPerRead, hashesWithin } from './hashes-within.ts'
 import { askedBy, namesPerActMax, unlessFault } from './moderation.ts'
 import type { NewAccountDeps } from './new-account.ts'
 
-export interface ReportParts {
+export interface ReportDeps {
   lists: BlockLists
   reports: Reports
   /** Undefined: reports can be closed here, but nothing can be taken down. */
@@ -39,8 +39,8 @@ interface OfReport {
   Body: unknown
 }
 
-export function reportRoutes(host: FastifyInstance, parts: ReportParts): void {
-  const { reports } = parts
+export function reportRoutes(host: FastifyInstance, deps: ReportDeps): void {
+  const { reports } = deps
 
   host.get<{ Querystring: { state?: string; after?: string } }>('/admin/reports', async ({ query }) => {
     const state = reportStates.find((name) => name === (query.state ?? 'new'))
@@ -59,14 +59,14 @@ export function reportRoutes(host: FastifyInstance, parts: ReportParts): void {
     for (const [name, value] of Object.entries(takedown))
       if (typeof value !== 'boolean') throw new RefusalError(`error-${name}`)
     const asked = askedBy(request, rest)
-    return { status: 'ok', data: await accept(parts, request.params.id, takedown as Takedown, asked) }
+    return { status: 'ok', data: await accept(deps, request.params.id, takedown as Takedown, asked) }
   })
 
   host.post<OfReport>('/admin/reports/:id/reject', async (request) => {
     const asked = askedBy(request, objectOf(request.body, 'body'))
     await known(reports, request.params.id)
     const report = await reports.decide(request.params.id, 'rejected', asked)
-    return { status: 'ok', data: { report, acts: [], standing: await standing(parts.lists, report) } }
+    return { status: 'ok', data: { report, acts: [], standing: await standing(deps.lists, report) } }
   })
 }
 
@@ -101,27 +101,27 @@ async function undoneSince(lists: BlockLists, acts: readonly Act[]): Promise<Set
 
 /** The takedown comes first: a report whose takedown failed stays in the queue. */
 export async function accept(
-  parts: ReportParts,
+  deps: ReportDeps,
   id: string,
   takedown: Takedown,
   given: Attribution,
 ): Promise<{ report: Report; acts: Act[] }> {
-  const report = await known(parts.reports, id)
+  const report = await known(deps.reports, id)
   const asked = { by: given.by, reason: given.reason || `report ${id}` }
   const acts: Act[] = []
   const ids = () => acts.map((act) => act.id)
   try {
-    for await (const act of takenDown(parts, report, { takedown, asked })) acts.push(act)
+    for await (const act of takenDown(deps, report, { takedown, asked })) acts.push(act)
   } catch (error) {
-    if (acts.length > 0) await parts.reports.took(id, ids())
+    if (acts.length > 0) await deps.reports.took(id, ids())
     throw error
   }
-  return { report: await parts.reports.decide(id, 'accepted', asked, ids()), acts }
+  return { report: await deps.reports.decide(id, 'accepted', asked, ids()), acts }
 }
 
 /** Takes it down, act by act. */
 async function* takenDown(
-  { lists, accounts }: ReportParts,
+  { lists, accounts }: ReportDeps,
   report: Report,
   { takedown, asked }: { takedown: Takedown; asked: Attribution },
 ): AsyncGenerator<Act> {

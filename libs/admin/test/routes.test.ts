@@ -1,4 +1,4 @@
-/** The table of routes in the README is what the host registers when it has all its parts. */
+/** The table of routes in the README is what the host registers when it has all its deps. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { readFileSync } from 'node:fs'
 import type { AccountClient } from '@holdfast/accounts'

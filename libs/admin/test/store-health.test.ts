@@ -3,7 +3,7 @@ import { Registry } from 'prom-client'
 import t from 'tap'
 import { storeMetrics, storeStatus } from '../src/index.ts'
 
-t.test('quarantined, failed and retried parts are in metrics and status', async (t) => {
+t.test('quarantined, failed and retried deps are in metrics and status', async (t) => {
   const health: StoreHealth = {
     failure: undefined,
     recovering: false,

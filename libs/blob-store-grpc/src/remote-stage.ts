@@ -32,7 +32,7 @@ const bufferedBytesMax = 1024 * 1024
 
 export class RemoteStage implements PlacedStage {
   readonly uploadId: Uint8Array
-  readonly #parts: RemoteStageDeps
+  readonly #deps: RemoteStageDeps
   readonly #requestHeaders = clientRequestHeaders()
   #request: ClientRequest | undefined
   /** The node's answer about the bytes; a refusal may come before their end. */
@@ -47,9 +47,9 @@ export class RemoteStage implements PlacedStage {
   /** Accepted from the caller; 0 once it has ended. */
   bytesWritten = 0
 
-  constructor(uploadId: Uint8Array, parts: RemoteStageDeps) {
+  constructor(uploadId: Uint8Array, deps: RemoteStageDeps) {
     this.uploadId = uploadId
-    this.#parts = parts
+    this.#deps = deps
   }
 
   write(bytes: Uint8Array): Promise<void> | undefined {
@@ -78,12 +78,12 @@ export class RemoteStage implements PlacedStage {
     if (this.#state === 'ended' || this.#committed !== undefined) return
     const fault = new BlobFault('CLOSED', 'the upload was aborted')
     this.#lose(fault)
-    await this.#parts.abort().catch(() => {}) // an unreachable node removes it later
+    await this.#deps.abort().catch(() => {}) // an unreachable node removes it later
   }
 
   #connected(): ClientRequest {
     if (this.#request !== undefined) return this.#request
-    const { node, url, agent, secret, progressTimeoutMs } = this.#parts
+    const { node, url, agent, secret, progressTimeoutMs } = this.#deps
     const path = this.#path
     const request = httpRequest(url + path, {
       agent,
@@ -96,7 +96,7 @@ export class RemoteStage implements PlacedStage {
       },
     })
     this.#request = request
-    this.#release = this.#parts.beginStream(() =>
+    this.#release = this.#deps.beginStream(() =>
       request.destroy(new BlobFault('CLOSED', 'the store is closed')),
     )
     const response = new Promise<IncomingMessage>((resolve, reject) => {
@@ -136,7 +136,7 @@ export class RemoteStage implements PlacedStage {
     if (this.#state !== 'open') throw new BlobFault('CLOSED', 'the upload has ended')
     const request = this.#connected()
     this.#state = 'sealed'
-    const { node, secret, sealTimeoutMs } = this.#parts
+    const { node, secret, sealTimeoutMs } = this.#deps
     const patience = setTimeout(() => {
       request.destroy(new BlobFault('UNAVAILABLE', `${node} did not accept all bytes in ${sealTimeoutMs} ms`))
     }, sealTimeoutMs)
@@ -148,7 +148,7 @@ export class RemoteStage implements PlacedStage {
     } catch (error) {
       const fault = faultOfLine(node, error as Error)
       this.#lose(fault)
-      void this.#parts.abort().catch(() => {})
+      void this.#deps.abort().catch(() => {})
       throw this.#fault ?? fault
     } finally {
       clearTimeout(patience)
@@ -157,7 +157,7 @@ export class RemoteStage implements PlacedStage {
   }
 
   async #answered(response: IncomingMessage): Promise<SealedContent> {
-    const { node } = this.#parts
+    const { node } = this.#deps
     if (response.statusCode !== 200) throw await refusalOf(node, response)
     const sealed = sealedOf(JSON.parse(await textOf(response)))
     if (this.#state !== 'sealed') throw new BlobFault('UNAVAILABLE', `${node} answered before the end`)
@@ -169,7 +169,7 @@ export class RemoteStage implements PlacedStage {
   async #commit(options: PlacedCommit): Promise<BlobInfo> {
     await this.seal()
     try {
-      const info = await this.#parts.commit(options)
+      const info = await this.#deps.commit(options)
       this.#end()
       return info
     } catch (error) {
@@ -192,7 +192,7 @@ export class RemoteStage implements PlacedStage {
     this.#state = 'ended'
     this.bytesWritten = 0
     this.#release()
-    this.#parts.ended(this)
+    this.#deps.ended(this)
   }
 }
 

@@ -19,7 +19,7 @@ function machineOn(state?: DiskState): CrashMachine {
   return new CrashMachine(seeded(7), state)
 }
 
-interface Parts {
+interface Replacements {
   disk?: Disk
   catalogue?: Catalogue
 }
@@ -27,7 +27,7 @@ interface Parts {
 function openWith(
   machine: CrashMachine,
   options: Partial<ChunkStoreOptions> = {},
-  { disk = machine.disk, catalogue = machine.catalogue }: Parts = {},
+  { disk = machine.disk, catalogue = machine.catalogue }: Replacements = {},
 ): Promise<ChunkStore> {
   return ChunkStore.open(
     { ...crashOptions, ...options },

@@ -65,7 +65,7 @@ export interface GroupWriterDeps {
 }
 
 export class GroupWriter {
-  readonly #parts: GroupWriterDeps
+  readonly #deps: GroupWriterDeps
   readonly #queue: QueuedPlace[] = []
   #queuedBytes = 0
   #nextBatch: number
@@ -74,8 +74,8 @@ export class GroupWriter {
   #failure: JournalFault | undefined
   #closed = false
 
-  constructor(parts: GroupWriterDeps, { nextBatch }: { nextBatch: number }) {
-    this.#parts = parts
+  constructor(deps: GroupWriterDeps, { nextBatch }: { nextBatch: number }) {
+    this.#deps = deps
     this.#nextBatch = nextBatch
   }
 
@@ -176,13 +176,13 @@ export class GroupWriter {
     const batch = this.#nextBatch++
     try {
       const changes = group.flatMap((place) => place.changes ?? [])
-      await this.#parts.commit([...changes, this.#parts.seal(batch)])
+      await this.#deps.commit([...changes, this.#deps.seal(batch)])
     } catch (cause) {
       this.#fail(group, cause)
       return
     }
-    this.#parts.onSuccess?.()
-    await this.#parts.audit(
+    this.#deps.onSuccess?.()
+    await this.#deps.audit(
       batch,
       group.flatMap((place) => place.fact ?? []),
     )
@@ -196,7 +196,7 @@ export class GroupWriter {
     for (const place of this.#queue.splice(0)) {
       this.#settle(place, new JournalFault('UNAVAILABLE', why, { cause }))
     }
-    this.#parts.onFailure(this.#failure)
+    this.#deps.onFailure(this.#failure)
   }
 
   #settle(place: QueuedPlace, fault?: JournalFault): void {

@@ -22,16 +22,16 @@ export interface GatheringStageDeps {
 
 export class GatheringStage implements BlobStage {
   readonly uploadId: Uint8Array
-  readonly #parts: GatheringStageDeps
+  readonly #deps: GatheringStageDeps
   readonly #bytes = new GrowingBytes()
   #memory = 0
   #state: 'open' | 'staging' | 'staged' | 'committing' | 'lost' | 'ended' = 'open'
   #stage: BlobStage | undefined
   #committed: Promise<BlobInfo> | undefined
 
-  constructor(uploadId: Uint8Array, parts: GatheringStageDeps) {
+  constructor(uploadId: Uint8Array, deps: GatheringStageDeps) {
     this.uploadId = uploadId
-    this.#parts = parts
+    this.#deps = deps
   }
 
   /** Bytes gathered here; the nodes count those of their stages. */
@@ -40,12 +40,12 @@ export class GatheringStage implements BlobStage {
   }
 
   write(bytes: Uint8Array): Promise<void> | undefined {
-    this.#parts.assertOpen()
+    this.#deps.assertOpen()
     if (this.#stage !== undefined) return this.#stage.write(bytes)
     this.#assertState('open')
     this.#bytes.append(bytes)
     const isSmall = this.#bytes.length <= smallBlobBytesMax
-    if (!isSmall || !this.#parts.takeMemory(bytes.length)) return this.#stageAll()
+    if (!isSmall || !this.#deps.takeMemory(bytes.length)) return this.#stageAll()
     this.#memory += bytes.length
     return undefined
   }
@@ -64,7 +64,7 @@ export class GatheringStage implements BlobStage {
     this.#state = 'staging'
     let stage: BlobStage | undefined
     try {
-      stage = await this.#parts.openStage()
+      stage = await this.#deps.openStage()
       if (this.#state !== 'staging') throw new BlobFault('CLOSED', 'the upload was aborted')
       const room = stage.write(this.#bytes.view())
       this.#stage = stage
@@ -78,12 +78,12 @@ export class GatheringStage implements BlobStage {
   }
 
   async #commit(pinMs: number): Promise<BlobInfo> {
-    this.#parts.assertOpen()
+    this.#deps.assertOpen()
     if (this.#stage !== undefined) return this.#stage.commit({ pinMs })
     this.#assertState('open')
     this.#state = 'committing'
     try {
-      return await this.#parts.put(this.#bytes.view(), pinMs)
+      return await this.#deps.put(this.#bytes.view(), pinMs)
     } finally {
       this.#end('ended')
     }
@@ -92,9 +92,9 @@ export class GatheringStage implements BlobStage {
   #end(state: 'staged' | 'lost' | 'ended'): void {
     this.#state = state
     this.#bytes.clear()
-    this.#parts.giveMemory(this.#memory)
+    this.#deps.giveMemory(this.#memory)
     this.#memory = 0
-    this.#parts.ended(this)
+    this.#deps.ended(this)
   }
 
   #assertState(wanted: 'open'): void {

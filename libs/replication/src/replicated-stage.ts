@@ -49,7 +49,7 @@ export interface ReplicatedStageDeps {
 
 export class ReplicatedStage implements BlobStage {
   readonly uploadId: Uint8Array
-  readonly #parts: ReplicatedStageDeps
+  readonly #deps: ReplicatedStageDeps
   /** Nodes that have every byte so far. */
   #legs: Leg[]
   /** Nodes whose part failed: asked last when a copy is needed. */
@@ -59,10 +59,10 @@ export class ReplicatedStage implements BlobStage {
   #committed: Promise<BlobInfo> | undefined
   bytesWritten = 0
 
-  constructor(uploadId: Uint8Array, legs: Leg[], parts: ReplicatedStageDeps) {
+  constructor(uploadId: Uint8Array, legs: Leg[], deps: ReplicatedStageDeps) {
     this.uploadId = uploadId
     this.#legs = legs
-    this.#parts = parts
+    this.#deps = deps
   }
 
   /** Continues while at least one node accepts the bytes. */
@@ -105,9 +105,9 @@ export class ReplicatedStage implements BlobStage {
     this.#state = 'committing'
     try {
       const content = await this.#seal()
-      const info = await this.#parts.inTurn(content.id, async () => {
-        this.#parts.assertOpen()
-        const { copy, refused } = await this.#parts.known(content.id, pinMs)
+      const info = await this.#deps.inTurn(content.id, async () => {
+        this.#deps.assertOpen()
+        const { copy, refused } = await this.#deps.known(content.id, pinMs)
         if (copy === undefined) return this.#commitNew(content, pinMs, refused)
         await this.#abortLegs()
         return copy
@@ -149,7 +149,7 @@ export class ReplicatedStage implements BlobStage {
     pinMs: number,
     refused: readonly RefusedCopy[],
   ): Promise<BlobInfo> {
-    const { group, clock } = this.#parts
+    const { group, clock } = this.#deps
     const info: BlobInfo = {
       id,
       incarnation: this.uploadId,
@@ -173,7 +173,7 @@ export class ReplicatedStage implements BlobStage {
     )
     if (holders.length === 0) throw this.#lose()
     await this.#copyOn(info, holders, pinMs)
-    this.#parts.repair(
+    this.#deps.repair(
       refused,
       holders.map(({ id }) => id),
     )
@@ -194,7 +194,7 @@ export class ReplicatedStage implements BlobStage {
    * @throws BlobFault `UNAVAILABLE` when there are fewer.
    */
   async #copyOn(info: BlobInfo, holders: { id: string; node: StorageNode }[], pinMs: number): Promise<void> {
-    const { group, others } = this.#parts
+    const { group, others } = this.#deps
     const placement = { group: group.number, version: group.version }
     const used = new Set([...holders.map(({ id }) => id), ...this.#broken.keys()])
     const candidates = [...others(used), ...this.#broken.values()]
@@ -233,7 +233,7 @@ export class ReplicatedStage implements BlobStage {
         ? error
         : new BlobFault('UNAVAILABLE', `${node}: ${(error as Error).message}`, { cause: error })
     this.#faults.push(fault)
-    this.#parts.broken(node, fault)
+    this.#deps.broken(node, fault)
   }
 
   /** The fault to throw when no node is left. */
@@ -254,11 +254,11 @@ export class ReplicatedStage implements BlobStage {
   #end(state: 'lost' | 'ended'): void {
     this.#state = state
     this.bytesWritten = 0
-    this.#parts.ended(this)
+    this.#deps.ended(this)
   }
 
   #assertWritable(): void {
-    this.#parts.assertOpen()
+    this.#deps.assertOpen()
     if (this.#state === 'open') return
     throw this.#state === 'lost'
       ? new BlobFault('UNAVAILABLE', 'the upload is lost')

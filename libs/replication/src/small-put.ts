@@ -40,7 +40,7 @@ export interface SmallPutDeps {
 export class SmallPut {
   readonly #blob: SmallBlob
   readonly #options: Omit<PutOptions, 'asNew'>
-  readonly #parts: SmallPutDeps
+  readonly #deps: SmallPutDeps
   /** The newest answer of each member. */
   readonly #answers = new Map<Member, BlobInfo>()
   /** Silent members, and their pending answers. */
@@ -49,10 +49,10 @@ export class SmallPut {
   readonly #deaf = new Set<Member>()
   readonly faults: BlobFault[] = []
 
-  constructor(blob: SmallBlob, options: Omit<PutOptions, 'asNew'>, parts: SmallPutDeps) {
+  constructor(blob: SmallBlob, options: Omit<PutOptions, 'asNew'>, deps: SmallPutDeps) {
     this.#blob = blob
     this.#options = options
-    this.#parts = parts
+    this.#deps = deps
   }
 
   /**
@@ -60,7 +60,7 @@ export class SmallPut {
    * @returns the copy that W of them have; undefined: fewer than W are known to have one.
    */
   async run(members: readonly Member[]): Promise<BlobInfo | undefined> {
-    const { needed } = this.#parts
+    const { needed } = this.#deps
     const queue = [...members]
     let asNew = false
     for (;;) {
@@ -87,7 +87,7 @@ export class SmallPut {
     for (const info of this.#answers.values()) {
       const name = hex(info.incarnation)
       const count = (counts.get(name) ?? 0) + 1
-      if (count >= this.#parts.needed) return info
+      if (count >= this.#deps.needed) return info
       counts.set(name, count)
     }
     return undefined
@@ -111,7 +111,7 @@ export class SmallPut {
       const pins = asked.map(({ node }) => node.pin(info, { ttlMs, placement, whole: true }))
       const outcomes = await Promise.allSettled(pins)
       const pinned = outcomes.filter((outcome) => outcome.status === 'fulfilled' && outcome.value)
-      if (pinned.length >= this.#parts.needed) return info
+      if (pinned.length >= this.#deps.needed) return info
     }
     return undefined
   }
@@ -119,7 +119,7 @@ export class SmallPut {
   async #ask(member: Member, asNew: boolean): Promise<void> {
     const answer = this.#put(member, asNew)
     const heard = await new Promise<BlobInfo | BlobFault | undefined>((resolve) => {
-      const cancel = this.#parts.timers.after(patienceMs, () => resolve(undefined))
+      const cancel = this.#deps.timers.after(patienceMs, () => resolve(undefined))
       void answer.then((known) => {
         cancel()
         resolve(known)
@@ -149,7 +149,7 @@ export class SmallPut {
     }
     this.#deaf.add(member)
     this.faults.push(heard)
-    this.#parts.broken(member.id, heard)
+    this.#deps.broken(member.id, heard)
   }
 
   /** Never rejects. */

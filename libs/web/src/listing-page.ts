@@ -13,13 +13,13 @@ export interface ListingDeps {
 export function contentPage(
   view: ContentView & { item: Item },
   query: ListingQuery,
-  parts: ListingDeps,
+  deps: ListingDeps,
 ): WebPage {
   const { item } = view
   return {
     title: `${item.name} · Holdfast`,
     hidden: true,
-    body: html`${item.isFolder ? folderBody(view, query, parts) : fileBody(item, parts)}
+    body: html`${item.isFolder ? folderBody(view, query, deps) : fileBody(item, deps)}
 <p class="quiet"><a href="/report/${item.code ?? item.id}" rel="nofollow">Report this content</a></p>`,
   }
 }
@@ -38,9 +38,9 @@ function fileBody(item: Item, { presenter, nowSeconds }: ListingDeps): Html {
 </div>`
 }
 
-function folderBody(view: ContentView & { item: Item }, query: ListingQuery, parts: ListingDeps): Html {
+function folderBody(view: ContentView & { item: Item }, query: ListingQuery, deps: ListingDeps): Html {
   const { item: folder, page } = view
-  const shape = parts.presenter.item(folder, { nowSeconds: parts.nowSeconds })
+  const shape = deps.presenter.item(folder, { nowSeconds: deps.nowSeconds })
   const shapes = shape.children as Record<string, { link?: string }>
   const total = page?.totalCount ?? folder.childrenCount
   return html`<h1><bdi>${folder.name}</bdi></h1>

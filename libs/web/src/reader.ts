@@ -12,12 +12,12 @@ export interface WebReaderDeps extends AskDeps {
 
 /** @throws RefusalError error-notFound for what is neither id nor code, or has no content */
 export async function contentNamed(
-  parts: WebReaderDeps,
+  deps: WebReaderDeps,
   name: string,
   { clientNetwork }: { clientNetwork: string | undefined },
 ): Promise<string> {
-  const id = isShareCode(name) ? await parts.codes.contentOf(name, { clientNetwork }) : name.toLowerCase()
-  if (id === undefined || parts.ids.accountOf(id) === undefined) throw new RefusalError('error-notFound')
+  const id = isShareCode(name) ? await deps.codes.contentOf(name, { clientNetwork }) : name.toLowerCase()
+  if (id === undefined || deps.ids.accountOf(id) === undefined) throw new RefusalError('error-notFound')
   return id
 }
 
@@ -28,7 +28,7 @@ export async function contentNamed(
  * @throws RefusalError with the account's own status.
  */
 export async function readAsVisitor(
-  parts: WebReaderDeps,
+  deps: WebReaderDeps,
   {
     contentId,
     password,
@@ -41,9 +41,9 @@ export async function readAsVisitor(
     clientNetwork: string | undefined
   },
 ): Promise<ContentView & { item: Item }> {
-  const accountId = parts.ids.accountOf(contentId)
+  const accountId = deps.ids.accountOf(contentId)
   if (accountId === undefined) throw new RefusalError('error-notFound')
-  const result = await ask(parts, {
+  const result = await ask(deps, {
     accountId,
     who: asVisitor(),
     operation: { $case: 'readContent', value: requestOf(contentId, password, query) },

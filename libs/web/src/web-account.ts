@@ -65,12 +65,12 @@ const documentation = {
 
 export function webAccountRoute(
   app: FastifyInstance,
-  parts: WebReaderDeps & { rateLimits: RateLimits },
+  deps: WebReaderDeps & { rateLimits: RateLimits },
 ): void {
   app.put<{ Body: Record<string, unknown> | undefined }>(
     '/web/account',
     { config: { endpoint: 'webAccount' }, schema: documentation },
-    (request) => guessing(parts.rateLimits, request, (guesses) => setAccount(request, guesses)),
+    (request) => guessing(deps.rateLimits, request, (guesses) => setAccount(request, guesses)),
   )
 
   async function setAccount(
@@ -78,7 +78,7 @@ export function webAccountRoute(
     guesses: RequestGuesses,
   ) {
     await guesses.begin('token')
-    const claim = claimOf(tokenOf(request), parts.ids)
+    const claim = claimOf(tokenOf(request), deps.ids)
     if (claim === undefined) return await refuse(guesses, new RefusalError('error-token'))
     const recycleBin = booleanOf(request.body?.recycleBin)
     // A bad value is refused only after the token was checked.
@@ -87,7 +87,7 @@ export function webAccountRoute(
         ? { $case: 'authenticate', value: {} }
         : { $case: 'setAccount', value: { ...blank(SetAccount), recycleBin } }
     try {
-      await ask(parts, { accountId: claim.accountId, who: asBearer(claim), operation })
+      await ask(deps, { accountId: claim.accountId, who: asBearer(claim), operation })
     } catch (error) {
       return await refuse(guesses, error)
     }

@@ -9,15 +9,15 @@ const pageSize = 1_000
 
 export class AccountTree {
   readonly account: AccountId
-  readonly #parts: OperatorDeps
+  readonly #deps: OperatorDeps
 
-  constructor(parts: OperatorDeps, account: AccountId) {
-    this.#parts = parts
+  constructor(deps: OperatorDeps, account: AccountId) {
+    this.#deps = deps
     this.account = account
   }
 
   async root(): Promise<string> {
-    const answer = await askAsOperator(this.#parts, this.account, { $case: 'getAccount', value: {} })
+    const answer = await askAsOperator(this.#deps, this.account, { $case: 'getAccount', value: {} })
     if (answer.$case !== 'account') throw new Error(`${this.account} answered ${answer.$case} to getAccount`)
     return answer.value.rootFolder
   }
@@ -37,7 +37,7 @@ export class AccountTree {
       ...{ contentId: folder, page, pageSize, maxDepth: 1 },
       ...{ sortField: SortField.CREATE_TIME, ascending: true },
     }
-    const answer = await askAsOperator(this.#parts, this.account, { $case: 'readContent', value })
+    const answer = await askAsOperator(this.#deps, this.account, { $case: 'readContent', value })
     const item = answer.$case === 'content' ? answer.value.item : undefined
     if (item === undefined || !item.isFolder) throw new Error(`${folder} of ${this.account} is no folder`)
     return item
@@ -52,7 +52,7 @@ export class AccountTree {
   /** @param modTime Unix seconds. @returns its id */
   async makeFolder(parent: string, { name, modTime }: { name: string; modTime: number }): Promise<string> {
     const value = { parentFolderId: parent, name, isPublic: undefined, modTime: timeOf(modTime) }
-    return this.#added(await askAsOperator(this.#parts, this.account, { $case: 'createFolder', value }))
+    return this.#added(await askAsOperator(this.#deps, this.account, { $case: 'createFolder', value }))
   }
 
   /** @param modTime Unix seconds. @returns its id */
@@ -74,14 +74,14 @@ export class AccountTree {
       },
       modTime: timeOf(modTime),
     }
-    return this.#added(await askAsOperator(this.#parts, this.account, { $case: 'addFile', value }))
+    return this.#added(await askAsOperator(this.#deps, this.account, { $case: 'addFile', value }))
   }
 
   /** Additions to a folder change its time: it is set after them. @param modTime Unix seconds. */
   async setTime(folder: string, modTime: number): Promise<void> {
     if (!isTime(modTime)) return
     const value = { contentId: folder, attribute: { $case: 'modTime' as const, value: modTime } }
-    await askAsOperator(this.#parts, this.account, { $case: 'updateContent', value })
+    await askAsOperator(this.#deps, this.account, { $case: 'updateContent', value })
   }
 
   #added(answer: Awaited<ReturnType<typeof askAsOperator>>): string {

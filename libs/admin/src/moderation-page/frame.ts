@@ -8,7 +8,7 @@ export interface View {
 }
 
 /** What every form sends besides: the mark of our pages, and where it leads back to. */
-export interface FormParts {
+export interface FormFields {
   mark: string
   back: string
 }
@@ -56,7 +56,7 @@ ${body}
 
 /** A form of buttons with a reason; each button is one act. */
 export function actForm(
-  { mark, back }: FormParts,
+  { mark, back }: FormFields,
   fields: Record<string, string>,
   buttons: readonly { act: string; label: string }[],
 ): Html {

@@ -11,8 +11,8 @@ import { placeOf } from '../contents.ts'
 import { deleteAccount, deleteContent, undo } from '../deletions.ts'
 import { assertNotWide, unlessFault } from '../moderation.ts'
 import { accept } from '../reports.ts'
-import { actForm, type FormParts, find, sendView, type View } from './frame.ts'
-import type { PageParts } from './page-parts.ts'
+import { actForm, type FormFields, find, sendView, type View } from './frame.ts'
+import type { ModerationPageDeps } from './page-deps.ts'
 import { actsView, blockedView, homeView, reportsView, searchView } from './views.ts'
 
 type Fields = Record<string, unknown>
@@ -24,8 +24,8 @@ interface Asking {
 const style = Buffer.concat([baseStyle, readFileSync(new URL('./style.css', import.meta.url))])
 const reasonCharactersMax = 500
 
-export function moderationPage(parts: PageParts): (app: FastifyInstance) => Promise<void> {
-  const { sessions, rateLimits } = parts
+export function moderationPage(deps: ModerationPageDeps): (app: FastifyInstance) => Promise<void> {
+  const { sessions, rateLimits } = deps
   return async (app) => {
     app.setErrorHandler((error, request, answer) => {
       const { status } = refusalOf(error)
@@ -52,39 +52,39 @@ export function moderationPage(parts: PageParts): (app: FastifyInstance) => Prom
         if (verdict === 'error-token') return sendView(answer, signInView(false), 401)
         return undefined
       })
-      views(inner, parts)
+      views(inner, deps)
     })
   }
 }
 
-function views(app: FastifyInstance, parts: PageParts): void {
+function views(app: FastifyInstance, deps: ModerationPageDeps): void {
   const show = (
     path: string,
-    view: (query: Asking['Querystring'], form: FormParts) => View | Promise<View>,
+    view: (query: Asking['Querystring'], form: FormFields) => View | Promise<View>,
   ) =>
     app.get<Asking>(path, async (request, answer) => {
-      const form = { mark: parts.sessions.markFor(request), back: request.url }
+      const form = { mark: deps.sessions.markFor(request), back: request.url }
       return sendView(answer, await view(request.query, form))
     })
   show('/moderation', (query, form) => {
     const text = query.q?.trim() ?? ''
-    return text === '' ? homeView(parts, form) : searchView(parts, text, query, form)
+    return text === '' ? homeView(deps, form) : searchView(deps, text, query, form)
   })
-  show('/moderation/reports', (query, form) => unlessFault(reportsView(parts, query, form)))
-  show('/moderation/acts', (query, form) => actsView(parts, query, form))
-  show('/moderation/blocked', (query) => blockedView(parts, query))
+  show('/moderation/reports', (query, form) => unlessFault(reportsView(deps, query, form)))
+  show('/moderation/acts', (query, form) => actsView(deps, query, form))
+  show('/moderation/blocked', (query) => blockedView(deps, query))
 
   app.post<Asking>('/moderation/act', async (request, answer) => {
     const body = request.body ?? {}
-    if (!parts.sessions.isMarked(request, body.mark)) throw new RefusalError('error-forbidden')
+    if (!deps.sessions.isMarked(request, body.mark)) throw new RefusalError('error-forbidden')
     const asked = askedOf(request, body)
-    const rest = await restOf(parts, body, asked)
+    const rest = await restOf(deps, body, asked)
     if (rest === undefined) {
-      await actOf(parts, body, asked)
+      await actOf(deps, body, asked)
       return seeOther(answer, body.back)
     }
     if (rest.next === null && rest.failed.length === 0) return seeOther(answer, body.back)
-    const form = { mark: parts.sessions.markFor(request), back: String(body.back ?? '') }
+    const form = { mark: deps.sessions.markFor(request), back: String(body.back ?? '') }
     return sendView(answer, restView(body, rest, form))
   })
 }
@@ -97,11 +97,11 @@ interface Rest {
 }
 
 /** Undefined: another act. @throws RefusalError */
-async function restOf(parts: PageParts, body: Fields, asked: Attribution): Promise<Rest | undefined> {
+async function restOf(deps: ModerationPageDeps, body: Fields, asked: Attribution): Promise<Rest | undefined> {
   const { act, name, after } = body
   const named = typeof name === 'string' ? name : ''
   const from = typeof after === 'string' && after !== '' ? after : undefined
-  const all = { ...parts.accounts, lists: parts.lists }
+  const all = { ...deps.accounts, lists: deps.lists }
   if (act === 'undo') {
     const { changed, next } = await undo(all, named, asked, from)
     return { done: changed, failed: [], next }
@@ -109,11 +109,11 @@ async function restOf(parts: PageParts, body: Fields, asked: Attribution): Promi
   const hash = nameOf('content', named)
   if (act !== 'delete-hash') return undefined
   if (hash === undefined) throw new RefusalError('error-names')
-  const { hits, failed, next } = await parts.everywhere.deleteHash(hash, { ...asked, final: false }, from)
+  const { hits, failed, next } = await deps.everywhere.deleteHash(hash, { ...asked, final: false }, from)
   return { done: hits.length, failed, next }
 }
 
-function restView({ act, name, reason }: Fields, { done, failed, next }: Rest, form: FormParts): View {
+function restView({ act, name, reason }: Fields, { done, failed, next }: Rest, form: FormFields): View {
   const title = next === null ? 'Not all' : 'Not yet all'
   const again = [{ act: String(act), label: next === null ? 'Again' : 'Go on' }]
   const fields = { name: String(name), ...(next === null ? {} : { after: next }) }
@@ -126,11 +126,15 @@ ${actForm(form, fields, again)}`,
 }
 
 /** @throws RefusalError */
-async function actOf(parts: PageParts, { act, name, list }: Fields, asked: Attribution): Promise<void> {
-  const { lists, reports } = parts
+async function actOf(
+  deps: ModerationPageDeps,
+  { act, name, list }: Fields,
+  asked: Attribution,
+): Promise<void> {
+  const { lists, reports } = deps
   const named = typeof name === 'string' ? name : ''
   const nothing = { block: false, delete: false, suspend: false }
-  const take = (takedown: Partial<typeof nothing>) => accept(parts, named, { ...nothing, ...takedown }, asked)
+  const take = (takedown: Partial<typeof nothing>) => accept(deps, named, { ...nothing, ...takedown }, asked)
   switch (act) {
     case 'block':
     case 'unblock': {
@@ -142,12 +146,12 @@ async function actOf(parts: PageParts, { act, name, list }: Fields, asked: Attri
       return
     }
     case 'delete': {
-      const all = { ...parts.accounts, lists }
+      const all = { ...deps.accounts, lists }
       await deleteContent(all, await placeOf(all, named), { ...asked, final: false })
       return
     }
     case 'delete-account': {
-      const all = { ...parts.accounts, lists }
+      const all = { ...deps.accounts, lists }
       await deleteAccount(all, await accountNamed(all, named), { ...asked, final: false })
       return
     }

@@ -16,8 +16,8 @@ import { showAccount } from '../accounts.ts'
 import { accountNamed } from '../calls.ts'
 import { hashesOf, look, nameIn, placeOf, read } from '../contents.ts'
 import type { Hit, Sought } from '../everywhere.ts'
-import { actForm, type FormParts, facts, find, pager, searchForm, timeOf, type View } from './frame.ts'
-import type { PageParts } from './page-parts.ts'
+import { actForm, type FormFields, facts, find, pager, searchForm, timeOf, type View } from './frame.ts'
+import type { ModerationPageDeps } from './page-deps.ts'
 
 type Query = Record<string, string | undefined>
 
@@ -30,10 +30,10 @@ const anything: TransferQuestion = {
   hash: undefined,
 }
 
-export async function homeView(parts: PageParts, form: FormParts): Promise<View> {
-  const { reports } = await parts.reports.page('new')
-  const { acts } = await parts.lists.acts.page({ limit: 10 })
-  const { rows } = await parts.transfers.find('upload', anything, { limit: 20 })
+export async function homeView(deps: ModerationPageDeps, form: FormFields): Promise<View> {
+  const { reports } = await deps.reports.page('new')
+  const { acts } = await deps.lists.acts.page({ limit: 10 })
+  const { rows } = await deps.transfers.find('upload', anything, { limit: 20 })
   return {
     title: 'Overview',
     body: html`${searchForm('')}
@@ -45,48 +45,63 @@ export async function homeView(parts: PageParts, form: FormParts): Promise<View>
 
 /** One field finds everything: its text says what it is. */
 export async function searchView(
-  parts: PageParts,
+  deps: ModerationPageDeps,
   text: string,
   query: Query,
-  form: FormParts,
+  form: FormFields,
 ): Promise<View> {
-  const found = await viewOf(parts, text, query, form)
+  const found = await viewOf(deps, text, query, form)
   return { title: text, body: html`${searchForm(text)}${found}` }
 }
 
-async function viewOf(parts: PageParts, text: string, query: Query, form: FormParts): Promise<Html> {
+async function viewOf(deps: ModerationPageDeps, text: string, query: Query, form: FormFields): Promise<Html> {
   const hash = nameOf('content', text)
-  if (hash !== undefined) return hashView(parts, hash, query, form)
+  if (hash !== undefined) return hashView(deps, hash, query, form)
   const network = nameOf('network', text)
-  if (network !== undefined) return networkView(parts, network, query, form)
-  if (text.includes('@') || parts.accounts.ids.parseAccount(text.toLowerCase()) !== undefined)
-    return accountView(parts, text, query, form)
+  if (network !== undefined) return networkView(deps, network, query, form)
+  if (text.includes('@') || deps.accounts.ids.parseAccount(text.toLowerCase()) !== undefined)
+    return accountView(deps, text, query, form)
   const named = nameIn(text)
-  if (isShareCode(named) || parts.accounts.ids.accountOf(named.toLowerCase()) !== undefined) {
-    const content = await contentView(parts, named, form)
+  if (isShareCode(named) || deps.accounts.ids.accountOf(named.toLowerCase()) !== undefined) {
+    const content = await contentView(deps, named, form)
     if (content !== undefined) return content
   }
   return html`<h1>“${text}” in the name</h1>
-<h2>In all accounts</h2>${await everywhere(parts, { text }, query)}
-<h2>Uploads</h2>${await uploads(parts, { name: text }, text, query)}`
+<h2>In all accounts</h2>${await everywhere(deps, { text }, query)}
+<h2>Uploads</h2>${await uploads(deps, { name: text }, text, query)}`
 }
 
-async function hashView(parts: PageParts, hash: string, query: Query, form: FormParts): Promise<Html> {
-  return html`<h1>Content by its hash</h1><p><code>${hash}</code></p>${blockForm(parts, 'content', hash, form)}
-<h2>In all accounts</h2>${await everywhere(parts, { hash }, query)}
+async function hashView(
+  deps: ModerationPageDeps,
+  hash: string,
+  query: Query,
+  form: FormFields,
+): Promise<Html> {
+  return html`<h1>Content by its hash</h1><p><code>${hash}</code></p>${blockForm(deps, 'content', hash, form)}
+<h2>In all accounts</h2>${await everywhere(deps, { hash }, query)}
 <p class="quiet">Deletes it from all accounts. This can be undone for 30 days.</p>
 ${actForm(form, { name: hash }, [{ act: 'delete-hash', label: 'Delete from all accounts' }])}
-<h2>Uploads of it</h2>${await uploads(parts, { hash }, hash, query)}`
+<h2>Uploads of it</h2>${await uploads(deps, { hash }, hash, query)}`
 }
 
-async function networkView(parts: PageParts, network: string, query: Query, form: FormParts): Promise<Html> {
-  return html`<h1>Network ${network}</h1>${blockForm(parts, 'network', network, form)}
-<h2>Uploads from it</h2>${await uploads(parts, { address: network }, network, query)}`
+async function networkView(
+  deps: ModerationPageDeps,
+  network: string,
+  query: Query,
+  form: FormFields,
+): Promise<Html> {
+  return html`<h1>Network ${network}</h1>${blockForm(deps, 'network', network, form)}
+<h2>Uploads from it</h2>${await uploads(deps, { address: network }, network, query)}`
 }
 
-async function accountView(parts: PageParts, text: string, query: Query, form: FormParts): Promise<Html> {
-  const id = await accountNamed(parts.accounts, text)
-  const account = await showAccount(parts.accounts, id)
+async function accountView(
+  deps: ModerationPageDeps,
+  text: string,
+  query: Query,
+  form: FormFields,
+): Promise<Html> {
+  const id = await accountNamed(deps.accounts, text)
+  const account = await showAccount(deps.accounts, id)
   const { statsCurrent } = account
   return html`<h1>Account ${account.email}</h1>
 ${facts([
@@ -98,17 +113,21 @@ ${facts([
   ['Root folder', find(account.rootFolder)],
   ...(account.endTime === null ? [] : [['Deleted; its contents end', timeOf(account.endTime)] as const]),
 ])}
-${blockForm(parts, 'account', id, form)}
+${blockForm(deps, 'account', id, form)}
 ${
   account.endTime === null &&
   html`<h2>Delete</h2><p class="quiet">Suspends the account at once, and empties it after 30 days. Until then its act can be undone.</p>
 ${actForm(form, { name: id }, [{ act: 'delete-account', label: 'Delete the account' }])}`
 }
-<h2>Its uploads</h2>${await uploads(parts, { account: id }, text, query)}`
+<h2>Its uploads</h2>${await uploads(deps, { account: id }, text, query)}`
 }
 
-async function contentView(parts: PageParts, name: string, form: FormParts): Promise<Html | undefined> {
-  const all = { ...parts.accounts, lists: parts.lists }
+async function contentView(
+  deps: ModerationPageDeps,
+  name: string,
+  form: FormFields,
+): Promise<Html | undefined> {
+  const all = { ...deps.accounts, lists: deps.lists }
   const place = await placeOf(all, name).catch(unlessUnknown)
   const seen = place === undefined ? undefined : await look(all, place).catch(unlessUnknown)
   if (place === undefined || seen === undefined) return undefined
@@ -131,8 +150,8 @@ async function contentView(parts: PageParts, name: string, form: FormParts): Pro
       ['BLAKE3', find(blake3)],
     )
   return html`<h1><bdi>${seen.name}</bdi></h1>${facts(about)}
-${!item.isFolder && html`<h2>Bytes</h2>${blockForm(parts, 'content', blockedName(parts, [md5, blake3]), form)}`}
-<h2>Account</h2>${blockForm(parts, 'account', accountId, form)}
+${!item.isFolder && html`<h2>Bytes</h2>${blockForm(deps, 'content', blockedName(deps, [md5, blake3]), form)}`}
+<h2>Account</h2>${blockForm(deps, 'account', accountId, form)}
 <h2>Delete</h2><p class="quiet">This can be undone for 30 days.</p>
 ${actForm(form, { name: seen.id }, [{ act: 'delete', label: 'Delete' }])}
 ${
@@ -148,7 +167,7 @@ ${
 }
 
 /** The hash by which it is blocked, else the last one. */
-function blockedName({ lists }: PageParts, hashes: readonly string[]): string {
+function blockedName({ lists }: ModerationPageDeps, hashes: readonly string[]): string {
   return hashes.find((hash) => lists.actOf('content', hash) !== undefined) ?? hashes.at(-1) ?? ''
 }
 
@@ -157,22 +176,22 @@ function unlessUnknown(error: unknown): undefined {
 }
 
 async function uploads(
-  parts: PageParts,
+  deps: ModerationPageDeps,
   question: Partial<TransferQuestion>,
   text: string,
   query: Query,
 ): Promise<Html> {
-  const page = await parts.transfers.find('upload', { ...anything, ...question }, { after: query.after })
+  const page = await deps.transfers.find('upload', { ...anything, ...question }, { after: query.after })
   return html`${transfersTable(page.rows)}${pager('/moderation', page.next, { q: text })}`
 }
 
 /** A piece of a search, which takes seconds: begun by a link. */
-async function everywhere(parts: PageParts, sought: Sought, query: Query): Promise<Html> {
+async function everywhere(deps: ModerationPageDeps, sought: Sought, query: Query): Promise<Html> {
   const q = query.q ?? ''
   const link = (label: string, from: string) =>
     html`<p><a href="/moderation?${new URLSearchParams({ q, from }).toString()}">${label}</a></p>`
   if (query.from === undefined) return link('Look in all accounts', '')
-  const { hits, failed, looked, next } = await parts.everywhere.find(sought, query.from)
+  const { hits, failed, looked, next } = await deps.everywhere.find(sought, query.from)
   return html`${hits.length > 0 && hitsTable(hits)}
 <p class="quiet">${looked} looked at${next === null ? '.' : ', and there are more.'}</p>
 <ul>${failed.map(({ account }) => html`<li>${find(account)} gave no answer</li>\n`)}</ul>
@@ -197,7 +216,7 @@ const blockWords: Record<BlockList, [string, string]> = {
   invitation: ['withdrawn', 'Withdraw'],
 }
 
-function blockForm({ lists }: PageParts, list: BlockList, name: string, form: FormParts): Html {
+function blockForm({ lists }: ModerationPageDeps, list: BlockList, name: string, form: FormFields): Html {
   const act = lists.actOf(list, name)
   const [is, label] = blockWords[list]
   const button = act === undefined ? { act: 'block', label } : { act: 'unblock', label: 'Lift' }
@@ -205,10 +224,10 @@ function blockForm({ lists }: PageParts, list: BlockList, name: string, form: Fo
 ${actForm(form, { list, name }, [button])}`
 }
 
-export async function reportsView(parts: PageParts, query: Query, form: FormParts): Promise<View> {
-  if (query.id !== undefined) return reportView(await parts.reports.get(query.id), form)
+export async function reportsView(deps: ModerationPageDeps, query: Query, form: FormFields): Promise<View> {
+  if (query.id !== undefined) return reportView(await deps.reports.get(query.id), form)
   const state = reportStates.find((name) => name === query.state) ?? 'new'
-  const page = await parts.reports.page(state, { after: query.after ?? '' })
+  const page = await deps.reports.page(state, { after: query.after ?? '' })
   return {
     title: 'Reports',
     body: html`<h1>Reports: ${state}</h1>
@@ -217,7 +236,7 @@ ${reportsTable(page.reports)}${pager('/moderation/reports', page.next, { state }
   }
 }
 
-function reportView(report: Report, form: FormParts): View {
+function reportView(report: Report, form: FormFields): View {
   return {
     title: 'Report',
     body: html`<h1>Report: ${report.category}</h1>
@@ -241,13 +260,13 @@ ${actForm(form, { name: report.id }, [
   }
 }
 
-export async function actsView(parts: PageParts, query: Query, form: FormParts): Promise<View> {
-  const page = await parts.lists.acts.page({ after: query.after ?? '', limit: shownActs })
+export async function actsView(deps: ModerationPageDeps, query: Query, form: FormFields): Promise<View> {
+  const page = await deps.lists.acts.page({ after: query.after ?? '', limit: shownActs })
   const body = html`<h1>What operators did</h1>${actsTable(page.acts, form)}${pager('/moderation/acts', page.next)}`
   return { title: 'Acts', body }
 }
 
-export function blockedView({ lists }: PageParts, query: Query): View {
+export function blockedView({ lists }: ModerationPageDeps, query: Query): View {
   const list = blockLists.find((name) => name === query.list) ?? 'content'
   const names = lists.names(list, { after: query.after ?? '', limit: 100 })
   const next = names.length === 100 ? names.at(-1) : undefined
@@ -281,7 +300,7 @@ ${rows.map(
 )}</tbody></table>`
 }
 
-function actsTable(acts: readonly Act[], form: FormParts): Html {
+function actsTable(acts: readonly Act[], form: FormFields): Html {
   if (acts.length === 0) return html`<p class="quiet">None.</p>`
   return html`<table><thead><tr><th>Time</th><th>Who</th><th>What</th><th></th></tr></thead><tbody>
 ${acts.map(

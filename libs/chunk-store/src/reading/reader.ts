@@ -167,7 +167,7 @@ interface Piece {
 }
 
 export class BlobReader {
-  readonly #parts: BlobReaderDeps
+  readonly #deps: BlobReaderDeps
   readonly #hot: LRUCache<Copy, Buffer>
   readonly #headers = new LRUCache<string, Uint32Array>({ max: rememberedHeadersMax })
   /** Where each run of a blob ends in it, so that a piece is found by binary search. */
@@ -184,10 +184,10 @@ export class BlobReader {
   hotReads = 0
   damagedReads = 0
 
-  constructor(parts: BlobReaderDeps) {
-    this.#parts = parts
+  constructor(deps: BlobReaderDeps) {
+    this.#deps = deps
     this.#hot = new LRUCache({
-      maxSize: Math.max(1, parts.cacheBytes),
+      maxSize: Math.max(1, deps.cacheBytes),
       sizeCalculation: ({ length }) => length + 512,
     })
   }
@@ -247,7 +247,7 @@ export class BlobReader {
     let ended = false
     return {
       send: (range, socket) => {
-        this.#parts.assertOpen()
+        this.#deps.assertOpen()
         return this.#send(entry, lease.copy, range, socket)
       },
       read: (range, { signal } = {}) => this.stream(entry, lease, range, signal),
@@ -348,7 +348,7 @@ export class BlobReader {
         const { buffer, bytes, position: first } = waits ? await next : next
         try {
           if (waits && position < end) reading = readNext()
-          this.#parts.assertOpen()
+          this.#deps.assertOpen()
           if (signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
           yield bytes.subarray(Math.max(0, start - first), Math.min(bytes.length, end - first))
         } finally {
@@ -370,7 +370,7 @@ export class BlobReader {
 
   async #readInline(entry: RowEntry, copy: Copy): Promise<Buffer> {
     if (copy.size === 0) return Buffer.alloc(0)
-    const extent = this.#parts.extents.get({
+    const extent = this.#deps.extents.get({
       extent: copy.commitExtent,
       generation: copy.commitGeneration,
     })
@@ -392,7 +392,7 @@ export class BlobReader {
     const n = ends === undefined ? 0 : indexOfEnd(ends, position)
     const run = runs[n]
     const first = n === 0 || ends === undefined ? 0 : (ends[n - 1] as number)
-    const extent = run && position < first + run.bytes ? this.#parts.extents.get(run) : undefined
+    const extent = run && position < first + run.bytes ? this.#deps.extents.get(run) : undefined
     if (run === undefined || extent === undefined)
       throw this.#damaged(entry, copy, `no record for byte ${position}`)
     const index = Math.floor((position - first) / recordBytesMax)
@@ -480,7 +480,7 @@ export class BlobReader {
 
   #checksumsOf(block: Buffer, copy: Copy, { extent, generation, offset, position, payloadBytes }: Record) {
     const place = { extent: extent.number, generation, offset }
-    const header = decodeRecord(block, place, this.#parts.seal)
+    const header = decodeRecord(block, place, this.#deps.seal)
     if (header === undefined || !belongsTo(header, copy.incarnation, position, payloadBytes)) return undefined
     return header.checksums
   }
@@ -501,7 +501,7 @@ export class BlobReader {
   #damaged(entry: RowEntry, copy: Copy, where: string): BlobFault {
     this.damagedReads++
     const fault = new BlobFault('CORRUPT', `${entry.id.toString('hex')} is damaged: ${where}`)
-    this.#parts.damaged(entry, copy, fault)
+    this.#deps.damaged(entry, copy, fault)
     return fault
   }
 

@@ -45,13 +45,13 @@ interface Place {
 }
 
 export class Verifier {
-  readonly #parts: VerifierDeps
+  readonly #deps: VerifierDeps
   readonly #idle: Buffer[] = []
   /** For metrics. */
   verifiedBytes = 0
 
-  constructor(parts: VerifierDeps) {
-    this.#parts = parts
+  constructor(deps: VerifierDeps) {
+    this.#deps = deps
   }
 
   /** @throws BlobFault `CORRUPT`, `IO`, `UNAVAILABLE`, `CANCELLED`, `CLOSED`. */
@@ -64,7 +64,7 @@ export class Verifier {
     try {
       if (lease.copy.inlineOffset !== undefined) yield* this.#verifyInline(entry, lease, memory)
       else yield* this.#verifyRecords(entry, lease, memory, signal)
-      lease.target.verifiedAt = this.#parts.now()
+      lease.target.verifiedAt = this.#deps.now()
     } finally {
       if (this.#idle.length < idleMax) this.#idle.push(memory)
     }
@@ -73,7 +73,7 @@ export class Verifier {
   async *#verifyInline(entry: RowEntry, lease: ExtentClaim, memory: Buffer): AsyncGenerator<number> {
     const { copy } = lease
     if (copy.size === 0) return
-    const extent = this.#parts.extents.get({ extent: copy.commitExtent, generation: copy.commitGeneration })
+    const extent = this.#deps.extents.get({ extent: copy.commitExtent, generation: copy.commitGeneration })
     const offset = copy.inlineOffset as number
     if (extent === undefined) throw this.#damaged(entry, copy, 'its extent is gone')
     const from = Math.floor(offset / blockBytes) * blockBytes
@@ -108,7 +108,7 @@ export class Verifier {
         const header = decodeRecord(
           into.subarray(0, blockBytes),
           { extent: extent.number, generation, offset },
-          this.#parts.seal,
+          this.#deps.seal,
         )
         return (
           belongsTo(header, copy.incarnation, place.position, payloadBytes) &&
@@ -119,7 +119,7 @@ export class Verifier {
         throw this.#damaged(entry, copy, `extent ${extent.number} at ${offset}`)
       position = place.position + payloadBytes
       yield into.length
-      this.#parts.assertOpen()
+      this.#deps.assertOpen()
       if (signal?.aborted) throw new BlobFault('CANCELLED', 'the caller gave up')
     }
   }
@@ -169,7 +169,7 @@ export class Verifier {
         at < end;
         at += recordBytesMax
       ) {
-        const extent = this.#parts.extents.get(run)
+        const extent = this.#deps.extents.get(run)
         if (extent === undefined) throw this.#damaged(entry, copy, `extent ${run.extent} is gone`)
         yield {
           extent,
@@ -186,7 +186,7 @@ export class Verifier {
 
   #damaged(entry: RowEntry, copy: Copy, where: string): BlobFault {
     const fault = new BlobFault('CORRUPT', `${entry.id.toString('hex')} is damaged: ${where}`)
-    this.#parts.damaged(entry, copy, fault)
+    this.#deps.damaged(entry, copy, fault)
     return fault
   }
 }

@@ -38,10 +38,10 @@ export interface DeadRangesDeps {
  * @throws BlobFault `CORRUPT` when less was found alive than there is: then records that look dead
  *   may be the missing ones.
  */
-export async function deadRanges(extent: Extent, parts: DeadRangesDeps): Promise<FileRange[] | undefined> {
+export async function deadRanges(extent: Extent, deps: DeadRangesDeps): Promise<FileRange[] | undefined> {
   const { liveBytes } = extent
-  const found = new Found(extent, parts)
-  if (!(await findAll(extent, found, parts))) return undefined
+  const found = new Found(extent, deps)
+  if (!(await findAll(extent, found, deps))) return undefined
   // Nothing new becomes live in it. Deletions before the look also reduce the count: then missing
   // records cannot be distinguished from them.
   if (found.liveBytes >= liveBytes) return found.dead.sort((a, b) => a.from - b.from)
@@ -53,13 +53,13 @@ export async function deadRanges(extent: Extent, parts: DeadRangesDeps): Promise
 }
 
 /** @returns false when it was told to end. */
-async function findAll(extent: Extent, found: Found, parts: DeadRangesDeps): Promise<boolean> {
+async function findAll(extent: Extent, found: Found, deps: DeadRangesDeps): Promise<boolean> {
   let restsAt = 0
   // Many at once, so that the catalogue is read once for all their blobs.
   let groups: Promise<void>[] = []
   try {
     const missed = new Missed()
-    for await (const record of walk(extent, firstRecordOffset, { ...parts, missed })) {
+    for await (const record of walk(extent, firstRecordOffset, { ...deps, missed })) {
       if (record.kind === 'data') await found.data(record)
       else {
         const looked = found.group(record)
@@ -67,10 +67,10 @@ async function findAll(extent: Extent, found: Found, parts: DeadRangesDeps): Pro
         groups.push(looked)
       }
       if (record.offset < restsAt) continue
-      restsAt = record.offset + parts.window.length
+      restsAt = record.offset + deps.window.length
       await Promise.all(groups)
       groups = []
-      if (!(await parts.goOn())) return false
+      if (!(await deps.goOn())) return false
     }
     await Promise.all(groups)
     if (missed.blocks > 0)
@@ -91,12 +91,12 @@ class Found {
   /** As the ledger counts them. */
   liveBytes = 0
   readonly #extent: Extent
-  readonly #parts: DeadRangesDeps
+  readonly #deps: DeadRangesDeps
   readonly #uploads = new Map<string, Needed>()
 
-  constructor(extent: Extent, parts: DeadRangesDeps) {
+  constructor(extent: Extent, deps: DeadRangesDeps) {
     this.#extent = extent
-    this.#parts = parts
+    this.#deps = deps
   }
 
   async data(record: DataHeader): Promise<void> {
@@ -113,7 +113,7 @@ class Found {
   async group(group: GroupHeader): Promise<void> {
     const end = group.offset + group.headerBytes + group.payloadBytes
     const dead: FileRange[] = []
-    const { rows } = this.#parts
+    const { rows } = this.#deps
     await Promise.all(
       group.entries.map(async (found) => {
         if (found.kind !== 'inline' && found.kind !== 'staged') return
@@ -139,7 +139,7 @@ class Found {
   }
 
   async #neededOf(uploadId: Buffer): Promise<Needed> {
-    const { rows, blobOf } = this.#parts
+    const { rows, blobOf } = this.#deps
     const id = await blobOf(uploadId)
     let entry: RowEntry | undefined
     if (id !== undefined) entry = await rows.acquire(id)

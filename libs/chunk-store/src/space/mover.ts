@@ -111,7 +111,7 @@ export class Mover {
     try {
       for (const entry of entries)
         carried.push({ entry, row: entry.kind === 'deleted' ? await rows.acquire(entry.id) : undefined })
-      const carry = new CarryIntent(writer.parts, carried)
+      const carry = new CarryIntent(writer.deps, carried)
       writer.submit(carry)
       await carry.done
     } finally {
@@ -184,7 +184,7 @@ export class Mover {
       rows.release(entry)
       return
     }
-    const move = new MoveIntent(writer.parts, entry, copy, { bytes }, (old, now) =>
+    const move = new MoveIntent(writer.deps, entry, copy, { bytes }, (old, now) =>
       this.#deps.moved(entry, old, now, extent),
     )
     this.movedBytes += bytes.length
@@ -215,7 +215,7 @@ export class Mover {
         targets.add(target)
       })
       if (runs === undefined) return
-      const move = new MoveIntent(writer.parts, entry, copy, { runs }, (old, now) =>
+      const move = new MoveIntent(writer.deps, entry, copy, { runs }, (old, now) =>
         this.#deps.moved(entry, old, now, extent),
       )
       writer.submit(move)

@@ -89,9 +89,9 @@ interface FoundFile {
  * @throws BlobFault `IO` also when there are too few descriptors or too little memory: that says
  *   nothing about the files.
  */
-export async function survey(parts: SurveyDeps): Promise<Surveyed> {
+export async function survey(deps: SurveyDeps): Promise<Surveyed> {
   try {
-    return await surveyAll(parts)
+    return await surveyAll(deps)
   } catch (error) {
     const { code, message, cause } = error as NodeJS.ErrnoException
     if (isShortage(error) || isShortage(cause ?? {})) {
@@ -102,8 +102,8 @@ export async function survey(parts: SurveyDeps): Promise<Surveyed> {
   }
 }
 
-async function surveyAll(parts: SurveyDeps): Promise<Surveyed> {
-  const { catalogue, disk, directory, files, end, log } = parts
+async function surveyAll(deps: SurveyDeps): Promise<Surveyed> {
+  const { catalogue, disk, directory, files, end, log } = deps
   const known = await readStoreInfo(catalogue)
   const [endMark] = await catalogue.get([endMarkKey])
   const rows = new Map<number, ExtentRow>()
@@ -116,7 +116,7 @@ async function surveyAll(parts: SurveyDeps): Promise<Surveyed> {
     if (number !== undefined) found.set(number, await lookAt(disk, join(directory, name)))
   }
   await findCut(rows, found, catalogue)
-  const info = known ?? (await infoWithoutCatalogue(found, parts))
+  const info = known ?? (await infoWithoutCatalogue(found, deps))
   const result: Surveyed = {
     info,
     extents: [],

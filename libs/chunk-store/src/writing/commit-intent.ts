@@ -42,13 +42,13 @@ export class CommitIntent implements Intent, Leader, Follower {
 
   /** @param body the bytes of a small blob, or the runs of a large one. */
   constructor(
-    parts: WriterDeps,
+    deps: WriterDeps,
     entry: RowEntry,
     blob: NewBlob,
     body: { bytes: Uint8Array } | { runs: Run[] },
     { pinMs, asNew = false, replaced }: CommitTerms,
   ) {
-    this.#writer = parts
+    this.#writer = deps
     this.#entry = entry
     this.#blob = blob
     this.#bytes = 'bytes' in body ? body.bytes : undefined

@@ -14,8 +14,8 @@ export class DeleteIntent implements Intent {
   #reject!: (error: Error) => void
 
   /** @param deleted called in the turn in which the copy is deleted. */
-  constructor(parts: WriterDeps, entry: RowEntry, incarnation: Uint8Array, deleted: (copy: Copy) => void) {
-    this.#writer = parts
+  constructor(deps: WriterDeps, entry: RowEntry, incarnation: Uint8Array, deleted: (copy: Copy) => void) {
+    this.#writer = deps
     this.#entry = entry
     this.#incarnation = incarnation
     this.#deleted = deleted

@@ -33,17 +33,17 @@ export interface KnownCopiesDeps {
 }
 
 export class KnownCopies {
-  readonly #parts: KnownCopiesDeps
+  readonly #deps: KnownCopiesDeps
   readonly #running = new Map<Copy, Promise<void>>()
   #largeReads = 0
   readonly #line: (() => void)[] = []
 
-  constructor(parts: KnownCopiesDeps) {
-    this.#parts = parts
+  constructor(deps: KnownCopiesDeps) {
+    this.#deps = deps
   }
 
   isFresh({ verifiedAt }: Copy): boolean {
-    return this.#parts.clock.monotonic() - verifiedAt < verifiedForMs
+    return this.#deps.clock.monotonic() - verifiedAt < verifiedForMs
   }
 
   /**
@@ -83,7 +83,7 @@ export class KnownCopies {
         if (!(error instanceof BlobFault) || error.code === 'CLOSED') throw error
         if (error.code === 'CORRUPT') continue
         if (!saysUnreadable(error)) return 'unsure'
-        this.#parts.damaged(entry, known, error) // it may become readable again; whole bytes are here now
+        this.#deps.damaged(entry, known, error) // it may become readable again; whole bytes are here now
       }
       if (!known.quarantined && entry.copies.includes(known) && !this.isFresh(known)) return 'unsure'
     }
@@ -93,7 +93,7 @@ export class KnownCopies {
     const large = copy.inlineOffset === undefined
     if (large) await this.#takeTurn()
     try {
-      await this.#parts.verify(entry, copy)
+      await this.#deps.verify(entry, copy)
     } finally {
       if (large) this.#endTurn()
     }

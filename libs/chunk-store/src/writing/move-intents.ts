@@ -25,13 +25,13 @@ export class MoveIntent implements Intent {
   #reject!: (error: Error) => void
 
   constructor(
-    parts: WriterDeps,
+    deps: WriterDeps,
     entry: RowEntry,
     old: Copy,
     body: { bytes: Uint8Array } | { runs: Run[] },
     moved: (old: Copy, copy: Copy) => void,
   ) {
-    this.#writer = parts
+    this.#writer = deps
     this.#entry = entry
     this.#old = old
     this.#body = body

@@ -17,12 +17,12 @@ export class PinIntent implements Intent {
 
   /** @param options.whole not when it is damaged. */
   constructor(
-    parts: WriterDeps,
+    deps: WriterDeps,
     entry: RowEntry,
     incarnation: Uint8Array,
     { ttlMs, whole }: { ttlMs: number; whole: boolean },
   ) {
-    this.#writer = parts
+    this.#writer = deps
     this.#entry = entry
     this.#incarnation = incarnation
     this.#ttlMs = ttlMs

@@ -65,7 +65,7 @@ interface Sealed {
 export class ChunkStage implements PlacedStage, BufferHolder {
   readonly uploadId: Buffer
   readonly placementGroup: number
-  readonly #parts: StageDeps
+  readonly #deps: StageDeps
   /** Bytes accepted. */
   size = 0
   /** Monotonic milliseconds of the last activity. */
@@ -94,11 +94,11 @@ export class ChunkStage implements PlacedStage, BufferHolder {
   #runOpen = false
   readonly #extents = new Set<Extent>()
 
-  constructor(uploadId: Buffer, placementGroup: number, parts: StageDeps) {
+  constructor(uploadId: Buffer, placementGroup: number, deps: StageDeps) {
     this.uploadId = uploadId
     this.placementGroup = placementGroup
-    this.#parts = parts
-    this.activeAt = parts.clock.monotonic()
+    this.#deps = deps
+    this.activeAt = deps.clock.monotonic()
   }
 
   get busy(): boolean {
@@ -107,12 +107,12 @@ export class ChunkStage implements PlacedStage, BufferHolder {
 
   write(bytes: Uint8Array): Promise<void> | undefined {
     this.#assertOpen()
-    this.activeAt = this.#parts.clock.monotonic()
+    this.activeAt = this.#deps.clock.monotonic()
     this.size += bytes.length
     if (!this.#bulk && this.size <= inlineBytesMax) return this.#putAside(bytes)
     this.#bulk = true
     this.#assertRoom()
-    this.#hash ??= this.#parts.hashing.open() // now: the hash worker waits for this upload's bytes as well
+    this.#hash ??= this.#deps.hashing.open() // now: the hash worker waits for this upload's bytes as well
     const rest = this.#filling === undefined && this.#fillAside() ? this.#fill(bytes) : bytes
     if (rest === undefined) return undefined
     this.#putAside(rest)
@@ -166,11 +166,11 @@ export class ChunkStage implements PlacedStage, BufferHolder {
       const buffer = this.#buffer
       const later = this.#aside.view()
       this.#buffer = undefined
-      this.#parts.buffers.withdraw(this)
+      this.#deps.buffers.withdraw(this)
       this.#aside.clear()
       this.#aside.append(buffer.payload.subarray(0, this.#bufferBytes))
       this.#aside.append(later)
-      this.#parts.buffers.give(buffer)
+      this.#deps.buffers.give(buffer)
       return true
     }
     this.#filling = this.#later(() => this.#writeOut())
@@ -188,7 +188,7 @@ export class ChunkStage implements PlacedStage, BufferHolder {
     const source = asBuffer(bytes)
     let at = 0
     while (at < bytes.length) {
-      if (this.#buffer === undefined && !this.#takeBuffer(this.#parts.buffers.tryTake()))
+      if (this.#buffer === undefined && !this.#takeBuffer(this.#deps.buffers.tryTake()))
         return bytes.subarray(at)
       const buffer = this.#buffer as unknown as PooledBuffer
       const count = Math.min(bytes.length - at, recordBytesMax - this.#bufferBytes)
@@ -196,7 +196,7 @@ export class ChunkStage implements PlacedStage, BufferHolder {
       this.#bufferBytes += count
       at += count
       if (this.#bufferBytes < recordBytesMax) continue
-      const place = this.#parts.extents.tryPlace(dataRecordBytes(recordBytesMax))
+      const place = this.#deps.extents.tryPlace(dataRecordBytes(recordBytesMax))
       if (place === undefined) return bytes.subarray(at)
       this.#send(place)
     }
@@ -220,7 +220,7 @@ export class ChunkStage implements PlacedStage, BufferHolder {
       if (this.#fillAside()) return
       if (this.#buffer !== undefined) continue
       this.#inLine = true
-      const buffer = await this.#parts.buffers.take(() => this.#fault !== undefined)
+      const buffer = await this.#deps.buffers.take(() => this.#fault !== undefined)
       this.#inLine = false
       if (buffer === undefined) throw this.#lost()
       this.#takeBuffer(buffer)
@@ -243,7 +243,7 @@ export class ChunkStage implements PlacedStage, BufferHolder {
     if (buffer === undefined) return false
     this.#buffer = buffer
     this.#bufferBytes = 0
-    this.#parts.buffers.offer(this)
+    this.#deps.buffers.offer(this)
     return true
   }
 
@@ -251,7 +251,7 @@ export class ChunkStage implements PlacedStage, BufferHolder {
     const bytes = dataRecordBytes(this.#bufferBytes)
     let place: ExtentPosition | undefined
     try {
-      place = this.#parts.extents.tryPlace(bytes) ?? (await this.#parts.extents.place(bytes))
+      place = this.#deps.extents.tryPlace(bytes) ?? (await this.#deps.extents.place(bytes))
     } catch (error) {
       this.lose(error as BlobFault)
       throw error
@@ -262,7 +262,7 @@ export class ChunkStage implements PlacedStage, BufferHolder {
 
   /** The buffer's content becomes a record: sent to the hash worker and to the device at once. */
   #send({ extent, offset }: ExtentPosition): void {
-    const { buffers, seal } = this.#parts
+    const { buffers, seal } = this.#deps
     const buffer = this.#buffer as PooledBuffer
     const payloadBytes = this.#bufferBytes
     this.#buffer = undefined
@@ -303,7 +303,7 @@ export class ChunkStage implements PlacedStage, BufferHolder {
       const chunk = payload.subarray(at, Math.min(bytes, at + chunkBytes))
       const sum = crc32(chunk)
       checksums[n] = sum
-      this.#crc32 = this.#parts.crc.combine(this.#crc32, sum, chunk.length)
+      this.#crc32 = this.#deps.crc.combine(this.#crc32, sum, chunk.length)
     }
     return checksums
   }
@@ -329,7 +329,7 @@ export class ChunkStage implements PlacedStage, BufferHolder {
     this.#assertAlive()
     this.#state = 'committing'
     try {
-      return await this.#parts.commit(this, blob, body, options)
+      return await this.#deps.commit(this, blob, body, options)
     } catch (error) {
       this.#fault ??= error as BlobFault
       throw this.#fault
@@ -350,7 +350,7 @@ export class ChunkStage implements PlacedStage, BufferHolder {
       const sealed = this.#bulk ? await this.#sealBulk() : this.#sealSmall()
       if (this.#fault !== undefined) throw this.#fault
       this.#state = 'sealed'
-      this.activeAt = this.#parts.clock.monotonic()
+      this.activeAt = this.#deps.clock.monotonic()
       return sealed
     } catch (error) {
       this.#fault ??= error as BlobFault
@@ -384,24 +384,24 @@ export class ChunkStage implements PlacedStage, BufferHolder {
     this.size = 0
     this.#hash?.drop()
     this.#hash = undefined
-    this.#parts.buffers.withdraw(this)
-    if (this.#buffer !== undefined) this.#parts.buffers.give(this.#buffer)
+    this.#deps.buffers.withdraw(this)
+    if (this.#buffer !== undefined) this.#deps.buffers.give(this.#buffer)
     this.#buffer = undefined
-    if (this.#inLine) this.#parts.buffers.wakeAll()
+    if (this.#inLine) this.#deps.buffers.wakeAll()
     if (this.#pending === 0) this.#letExtentsGo()
-    this.#parts.ended(this)
+    this.#deps.ended(this)
   }
 
   /** Not before the last write has ended: it must not land in an extent's next generation. */
   #letExtentsGo(): void {
     for (const extent of this.#extents) extent.holders.delete(this)
     this.#extents.clear()
-    this.#parts.released()
+    this.#deps.released()
   }
 
   #assertRoom(): void {
     try {
-      this.#parts.assertRoom()
+      this.#deps.assertRoom()
     } catch (error) {
       this.lose(error as BlobFault)
       throw error

@@ -22,7 +22,7 @@ import { Group, type Intent, type WriterDeps } from './group.ts'
 const waitingMax = 100_000
 
 export class Writer {
-  readonly parts: WriterDeps
+  readonly deps: WriterDeps
   readonly #waiting: Intent[] = []
   readonly #memory = alignedBytes(bufferBytes)
   #voids: VoidEntry[] = []
@@ -32,8 +32,8 @@ export class Writer {
   groups = 0
   failedGroups = 0
 
-  constructor(parts: WriterDeps) {
-    this.parts = parts
+  constructor(deps: WriterDeps) {
+    this.deps = deps
   }
 
   /** @throws BlobFault `CLOSED`, `UNAVAILABLE`. */
@@ -67,7 +67,7 @@ export class Writer {
    */
   async #voidRefused(): Promise<void> {
     if (this.#voids.length === 0) return
-    const group = new Group(this.parts.ledger.info.nextSequence++)
+    const group = new Group(this.deps.ledger.info.nextSequence++)
     for (const entry of this.#voids) group.add(entry)
     group.outcomes.push({
       applied: () => {
@@ -81,7 +81,7 @@ export class Writer {
   }
 
   #gather(): Group {
-    const group = new Group(this.parts.ledger.info.nextSequence++)
+    const group = new Group(this.deps.ledger.info.nextSequence++)
     let taken = 0
     for (const intent of this.#waiting) {
       try {
@@ -96,7 +96,7 @@ export class Writer {
   }
 
   async #flush(group: Group): Promise<void> {
-    const { extents, ledger } = this.parts
+    const { extents, ledger } = this.deps
     let place: ExtentPosition | undefined
     try {
       place = await extents.placeGroup(group.bytes)
@@ -121,7 +121,7 @@ export class Writer {
     await this.#syncOthers(group, extent)
     const memory = group.bytes <= bufferBytes ? this.#memory : alignedBytes(group.bytes)
     const record = memory.subarray(0, group.bytes)
-    group.encode({ extent: extent.number, generation: extent.generation, offset }, this.parts.seal, record)
+    group.encode({ extent: extent.number, generation: extent.generation, offset }, this.deps.seal, record)
     await extent.write(record, offset)
     await extent.sync()
   }
@@ -132,7 +132,7 @@ export class Writer {
       const { number: extent, generation } = place.extent
       this.#voids.push({ kind: 'void', sequence: group.sequence, extent, generation })
     }
-    this.parts.log.error(
+    this.deps.log.error(
       { error: fault.message, waiters: group.outcomes.length },
       'a group could not be made durable',
     )
@@ -145,7 +145,7 @@ export class Writer {
     for (const entry of group.entries) {
       if (entry.kind !== 'staged') continue
       for (const run of entry.runs) {
-        const extent = this.parts.extents.get(run)
+        const extent = this.deps.extents.get(run)
         if (extent === undefined) throw new BlobFault('IO', `extent ${run.extent} is gone`)
         if (extent.failure !== undefined) throw extent.failure
         if (extent !== own) others.add(extent)

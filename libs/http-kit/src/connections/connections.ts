@@ -100,7 +100,7 @@ interface Admitted {
 type Attach = (socket: Socket) => void
 
 export class Connections {
-  readonly #parts: ConnectionsDeps
+  readonly #deps: ConnectionsDeps
   readonly #clock: Clock
   readonly #networks = new Map<string, Network>()
   /** Requests under way behind proxies, by the client's network. */
@@ -121,12 +121,12 @@ export class Connections {
   #closing = false
   #cutting: NodeJS.Timeout | undefined
 
-  constructor(parts: ConnectionsDeps) {
-    this.#parts = parts
-    this.#clock = parts.clock
+  constructor(deps: ConnectionsDeps) {
+    this.#deps = deps
+    this.#clock = deps.clock
     this.#turns = new LoopTurns(this.#clock)
     this.#room = new Room({
-      max: parts.limits.max,
+      max: deps.limits.max,
       clock: this.#clock,
       size: () => this.#open,
       networks: this.#networks,
@@ -134,9 +134,9 @@ export class Connections {
       silent: this.#silent,
       evict: (connection, reason) => this.#evict(connection, reason),
     })
-    this.#figures = connectionFigures(parts.metrics)
-    this.#figures.max.set({ host: parts.host }, parts.limits.max)
-    this.#figures.open.set({ host: parts.host }, 0)
+    this.#figures = connectionFigures(deps.metrics)
+    this.#figures.max.set({ host: deps.host }, deps.limits.max)
+    this.#figures.open.set({ host: deps.host }, 0)
   }
 
   /** Counts the server's connections from now on. Its requests are `PiecewiseRequest`s. */
@@ -273,7 +273,7 @@ export class Connections {
   }
 
   #clientMax(client: ConnectionHolder): number {
-    const { max, perNetworkMax } = this.#parts.limits
+    const { max, perNetworkMax } = this.#deps.limits
     if (this.#open <= max / 2) return perNetworkMax
     const clients = this.#clients.size + (client.open.size === 0 ? 1 : 0)
     return Math.min(perNetworkMax, Math.max(fairShareMin, Math.floor(max / clients)))
@@ -288,12 +288,12 @@ export class Connections {
     if (nowMs < this.#crowdedUntilMs && !connection.network.isProxy)
       response.shouldKeepAlive &&= connection.ahead.length > 0
     if (isOfUnknownLength(response.req)) this.#beginPieces(connection, response)
-    else this.#parts.handle(response.req, response)
+    else this.#deps.handle(response.req, response)
   }
 
   /** Its body may come in small pieces. */
   #beginPieces(connection: Connection, response: ServerResponse): void {
-    const { handle, lane } = this.#parts
+    const { handle, lane } = this.#deps
     readInTurns(response, {
       lane,
       network: connection.networkName,
@@ -333,7 +333,7 @@ export class Connections {
     this.#beginNext(connection)
     // In place of what Node has just set. Node takes its own again with the next request.
     if (connection.network.isProxy && connection.running === undefined)
-      connection.socket.setTimeout(this.#parts.idle.proxyMs)
+      connection.socket.setTimeout(this.#deps.idle.proxyMs)
   }
 
   #beginNext(connection: Connection): void {
@@ -357,7 +357,7 @@ export class Connections {
 
   /** Answers a connection, not a request, and closes it. */
   #refuse(socket: Socket, status: RefusedStatus): void {
-    socket.end(this.#parts.refusalText(status), () => socket.destroy())
+    socket.end(this.#deps.refusalText(status), () => socket.destroy())
   }
 
   /** Node accepted it. */
@@ -386,7 +386,7 @@ export class Connections {
       if (waiting === undefined) break
       const admitted = waiting.hasEnded() ? undefined : this.#admit(waiting.address)
       if (typeof admitted === 'object') taken.push(this.#hold(admitted, waiting))
-      else waiting.refuse(admitted === undefined ? '' : this.#parts.refusalText(admitted))
+      else waiting.refuse(admitted === undefined ? '' : this.#deps.refusalText(admitted))
       if (this.#clock.monotonic() - sinceMs > acceptingMs) break
     }
     if (taken.length === 0) return
@@ -398,7 +398,7 @@ export class Connections {
 
   /** @returns undefined: it is closed already, or the host closes */
   #admit(from: string | undefined): Admitted | RefusedStatus | undefined {
-    const { limits, isProxy } = this.#parts
+    const { limits, isProxy } = this.#deps
     const address = normalAddress(from)
     if (address === undefined || this.#closing) return undefined
     const proxied = isProxy(address)
@@ -431,7 +431,7 @@ export class Connections {
       this.#silent.add(connection)
     }
     this.#open++
-    this.#figures.open.set({ host: this.#parts.host }, this.#open)
+    this.#figures.open.set({ host: this.#deps.host }, this.#open)
     return connection
   }
 
@@ -449,7 +449,7 @@ export class Connections {
     connection.took(socket)
     socket.on('error', closeBroken)
     socket.once('close', () => this.#leave(connection))
-    if (this.#parts.lane.isKnown(connection.networkName)) this.#awaitTurn(connection, attach)
+    if (this.#deps.lane.isKnown(connection.networkName)) this.#awaitTurn(connection, attach)
     else this.#awaitFirstBytes(connection, attach)
   }
 
@@ -464,11 +464,11 @@ export class Connections {
       this.#refused('pieces')
       socket.destroy()
     }
-    this.#parts.lane.enter(connection.networkName, { readOn, refuse })
+    this.#deps.lane.enter(connection.networkName, { readOn, refuse })
   }
 
   #awaitFirstBytes(connection: Connection, attach: Attach): void {
-    const { proxyMs, silentMs } = this.#parts.idle
+    const { proxyMs, silentMs } = this.#deps.idle
     // Proxies open connections ahead of requests, too.
     const timeoutMs = connection.network.isProxy ? proxyMs : silentMs
     awaitFirstBytes(connection.socket, { timeoutMs }, (bytes) => {
@@ -490,7 +490,7 @@ export class Connections {
       return true
     }
     const refuse = () => this.#refuseWaiting(connection)
-    this.#parts.lane.begin(connection.networkName, { readOn, refuse })
+    this.#deps.lane.begin(connection.networkName, { readOn, refuse })
   }
 
   /** Node reads its requests from now on. */
@@ -529,7 +529,7 @@ export class Connections {
     if (!network.open.delete(connection)) return
     this.#speaks(connection)
     this.#open--
-    this.#figures.open.set({ host: this.#parts.host }, this.#open)
+    this.#figures.open.set({ host: this.#deps.host }, this.#open)
     if (network.open.size === 0) this.#networks.delete(network.name)
     this.#leaveSite(connection)
     connection.ahead.length = 0
@@ -543,14 +543,14 @@ export class Connections {
   }
 
   #evict(connection: Connection, reason: Evicted): void {
-    this.#figures.evicted.inc({ host: this.#parts.host, reason })
+    this.#figures.evicted.inc({ host: this.#deps.host, reason })
     connection.close()
     // Its close event comes later; its place is free now.
     this.#leave(connection)
   }
 
   #refused(reason: 'full' | 'network' | 'pieces' | 'pipelining'): void {
-    this.#figures.refused.inc({ host: this.#parts.host, reason })
+    this.#figures.refused.inc({ host: this.#deps.host, reason })
   }
 }
 

@@ -59,12 +59,12 @@ export interface RoomDeps {
 }
 
 export class Room {
-  readonly #parts: RoomDeps
+  readonly #deps: RoomDeps
   #looking: NodeJS.Timeout | undefined
   #lookedMs = Number.NEGATIVE_INFINITY
 
-  constructor(parts: RoomDeps) {
-    this.#parts = parts
+  constructor(deps: RoomDeps) {
+    this.#deps = deps
   }
 
   /** The listener is closed. */
@@ -74,20 +74,20 @@ export class Room {
 
   /** @returns whether there is room for one more */
   makeFor(newcomer: Network): boolean {
-    const { max } = this.#parts
-    if (this.#parts.size() + 1 <= max / 2) return true
+    const { max } = this.#deps
+    if (this.#deps.size() + 1 <= max / 2) return true
     this.#lookSoon()
     // The client of a request from a proxy is not yet known.
     const size = newcomer.isProxy ? 0 : newcomer.open.size
-    const largest = largestOf(this.#parts.networks.values())
+    const largest = largestOf(this.#deps.networks.values())
     // Together they count as one network: many networks with one silent connection each must not
     // make active networks the largest.
-    const silentFirst = this.#parts.silent.size >= (largest?.open.size ?? 0)
+    const silentFirst = this.#deps.silent.size >= (largest?.open.size ?? 0)
     if (silentFirst) this.#closeSilent(newcomer, this.#silentMs())
     else if (largest !== undefined && largest.open.size > size) this.closeIdle(largest, 'idle')
-    if (this.#parts.size() < max) return true
+    if (this.#deps.size() < max) return true
     this.#look()
-    const holder = largestOf(this.#parts.clients.values(), largest)
+    const holder = largestOf(this.#deps.clients.values(), largest)
     const owing = holder !== undefined && holder.open.size > size + 1 ? holder : undefined
     return (
       (owing !== undefined && (this.closeIdle(owing, 'idle', graceMs) || this.#closeSlowest(owing))) ||
@@ -102,9 +102,9 @@ export class Room {
 
   /** How long a connection may be silent. */
   #silentMs(): number {
-    const { max } = this.#parts
-    if (this.#parts.size() < max) return idleMs
-    return this.#parts.silent.size > max / 2 ? 0 : graceMs
+    const { max } = this.#deps
+    if (this.#deps.size() < max) return idleMs
+    return this.#deps.silent.size > max / 2 ? 0 : graceMs
   }
 
   /**
@@ -113,9 +113,9 @@ export class Room {
    * not displace each other: they may wait for their first read.
    */
   #closeSilent(newcomer: Network, afterMs: number): boolean {
-    const [oldest] = newcomer.silent.size > fairShareMin ? newcomer.silent : this.#parts.silent
-    if (oldest === undefined || this.#parts.clock.monotonic() - oldest.sinceMs < afterMs) return false
-    this.#parts.evict(oldest, 'silent')
+    const [oldest] = newcomer.silent.size > fairShareMin ? newcomer.silent : this.#deps.silent
+    if (oldest === undefined || this.#deps.clock.monotonic() - oldest.sinceMs < afterMs) return false
+    this.#deps.evict(oldest, 'silent')
     return true
   }
 
@@ -128,8 +128,8 @@ export class Room {
         connection.sinceMs < (longest?.sinceMs ?? Number.POSITIVE_INFINITY)
       )
         longest = connection
-    if (longest === undefined || this.#parts.clock.monotonic() - longest.sinceMs < afterMs) return false
-    this.#parts.evict(longest, reason)
+    if (longest === undefined || this.#deps.clock.monotonic() - longest.sinceMs < afterMs) return false
+    this.#deps.evict(longest, reason)
     return true
   }
 
@@ -139,7 +139,7 @@ export class Room {
    */
   #closeAnyIdle(afterMs: number, leastOpen = 0): boolean {
     let longest: Connection | undefined
-    for (const { open, isProxy } of this.#parts.networks.values()) {
+    for (const { open, isProxy } of this.#deps.networks.values()) {
       if (open.size < leastOpen && !isProxy) continue
       for (const connection of open)
         if (
@@ -148,22 +148,22 @@ export class Room {
         )
           longest = connection
     }
-    if (longest === undefined || this.#parts.clock.monotonic() - longest.sinceMs < afterMs) return false
-    this.#parts.evict(longest, 'idle')
+    if (longest === undefined || this.#deps.clock.monotonic() - longest.sinceMs < afterMs) return false
+    this.#deps.evict(longest, 'idle')
     return true
   }
 
   #closeSlowest(holder: ConnectionHolder): boolean {
-    const slowest = slowestOf(holder.open, this.#parts.clock.monotonic(), Number.POSITIVE_INFINITY)
+    const slowest = slowestOf(holder.open, this.#deps.clock.monotonic(), Number.POSITIVE_INFINITY)
     if (slowest === undefined) return false
-    this.#parts.evict(slowest, 'slow')
+    this.#deps.evict(slowest, 'slow')
     return true
   }
 
   /** The youngest of a network above its fair share, even if it waits for an answer. */
   #closeExcess(holder: ConnectionHolder, newcomersSize: number): boolean {
-    const networks = this.#parts.networks.size + (newcomersSize === 0 ? 1 : 0)
-    const fairShare = this.#parts.max / networks
+    const networks = this.#deps.networks.size + (newcomersSize === 0 ? 1 : 0)
+    const fairShare = this.#deps.max / networks
     return holder.open.size > Math.max(fairShareMin, fairShare) && this.#closeYoungest(holder, true)
   }
 
@@ -173,13 +173,13 @@ export class Room {
       if ((isWaitingToo || !connection.waitsForUs) && connection.sinceMs >= (youngest?.sinceMs ?? 0))
         youngest = connection
     if (youngest === undefined) return false
-    this.#parts.evict(youngest, 'young')
+    this.#deps.evict(youngest, 'young')
     return true
   }
 
   /** The slowest of all networks that have at least as many as the new connection's. */
   #closeSlow(leastOpen: number): boolean {
-    const nowMs = this.#parts.clock.monotonic()
+    const nowMs = this.#deps.clock.monotonic()
     let slowest: Connection | undefined
     let below = slowBytesPerSecond / 1_000
     const look = ({ open }: ConnectionHolder) => {
@@ -189,10 +189,10 @@ export class Room {
       slowest = found
       below = found.pace(nowMs)
     }
-    for (const network of this.#parts.networks.values()) if (!network.isProxy) look(network)
-    for (const client of this.#parts.clients.values()) look(client)
+    for (const network of this.#deps.networks.values()) if (!network.isProxy) look(network)
+    for (const client of this.#deps.clients.values()) look(client)
     if (slowest === undefined) return false
-    this.#parts.evict(slowest, 'slow')
+    this.#deps.evict(slowest, 'slow')
     return true
   }
 
@@ -202,10 +202,10 @@ export class Room {
    * and so could a proxy, whose clients are not known yet.
    */
   #closeStalled(): boolean {
-    const nowMs = this.#parts.clock.monotonic()
+    const nowMs = this.#deps.clock.monotonic()
     let longest: Connection | undefined
     let longestMs = stalledMs
-    for (const { open } of this.#parts.networks.values())
+    for (const { open } of this.#deps.networks.values())
       for (const connection of open) {
         const stalled = connection.stalledMs(nowMs)
         if (stalled < longestMs) continue
@@ -215,16 +215,15 @@ export class Room {
     if (longest === undefined) return false
     // After an ordinary close the system would keep the bytes that the reader has not received.
     longest.socket.resetAndDestroy()
-    this.#parts.evict(longest, 'stalled')
+    this.#deps.evict(longest, 'stalled')
     return true
   }
 
   #look(): void {
-    const nowMs = this.#parts.clock.monotonic()
+    const nowMs = this.#deps.clock.monotonic()
     if (nowMs - this.#lookedMs < lookMs) return
     this.#lookedMs = nowMs
-    for (const { open } of this.#parts.networks.values())
-      for (const connection of open) connection.look(nowMs)
+    for (const { open } of this.#deps.networks.values()) for (const connection of open) connection.look(nowMs)
   }
 
   /** Measured while the listener is scarce, so that the slow ones are known when it is full. */
@@ -232,7 +231,7 @@ export class Room {
     this.#looking ??= setTimeout(() => {
       this.#looking = undefined
       this.#look()
-      if (this.#parts.size() > this.#parts.max / 2) this.#lookSoon()
+      if (this.#deps.size() > this.#deps.max / 2) this.#lookSoon()
     }, lookMs).unref()
   }
 }

@@ -4,8 +4,8 @@ import type { Everywhere } from '../everywhere.ts'
 import type { NewAccountDeps } from '../new-account.ts'
 import type { PageSessions } from '../page-session.ts'
 
-/** The parts of the moderation page. */
-export interface PageParts {
+/** The deps of the moderation page. */
+export interface ModerationPageDeps {
   lists: BlockLists
   reports: Reports
   transfers: TransferLog
