@@ -10,6 +10,7 @@
 
 import { BlockedAccounts } from '@holdfast/accounts'
 import {
+  type AdminDeps,
   accountMetrics,
   backupMetrics,
   collectorMetrics,
@@ -45,7 +46,7 @@ import { BackupJobs, type BackupJobsDeps } from './backup-jobs.ts'
 import { type CollectingDeps, createCollector, createReconciler, walksOf } from './collecting.ts'
 import { isFullDisk, untilRoom } from './full-disk.ts'
 import { createPublicHosts, tokenKeyId } from './hosts.ts'
-import { createOperations } from './operations.ts'
+import { createOperations, type ProcessDeps } from './operations.ts'
 import { openStores, type Stores, type StoresOptions } from './stores.ts'
 
 export interface StandaloneOptions {
@@ -112,13 +113,14 @@ async function startWith(
   const { metadata, keyring, blobs } = stores
   const lookups = tracedLookups(metadata.lookups, tracer, 'leveldb')
   const parts = { config, stores, opened, metrics, tracer, clock, log }
-  const { collector, backupJobs, scrubber } = openUpkeep({
+  const upkeep = openUpkeep({
     ...parts,
     rounds: () => reconciler,
     accounts: () => operator(),
     isBlocked: (blobId) => blocked.blocksBlob(blobId),
     scans: () => scans,
   })
+  const { collector, scrubber } = upkeep
 
   const { urls, ports, host, adminHost } = await listeningOf(config)
   const { accounts, reconciler, figures } = await openAccounts({
@@ -133,37 +135,15 @@ async function startWith(
   const rateLimits = createRateLimits({ mode: config.rateLimits, clock })
   opened.defer(() => rateLimits.close())
   const readiness = readinessOf(stores, clock)
-  const admin = createAdminHost({
-    log,
-    metrics,
-    rateLimits,
-    readiness,
-    adminToken: secrets.adminToken,
-    uidOf: undefined,
-    connections: descriptors.adminConnections,
-    operations: createOperations({
-      config,
-      settings,
-      addresses: urls,
-      startedMs,
-      clock,
-      readiness,
-      rateLimits,
-      stores,
-      collector,
-      reconciler,
-      scrubber,
-      backupJobs,
-      scans,
-      accounts,
-      figures,
-    }),
-    moderation: { lists: blocked, transfers, reports },
-    accounts: operator(),
-  })
-  drainOnClose(admin, { drainMs: adminDrainMs })
-  opened.defer(() => admin.close())
-  await listen(admin, { name: 'admin', host: adminHost, port: ports.admin })
+  await openAdmin(
+    {
+      ...{ ...parts, ...upkeep, secrets, settings, addresses: urls, startedMs, readiness, rateLimits },
+      ...{ reconciler, scans, accounts, figures, operator: operator() },
+      moderation: { lists: blocked, transfers, reports },
+      connections: descriptors.adminConnections,
+    },
+    { host: adminHost, port: ports.admin },
+  )
 
   const hosts = createPublicHosts({
     config,
@@ -208,6 +188,40 @@ async function startWith(
       return ending
     },
   }
+}
+
+/** The host of operators, which listens before the public ones. */
+async function openAdmin(
+  {
+    opened,
+    log,
+    metrics,
+    secrets,
+    connections,
+    moderation,
+    operator,
+    ...process
+  }: ProcessDeps &
+    Pick<PartOptions, 'opened' | 'log' | 'metrics'> &
+    Pick<AdminDeps, 'connections' | 'moderation'> & { operator: AdminDeps['accounts']; secrets: Secrets },
+  { host, port }: { host: string; port: number },
+): Promise<void> {
+  const { rateLimits, readiness } = process
+  const admin = createAdminHost({
+    log,
+    metrics,
+    rateLimits,
+    readiness,
+    adminToken: secrets.adminToken,
+    uidOf: undefined,
+    connections,
+    operations: createOperations(process),
+    moderation,
+    accounts: operator,
+  })
+  drainOnClose(admin, { drainMs: adminDrainMs })
+  opened.defer(() => admin.close())
+  await listen(admin, { name: 'admin', host, port })
 }
 
 function tracerOf({ tracing, serverName: name, region }: Config, parts: Pick<PartOptions, 'opened' | 'log'>) {

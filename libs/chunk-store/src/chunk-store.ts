@@ -50,9 +50,8 @@ import { type Hashing, WorkerHashing } from './hashing/hashing.ts'
 import { type Log, silentLog } from './log.ts'
 import { type After, BufferPool, bufferBytes } from './memory/buffer-pool.ts'
 import { boundsOf, type ChunkStoreMachine, type ChunkStoreOptions, type StoreBounds } from './options.ts'
-import { BlobReader, ExtentClaim } from './reading/reader.ts'
+import { ExtentClaim } from './reading/reader.ts'
 import { copyNamed, Reads } from './reading/reads.ts'
-import { Verifier } from './reading/verifier.ts'
 import { ballastPath } from './space/ballast.ts'
 import { Compactor } from './space/compactor.ts'
 import { Space } from './space/space.ts'
@@ -94,8 +93,6 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   readonly #pins: Pins
   readonly #writer: Writer
   readonly #writerDeps: WriterDeps
-  readonly #reader: BlobReader
-  readonly #verifier: Verifier
   readonly #known: KnownCopies
   readonly #reads: Reads
   readonly #damaged: DamagedCopies
@@ -220,18 +217,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     for (const extent of surveyed.extents) this.#extents.add(extent)
     files.failed = (extent) => this.#failed(extent)
     this.#rows = new RowCache(catalogue)
-    const extentOf = (run: { extent: number; generation: number }) => this.#extents.get(run)
-    this.#ledger = new Ledger({
-      info,
-      catalogue,
-      rows: this.#rows,
-      log,
-      extentOf,
-      failed: () => this.#space.changed(),
-      now: () => this.#clock.now(),
-      monotonic: () => this.#clock.monotonic(),
-      after,
-    })
+    this.#ledger = this.#makeLedger(surveyed, after)
     this.#history = new ReplicationLog({
       ledger: this.#ledger,
       catalogue,
@@ -250,25 +236,13 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       log,
     }
     this.#writer = new Writer(this.#writerDeps)
-    this.#reader = new BlobReader({
-      extents: this.#extents,
-      seal,
-      cacheBytes: this.#bounds.cacheBytes,
-      damaged: (entry, copy, fault) => this.#damaged.setAside(entry, copy, fault),
-      assertOpen: () => this.#assertOpen(),
-    })
-    this.#verifier = new Verifier({
-      extents: this.#extents,
-      seal,
-      now: () => this.#clock.monotonic(),
-      damaged: (entry, copy, fault) => this.#damaged.setAside(entry, copy, fault),
-      assertOpen: () => this.#assertOpen(),
-    })
     this.#reads = new Reads({
       rows: this.#rows,
       extents: this.#extents,
-      reader: this.#reader,
-      verifier: this.#verifier,
+      seal,
+      cacheBytes: bounds.cacheBytes,
+      now: () => this.#clock.monotonic(),
+      damaged: (entry, copy, fault) => this.#damaged.setAside(entry, copy, fault),
       released: () => this.#upkeep.compactLater(),
       assertOpen: () => this.#assertOpen(),
     })
@@ -298,7 +272,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       space: this.#space,
       compactor: this.#compactor,
       stages: this.#stages,
-      reader: this.#reader,
+      reader: this.#reads.reader,
       bounds,
       after,
       log,
@@ -331,6 +305,20 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
         'a file exists in the place of a new extent: it is not changed',
       )
     return extents
+  }
+
+  #makeLedger({ info }: Surveyed, after: After): Ledger {
+    return new Ledger({
+      info,
+      catalogue: this.#catalogue,
+      rows: this.#rows,
+      log: this.#log,
+      extentOf: (run) => this.#extents.get(run),
+      failed: () => this.#space.changed(),
+      now: () => this.#clock.now(),
+      monotonic: () => this.#clock.monotonic(),
+      after,
+    })
   }
 
   #makeCompactor(seal: HeaderSeal): Compactor {
@@ -508,7 +496,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
 
   #delete(entry: RowEntry, incarnation: Uint8Array): Promise<'deleted' | 'pinned'> {
     const intent = new DeleteIntent(this.#writerDeps, entry, incarnation, (copy) => {
-      this.#reader.forget(copy)
+      this.#reads.reader.forget(copy)
       if (copy.quarantined) this.#damaged.forget(entry, copy)
       this.#upkeep.compactLater()
     })
@@ -617,12 +605,12 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     return {
       groups: this.#writer.groups,
       failedGroups: this.#writer.failedGroups,
-      hotReads: this.#reader.hotReads,
-      damagedReads: this.#reader.damagedReads,
+      hotReads: this.#reads.reader.hotReads,
+      damagedReads: this.#reads.reader.damagedReads,
       damagedBlobs: this.#damaged.count,
       replacedBlobs: this.#damaged.replaced,
-      verifiedBytes: this.#verifier.verifiedBytes,
-      activeReaders: this.#reader.active,
+      verifiedBytes: this.#reads.verifier.verifiedBytes,
+      activeReaders: this.#reads.reader.active,
       compactedBytes: this.#compactor.movedBytes,
       freedBytes: this.#compactor.freedBytes,
       extents: this.#extents.all.size,
@@ -729,7 +717,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
         pinMs,
         asNew: asNew || damaged === 'unsure',
         replaced: (old) => {
-          this.#reader.forget(old)
+          this.#reads.reader.forget(old)
           this.#damaged.wasReplaced(entry, old)
           this.#upkeep.compactLater()
         },
@@ -752,7 +740,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   }
 
   #moved(old: Copy, copy: Copy, from: Extent): void {
-    this.#reader.forget(old)
+    this.#reads.reader.forget(old)
     for (const holder of [...from.holders])
       if (holder instanceof ExtentClaim && holder.target === old) holder.moveTo(copy)
   }

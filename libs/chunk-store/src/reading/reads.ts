@@ -2,25 +2,25 @@
 import { BlobFault, type BlobName, type BlobSender, type WholeBytes } from '@holdfast/blob-store'
 import type { Copy, RowCache, RowEntry } from '../catalogue/rows.ts'
 import type { ExtentTable } from '../extents/extent-table.ts'
-import { type BlobReader, ExtentClaim } from './reader.ts'
-import type { Verifier } from './verifier.ts'
+import { BlobReader, type BlobReaderDeps, ExtentClaim } from './reader.ts'
+import { Verifier, type VerifierDeps } from './verifier.ts'
 
-export interface ReadsDeps {
-  rows: RowCache
+export interface ReadsDeps extends BlobReaderDeps, VerifierDeps {
   extents: ExtentTable
-  reader: BlobReader
-  verifier: Verifier
+  rows: RowCache
   /** An extent may be without readers now. */
   released: () => void
-  /** @throws BlobFault `CLOSED`. */
-  assertOpen: () => void
 }
 
 export class Reads {
   readonly #deps: ReadsDeps
+  readonly reader: BlobReader
+  readonly verifier: Verifier
 
   constructor(deps: ReadsDeps) {
     this.#deps = deps
+    this.reader = new BlobReader(deps)
+    this.verifier = new Verifier(deps)
   }
 
   async *read(
@@ -28,8 +28,9 @@ export class Reads {
     range: { start: number; end: number },
     options: { signal?: AbortSignal },
   ): AsyncGenerator<Uint8Array, void, undefined> {
-    const { rows, reader, assertOpen } = this.#deps
-    assertOpen()
+    const { reader } = this
+    const { rows } = this.#deps
+    this.#deps.assertOpen()
     const entry = await rows.acquire(blob.id)
     let lease: ExtentClaim | undefined
     try {
@@ -56,8 +57,9 @@ export class Reads {
     blob: BlobName,
     { start, end }: { start: number; end: number },
   ): Promise<WholeBytes | undefined> {
-    const { rows, reader, assertOpen } = this.#deps
-    assertOpen()
+    const { reader } = this
+    const { rows } = this.#deps
+    this.#deps.assertOpen()
     const found = rows.acquire(blob.id)
     const entry = found instanceof Promise ? await found : found
     let lease: ExtentClaim | undefined
@@ -76,8 +78,9 @@ export class Reads {
   }
 
   async openSender(blob: BlobName): Promise<BlobSender | undefined> {
-    const { rows, reader, assertOpen } = this.#deps
-    assertOpen()
+    const { reader } = this
+    const { rows } = this.#deps
+    this.#deps.assertOpen()
     const entry = await rows.acquire(blob.id)
     let sender: BlobSender | undefined
     try {
@@ -94,8 +97,8 @@ export class Reads {
     blob: BlobName,
     { signal }: { signal?: AbortSignal },
   ): AsyncGenerator<number, void, undefined> {
-    const { rows, assertOpen } = this.#deps
-    assertOpen()
+    const { rows } = this.#deps
+    this.#deps.assertOpen()
     const entry = await rows.acquire(blob.id)
     try {
       yield* this.verifyCopy(entry, copyOf(entry, blob, { start: 0, end: 0 }), signal)
@@ -111,7 +114,7 @@ export class Reads {
   ): AsyncGenerator<number, void, undefined> {
     const lease = this.#claim(copy)
     try {
-      yield* this.#deps.verifier.verify(entry, lease, signal)
+      yield* this.verifier.verify(entry, lease, signal)
     } finally {
       lease.release()
     }
@@ -121,7 +124,7 @@ export class Reads {
   async *readCopy(entry: RowEntry, copy: Copy): AsyncGenerator<Uint8Array, void, undefined> {
     const lease = this.#claim(copy)
     try {
-      yield* this.#deps.reader.stream(entry, lease, { start: 0, end: copy.size }, undefined)
+      yield* this.reader.stream(entry, lease, { start: 0, end: copy.size }, undefined)
     } finally {
       lease.release()
     }
