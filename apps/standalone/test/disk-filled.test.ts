@@ -1,10 +1,9 @@
 /** The whole service on a disk whose last byte another program takes, again and again. */
 import { readdirSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
 import t from 'tap'
-import { freePorts } from '../../../infra/servers/ports.ts'
-import { Filler, onSmallDisk } from '../../../test/support/small-disk.ts'
+import { onSmallDisk } from '../../../test/support/small-disk.ts'
 import { call, startProcess, uploadText } from './run.ts'
+import { ServiceOnDisk } from './service-on-disk.ts'
 
 const MiB = 1024 * 1024
 
@@ -18,25 +17,12 @@ const copiesBefore = readingCopies()
 const disk = await onSmallDisk(t, { file: import.meta.url, bytes: 320 * MiB })
 if (disk !== undefined) {
   t.test('while another program takes all space it reads, and a start on that only reads', async (t) => {
-    const dataDir = join(disk, 'rooted')
-    const filler = new Filler(disk)
-    const [api, upload, download, admin] = await freePorts(4)
-    const settings = {
-      HOLDFAST_API_PORT: `${api}`,
-      HOLDFAST_UPLOAD_PORT: `${upload}`,
-      HOLDFAST_DOWNLOAD_PORT: `${download}`,
-      HOLDFAST_ADMIN_PORT: `${admin}`,
-      HOLDFAST_RATE_LIMITS: 'off',
-    }
-    let service = await startProcess(dataDir, settings)
     let isFilling = false
-    t.teardown(async () => {
+    const isOver = () => {
       isFilling = false
-      service.process.kill('SIGKILL')
-      await service.ended
-      await filler.empty()
-      rmSync(dataDir, { recursive: true })
-    })
+    }
+    const service = await ServiceOnDisk.start(t, { disk, folder: 'rooted', isOver }, { HOLDFAST_RATE_LIMITS: 'off' })
+    const { dataDir, filler, settings, ballasts } = service
     const text = 'kept '.repeat(600_000)
     const owners = await Promise.all(
       Array.from({ length: 4 }, async (_, n) => {
@@ -83,9 +69,8 @@ if (disk !== undefined) {
     await readAll('before')
 
     // No account is in memory.
-    service.process.kill('SIGKILL')
-    await service.ended
-    service = await startProcess(dataDir, settings)
+    await service.kill()
+    await service.startAgain(t)
     // Whatever is released is taken.
     isFilling = true
     const filling = (async () => {
@@ -116,15 +101,13 @@ if (disk !== undefined) {
     t.equal((await fetch(`${service.admin}/livez`)).status, 200)
 
     // Everything that the service reserved is taken, too.
-    service.process.kill('SIGKILL')
-    await service.ended
-    for (const part of ['metadata', 'blobs']) rmSync(join(dataDir, part, 'ballast'), { force: true })
+    await service.kill()
+    for (const ballast of ballasts) rmSync(ballast, { force: true })
     isFilling = false
     await filling
     await filler.fill()
     for (let times = 0; times < 2; times++) {
-      service = await startProcess(dataDir, settings)
-      t.match(service.stdout(), 'Stop:', service.stderr())
+      await service.startAgain(t)
       await readAll('started on it')
       await readAtOnce()
       t.equal((await remove(others[0])).code, 503)
@@ -138,8 +121,7 @@ if (disk !== undefined) {
       })
       t.equal(await again.ended, 75, 'the directory is in use')
       if (times > 0) break
-      service.process.kill('SIGKILL')
-      await service.ended
+      await service.kill()
     }
 
     await filler.empty()
@@ -156,23 +138,8 @@ if (disk !== undefined) {
   })
 
   t.test('it changes again when no more is free than uploads leave', async (t) => {
-    const dataDir = join(disk, 'small')
-    const filler = new Filler(disk)
-    const [api, upload, download, admin] = await freePorts(4)
-    const settings = {
-      HOLDFAST_API_PORT: `${api}`,
-      HOLDFAST_UPLOAD_PORT: `${upload}`,
-      HOLDFAST_DOWNLOAD_PORT: `${download}`,
-      HOLDFAST_ADMIN_PORT: `${admin}`,
-      HOLDFAST_RATE_LIMITS: 'off',
-    }
-    let service = await startProcess(dataDir, settings)
-    t.teardown(async () => {
-      service.process.kill('SIGKILL')
-      await service.ended
-      await filler.empty()
-      rmSync(dataDir, { recursive: true })
-    })
+    const service = await ServiceOnDisk.start(t, { disk, folder: 'small' }, { HOLDFAST_RATE_LIMITS: 'off' })
+    const { filler, ballasts } = service
     const text = 'x'.repeat(4 * MiB)
     const { data } = await uploadText(service.upload, { name: 'first.txt', text })
     const remove = () =>
@@ -183,12 +150,10 @@ if (disk !== undefined) {
       }).catch(() => undefined)
     for (let status = 'ok', n = 0; status === 'ok'; n++)
       ({ status } = await uploadText(service.upload, { name: `${n}.txt`, text: `${n}${text}` }))
-    service.process.kill('SIGKILL')
-    await service.ended
-    const ballasts = ['metadata', 'blobs'].map((part) => join(dataDir, part, 'ballast'))
+    await service.kill()
     for (const ballast of ballasts) rmSync(ballast)
     await filler.fill()
-    service = await startProcess(dataDir, settings)
+    await service.startAgain(t)
     t.match(await call(`${service.admin}/admin/status`), { data: { readsOnly: 'the disk is full' } })
     t.equal((await remove())?.code, 503)
 
