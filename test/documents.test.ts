@@ -263,6 +263,14 @@ t.test('the map of the design has every app and lib', async (t) => {
     t.ok(map.includes(`\`${dirname(name)}\``), `libs/DESIGN.md, The map: ${dirname(name)}`)
 })
 
+t.test('the design says of every app and lib why it is one, in one sentence', async (t) => {
+  const reasons = sectionOf(read('libs/DESIGN.md'), 'Why a room is a room')
+  const rows = [...reasons.matchAll(/^\| `((?:apps|libs)\/[\w-]+)` \| (.+) \|$/gm)]
+  const packages = tracked.filter((name) => /^(apps|libs)\/[^/]+\/package\.json$/.test(name))
+  t.same(rows.map(([, room]) => room).sort(), packages.map(dirname).sort())
+  for (const [, room, reason = ''] of rows) t.match(reason, /^[A-Z][^.]+\.$/, room)
+})
+
 t.test('notes of the laboratory have a date', async (t) => {
   const notes = pages.filter((name) => name.startsWith('bench/NOTES-'))
   for (const file of notes) t.match(read(file), /^# .* \([A-Z][a-z]+ 20\d\d\)$/m, file)
