@@ -1,15 +1,64 @@
 /** The waits of an account: time, and its turn of the loop. Tests control both. */
-import { type Clock, systemTimers, type Timers } from '@holdfast/kernel'
+import { type Clock, systemClock, systemTimers, type Timers } from '@holdfast/kernel'
 
 export interface LoopTimers extends Timers {
   /** Lets the loop turn once, so that sockets and other accounts get their turn. */
   turn(): Promise<void>
 }
 
-export const systemLoop: LoopTimers = {
-  ...systemTimers,
-  turn: () => new Promise((resolve) => setImmediate(resolve)),
+/** Milliseconds of one turn of the loop for all accounts that wait for one. */
+const sharedMs = 4
+
+/**
+ * The turns of the loop, shared by all accounts of a process: as many accounts go on in each as fit
+ * into a few milliseconds, at least one, in order of arrival. If all did, a hundred accounts that
+ * are each read in slices would run a hundred slices in each turn.
+ */
+export class SharedLoop {
+  readonly #clock: Pick<Clock, 'monotonic'>
+  readonly #waiting: (() => void)[] = []
+  #isTurning = false
+
+  constructor(clock: Pick<Clock, 'monotonic'>) {
+    this.#clock = clock
+  }
+
+  turn(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve)
+      this.#turnSoon()
+    })
+  }
+
+  #turnSoon(): void {
+    if (this.#isTurning) return
+    this.#isTurning = true
+    // Those that come during the turn wait for the next.
+    setImmediate(() => this.#goOn(this.#waiting.length, this.#clock.monotonic() + sharedMs))
+  }
+
+  #goOn(left: number, endsMs: number): void {
+    this.#waiting.shift()?.()
+    if (left > 1) {
+      // What goes on does so in microtasks, which end before the next tick.
+      queueMicrotask(() =>
+        process.nextTick(() => {
+          if (this.#clock.monotonic() < endsMs) this.#goOn(left - 1, endsMs)
+          else this.#endTurn()
+        }),
+      )
+    } else this.#endTurn()
+  }
+
+  #endTurn(): void {
+    this.#isTurning = false
+    if (this.#waiting.length > 0) this.#turnSoon()
+  }
 }
+
+const shared = new SharedLoop(systemClock)
+
+export const systemLoop: LoopTimers = { ...systemTimers, turn: () => shared.turn() }
 
 /** Runs slices to their end; the loop turns whenever they took `turnMs`. */
 export async function inTurns<Result>(
