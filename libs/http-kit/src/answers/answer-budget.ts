@@ -18,7 +18,8 @@
  */
 import { type Clock, RefusalError, systemClock } from '@holdfast/kernel'
 import { Counter, Gauge, type Registry } from 'prom-client'
-import { LoopTurns } from '../turns/loop-turns.ts'
+import { LoopTurns, requestsTurnMs } from '../turns/loop-turns.ts'
+import { RecentUse } from '../turns/recent-use.ts'
 import { Turns } from '../turns/turns.ts'
 
 export interface AnswerBudgetOptions {
@@ -49,8 +50,11 @@ export interface AnswerShare {
   take(bytes: number): Promise<void> | undefined
   /** As `take`, without a wait and beyond any bound: for bytes that already exist. */
   keep(bytes: number): void
-  /** Makes a piece of the answer when it is the network's turn, see `Turns`. */
-  make<T>(piece: () => T): Promise<T>
+  /**
+   * Makes a piece of the answer when it is the network's turn, see `Turns`.
+   * @param isNext before those that wait in its network
+   */
+  make<T>(piece: () => T, isNext?: boolean): Promise<T>
   /**
    * For pieces that are made in microtasks, see `LoopTurns`. Resolves when it is the network's
    * turn; undefined: the next piece may be made at once.
@@ -80,6 +84,11 @@ export class AnswerBudget {
   /** @internal */
   readonly turns: Turns
   readonly bodies: LoopTurns
+  /**
+   * Where requests of all hosts wait for each other. A network's requests count for the turns of
+   * its answers, and its answers for those of its requests.
+   */
+  readonly requests: LoopTurns
   readonly #networks = new Map<string, Network>()
   /** Networks with waiting answers. */
   readonly #waiting = new Set<Network>()
@@ -90,8 +99,10 @@ export class AnswerBudget {
   constructor({ metrics, clock = systemClock, ...options }: AnswerBudgetOptions = {}) {
     this.#options = { ...defaults, ...options }
     this.#clock = clock
-    this.turns = new Turns(clock)
-    this.bodies = new LoopTurns(clock)
+    const use = new RecentUse(clock)
+    this.turns = new Turns(clock, use)
+    this.bodies = new LoopTurns(clock, { use })
+    this.requests = new LoopTurns(clock, { use, turnMs: requestsTurnMs })
     this.#dropped = metrics === undefined ? undefined : this.#measured(metrics)
   }
 
@@ -300,8 +311,8 @@ class Share implements AnswerShare {
     this.#budget.hold(this.network, more)
   }
 
-  make<T>(piece: () => T): Promise<T> {
-    return this.#budget.turns.take(this.network.name, piece)
+  make<T>(piece: () => T, isNext = false): Promise<T> {
+    return this.#budget.turns.take(this.network.name, piece, isNext)
   }
 
   next(): Promise<void> | undefined {

@@ -3,10 +3,12 @@
  * gets the rest.
  *
  * It is not enough that each piece of an answer waits for the next turn of the loop: the pieces of
- * a hundred answers would still run in sequence in every turn. So they queue here, and networks
- * take turns.
+ * a hundred answers would still run in sequence in every turn. So they queue here, and the network
+ * that used the least time lately is next.
  */
-import { type Clock, RoundRobin, systemClock } from '@holdfast/kernel'
+import { type Clock, systemClock } from '@holdfast/kernel'
+import { FairLanes } from './fair-lanes.ts'
+import { RecentUse } from './recent-use.ts'
 
 /**
  * Milliseconds of one turn of the loop. A short request that needs ten turns is answered after 40
@@ -18,19 +20,22 @@ type Piece = () => void
 
 export class Turns {
   readonly #clock: Pick<Clock, 'monotonic'>
-  /** By network. */
-  readonly #waiting = new RoundRobin<string, Piece>()
+  readonly #use: RecentUse
+  readonly #waiting: FairLanes<Piece>
   #spentMs = 0
   #turning = false
 
-  constructor(clock: Pick<Clock, 'monotonic'> = systemClock) {
+  constructor(clock: Pick<Clock, 'monotonic'> = systemClock, use = new RecentUse(clock)) {
     this.#clock = clock
+    this.#use = use
+    this.#waiting = new FairLanes(use)
   }
 
   /**
    * Runs the piece when it is the network's turn: at once when nothing has used this turn's time.
+   * @param isNext before those that wait in its network
    */
-  take<T>(network: string, piece: () => T): Promise<T> {
+  take<T>(network: string, piece: () => T, isNext = false): Promise<T> {
     return new Promise((resolve, reject) => {
       const run = () => {
         try {
@@ -39,18 +44,20 @@ export class Turns {
           reject(error)
         }
       }
-      this.#waiting.push(network, run)
+      this.#waiting.push(network, run, isNext)
       this.#run()
     })
   }
 
   #run(): void {
     while (this.#spentMs < turnMs) {
-      const piece = this.#waiting.shift()
-      if (piece === undefined) break
+      const next = this.#waiting.shift()
+      if (next === undefined) break
       const startedMs = this.#clock.monotonic()
-      piece()
-      this.#spentMs += this.#clock.monotonic() - startedMs
+      next.item()
+      const tookMs = this.#clock.monotonic() - startedMs
+      this.#use.add(next.network, tookMs)
+      this.#spentMs += tookMs
     }
     if (this.#turning) return
     this.#turning = true

@@ -1,0 +1,63 @@
+/**
+ * Waiting work of networks. The next is of the network that used the least time lately: one that
+ * asks rarely goes before all that ask without a break, however many those are. Among equals it is
+ * of the one that was served longest ago. A network waits for others no longer than until its own
+ * use is forgotten.
+ */
+import type { RecentUse } from './recent-use.ts'
+
+interface Lane<V> {
+  network: string
+  waiting: V[]
+}
+
+export class FairLanes<V> {
+  readonly #use: RecentUse
+  /** The one that was served longest ago is first. */
+  readonly #lanes = new Map<string, Lane<V>>()
+  #size = 0
+
+  constructor(use: RecentUse) {
+    this.#use = use
+  }
+
+  /** Number of waiting items, of all networks. */
+  get size(): number {
+    return this.#size
+  }
+
+  /** @param isNext before the others of its network */
+  push(network: string, item: V, isNext = false): void {
+    const lane = this.#lanes.get(network)
+    if (lane === undefined) this.#lanes.set(network, { network, waiting: [item] })
+    else if (isNext) lane.waiting.unshift(item)
+    else lane.waiting.push(item)
+    this.#size++
+  }
+
+  /** Removes and returns the next one. */
+  shift(): { network: string; item: V } | undefined {
+    const lane = this.#next()
+    if (lane === undefined) return undefined
+    const { network, waiting } = lane
+    const item = waiting.shift() as V
+    this.#lanes.delete(network)
+    if (waiting.length > 0) this.#lanes.set(network, lane)
+    this.#size--
+    return { network, item }
+  }
+
+  #next(): Lane<V> | undefined {
+    let next: Lane<V> | undefined
+    let least = Number.POSITIVE_INFINITY
+    if (this.#lanes.size > 1) this.#use.forget()
+    for (const lane of this.#lanes.values()) {
+      if (this.#lanes.size === 1) return lane
+      const used = this.#use.of(lane.network)
+      if (used >= least) continue
+      next = lane
+      least = used
+    }
+    return next
+  }
+}
