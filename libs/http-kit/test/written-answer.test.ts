@@ -106,3 +106,44 @@ t.test('unread parts of an answer are not made, and the loop turns between slice
   await rest(() => budget.held)
   t.equal(budget.held, 0, 'a reader that closes leaves nothing')
 })
+
+t.test('a large answer is made in pieces, and one of a network that asks rarely goes before', async (t) => {
+  const time = { nowMs: 0, now: () => time.nowMs, monotonic: () => time.nowMs }
+  const budget = new AnswerBudget({ clock: time })
+  const made: string[] = []
+  const app = createHttpHost({
+    ...{ name: 'api', trustProxy: false, cors: true },
+    log: pino({ level: 'silent' }),
+    metrics: new Registry(),
+    rateLimits: createRateLimits({ mode: 'off', clock: time }),
+  })
+  app.get('/list/:members', (request, reply) => {
+    const members = Number((request.params as { members: string }).members)
+    const names = Array.from({ length: members }, (_, at) => `m${at}`)
+    const answer = okWritten({
+      bytes: members * 1_000,
+      write: (json) =>
+        writeMembers(json, names, (name) => {
+          made.push(request.ip)
+          time.nowMs += 0.1
+          return [name, value]
+        }),
+    })
+    return sendWritten(request, reply, { answer, budget, charge: () => {} })
+  })
+  t.teardown(() => app.close())
+  await app.ready()
+  const ask = async (members: number, remoteAddress: string) => {
+    const answer = await app.inject({ method: 'GET', url: `/list/${members}`, remoteAddress })
+    return Object.keys(answer.json<{ data: object }>().data).length
+  }
+  const large = Array.from({ length: 40 }, (_, number) => ask(800, `198.51.100.${number}`))
+  while (made.length < 40 * 100) await new Promise((resolve) => setImmediate(resolve))
+  const before = made.length
+  t.equal(await ask(40, '192.0.2.1'), 40)
+  const others = made.slice(before).indexOf('192.0.2.1')
+  t.ok(others < 140, `${others} members of others are made before its own`)
+  t.same(await Promise.all(large), Array(40).fill(800))
+  const runs = made.filter((ip, at) => ip !== made[at - 1]).length
+  t.ok(runs > 40 * 8, `${runs} pieces`)
+})

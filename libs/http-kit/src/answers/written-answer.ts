@@ -3,10 +3,12 @@
  *
  * Up to 1 MiB, which is more than a page of 1,000 plain files, an answer is one buffer that fastify
  * sends. A larger one is sent in slices: the code makes and writes one slice and waits until the
- * socket has accepted it; then the answer queues for the next (`Turns`). So all answers together
- * block the loop for a few milliseconds, and a reader that does not read keeps one slice in memory.
- * Bytes made and not yet read draw on the process' `AnswerBudget`; room is taken before anything is
- * made.
+ * socket has accepted it. So a reader that does not read keeps one slice in memory. Bytes made and
+ * not yet read draw on the process' `AnswerBudget`; room is taken before anything is made.
+ *
+ * Both are made in pieces, and before each piece the answer queues (`Turns`). So all answers
+ * together block the loop for a few milliseconds, and the answer of a network that asks rarely
+ * waits for one or two pieces of others.
  */
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
@@ -19,8 +21,12 @@ import { refusalOf } from './refusals.ts'
 
 /** Sent as one buffer: one and a half times a page of 1,000 plain files. */
 const wholeBytesMax = 1024 * 1024
-/** Of larger answers: a millisecond of work. */
+/** Of larger answers. */
 const sliceBytes = 256 * 1024
+/** Made without a pause: a fraction of a millisecond. */
+const pieceBytes = 64 * 1024
+/** Smaller answers are made at once: that takes no longer than the rest of their request. */
+const onceBytesMax = 16 * 1024
 /** Smaller answers are not counted: sockets accept as much at once. */
 const freeBytesMax = 64 * 1024
 const contentType = 'application/json; charset=utf-8'
@@ -50,6 +56,7 @@ export function okWritten(
   return new WrittenAnswer({
     bytes,
     *write(json) {
+      json.expect(bytes)
       json.text('{"status":"ok","data":')
       yield* write(json)
       json.text(metadata === undefined ? '}' : `,"metadata":${JSON.stringify(metadata)}}`)
@@ -90,25 +97,31 @@ export async function sendWritten(
   reply: FastifyReply,
   { answer, budget, charge }: Sending,
 ): Promise<Buffer | FastifyReply> {
-  const json = new JsonWriter(wholeBytesMax)
+  const json = new JsonWriter(wholeBytesMax, pieceBytes)
   const steps = answer.write(json)
-  if (answer.bytes <= freeBytesMax) {
-    if (steps.next().done === true) return whole(reply, json.done())
-    return await sendSlices(request, reply, {
-      steps,
-      json,
-      charge,
-      share: shareOf(request, reply, budget),
-    })
-  }
+  if (answer.bytes <= onceBytesMax && steps.next().done === true) return whole(reply, json.done())
   const share = shareOf(request, reply, budget)
-  const room = share.take(Math.min(answer.bytes, wholeBytesMax))
+  const room = answer.bytes <= freeBytesMax ? undefined : share.take(Math.min(answer.bytes, wholeBytesMax))
   if (room !== undefined) await room
-  if (!(await share.make(() => steps.next().done === true)))
-    return await sendSlices(request, reply, { steps, json, charge, share })
+  const slices = { steps, json, charge, share }
+  if (!(await madeSlice(reply.raw, slices))) return await sendSlices(request, reply, slices)
   const bytes = json.done()
-  share.keep(bytes.length)
+  if (bytes.length > freeBytesMax) share.keep(bytes.length)
   return whole(reply, bytes)
+}
+
+/** Makes the answer up to the end of its slice. @returns whether that was the last one */
+async function madeSlice(
+  response: ServerResponse,
+  { steps, json, share }: Pick<Slices, 'steps' | 'json' | 'share'>,
+): Promise<boolean> {
+  const piece = () => response.destroyed || steps.next().done === true
+  // Answers of a network are made one after the other: half-made ones would fill the memory.
+  for (let isBegun = false; !(await share.make(piece, isBegun)); isBegun = true) {
+    if (json.isSlice) return false
+    json.goOn()
+  }
+  return true
 }
 
 function whole(reply: FastifyReply, bytes: Buffer): Buffer {
@@ -163,7 +176,7 @@ async function writeSlices(response: ServerResponse, { steps, json, share, charg
     const room = share.take(sliceBytes)
     if (room !== undefined) await room
     charge()
-    done = await share.make(() => response.destroyed || steps.next().done === true)
+    done = await madeSlice(response, { steps, json, share })
   }
 }
 

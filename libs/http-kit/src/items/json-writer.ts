@@ -15,6 +15,10 @@ const dash = 0x2d
 /** Shorter copies are faster byte by byte. */
 const wholeCopyMin = 16
 const firstBytes = 1_024
+/** By so much a slice usually ends behind its bound: with the item that passes it. */
+const beyondSlice = 16 * 1024
+/** Of a buffer that an unusual item needs. */
+const growthBeyond = 1.25
 /** Shorter texts reserve their maximum size. */
 const measuredMin = 1_024
 /** Maximum characters of a number. */
@@ -31,15 +35,33 @@ export class JsonWriter {
   #bytes = Buffer.allocUnsafe(firstBytes)
   #at = 0
   #sliceBytes: number
+  readonly #pieceBytes: number
+  /** The next piece ends here. */
+  #pauseAt: number
 
-  /** @param sliceBytes the writer is `full` from here on. Default: never. */
-  constructor(sliceBytes = Number.POSITIVE_INFINITY) {
+  /**
+   * @param sliceBytes of one buffer. Default: no bound.
+   * @param pieceBytes of what is written without a pause. Default: a slice.
+   */
+  constructor(sliceBytes = Number.POSITIVE_INFINITY, pieceBytes = sliceBytes) {
     this.#sliceBytes = sliceBytes
+    this.#pieceBytes = pieceBytes
+    this.#pauseAt = Math.min(pieceBytes, sliceBytes)
   }
 
-  /** A slice is complete: a caller that can stop here stops. */
+  /** A piece is complete: a caller that can stop here stops. */
   get full(): boolean {
+    return this.#at >= this.#pauseAt
+  }
+
+  /** A slice is complete. */
+  get isSlice(): boolean {
     return this.#at >= this.#sliceBytes
+  }
+
+  /** Begins the next piece of the slice. */
+  goOn(): void {
+    this.#pauseAt = Math.min(this.#at + this.#pieceBytes, this.#sliceBytes)
   }
 
   /** Bytes written since the last slice. @param sliceBytes of the next one */
@@ -48,6 +70,7 @@ export class JsonWriter {
     this.#bytes = Buffer.allocUnsafe(firstBytes)
     this.#at = 0
     this.#sliceBytes = sliceBytes
+    this.goOn()
     return written
   }
 
@@ -60,7 +83,9 @@ export class JsonWriter {
   reserve(bytes: number): void {
     const least = this.#at + bytes
     if (least <= this.#bytes.length) return
-    const grown = Buffer.allocUnsafe(Math.max(least, this.#bytes.length * 2))
+    // Double would be a buffer of two slices for one that is a little more than full.
+    const usual = Math.min(this.#bytes.length * 2, this.#sliceBytes + beyondSlice)
+    const grown = Buffer.allocUnsafe(least <= usual ? usual : Math.ceil(least * growthBeyond))
     grown.set(this.#bytes.subarray(0, this.#at))
     this.#bytes = grown
   }
