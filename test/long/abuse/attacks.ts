@@ -15,8 +15,9 @@ import {
   uploadsWithoutToken,
 } from './attacks/hostile-forms.ts'
 import { nestedJson, poisonedJson } from './attacks/hostile-json.ts'
-import { askingNetworks, idleConnections, idleConnectionsV6 } from './attacks/idle-connections.ts'
+import { askingNetworks, idleConnections, idleConnectionsV6, idleCrowd } from './attacks/idle-connections.ts'
 import { listingBombRead, listingBombUnread } from './attacks/listing-bombs.ts'
+import { largeListings, smallListings } from './attacks/many-readers.ts'
 import { noDescriptors } from './attacks/no-descriptors.ts'
 import { pipelinedGets, pipelinedListings } from './attacks/pipelines.ts'
 import { reportsFlood } from './attacks/reports.ts'
@@ -24,6 +25,7 @@ import { halfOpen, slowBodies, slowChunks, slowHeaders } from './attacks/slow-re
 
 export const attacks: readonly Attack[] = [
   idleConnections,
+  idleCrowd,
   idleConnectionsV6,
   askingNetworks,
   slowHeaders,
@@ -48,6 +50,8 @@ export const attacks: readonly Attack[] = [
   poisonedJson,
   listingBombUnread,
   listingBombRead,
+  smallListings,
+  largeListings,
   pipelinedListings,
   pipelinedGets,
   passwordGuesses,

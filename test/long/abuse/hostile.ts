@@ -103,6 +103,30 @@ export class Hostile {
     })
   }
 
+  /**
+   * Reads one answer of a connection that does not read by itself, and counts its status code;
+   * false when the connection is closed or the attack is over.
+   */
+  answered(socket: Socket): Promise<boolean> {
+    return new Promise((resolve) => {
+      const answer = new AnswerEnd()
+      const end = () => {
+        socket.off('data', read)
+        socket.off('close', end)
+        socket.pause()
+        if (answer.code !== undefined) this.count(answer.code)
+        resolve(this.on && !socket.destroyed)
+      }
+      const read = (chunk: Buffer) => {
+        if (answer.endsWith(chunk)) end()
+      }
+      if (socket.destroyed) return end()
+      socket.on('data', read)
+      socket.once('close', end)
+      socket.resume()
+    })
+  }
+
   /** Waits for the other side to close. */
   closed(socket: Socket, withinMs = 1_000): Promise<void> {
     if (socket.destroyed) return Promise.resolve()
@@ -148,6 +172,40 @@ export class Hostile {
       await this.closed(socket, 600_000)
       await this.pause(1_000)
     })
+  }
+}
+
+const headEnd = '\r\n\r\n'
+const lastChunk = '0\r\n\r\n'
+
+/** Finds where an answer of JSON ends, which has no line breaks. */
+class AnswerEnd {
+  code: string | undefined
+  #head = ''
+  /** Undefined: in chunks. */
+  #missing: number | undefined
+  #last = ''
+
+  /** @returns whether the answer is complete with this chunk */
+  endsWith(chunk: Buffer): boolean {
+    let bytes = chunk.length
+    if (this.code === undefined) {
+      this.#head += chunk.toString('latin1')
+      const at = this.#head.indexOf(headEnd)
+      if (at < 0) return false
+      this.code = this.#head.slice(9, 12)
+      const length = /content-length: (\d+)/i.exec(this.#head.slice(0, at))?.[1]
+      this.#missing = length === undefined ? undefined : Number(length)
+      bytes = this.#head.length - at - headEnd.length
+    }
+    if (this.#missing !== undefined) {
+      this.#missing -= bytes
+      return this.#missing <= 0
+    }
+    this.#last = (this.#last + chunk.toString('latin1', chunk.length - lastChunk.length)).slice(
+      -lastChunk.length,
+    )
+    return this.#last === lastChunk
   }
 }
 

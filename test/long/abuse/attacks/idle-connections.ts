@@ -23,6 +23,22 @@ export const idleConnections: Attack = {
   },
 }
 
+/** Nothing paces them: they come within one or two turns of the service's loop. */
+export const idleCrowd: Attack = {
+  name: 'idle connections: 3,000 of 40 addresses at once',
+  run: async (hostile) => {
+    const hosts = ['api', 'upload', 'download'] as const
+    for (let number = 0; number < 3_000; number++) {
+      const host = hosts[number % hosts.length] ?? 'api'
+      const socket = hostile.connect(host, { from: address(7, number % 40), answers: 'drop' })
+      hostile.sent()
+      // Empty lines may precede a request.
+      if (number % 2 === 0) socket.write('\r\n')
+    }
+    await hostile.pause(600_000)
+  },
+}
+
 export const idleConnectionsV6: Attack = {
   name: 'idle connections from 1,100 IPv6 networks',
   manyIpv6: true,
