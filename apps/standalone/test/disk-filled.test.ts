@@ -21,7 +21,11 @@ if (disk !== undefined) {
     const isOver = () => {
       isFilling = false
     }
-    const service = await ServiceOnDisk.start(t, { disk, folder: 'rooted', isOver }, { HOLDFAST_RATE_LIMITS: 'off' })
+    const service = await ServiceOnDisk.start(
+      t,
+      { disk, folder: 'rooted', isOver },
+      { HOLDFAST_RATE_LIMITS: 'off' },
+    )
     const { dataDir, filler, settings, ballasts } = service
     const text = 'kept '.repeat(600_000)
     const owners = await Promise.all(
