@@ -1,4 +1,6 @@
-/** The service as a process on a disk that a test fills. It keeps its ports when it starts again. */
+/**
+ * The service as a process on a disk that a test fills. It keeps its ports when it starts again.
+ */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Test } from 'tap'

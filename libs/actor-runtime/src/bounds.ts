@@ -96,7 +96,8 @@ export interface RuntimeBounds {
   /** Places of wake rows in each hour. Every host of an installation must use the same value. */
   wakeBuckets: number
   /**
-   * Active rows in one segment of a host, far below the deleted rows that Cassandra reads at one time.
+   * Active rows in one segment of a host, far below the deleted rows that Cassandra reads at one
+   * time.
    */
   activeRowsPerSegment: number
   /** An active row that stays longer than this many segments moves along. */

@@ -7,8 +7,8 @@
  * earlier moment. So there is a second, small record of what was acknowledged: after each synced
  * batch, before any caller is answered, one entry (the batch's number and its newest numbers) is
  * appended to the audit, without a separate sync. And each batch leaves its number in one of 32,768
- * markers of the store. A batch that the audit names and the markers lack at opening was lost, and the
- * entry says which accounts and counters it changed.
+ * markers of the store. A batch that the audit names and the markers lack at opening was lost, and
+ * the entry says which accounts and counters it changed.
  *
  * The audit survives the death of the process, not always that of the machine: it then lacks its
  * own last entries and detects less, but never reports falsely, because an entry is written only

@@ -1,17 +1,17 @@
 /**
- * Where the active rows of a host are: `active/<home>/<host>/<segment>/<account>`. An account has one
- * while effects of its changes may be pending. They are not read while their host lives; when it is
- * gone, the others find its unfinished work by them.
+ * Where the active rows of a host are: `active/<home>/<host>/<segment>/<account>`. An account has
+ * one while effects of its changes may be pending. They are not read while their host lives; when
+ * it is gone, the others find its unfinished work by them.
  *
  * Each activation that changes something puts a row and deletes it again, so a shared place fills
  * up with deleted rows until it cannot be read any more. Therefore a host moves to the next segment
- * after some hundred rows, and rows that stay longer than some segments move along. So a reader meets
- * a bounded number, however many activations there were.
+ * after some hundred rows, and rows that stay longer than some segments move along. So a reader
+ * meets a bounded number, however many activations there were.
  *
  * The row `hosts/<home>/<host>` has the segments that may hold rows. It is durable before the first
  * row of a segment is put. A host that starts again finds its own row and continues after its last
- * segment. A host without a row begins with the milliseconds of its clock, which is higher than every
- * segment that it ever had.
+ * segment. A host without a row begins with the milliseconds of its clock, which is higher than
+ * every segment that it ever had.
  *
  * Hosts that never return: when one does not answer and none of its rows is left, another marks its
  * row with the time, and removes it when the mark is a week old. A host that lives looks at its own
@@ -255,7 +255,10 @@ export class ActiveSegments {
     return segments
   }
 
-  /** Ordered by the segment, independent of clocks: only this host notes segments, and they only rise. */
+  /**
+   * Ordered by the segment, independent of clocks: only this host notes segments, and they only
+   * rise.
+   */
   async #note(home: string, segments: HomeSegments): Promise<void> {
     await this.#write(home, segments)
     for (let leap = 0; !segments.isKnown; leap++) {

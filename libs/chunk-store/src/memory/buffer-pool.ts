@@ -3,9 +3,9 @@
  * reads it. Pages of a shared `WebAssembly.Memory` are the only page-aligned and shareable memory
  * that Node has, which O_DIRECT needs.
  *
- * A buffer is a block for a record's header and 1 MiB for its payload. All uploads share the buffers.
- * An upload that finds none free waits, and the owner of a partly filled one is asked to release
- * it.
+ * A buffer is a block for a record's header and 1 MiB for its payload. All uploads share the
+ * buffers. An upload that finds none free waits, and the owner of a partly filled one is asked to
+ * release it.
  */
 import { blockBytes, recordBytesMax } from '../format.ts'
 
@@ -41,7 +41,8 @@ export class BufferPool {
   /** In line; a released buffer goes to the first. */
   readonly #waiting: ((buffer: PooledBuffer | undefined) => void)[] = []
   /**
-   * Holders of partly filled buffers, the longest holder first, and their progress at the last look.
+   * Holders of partly filled buffers, the longest holder first, and their progress at the last
+   * look.
    */
   readonly #partial = new Map<BufferHolder, number>()
   #looking = false
