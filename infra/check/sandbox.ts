@@ -5,7 +5,7 @@
 import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { places } from '../regions/plan.ts'
+import { places } from '../regions/platform.ts'
 import { tool } from './tools.ts'
 
 export interface Sandbox {

@@ -14,8 +14,9 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type PlannedHost, type PlannedRegion, places } from '../regions/plan.ts'
-import { natsPasswords } from '../regions/render/nats.ts'
+import type { PlannedHost, PlannedRegion } from '../regions/plan.ts'
+import { places } from '../regions/platform.ts'
+import { natsPasswords, natsPasswordsText } from '../regions/render/nats.ts'
 import { javaFlags } from '../servers/cassandra.ts'
 import { hostFolder, type Layout } from './layout.ts'
 
@@ -68,7 +69,7 @@ export function drawSecrets({ folder }: Layout): void {
   for (const name of ['admin-token', 'cluster-secret', 'cassandra-password', 'cassandra-admin-password'])
     put(name, draw())
   put('nats-password', nats)
-  put(natsPasswords, `HOLDFAST_PASSWORD: "${nats}"\nSYSTEM_PASSWORD: "${draw()}"\n`)
+  put(natsPasswords, natsPasswordsText({ own: nats, system: draw() }))
   renameSync(begun, place)
 }
 

@@ -2,7 +2,7 @@
 import type { LoginsWork } from './cassandra-logins.ts'
 import type { Deployment } from './deployment.ts'
 import type { HostWork } from './hosts.ts'
-import { operatorPasswordFile, places } from './plan.ts'
+import { operatorPasswordFile, places } from './platform.ts'
 import { serverPorts } from './roles.ts'
 
 /** Names the first host that can do it: it has our code and the certificates. */

@@ -2,21 +2,14 @@
  * What runs where: names, ports and settings of every process of a deployment. All renderers work
  * from it.
  */
-import { regionalUploadUrl } from '../../apps/api/src/region-hosts.ts'
-import type { Deployment, Host, HostProcess, Region, Settings } from './deployment.ts'
-import {
-  firstPorts,
-  type HostRole,
-  isOurs,
-  type OurRole,
-  portStep,
-  programs,
-  serverPorts,
-  shortNames,
-} from './roles.ts'
+import type { Deployment, Host, Region, Settings } from './deployment.ts'
+import { namesOf, type PublicNames } from './names.ts'
+import { machines, type Placed, type Platform } from './platform.ts'
+import { type HostRole, isOurs, type OurRole, type PortName, programs } from './roles.ts'
 
 export interface Plan {
   deployment: Deployment
+  platform: Platform
   regions: PlannedRegion[]
 }
 
@@ -24,18 +17,6 @@ export interface PlannedRegion {
   code: Region['code']
   names: PublicNames
   hosts: PlannedHost[]
-}
-
-/** Domain names of the public hosts. */
-export interface PublicNames {
-  web: string
-  api: string
-  upload: string
-  /** `upload-<region>`: pins the region. */
-  regionalUpload: string
-  download: string
-  /** `download-<region>`. */
-  regionalDownload: string
 }
 
 export interface PlannedHost extends Omit<Host, 'roles' | 'settings'> {
@@ -50,42 +31,19 @@ export interface PlannedProcess {
   role: OurRole
   program: string
   dataDir: string
-  ports: Record<string, number>
+  ports: Partial<Record<PortName, number>>
   settings: Settings
 }
 
-/** Where things are on a host. */
-export const places = {
-  code: '/opt/holdfast',
-  etc: '/etc/holdfast',
-  tls: '/etc/holdfast/tls',
-  secrets: '/etc/holdfast/secrets',
-  data: '/var/lib/holdfast',
-} as const
-
-/** Of Cassandra's users. */
-export const operatorPasswordFile = `${places.secrets}/cassandra-admin-password`
-
-export function planOf(deployment: Deployment): Plan {
+export function planOf(deployment: Deployment, platform: Platform = machines): Plan {
   return {
     deployment,
+    platform,
     regions: deployment.regions.map((region) => ({
       code: region.code,
       names: namesOf(deployment, region.code),
-      hosts: region.hosts.map((host) => plannedHost(deployment, region, host)),
+      hosts: region.hosts.map((host) => plannedHost(platform, { deployment, region, host })),
     })),
-  }
-}
-
-export function namesOf({ domain, downloads }: Deployment, code: Region['code']): PublicNames {
-  return {
-    web: domain,
-    api: `api.${domain}`,
-    upload: `upload.${domain}`,
-    // The API tells clients this name by the same function.
-    regionalUpload: new URL(regionalUploadUrl(`https://upload.${domain}`, code)).hostname,
-    download: `download.${downloads}`,
-    regionalDownload: `download-${code}.${downloads}`,
   }
 }
 
@@ -97,50 +55,38 @@ export function hostsWith<H extends { roles: readonly HostRole[] }>(
   return hosts.filter(({ roles }) => roles.includes(role))
 }
 
-function plannedHost(deployment: Deployment, region: Region, host: Host): PlannedHost {
-  const { roles, settings: _, ...rest } = host
+function plannedHost(platform: Platform, place: Pick<Placed, 'deployment' | 'region' | 'host'>): PlannedHost {
+  const { roles, settings: _, ...rest } = place.host
   return {
     ...rest,
-    region: region.code,
+    region: place.region.code,
     roles: roles.map(({ role }) => role),
     processes: roles.flatMap((process) =>
       isOurs(process.role)
         ? Array.from({ length: process.count }, (_, at) =>
-            plannedProcess({ deployment, region, host, process, role: process.role as OurRole, at }),
+            plannedProcess(platform, { ...place, process, role: process.role as OurRole, at }),
           )
         : [],
     ),
   }
 }
 
-interface Placed {
-  deployment: Deployment
-  region: Region
-  host: Host
-  process: HostProcess
-  role: OurRole
-  /** Of its role on the host. */
-  at: number
-}
-
-function plannedProcess(placed: Placed): PlannedProcess {
-  const { deployment, region, host, process, role, at } = placed
-  // The planner makes pairs of neighbours in the order of names: their copies are on two hosts.
-  const name = role === 'standalone' ? `${host.name}-holdfast` : `${shortNames[role]}-${at + 1}-${host.name}`
-  const dataDir = process.data[at] ?? `${places.data}/${name}`
-  const ports = Object.fromEntries(
-    Object.entries(firstPorts[role]).map(([port, first]) => [port, first + at * portStep]),
-  )
-  const names = namesOf(deployment, region.code)
-  const download = deployment.regions.length === 1 ? names.download : names.regionalDownload
+function plannedProcess(platform: Platform, placed: Placed): PlannedProcess {
+  const { deployment, region, host, process, role } = placed
+  const [name, dataDir, ports] = [
+    platform.nameOf(placed),
+    platform.dataDirOf(placed),
+    platform.portsOf(placed),
+  ]
+  const urls = platform.urlsOf(deployment, region.code)
   const derived = {
     HOLDFAST_DATA_DIR: dataDir,
     HOLDFAST_REGION: region.code,
-    HOLDFAST_PUBLIC_API_URL: `https://${names.api}`,
-    HOLDFAST_PUBLIC_UPLOAD_URL: `https://${names.upload}`,
-    HOLDFAST_PUBLIC_DOWNLOAD_URL: `https://${download}`,
-    HOLDFAST_PUBLIC_WEB_URL: `https://${names.web}`,
-    HOLDFAST_ADMIN_TOKEN_FILE: `${places.secrets}/admin-token`,
+    HOLDFAST_PUBLIC_API_URL: urls.api,
+    HOLDFAST_PUBLIC_UPLOAD_URL: urls.upload,
+    HOLDFAST_PUBLIC_DOWNLOAD_URL: urls.download,
+    HOLDFAST_PUBLIC_WEB_URL: urls.web,
+    ...platform.secret('ADMIN_TOKEN'),
     ...Object.fromEntries(
       Object.entries(ports).map(([port, number]) => [`HOLDFAST_${port.toUpperCase()}_PORT`, String(number)]),
     ),
@@ -153,7 +99,7 @@ function plannedProcess(placed: Placed): PlannedProcess {
     ports,
     settings: {
       ...derived,
-      ...(role === 'standalone' ? aloneSettings(placed) : clusterSettings(placed, name)),
+      ...(role === 'standalone' ? aloneSettings(placed) : clusterSettings(platform, placed)),
       ...deployment.settings,
       ...region.settings,
       ...host.settings,
@@ -173,36 +119,37 @@ function aloneSettings({ host, region }: Placed): Settings {
   }
 }
 
-function clusterSettings({ deployment, region, host }: Placed, name: string): Settings {
+function clusterSettings(platform: Platform, placed: Placed): Settings {
+  const { deployment, region } = placed
+  const { nats, cassandra } = platform.serverPorts
   const addresses = (hosts: readonly Host[], role: HostRole, port: number) =>
     hosts
       .filter(({ roles }) => roles.some((one) => one.role === role))
       .map(({ internal }) => `${internal}:${port}`)
       .join(',')
+  const ca = `${platform.tls}/ca.pem`
+  const secured = (settings: Settings): Settings => (platform.tls === undefined ? {} : settings)
   return {
-    HOLDFAST_NODE_NAME: name,
+    HOLDFAST_NODE_NAME: platform.nameOf(placed),
     HOLDFAST_REGIONS: deployment.regions.map(({ code }) => code).join(','),
-    HOLDFAST_BIND: host.internal,
-    HOLDFAST_ADMIN_BIND: host.internal,
-    HOLDFAST_INTERNAL_BIND: host.internal,
-    HOLDFAST_TRUST_PROXY: region.hosts
-      .filter(({ roles }) => roles.some(({ role }) => role === 'proxy'))
-      .map(({ internal }) => internal)
-      .join(','),
-    HOLDFAST_NATS_SERVERS: addresses(region.hosts, 'nats', serverPorts.nats.client),
+    ...platform.addressesOf(placed),
+    HOLDFAST_NATS_SERVERS: addresses(region.hosts, 'nats', nats.client),
     HOLDFAST_NATS_USER: 'holdfast',
-    HOLDFAST_NATS_PASSWORD_FILE: `${places.secrets}/nats-password`,
-    HOLDFAST_NATS_TLS_CA: `${places.tls}/ca.pem`,
+    ...platform.secret('NATS_PASSWORD'),
+    ...secured({ HOLDFAST_NATS_TLS_CA: ca }),
     HOLDFAST_CASSANDRA: deployment.regions
-      .map(({ code, hosts }) => `${code}=${addresses(hosts, 'cassandra', serverPorts.cassandra.client)}`)
+      .map(({ code, hosts }) => `${code}=${addresses(hosts, 'cassandra', cassandra.client)}`)
       .join(';'),
-    HOLDFAST_CASSANDRA_USER: 'holdfast',
-    HOLDFAST_CASSANDRA_PASSWORD_FILE: `${places.secrets}/cassandra-password`,
-    HOLDFAST_CASSANDRA_TLS_CA: `${places.tls}/ca.pem`,
-    HOLDFAST_TLS_CA: `${places.tls}/ca.pem`,
-    HOLDFAST_TLS_CERT: `${places.tls}/node.pem`,
-    HOLDFAST_TLS_KEY: `${places.tls}/node.key`,
+    ...(platform.cassandraLogin
+      ? { HOLDFAST_CASSANDRA_USER: 'holdfast', ...platform.secret('CASSANDRA_PASSWORD') }
+      : {}),
+    ...secured({
+      HOLDFAST_CASSANDRA_TLS_CA: ca,
+      HOLDFAST_TLS_CA: ca,
+      HOLDFAST_TLS_CERT: `${platform.tls}/node.pem`,
+      HOLDFAST_TLS_KEY: `${platform.tls}/node.key`,
+    }),
     HOLDFAST_CASSANDRA_REPLICAS: String(deployment.replicas),
-    HOLDFAST_CLUSTER_SECRET_FILE: `${places.secrets}/cluster-secret`,
+    ...platform.secret('CLUSTER_SECRET'),
   }
 }

@@ -5,7 +5,8 @@
  */
 import { rulesFile } from '../observe/rules-file.ts'
 import type { Deployment } from './deployment.ts'
-import { type Plan, type PlannedHost, type PlannedRegion, places, planOf } from './plan.ts'
+import { type Plan, type PlannedHost, type PlannedRegion, planOf } from './plan.ts'
+import { places } from './platform.ts'
 import { cassandraRack, cassandraYaml } from './render/cassandra.ts'
 import { composeFile } from './render/compose.ts'
 import { dnsFiles } from './render/dns.ts'

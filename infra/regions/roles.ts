@@ -9,7 +9,7 @@ export function isOurs(role: HostRole): role is OurRole {
   return (ourRoles as readonly string[]).includes(role)
 }
 
-type PortName = 'api' | 'upload' | 'download' | 'admin' | 'control' | 'bytes'
+export type PortName = 'api' | 'upload' | 'download' | 'admin' | 'control' | 'bytes'
 
 /** Of the first process of a role on a host; `portStep` further for each one after it. */
 export const firstPorts: Record<OurRole, Partial<Record<PortName, number>>> = {

@@ -6,7 +6,8 @@ import { Authority } from '@holdfast/trust'
 import t from 'tap'
 import { readDeployment } from '../../../infra/regions/deployment.ts'
 import { needsOf, workOf } from '../../../infra/regions/hosts.ts'
-import { places, planOf } from '../../../infra/regions/plan.ts'
+import { planOf } from '../../../infra/regions/plan.ts'
+import { places } from '../../../infra/regions/platform.ts'
 import { ctl } from '../src/index.ts'
 
 const examples = join(import.meta.dirname, '../../../infra/regions')

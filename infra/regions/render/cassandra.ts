@@ -1,76 +1,119 @@
 /** Cassandra: a data centre a region, racks of the hosts, login, TLS to peers and clients. */
 import { stringify } from 'yaml'
-import { hostsWith, type Plan, type PlannedHost, places } from '../plan.ts'
-import { serverPorts } from '../roles.ts'
+import { hostsWith, type Plan, type PlannedHost } from '../plan.ts'
 
 const seedsPerRegion = 2
 
-export function cassandraYaml({ deployment, regions }: Plan, host: PlannedHost): string {
-  const seeds = regions.flatMap(({ hosts }) =>
-    hostsWith(hosts, 'cassandra')
-      .slice(0, seedsPerRegion)
-      .map(({ internal }) => `${internal}:${serverPorts.cassandra.storage}`),
-  )
+/** A node, as its configuration needs it. */
+export interface CassandraNode {
+  cluster: string
+  /** Addresses with ports. */
+  seeds: string[]
+  /** Where clients and peers find it. */
+  address: string
+  /** Where it listens for peers, when they find something else at its address. */
+  listen: string
+  ports: { client: number; storage: number }
+  /** The folder of its data. */
+  data: string
+  replicas: number
+  /** Clients log in. */
+  login: boolean
+  /** Files of the authority and of this node's key and certificates. */
+  tls: { authority: string; own: string } | undefined
+}
+
+export function cassandraYaml({ deployment, platform, regions }: Plan, host: PlannedHost): string {
+  const { cassandra: ports } = platform.serverPorts
+  const node: CassandraNode = {
+    cluster: deployment.name,
+    seeds: regions.flatMap(({ hosts }) =>
+      hostsWith(hosts, 'cassandra')
+        .slice(0, seedsPerRegion)
+        .map(({ internal }) => `${internal}:${ports.storage}`),
+    ),
+    address: host.internal,
+    listen: platform.listenOf(host),
+    ports,
+    data: platform.cassandraData(host),
+    replicas: deployment.replicas,
+    login: platform.cassandraLogin,
+    tls:
+      platform.tls === undefined
+        ? undefined
+        : { authority: `${platform.tls}/ca.pem`, own: `${platform.tls}/cassandra.pem` },
+  }
+  return cassandraText({ ...cassandraValues(node), ...platform.cassandra })
+}
+
+/** @param values those that are undefined are left to Cassandra */
+export function cassandraText(values: Readonly<Record<string, unknown>>): string {
+  return stringify(values, { lineWidth: 0, aliasDuplicateObjects: false })
+}
+
+/** The values of `cassandra.yaml`. */
+export function cassandraValues(node: CassandraNode): Record<string, unknown> {
+  const auth = (name: string) => ({ class_name: `org.apache.cassandra.auth.${name}` })
+  return {
+    cluster_name: node.cluster,
+    num_tokens: 16,
+    allocate_tokens_for_local_replication_factor: node.replicas,
+    partitioner: 'org.apache.cassandra.dht.Murmur3Partitioner',
+    endpoint_snitch: 'GossipingPropertyFileSnitch',
+    seed_provider: [
+      {
+        class_name: 'org.apache.cassandra.locator.SimpleSeedProvider',
+        parameters: [{ seeds: node.seeds.join(',') }],
+      },
+    ],
+    listen_address: node.listen,
+    broadcast_address: node.listen === node.address ? undefined : node.address,
+    rpc_address: node.address,
+    storage_port: node.ports.storage,
+    native_transport_port: node.ports.client,
+    data_file_directories: [`${node.data}/data`],
+    commitlog_directory: `${node.data}/commitlog`,
+    hints_directory: `${node.data}/hints`,
+    saved_caches_directory: `${node.data}/saved_caches`,
+    cdc_raw_directory: `${node.data}/cdc_raw`,
+    authenticator: auth(node.login ? 'PasswordAuthenticator' : 'AllowAllAuthenticator'),
+    authorizer: auth(node.login ? 'CassandraAuthorizer' : 'AllowAllAuthorizer'),
+    role_manager: auth('CassandraRoleManager'),
+    ...(node.tls === undefined ? {} : encryption(node.tls)),
+    // A write that is acknowledged by one replica must outlive a loss of power there.
+    commitlog_sync: 'batch',
+    disk_failure_policy: 'die',
+    commit_failure_policy: 'die',
+    paxos_variant: 'v2',
+    memtable: {
+      configurations: { trie: { class_name: 'TrieMemtable' }, default: { inherits: 'trie' } },
+    },
+    memtable_allocation_type: 'offheap_objects',
+    sstable: { selected_format: 'bti' },
+    default_compaction: {
+      class_name: 'UnifiedCompactionStrategy',
+      parameters: { scaling_parameters: 'T4', target_sstable_size: '1GiB', base_shard_count: 4 },
+    },
+    storage_compatibility_mode: 'NONE',
+    auto_snapshot: false,
+    incremental_backups: false,
+    cdc_enabled: false,
+    user_defined_functions_enabled: false,
+  }
+}
+
+function encryption({ authority, own }: { authority: string; own: string }): Record<string, unknown> {
   const tls = {
+    require_client_auth: true,
     ssl_context_factory: { class_name: 'org.apache.cassandra.security.PEMBasedSslContextFactory' },
     // Key and certificates in one file.
-    keystore: `${places.tls}/cassandra.pem`,
-    truststore: `${places.tls}/ca.pem`,
+    keystore: own,
+    truststore: authority,
   }
-  return stringify(
-    {
-      cluster_name: deployment.name,
-      num_tokens: 16,
-      allocate_tokens_for_local_replication_factor: deployment.replicas,
-      partitioner: 'org.apache.cassandra.dht.Murmur3Partitioner',
-      endpoint_snitch: 'GossipingPropertyFileSnitch',
-      seed_provider: [
-        {
-          class_name: 'org.apache.cassandra.locator.SimpleSeedProvider',
-          parameters: [{ seeds: seeds.join(',') }],
-        },
-      ],
-      listen_address: host.internal,
-      rpc_address: host.internal,
-      storage_port: serverPorts.cassandra.storage,
-      native_transport_port: serverPorts.cassandra.client,
-      data_file_directories: ['/var/lib/cassandra/data'],
-      commitlog_directory: '/var/lib/cassandra/commitlog',
-      hints_directory: '/var/lib/cassandra/hints',
-      saved_caches_directory: '/var/lib/cassandra/saved_caches',
-      cdc_raw_directory: '/var/lib/cassandra/cdc_raw',
-      authenticator: { class_name: 'org.apache.cassandra.auth.PasswordAuthenticator' },
-      authorizer: { class_name: 'org.apache.cassandra.auth.CassandraAuthorizer' },
-      role_manager: { class_name: 'org.apache.cassandra.auth.CassandraRoleManager' },
-      server_encryption_options: {
-        internode_encryption: 'all',
-        optional: false,
-        require_client_auth: true,
-        ...tls,
-      },
-      client_encryption_options: { enabled: true, optional: false, require_client_auth: true, ...tls },
-      // A write that is acknowledged by one replica must outlive a loss of power there.
-      commitlog_sync: 'batch',
-      disk_failure_policy: 'die',
-      commit_failure_policy: 'die',
-      paxos_variant: 'v2',
-      memtable: {
-        configurations: { trie: { class_name: 'TrieMemtable' }, default: { inherits: 'trie' } },
-      },
-      memtable_allocation_type: 'offheap_objects',
-      sstable: { selected_format: 'bti' },
-      default_compaction: {
-        class_name: 'UnifiedCompactionStrategy',
-        parameters: { scaling_parameters: 'T4', target_sstable_size: '1GiB', base_shard_count: 4 },
-      },
-      storage_compatibility_mode: 'NONE',
-      auto_snapshot: false,
-      incremental_backups: false,
-      cdc_enabled: false,
-      user_defined_functions_enabled: false,
-    },
-    { lineWidth: 0, aliasDuplicateObjects: false },
-  )
+  return {
+    server_encryption_options: { internode_encryption: 'all', optional: false, ...tls },
+    client_encryption_options: { enabled: true, optional: false, ...tls },
+  }
 }
 
 export function cassandraRack({ region, rack }: PlannedHost): string {

@@ -3,7 +3,7 @@
  * host: addresses are those of the file, whatever starts the processes.
  */
 import type { Plan, PlannedHost } from '../plan.ts'
-import { places } from '../plan.ts'
+import { places } from '../platform.ts'
 
 export interface Container {
   name: string

@@ -5,7 +5,7 @@
  */
 import { stringify } from 'yaml'
 import type { Plan, PlannedHost, PlannedRegion } from '../plan.ts'
-import { places } from '../plan.ts'
+import { places } from '../platform.ts'
 import { type Container, containersOf, type Mount } from './containers.ts'
 
 const namespace = 'holdfast'

@@ -1,14 +1,17 @@
 /**
  * nats-server: a cluster of the region's servers, a gateway to every other region, an account for
  * the service and one for the system. Peers prove themselves by certificates, clients by
- * certificates and passwords.
+ * certificates and passwords. Without certificates all of them use passwords.
  */
-import { hostsWith, type Plan, type PlannedHost, type PlannedRegion, places } from '../plan.ts'
-import { serverPorts } from '../roles.ts'
+import { hostsWith, type Plan, type PlannedHost, type PlannedRegion } from '../plan.ts'
 
-const { client, cluster, gateway, monitor } = serverPorts.nats
 /** Defines both passwords. It is a secret and not rendered. */
 export const natsPasswords = 'nats-users.conf'
+
+/** The content of that file. */
+export function natsPasswordsText({ own, system }: { own: string; system: string }): string {
+  return `HOLDFAST_PASSWORD: "${own}"\nSYSTEM_PASSWORD: "${system}"\n`
+}
 
 /** Values of nats-server's format: text is quoted, a reference is not. */
 type Conf = string | number | boolean | Reference | Conf[] | { [key: string]: Conf }
@@ -21,40 +24,47 @@ class Reference {
   }
 }
 
-export function natsConfig(plan: Plan, region: PlannedRegion, host: PlannedHost): string {
+export function natsConfig({ platform, regions }: Plan, region: PlannedRegion, host: PlannedHost): string {
+  const { client, cluster, gateway, monitor } = platform.serverPorts.nats
   const others = hostsWith(region.hosts, 'nats').filter(({ name }) => name !== host.name)
-  const tls = {
-    cert_file: `${places.tls}/node.pem`,
-    key_file: `${places.tls}/node.key`,
-    ca_file: `${places.tls}/ca.pem`,
+  const listen = platform.listenOf(host)
+  const own = { user: 'holdfast', password: new Reference('HOLDFAST_PASSWORD') }
+  const tls = platform.tls !== undefined && {
+    cert_file: `${platform.tls}/node.pem`,
+    key_file: `${platform.tls}/node.key`,
+    ca_file: `${platform.tls}/ca.pem`,
+    verify: true,
   }
+  /** What servers ask each other for. */
+  const proof: Record<string, Conf> = tls ? { tls } : { authorization: own }
   const config: Record<string, Conf> = {
     server_name: `${host.name}-nats`,
     listen: `${host.internal}:${client}`,
-    http: `127.0.0.1:${monitor}`,
+    ...(monitor === undefined ? {} : { http: `127.0.0.1:${monitor}` }),
     max_payload: 1_048_576,
     ping_interval: '5s',
     ping_max: 2,
-    tls: { ...tls, verify: true },
+    ...(tls ? { tls } : {}),
     system_account: 'SYSTEM',
     accounts: {
-      HOLDFAST: { users: [{ user: 'holdfast', password: new Reference('HOLDFAST_PASSWORD') }] },
+      HOLDFAST: { users: [own] },
       SYSTEM: { users: [{ user: 'system', password: new Reference('SYSTEM_PASSWORD') }] },
     },
     cluster: {
       name: region.code,
       listen: `${host.internal}:${cluster}`,
-      tls: { ...tls, verify: true },
+      ...proof,
       routes: others.map(({ internal }) => `nats://${internal}:${cluster}`),
     },
   }
-  if (plan.regions.length > 1)
+  if (regions.length > 1)
     config.gateway = {
       name: region.code,
-      listen: `${host.internal}:${gateway}`,
-      tls: { ...tls, verify: true },
+      listen: `${listen}:${gateway}`,
+      ...(listen === host.internal ? {} : { advertise: `${host.internal}:${gateway}` }),
+      ...proof,
       reject_unknown_cluster: true,
-      gateways: plan.regions.map(({ code, hosts }) => ({
+      gateways: regions.map(({ code, hosts }) => ({
         name: code,
         urls: hostsWith(hosts, 'nats').map(({ internal }) => `nats://${internal}:${gateway}`),
       })),

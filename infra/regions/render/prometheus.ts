@@ -4,7 +4,8 @@
  */
 import { stringify } from 'yaml'
 import type { Plan, PlannedRegion } from '../plan.ts'
-import { hostsWith, places } from '../plan.ts'
+import { hostsWith } from '../plan.ts'
+import { places } from '../platform.ts'
 import { exporterPorts, type HostRole, serverPorts } from '../roles.ts'
 
 const asText = (value: unknown) => stringify(value, { lineWidth: 0, aliasDuplicateObjects: false })

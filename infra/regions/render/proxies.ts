@@ -2,8 +2,9 @@
  * The public names of a region and the processes behind each, for nginx and for Caddy. Bodies are
  * streamed both ways; the admin host is behind no proxy.
  */
-import { hostsWith, type Plan, type PlannedHost, type PlannedRegion, places } from '../plan.ts'
-import { serverPorts } from '../roles.ts'
+import { hostsWith, type Plan, type PlannedHost, type PlannedRegion } from '../plan.ts'
+import { places } from '../platform.ts'
+import { type PortName, serverPorts } from '../roles.ts'
 
 /**
  * A proxy closes connections to processes that idle for this long. It is shorter than the
@@ -26,7 +27,7 @@ interface Site {
 }
 
 export function sitesOf({ names, hosts }: PlannedRegion): Site[] {
-  const backends = (port: string) =>
+  const backends = (port: PortName) =>
     hosts.flatMap(({ processes }) =>
       processes
         .filter(({ role, ports }) => ports[port] !== undefined && role !== 'storage-node')

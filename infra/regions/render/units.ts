@@ -1,6 +1,6 @@
 /** systemd's units and files of environments. Values need no quotes (`deployment.ts`). */
 import type { PlannedHost, PlannedProcess } from '../plan.ts'
-import { places } from '../plan.ts'
+import { places } from '../platform.ts'
 
 type Section = [name: string, value: string][]
 
