@@ -1,5 +1,5 @@
 /**
- * A cluster of two regions on this machine; `usage` below has the options.
+ * A cluster of one to eight regions on this machine; `usage` below has the options.
  *
  * Everything is in HOLDFAST_DATA_DIR (default ./data/cluster); `cluster.json` there lists the
  * processes. All other HOLDFAST_ settings go to every process.
@@ -16,13 +16,16 @@ import { cassandraJars, java, natsServer } from '../servers/tools.ts'
 import { NotReached, serveCommands, socketOf, tell } from './control.ts'
 import { gone, holderOf, holdOf, recordHolder } from './hold.ts'
 import { endLeftovers } from './leftovers.ts'
-import { type Plan, planOf, readPlan, writePlan } from './plan.ts'
+import { planOf } from './plan.ts'
+import { readPlan, writePlan } from './plan-file.ts'
+import type { Plan } from './planned-processes.ts'
 import { checkProcesses, givenSettings } from './settings.ts'
 import { Supervisor } from './supervisor.ts'
 
 const usage = `npm run cluster                          runs it until SIGTERM or Ctrl-C
 npm run cluster -- --detach              returns when it is ready
 npm run cluster -- --stop                ends it
+npm run cluster -- --regions <n>         how many regions new data has, 1 to 8 (2)
 npm run cluster -- --restart <process>   starts a process again, after it was killed for instance
 npm run cluster -- --cut <from>:<to>     holds back what goes from one region to another; --join lets it go on
 npm run cluster -- --delay <ms>          how long everything takes from one region to another (20)`
@@ -56,9 +59,13 @@ function optionsOf() {
     cut: { type: 'string' },
     join: { type: 'string' },
     delay: { type: 'string', default: '20' },
+    regions: { type: 'string' },
   })
   if (!/^\d{1,6}$/.test(values.delay)) refuse(`--delay is "${values.delay}", but must be milliseconds`)
-  return { ...values, delayMs: Number(values.delay) }
+  if (values.regions !== undefined && !/^[1-8]$/.test(values.regions))
+    refuse(`--regions is "${values.regions}", but must be a number from 1 to 8`)
+  const regions = values.regions === undefined ? undefined : Number(values.regions)
+  return { ...values, delayMs: Number(values.delay), regions }
 }
 
 async function run(): Promise<void> {
@@ -88,7 +95,7 @@ async function supervise(place: string, given: Record<string, string>): Promise<
   cassandraJars()
   const left = await endLeftovers(place)
   if (left.length > 0) console.error(`Ended what an earlier start left behind: ${left.join(', ')}`)
-  const plan = await planOf(place, given, readPlan(place))
+  const plan = await planOf(place, given, { regions: options.regions, earlier: readPlan(place) })
   checkProcesses(plan, given)
   writePlan(place, plan)
   const supervisor = new Supervisor({
@@ -167,11 +174,12 @@ async function detach(): Promise<void> {
   const log = openSync(path, 'a')
   const child = spawn(
     process.execPath,
-    [fileURLToPath(import.meta.url), '--delay', String(options.delayMs)],
-    {
-      detached: true,
-      stdio: ['ignore', log, log, 'ipc'],
-    },
+    [
+      fileURLToPath(import.meta.url),
+      ...['--delay', String(options.delayMs)],
+      ...(options.regions === undefined ? [] : ['--regions', String(options.regions)]),
+    ],
+    { detached: true, stdio: ['ignore', log, log, 'ipc'] },
   )
   await new Promise<void>((resolve, reject) => {
     child.once('message', () => resolve())

@@ -4,97 +4,142 @@
  */
 import { addressFault, StartFault } from '@holdfast/bootstrap'
 import { SettingsFault } from '@holdfast/config'
-import { closed, freePorts, listening } from '../servers/ports.ts'
-import type { Plan, Role } from './planned-processes.ts'
+import type { Deployment } from '../regions/deployment.ts'
+import { closed, freePort, listening } from '../servers/ports.ts'
+import type { Choices, ProcessRole } from './planned-processes.ts'
+import { counts, listenAddressOf, natsPorts, portKey, portNames, processName } from './platform.ts'
 
-export type PublicPort = 'api' | 'upload' | 'download' | 'admin'
+type PublicPort = 'api' | 'upload' | 'download' | 'admin'
 
 const defaults: Record<PublicPort, number> = { api: 8080, upload: 8081, download: 8082, admin: 8090 }
 /** The next region's public ports are that much higher. */
 const portStep = 100
-/** More than all processes listen on. */
-const portCount = 64
+
+/** The admin host of a region that its operator is told of is that of its API frontend. */
+const publicPorts: Partial<Record<ProcessRole, readonly PublicPort[]>> = {
+  api: ['api', 'admin'],
+  upload: ['upload', 'download'],
+}
+
+interface Wanted {
+  /** What listens there, the same from start to start. */
+  key: string
+  /** Addresses of all that listen on it. */
+  hosts: string[]
+  public: PublicPort | undefined
+  /** Place of its region in the order; -1: of all regions. */
+  region: number
+}
 
 interface Chosen {
+  key: string
   name: PublicPort
-  region: string
+  host: string
   port: number
 }
 
-export interface PlannedPorts {
-  public(name: PublicPort, region: string): number
-  /** @param name what listens there, the same from start to start */
-  drawn(name: string): number
-}
-
 /**
+ * By their keys.
  * @throws SettingsFault naming all impossible choices; StartFault PORT_TAKEN naming all unavailable
  *   ports
  */
 export async function plannedPorts({
   env,
-  regions,
+  deployment,
   hosts,
-  earlier,
+  earlier = {},
 }: {
   env: Record<string, string>
-  regions: readonly string[]
-  /** Where they listen. */
+  deployment: Deployment
+  /** Where processes listen. */
   hosts: { any: string; admin: string }
-  earlier: Plan | undefined
-}): Promise<PlannedPorts> {
-  const chosen = chosenPorts(env, regions)
-  await refuseTaken(chosen, hosts)
-  const used = new Set(chosen.map(({ port }) => port))
-  const byName = new Map<string, number>()
-  for (const [name, port] of earlier === undefined ? [] : drawnBefore(earlier)) {
-    if (used.has(port) || !(await isFree({ host: hosts.any, port }))) continue
+  earlier?: Choices['ports'] | undefined
+}): Promise<Choices['ports']> {
+  const wanted = wantedPorts(deployment, hosts)
+  const chosen = chosenPorts(env, deployment, wanted)
+  await refuseTaken(chosen)
+  const ports = new Map(chosen.map(({ key, port }) => [key, port]))
+  const used = new Set(ports.values())
+  const take = (key: string, port: number) => {
     used.add(port)
-    byName.set(name, port)
+    ports.set(key, port)
   }
-  const fresh = (await freePorts(portCount, hosts.any)).filter((port) => !used.has(port))
-  const drawn = (name: string) => {
-    const port = byName.get(name) ?? fresh.pop()
-    if (port === undefined) throw new Error('too few ports were taken')
-    return port
+  for (const { key, hosts } of wanted) {
+    const port = earlier[key]
+    if (!ports.has(key) && port !== undefined && !used.has(port) && (await isFree(hosts, port)))
+      take(key, port)
   }
-  return {
-    drawn,
-    public: (name, region) =>
-      chosen.find((one) => one.name === name && one.region === region)?.port ?? drawn(`${region} ${name}`),
+  for (const { key, hosts } of wanted) {
+    if (ports.has(key)) continue
+    let port = await freePort(hosts[0])
+    while (used.has(port) || !(await isFree(hosts, port))) port = await freePort(hosts[0])
+    take(key, port)
   }
+  return Object.fromEntries(wanted.map(({ key }) => [key, ports.get(key) as number]))
+}
+
+function wantedPorts({ regions }: Deployment, hosts: { any: string; admin: string }): Wanted[] {
+  const ofProcesses = regions.flatMap(({ code, hosts: [host] }, region) =>
+    (Object.keys(counts) as ProcessRole[]).flatMap((role) =>
+      Array.from({ length: counts[role] }, (_, at) =>
+        portNames[role].map((name): Wanted => {
+          const internal = name === 'control' || name === 'bytes'
+          return {
+            key: portKey(processName(code, role, at), name),
+            hosts: [internal ? (host?.internal ?? '') : name === 'admin' ? hosts.admin : hosts.any],
+            public: publicPorts[role]?.find((one) => one === name),
+            region,
+          }
+        }),
+      ).flat(),
+    ),
+  )
+  const addresses = regions.flatMap(({ hosts }) => hosts.map(({ internal }) => internal))
+  const ofServers = Object.values(natsPorts).map(
+    (key): Wanted => ({
+      key,
+      hosts: [...addresses, ...addresses.map(listenAddressOf)],
+      public: undefined,
+      region: -1,
+    }),
+  )
+  return [...ofServers, ...ofProcesses]
 }
 
 /** Without those that are chosen at random: their setting is 0. */
-function chosenPorts(env: Record<string, string>, regions: readonly string[]): Chosen[] {
+function chosenPorts(
+  env: Record<string, string>,
+  { regions }: Deployment,
+  wanted: readonly Wanted[],
+): Chosen[] {
   const faults: string[] = []
-  const chosen: Chosen[] = []
-  for (const [at, region] of regions.entries())
-    for (const name of Object.keys(defaults) as PublicPort[]) {
-      const first = Number(env[settingOf(name)] || defaults[name])
-      if (first === 0) continue
-      const port = first + at * portStep
-      const other = chosen.find((one) => one.port === port)
-      if (port > 65_535)
-        faults.push(`${settingOf(name)} is ${first}, which gives ${region} ${port}, above 65535`)
-      if (other !== undefined)
-        faults.push(
-          `${settingOf(name)} is ${first}, which gives ${region} ${port}, as ${settingOf(other.name)} does ${other.region}`,
-        )
-      chosen.push({ name, region, port })
-    }
+  const chosen: (Chosen & { region: string | undefined })[] = []
+  for (const { key, hosts, public: name, region: at } of wanted) {
+    if (name === undefined) continue
+    const first = Number(env[settingOf(name)] || defaults[name])
+    if (first === 0) continue
+    const port = first + at * portStep
+    const region = regions[at]?.code
+    const other = chosen.find((one) => one.port === port)
+    if (port > 65_535)
+      faults.push(`${settingOf(name)} is ${first}, which gives ${region} ${port}, above 65535`)
+    if (other !== undefined)
+      faults.push(
+        `${settingOf(name)} is ${first}, which gives ${region} ${port}, as ${settingOf(other.name)} does ${other.region}`,
+      )
+    chosen.push({ key, name, region, port, host: hosts[0] ?? '' })
+  }
   if (faults.length > 0) throw new SettingsFault(faults)
   return chosen
 }
 
-async function refuseTaken(chosen: readonly Chosen[], hosts: { any: string; admin: string }): Promise<void> {
+async function refuseTaken(chosen: readonly Chosen[]): Promise<void> {
   const faults: StartFault[] = []
-  for (const { name, port } of chosen) {
-    const address = { host: name === 'admin' ? hosts.admin : hosts.any, port }
+  for (const { name, host, port } of chosen) {
     try {
-      await closed(await listening(address))
+      await closed(await listening({ host, port }))
     } catch (error) {
-      const fault = addressFault(error, { name, ...address })
+      const fault = addressFault(error, { name, host, port })
       if (fault === undefined) throw error
       faults.push(fault)
     }
@@ -102,42 +147,15 @@ async function refuseTaken(chosen: readonly Chosen[], hosts: { any: string; admi
   if (faults.length > 0) throw new StartFault('PORT_TAKEN', faults.map(({ message }) => message).join('\n  '))
 }
 
-async function isFree(address: { host: string; port: number }): Promise<boolean> {
-  try {
-    await closed(await listening(address))
-    return true
-  } catch {
-    return false
+async function isFree(hosts: readonly string[], port: number): Promise<boolean> {
+  for (const host of hosts) {
+    try {
+      await closed(await listening({ host, port }))
+    } catch {
+      return false
+    }
   }
-}
-
-/**
- * The ports of one process; the region's public ports are in the settings of all, and taken from
- * its API frontend's.
- */
-const own: Partial<Record<Role, readonly string[]>> = {
-  api: ['api', 'upload', 'download', 'admin'],
-  upload: ['admin', 'control', 'bytes'],
-  'storage-node': ['admin', 'download', 'control', 'bytes'],
-  'actor-host': ['admin'],
-}
-
-/**
- * All ports of an earlier plan: it does not say which of them were chosen, and a current choice
- * wins anyway.
- */
-function drawnBefore({ regions, processes }: Plan): [name: string, port: number][] {
-  const ofRegions = regions.flatMap(({ code, natsPort, gatewayPort }): [string, number][] => [
-    [`${code} nats`, natsPort],
-    [`${code} gateway`, gatewayPort],
-  ])
-  const ofProcesses = processes.flatMap(({ name, role, region, settings }) =>
-    (own[role] ?? []).map((what): [string, number] => [
-      `${role === 'api' ? region : name} ${what}`,
-      Number(settings[`HOLDFAST_${what.toUpperCase()}_PORT`]),
-    ]),
-  )
-  return [...ofRegions, ...ofProcesses]
+  return true
 }
 
 function settingOf(name: PublicPort): string {

@@ -1,5 +1,8 @@
-/** The plan of a cluster. */
-export type Role = 'cassandra' | 'nats' | 'actor-host' | 'storage-node' | 'upload' | 'api'
+/** The plan of a cluster, as `plan.json` has it. */
+import type { OurRole } from '../regions/roles.ts'
+
+export type ProcessRole = Exclude<OurRole, 'standalone'>
+export type Role = 'cassandra' | 'nats' | ProcessRole
 
 export interface PlannedProcess {
   name: string
@@ -9,24 +12,32 @@ export interface PlannedProcess {
   admin: string | null
   /** `HOLDFAST_` settings. */
   settings: Record<string, string>
+  /** Configuration of a third-party server, by the names of its files. */
+  files?: Record<string, string>
 }
 
 export interface PlannedRegion {
   code: string
+  /** Where its servers and storage nodes are found. */
+  address: string
   api: string
   upload: string
   download: string
   admin: string
-  /** Cassandra's address and ports of NATS. */
-  cassandra: string
-  natsPort: number
-  gatewayPort: number
+}
+
+/** What the first start drew, and later ones keep. */
+export interface Choices {
+  /** The third number of the regions' addresses, 127.0.x.y. */
+  network: number
+  secrets: { cluster: string; nats: string; natsSystem: string }
+  /** By what listens there; also those that a setting chose. */
+  ports: Record<string, number>
 }
 
 export interface Plan {
-  version: 1
-  /** Of all nats-servers. Older plans have none. */
-  nats?: { user: string; password: string }
+  version: 2
+  choices: Choices
   regions: PlannedRegion[]
   processes: PlannedProcess[]
 }

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { type Environment, readClusterConfig, SettingsFault } from '@holdfast/config'
-import type { Plan, PlannedProcess } from './plan.ts'
+import type { Plan, PlannedProcess } from './planned-processes.ts'
 
 /** Addresses and credentials: the plan sets them for each process. */
 const ofThePlan =

@@ -7,18 +7,14 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { openMetadata } from '@holdfast/cluster'
 import { readClusterConfig } from '@holdfast/config'
-import { startCassandra } from '../servers/cassandra.ts'
-import { startNats } from '../servers/nats.ts'
+import { serverPorts } from '../regions/roles.ts'
+import { type ConfiguredCassandra, startConfiguredCassandra } from '../servers/cassandra.ts'
+import { startConfiguredNats } from '../servers/nats.ts'
 import { endOf, type ServerProcess, startProcess } from '../servers/server.ts'
 import { recordRunning } from './leftovers.ts'
-import {
-  linksOf,
-  listenAddressOf,
-  type Plan,
-  type PlannedProcess,
-  type PlannedRegion,
-  type Role,
-} from './plan.ts'
+import { linksOf } from './links.ts'
+import type { Plan, PlannedProcess, Role } from './planned-processes.ts'
+import { natsPorts } from './platform.ts'
 import { settingsOf } from './settings.ts'
 import { Wan } from './wan.ts'
 
@@ -175,38 +171,22 @@ export class Supervisor {
     const directory = join(dataDir, name)
     const started = (running: ServerProcess) => this.#started(name, running)
     const { signal } = this.#stopping
-    if (role === 'cassandra') {
-      return startCassandra({
+    if (role === 'cassandra')
+      return startConfiguredCassandra({
         directory,
-        host: region.cassandra,
-        listen: listenAddressOf(region),
-        seeds: plan.regions.map(({ cassandra }) => cassandra),
-        dataCentre: code,
-        // One replica per region: an acknowledged write must be on its disk.
-        commitLogSync: 'batch',
+        address: { host: region.address, port: serverPorts.cassandra.client },
+        files: planned.files as ConfiguredCassandra['files'],
         started,
         signal,
       })
-    }
-    if (role === 'nats') {
-      const others = plan.regions.filter((one) => one.code !== code)
-      return startNats({
+    if (role === 'nats')
+      return startConfiguredNats({
         directory,
-        port: region.natsPort,
-        credentials: plan.nats,
-        gateway: {
-          name: code,
-          port: region.gatewayPort,
-          advertise: others.map((other) => gatewayAddress(wan, { from: other.code, to: region }))[0],
-          others: others.map((other) => ({
-            name: other.code,
-            address: gatewayAddress(wan, { from: code, to: other }),
-          })),
-        },
+        address: { host: region.address, port: plan.choices.ports[natsPorts.client] ?? 0 },
+        files: planned.files ?? {},
         started,
         signal,
       })
-    }
     const running = startProcess(
       launcher,
       [
@@ -283,12 +263,6 @@ export class Supervisor {
     clearTimeout(late)
     this.#record()
   }
-}
-
-/** Where a region finds another one's gateway. */
-function gatewayAddress(wan: Wan, { from, to }: { from: string; to: PlannedRegion }): string {
-  const { host, port } = wan.routeOf(from, { host: '127.0.0.1', port: to.gatewayPort })
-  return `${host}:${port}`
 }
 
 /** Only the given variables are inherited. */

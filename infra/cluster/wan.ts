@@ -1,6 +1,7 @@
 /**
  * The links between the regions of a cluster on one machine. Every connection from one region into
- * another passes here, is delayed by the link's delay, and stalls while its direction is cut.
+ * another passes here, is delayed by the link's delay, and stalls while its direction is cut. Each
+ * pair of regions can be cut by itself, in each direction.
  *
  * A cut behaves like a network's: bytes are not lost and not refused, they do not arrive until the
  * cut is over or a side gives up. A connection made during a cut is accepted and gets no answer.
@@ -13,8 +14,17 @@ export interface Address {
   port: number
 }
 
+/** Regions that connect to one listener. */
+export interface Senders {
+  regions: readonly string[]
+  /**
+   * The region that a connection is from, by its first bytes; undefined while they do not tell.
+   */
+  tell(bytes: Buffer): string | undefined
+}
+
 export interface Link {
-  from: string
+  from: string | Senders
   to: string
   /** Where the other region's process listens. */
   target: Address
@@ -24,9 +34,18 @@ export interface Link {
 
 /** A sender is paused while this many of its bytes are in transit, as by a window. */
 const underWayBytesMax = 4 * 1024 * 1024
+/** A connection whose first bytes do not tell its region is not searched further. */
+const tellingBytesMax = 4_096
+
+/** What a connection passes in one direction. */
+interface Passage {
+  readonly delayMs: number
+  /** Resolves when bytes may go on. */
+  passable(): Promise<void>
+}
 
 /** One direction between two regions. */
-class Direction {
+class Direction implements Passage {
   readonly delayMs: number
   #cut: PromiseWithResolvers<void> | undefined
 
@@ -45,6 +64,28 @@ class Direction {
 
   async passable(): Promise<void> {
     while (this.#cut !== undefined) await this.#cut.promise
+  }
+}
+
+/**
+ * The direction of a connection from one of several regions. Until its first bytes tell which, it
+ * passes where any of them could: a server that speaks first is heard unless all are cut.
+ */
+class Undecided implements Passage {
+  readonly delayMs: number
+  #possible: readonly Direction[]
+
+  constructor(delayMs: number, possible: readonly Direction[]) {
+    this.delayMs = delayMs
+    this.#possible = possible
+  }
+
+  decide(direction: Direction): void {
+    this.#possible = [direction]
+  }
+
+  async passable(): Promise<void> {
+    await Promise.race(this.#possible.map((direction) => direction.passable()))
   }
 }
 
@@ -106,24 +147,42 @@ export class Wan {
   }
 
   async #listen({ from, to, target, listen }: Link): Promise<void> {
-    const there = this.#direction(from, to)
-    const back = this.#direction(to, from)
     const server = createServer({ allowHalfOpen: true }, (near) => {
       this.#keep(near)
-      void this.#carry(near, { target, there, back })
+      void this.#carry(near, { target, ...this.#passagesOf(near, { from, to }) })
     })
     this.#servers.push(server)
     await new Promise<void>((resolve, reject) =>
       server.once('error', reject).listen(listen ?? { host: '127.0.0.1', port: 0 }, resolve),
     )
     const { address, port } = server.address() as { address: string; port: number }
+    if (typeof from !== 'string') return
     const routes = this.#routes.get(from) ?? new Map<string, Address>()
     this.#routes.set(from, routes.set(textOf(target), { host: address, port }))
   }
 
+  #passagesOf(near: Socket, { from, to }: Pick<Link, 'from' | 'to'>): { there: Passage; back: Passage } {
+    if (typeof from === 'string') return { there: this.#direction(from, to), back: this.#direction(to, from) }
+    const undecided = (directions: Direction[]) => new Undecided(this.#delayMs, directions)
+    const there = undecided(from.regions.map((region) => this.#direction(region, to)))
+    const back = undecided(from.regions.map((region) => this.#direction(to, region)))
+    let first = Buffer.alloc(0)
+    const listen = (part: Buffer) => {
+      first = Buffer.concat([first, part])
+      const region = from.tell(first)
+      if (region !== undefined) {
+        there.decide(this.#direction(region, to))
+        back.decide(this.#direction(to, region))
+      }
+      if (region !== undefined || first.length > tellingBytesMax) near.off('data', listen)
+    }
+    near.on('data', listen).pause()
+    return { there, back }
+  }
+
   async #carry(
     near: Socket,
-    { target, there, back }: { target: Address; there: Direction; back: Direction },
+    { target, there, back }: { target: Address; there: Passage; back: Passage },
   ): Promise<void> {
     near.pause()
     await passed(there)
@@ -144,7 +203,7 @@ export class Wan {
 }
 
 /** One direction of one connection: everything in its order, each part delayed by the link. */
-function pump(source: Socket, target: Socket, direction: Direction): void {
+function pump(source: Socket, target: Socket, direction: Passage): void {
   let underWayBytes = 0
   let last: Promise<void> = Promise.resolve()
   const send = (bytes: number, arrive: () => void | Promise<void>) => {
@@ -179,7 +238,7 @@ async function written(target: Socket, part: Buffer): Promise<void> {
   })
 }
 
-function passed({ delayMs }: Direction): Promise<void> {
+function passed({ delayMs }: Passage): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, delayMs))
 }
 

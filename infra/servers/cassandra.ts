@@ -1,21 +1,28 @@
 /**
- * One Cassandra node from jars: the command line and the configuration are made here, small in
- * memory and quick to start. One data centre per region; listening and broadcast addresses can
- * differ, so that a delaying proxy fits between regions.
+ * One Cassandra node from jars, small in memory and quick to start. The renderer of deployments
+ * makes its configuration. One data centre per region.
  */
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { cassandraText, cassandraValues } from '../regions/render/cassandra.ts'
 import { ask, type ServerProcess, type StartOptions, startProcess, whenReady } from './server.ts'
 import { cassandraJars, java } from './tools.ts'
 
+export interface ConfiguredCassandra extends StartOptions {
+  directory: string
+  /** Where clients find it; any of 127.0.0.0/8 needs no set-up. */
+  address: { host: string; port: number }
+  files: { 'cassandra.yaml': string; 'cassandra-rackdc.properties': string }
+  /** MiB. */
+  heapMiB?: number | undefined
+}
+
 export interface CassandraOptions extends StartOptions {
   directory: string
-  /** Address for clients and peers; any of 127.0.0.0/8 needs no set-up. */
+  /** Address for clients and peers. */
   host: string
   seeds: string[]
   dataCentre: string
-  /** Address it binds for peers when a proxy stands at `host`. */
-  listen?: string
   /**
    * Paths of PEM files: clients that encrypt see `certificate`, which holds the key too, and show
    * one of `ca`. Others are served as well.
@@ -37,6 +44,27 @@ export interface CassandraOptions extends StartOptions {
 }
 
 /**
+ * Values of `cassandra.yaml` for a node that shares a machine with others. The number of tokens is
+ * part of the data: a node with data refuses another one.
+ */
+export const smallCassandra: Readonly<Record<string, unknown>> = {
+  num_tokens: 4,
+  allocate_tokens_for_local_replication_factor: undefined,
+  auto_bootstrap: false,
+  commitlog_segment_size: '16MiB',
+  commitlog_total_space: '256MiB',
+  default_compaction: {
+    class_name: 'UnifiedCompactionStrategy',
+    parameters: { scaling_parameters: 'T4', target_sstable_size: '64MiB', base_shard_count: 1 },
+  },
+  concurrent_reads: 8,
+  concurrent_writes: 8,
+  concurrent_compactors: 1,
+  file_cache_size: '32MiB',
+  networking_cache_size: '32MiB',
+}
+
+/**
  * Its workers look for work again and again for some milliseconds after each query. A timer's
  * default slack of 50 µs wakes them some hundred times meanwhile, which costs as much as many
  * queries. Threads inherit the slack. Only Linux has it.
@@ -44,15 +72,50 @@ export interface CassandraOptions extends StartOptions {
 const timerSlackNs = 1_000_000
 const withTimerSlack = `echo ${timerSlackNs} 2>/dev/null >/proc/self/timerslack_ns; exec "$0" "$@"`
 
-export async function startCassandra(options: CassandraOptions): Promise<ServerProcess> {
-  const configuration = join(options.directory, 'conf')
-  const log = join(options.directory, 'stdout.log')
+/** With a configuration of its own. */
+export function startCassandra(options: CassandraOptions): Promise<ServerProcess> {
+  const { host, seeds, directory, tls, hintWindowMs } = options
+  const ports = { client: options.nativePort ?? 9042, storage: options.storagePort ?? 7000 }
+  const values = {
+    ...cassandraValues({
+      cluster: 'holdfast',
+      seeds,
+      address: host,
+      listen: host,
+      ports,
+      data: join(directory, 'data'),
+      replicas: 1,
+      login: options.login ?? false,
+      tls: undefined,
+    }),
+    ...smallCassandra,
+    ...(options.commitLogSync === 'batch'
+      ? {}
+      : { commitlog_sync: 'periodic', commitlog_sync_period: '10000ms' }),
+    ...(hintWindowMs === undefined
+      ? {}
+      : { max_hint_window: `${hintWindowMs}ms`, hint_window_persistent_enabled: false }),
+    ...(tls === undefined ? {} : { client_encryption_options: clientEncryption(tls) }),
+  }
+  return startConfiguredCassandra({
+    ...options,
+    address: { host, port: ports.client },
+    files: {
+      'cassandra.yaml': cassandraText(values),
+      'cassandra-rackdc.properties': `dc=${options.dataCentre}\nrack=r1\n`,
+    },
+  })
+}
+
+/** Serves clients when it resolves. */
+export async function startConfiguredCassandra(options: ConfiguredCassandra): Promise<ServerProcess> {
+  const { directory, address, files } = options
+  const configuration = join(directory, 'conf')
+  const log = join(directory, 'stdout.log')
   mkdirSync(configuration, { recursive: true })
-  mkdirSync(join(options.directory, 'data'), { recursive: true })
-  writeFileSync(join(configuration, 'cassandra.yaml'), yaml(options))
-  writeFileSync(join(configuration, 'cassandra-rackdc.properties'), `dc=${options.dataCentre}\nrack=r1\n`)
-  writeFileSync(join(configuration, 'logback.xml'), logback(options.directory))
-  const address = { host: options.host, port: options.nativePort ?? 9042 }
+  mkdirSync(join(directory, 'data'), { recursive: true })
+  for (const [name, text] of Object.entries({ ...files, 'logback.xml': logback(directory) }))
+    writeFileSync(join(configuration, name), text)
   // An OPTIONS frame of the native protocol (version 4, opcode 5) is answered by SUPPORTED (opcode
   // 6) as soon as clients are served.
   const optionsFrame = Buffer.from([4, 0, 0, 0, 5, 0, 0, 0, 0])
@@ -61,83 +124,25 @@ export async function startCassandra(options: CassandraOptions): Promise<ServerP
     throw new Error(`a Cassandra that is not ours answers on ${address.host}:${address.port}; end it first`)
   options.signal?.throwIfAborted()
   const command = [java(), ...javaArguments(options, configuration)]
-  const server = startProcess('/bin/sh', ['-c', withTimerSlack, ...command], { log, cwd: options.directory })
+  const server = startProcess('/bin/sh', ['-c', withTimerSlack, ...command], { log, cwd: directory })
   options.started?.(server)
   await whenReady(server, serves, {
     timeoutMs: 180_000,
-    what: `Cassandra on ${options.host}`,
+    what: `Cassandra on ${address.host}`,
     log,
   })
   return server
 }
 
-function yaml(options: CassandraOptions): string {
-  const sync =
-    options.commitLogSync === 'batch'
-      ? 'commitlog_sync: batch'
-      : 'commitlog_sync: periodic\ncommitlog_sync_period: 10000ms'
-  return `cluster_name: holdfast
-num_tokens: 4
-partitioner: org.apache.cassandra.dht.Murmur3Partitioner
-endpoint_snitch: GossipingPropertyFileSnitch
-seed_provider:
-  - class_name: org.apache.cassandra.locator.SimpleSeedProvider
-    parameters:
-      - seeds: "${options.seeds.join(',')}"
-listen_address: ${options.listen ?? options.host}
-${options.listen ? `broadcast_address: ${options.host}` : ''}
-rpc_address: ${options.host}
-native_transport_port: ${options.nativePort ?? 9042}
-storage_port: ${options.storagePort ?? 7000}
-auto_bootstrap: false
-authenticator: ${options.login ? 'PasswordAuthenticator' : 'AllowAllAuthenticator'}
-authorizer: ${options.login ? 'CassandraAuthorizer' : 'AllowAllAuthorizer'}
-${sync}
-${options.hintWindowMs === undefined ? '' : `max_hint_window: ${options.hintWindowMs}ms\nhint_window_persistent_enabled: false`}
-${options.tls === undefined ? '' : clientEncryption(options.tls)}
-commitlog_segment_size: 16MiB
-commitlog_total_space: 256MiB
-disk_failure_policy: die
-commit_failure_policy: die
-paxos_variant: v2
-memtable:
-  configurations:
-    trie:
-      class_name: TrieMemtable
-    default:
-      inherits: trie
-memtable_allocation_type: offheap_objects
-sstable:
-  selected_format: bti
-default_compaction:
-  class_name: UnifiedCompactionStrategy
-  parameters:
-    scaling_parameters: T4
-    target_sstable_size: 64MiB
-    base_shard_count: 1
-storage_compatibility_mode: NONE
-concurrent_reads: 8
-concurrent_writes: 8
-concurrent_compactors: 1
-file_cache_size: 32MiB
-networking_cache_size: 32MiB
-auto_snapshot: false
-incremental_backups: false
-snapshot_before_compaction: false
-cdc_enabled: false
-user_defined_functions_enabled: false
-`
-}
-
-function clientEncryption({ ca, certificate }: { ca: string; certificate: string }): string {
-  return `client_encryption_options:
-  enabled: true
-  optional: true
-  require_client_auth: true
-  ssl_context_factory:
-    class_name: org.apache.cassandra.security.PEMBasedSslContextFactory
-  keystore: ${certificate}
-  truststore: ${ca}`
+function clientEncryption({ ca, certificate }: { ca: string; certificate: string }): object {
+  return {
+    enabled: true,
+    optional: true,
+    require_client_auth: true,
+    ssl_context_factory: { class_name: 'org.apache.cassandra.security.PEMBasedSslContextFactory' },
+    keystore: certificate,
+    truststore: ca,
+  }
 }
 
 function logback(directory: string): string {
@@ -176,7 +181,7 @@ const opened = {
   'jdk.management': ['com.sun.management.internal'],
 }
 
-function javaArguments(options: CassandraOptions, configuration: string): string[] {
+function javaArguments(options: ConfiguredCassandra, configuration: string): string[] {
   const heap = `${options.heapMiB ?? 512}m`
   const jars = readdirSync(cassandraJars())
     .filter((name) => name.endsWith('.jar'))

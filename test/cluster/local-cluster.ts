@@ -5,7 +5,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Plan } from '../../infra/cluster/plan.ts'
+import type { Plan } from '../../infra/cluster/planned-processes.ts'
 import { endOf } from '../../infra/servers/server.ts'
 import { SmallDisk } from './faults/small-disk.ts'
 
@@ -63,7 +63,7 @@ export class LocalCluster {
   /** `host:port` by data centre. */
   async cassandraAddresses(): Promise<ReadonlyMap<string, string>> {
     const { regions } = await this.#plan()
-    return new Map(regions.map(({ code, cassandra }) => [code, `${cassandra}:9042`]))
+    return new Map(regions.map(({ code, address }) => [code, `${address}:9042`]))
   }
 
   /** Of a process, as at its start. */

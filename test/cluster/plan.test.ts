@@ -1,9 +1,15 @@
 /**
  * The plan of a cluster: from the operator's settings and the random choices of the first start.
  */
-import { relative } from 'node:path'
+import { statSync, writeFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
 import t from 'tap'
-import { type Plan, planOf, readPlan, writePlan } from '../../infra/cluster/plan.ts'
+import { parse } from 'yaml'
+import { linksOf } from '../../infra/cluster/links.ts'
+import { planOf, regionOrder } from '../../infra/cluster/plan.ts'
+import { readPlan, writePlan } from '../../infra/cluster/plan-file.ts'
+import type { Plan } from '../../infra/cluster/planned-processes.ts'
+import { listenAddressOf } from '../../infra/cluster/platform.ts'
 import { checkProcesses, givenSettings } from '../../infra/cluster/settings.ts'
 import { closed, freePorts, listening } from '../../infra/servers/ports.ts'
 
@@ -26,10 +32,9 @@ t.test('the same settings make the same plan again: random choices stay', async 
   const first = await planOf(dataDir, anyPorts)
   checkProcesses(first, anyPorts)
   writePlan(dataDir, first)
-  const again = await planOf(dataDir, anyPorts, readPlan(dataDir))
+  const again = await planOf(dataDir, anyPorts, { earlier: readPlan(dataDir) })
   t.strictSame(again, first)
-  const ports = first.processes.flatMap(({ settings }) => [settings.HOLDFAST_CONTROL_PORT ?? []].flat())
-  t.equal(new Set(ports).size, 6, 'each its own')
+  t.equal(statSync(join(dataDir, 'plan.json')).mode & 0o077, 0, 'its secrets are readable by its user')
 })
 
 t.test('settings of a later start take effect, and change nothing else', async (t) => {
@@ -47,16 +52,15 @@ t.test('settings of a later start take effect, and change nothing else', async (
     HOLDFAST_CLUSTER_SECRET: 'another secret'.replace(' ', '-and-longer-'),
     HOLDFAST_PUBLIC_UPLOAD_URL: 'https://up.example.org',
   }
-  const later = await planOf('/data', settings, first)
+  const later = await planOf('/data', settings, { earlier: first })
   t.match(later.regions, [
     { api: `http://127.0.0.78:${port}`, upload: 'https://up.example.org' },
     { api: `http://127.0.0.78:${port + 100}` },
   ])
   t.match(later.regions[0]?.admin, /^http:\/\/127\.0\.0\.79:/)
-  for (const process of ['eu-par-api-1', 'eu-par-storage-2']) {
-    t.equal(settingOf(later, 'API_PORT', process), String(port))
+  t.equal(settingOf(later, 'API_PORT', 'eu-par-api-1'), String(port))
+  for (const process of ['eu-par-api-1', 'eu-par-storage-2'])
     t.equal(settingOf(later, 'CLUSTER_SECRET', process), settings.HOLDFAST_CLUSTER_SECRET)
-  }
   for (const name of [
     'ADMIN_PORT',
     'CONTROL_PORT',
@@ -66,25 +70,42 @@ t.test('settings of a later start take effect, and change nothing else', async (
     'CASSANDRA',
   ])
     t.equal(settingOf(later, name, 'na-nyc-storage-2'), settingOf(first, name, 'na-nyc-storage-2'), name)
-  t.strictSame(later.nats, first.nats)
+  t.strictSame(later.choices.secrets, { ...first.choices.secrets, cluster: settings.HOLDFAST_CLUSTER_SECRET })
   t.equal(
-    settingOf(later, 'DOWNLOAD_PORT', 'eu-par-api-1'),
-    settingOf(first, 'DOWNLOAD_PORT', 'eu-par-api-1'),
+    settingOf(later, 'DOWNLOAD_PORT', 'eu-par-upload-1'),
+    settingOf(first, 'DOWNLOAD_PORT', 'eu-par-upload-1'),
   )
 })
 
 t.test('a random port that another program has taken is chosen again, the others stay', async (t) => {
   const first = await planOf('/data', anyPorts)
   const port = Number(settingOf(first, 'CONTROL_PORT', 'eu-par-storage-1'))
-  const taker = await listening({ host: '127.0.0.77', port })
+  const host = settingOf(first, 'INTERNAL_BIND', 'eu-par-storage-1') as string
+  const taker = await listening({ host, port })
   t.teardown(() => closed(taker))
-  const later = await planOf('/data', anyPorts, first)
+  const later = await planOf('/data', anyPorts, { earlier: first })
   t.not(settingOf(later, 'CONTROL_PORT', 'eu-par-storage-1'), String(port))
-  t.strictSame(
-    { ...later, regions: [], processes: later.processes.filter(({ name }) => name !== 'eu-par-storage-1') },
-    { ...first, regions: [], processes: first.processes.filter(({ name }) => name !== 'eu-par-storage-1') },
-  )
+  const others = ({ processes }: Plan) => processes.filter(({ name }) => name !== 'eu-par-storage-1')
+  t.strictSame(others(later), others(first))
   t.strictSame(later.regions, first.regions)
+})
+
+t.test('a port of NATS is free on the addresses of all regions, and no port is used twice', async (t) => {
+  const first = await planOf('/data', anyPorts)
+  const { ports } = first.choices
+  const taker = await listening({
+    host: listenAddressOf(first.regions[1]?.address ?? ''),
+    port: ports['nats gateway'] ?? 0,
+  })
+  t.teardown(() => closed(taker))
+  const twice = { ...ports, 'eu-par-storage-1 bytes': ports['eu-par-storage-1 control'] ?? 0 }
+  const later = await planOf('/data', anyPorts, {
+    earlier: { ...first, choices: { ...first.choices, ports: twice } },
+  })
+  t.not(later.choices.ports['nats gateway'], ports['nats gateway'])
+  t.equal(later.choices.ports['nats client'], ports['nats client'])
+  const all = Object.values(later.choices.ports)
+  t.equal(new Set(all).size, all.length)
 })
 
 t.test('unavailable chosen ports are all named at once; others may be chosen then', async (t) => {
@@ -93,7 +114,7 @@ t.test('unavailable chosen ports are all named at once; others may be chosen the
   const takers = await Promise.all([api, upload].map((port) => listening({ host: '127.0.0.77', port })))
   t.teardown(() => Promise.all(takers.map(closed)))
   const settings = { ...anyPorts, HOLDFAST_API_PORT: `${api}`, HOLDFAST_UPLOAD_PORT: `${upload}` }
-  await t.rejects(planOf('/data', settings, earlier), {
+  await t.rejects(planOf('/data', settings, { earlier }), {
     code: 'PORT_TAKEN',
     message: new RegExp(`:${api} for the api host is taken.*\\n.*:${upload} for the upload host`),
   })
@@ -112,7 +133,169 @@ t.test('unavailable chosen ports are all named at once; others may be chosen the
       ],
     },
   )
-  t.ok(await planOf('/data', anyPorts, earlier))
+  t.ok(await planOf('/data', anyPorts, { earlier }))
+})
+
+for (const count of [1, 2, 3, 8])
+  t.test(`a cluster of ${count} regions is complete, and nothing listens twice on an address`, async (t) => {
+    const plan = await planOf('/data', anyPorts, { regions: count })
+    const codes = regionOrder.slice(0, count)
+    t.strictSame(
+      plan.regions.map(({ code }) => code),
+      codes,
+    )
+    t.equal(new Set(plan.processes.map(({ name }) => name)).size, 8 * count)
+    t.doesNotThrow(() => checkProcesses(plan, anyPorts), 'each process accepts its settings')
+    const { ports } = plan.choices
+    const listeners = [
+      ...plan.processes.flatMap(({ settings, role }) => {
+        const own = { control: 'INTERNAL_BIND', bytes: 'INTERNAL_BIND', admin: 'ADMIN_BIND' }
+        const all = ['API', 'UPLOAD', 'DOWNLOAD', 'ADMIN', 'CONTROL', 'BYTES'].flatMap((name) => {
+          const port = settings[`HOLDFAST_${name}_PORT`]
+          const bind = own[name.toLowerCase() as keyof typeof own] ?? 'BIND'
+          return port === undefined ? [] : [`${settings[`HOLDFAST_${bind}`]}:${port}`]
+        })
+        const needed = { api: 2, upload: 5, 'storage-node': 4, 'actor-host': 1, nats: 0, cassandra: 0 }
+        t.equal(all.length, needed[role], role)
+        return all
+      }),
+      ...plan.regions.flatMap(({ address }) =>
+        [7000, 9042, ports['nats client'], ports['nats cluster'], ports['nats gateway']].map(
+          (port) => `${address}:${port}`,
+        ),
+      ),
+      ...linksOf(plan).flatMap(({ target, from }) =>
+        typeof from === 'string' ? [] : [`${target.host}:${target.port}`],
+      ),
+    ]
+    t.equal(new Set(listeners).size, listeners.length)
+    for (const { code, address } of plan.regions) {
+      const api = plan.processes.find(({ name }) => name === `${code}-api-1`)?.settings ?? {}
+      t.match(api, {
+        HOLDFAST_REGION: code,
+        HOLDFAST_REGIONS: codes.join(','),
+        HOLDFAST_CASSANDRA: plan.regions.map((one) => `${one.code}=${one.address}:9042`).join(';'),
+        HOLDFAST_NATS_SERVERS: `${address}:${ports['nats client']}`,
+      })
+      t.notMatch(Object.keys(api).join(), /TLS|CASSANDRA_USER|_FILE/, 'neither certificates nor logins')
+    }
+  })
+
+t.test('servers of a cluster have the configuration of a deployment, without certificates', async (t) => {
+  const plan = await planOf('/data', anyPorts, { regions: 3 })
+  const filesOf = (name: string) => plan.processes.find((one) => one.name === name)?.files ?? {}
+  const [first, second] = plan.regions.map(({ address }) => address) as [string, string]
+  const yaml = parse(filesOf('na-nyc-cassandra')['cassandra.yaml'] ?? '') as Record<string, unknown>
+  t.match(yaml, {
+    cluster_name: 'holdfast',
+    num_tokens: 4,
+    listen_address: second.replace(/\d+$/, '102'),
+    broadcast_address: second,
+    rpc_address: second,
+    authenticator: { class_name: /AllowAllAuthenticator$/ },
+    commitlog_sync: 'batch',
+    data_file_directories: ['/data/na-nyc-cassandra/data/data'],
+    memtable_allocation_type: 'offheap_objects',
+  })
+  t.notMatch(Object.keys(yaml).join(), /encryption|allocate_tokens/)
+  t.equal(filesOf('na-nyc-cassandra')['cassandra-rackdc.properties'], 'dc=na-nyc\nrack=r1\n')
+  const { 'nats.conf': conf = '', 'secrets/nats-users.conf': users } = filesOf('eu-par-nats')
+  const { ports, secrets } = plan.choices
+  t.equal(users, `HOLDFAST_PASSWORD: "${secrets.nats}"\nSYSTEM_PASSWORD: "${secrets.natsSystem}"\n`)
+  t.notMatch(conf, /tls|http:/)
+  t.notOk(conf.includes(secrets.nats))
+  t.match(conf, `advertise: "${first}:${ports['nats gateway']}"`)
+  t.equal(
+    conf.match(/authorization \{\n {4}user: "holdfast"\n {4}password: \$HOLDFAST_PASSWORD\n/g)?.length,
+    2,
+  )
+  t.match(conf, `{ name: "na-nyc", urls: ["nats://${second}:${ports['nats gateway']}"] }`)
+  const alone = await planOf('/data', anyPorts, { regions: 1 })
+  t.notMatch(alone.processes.find(({ role }) => role === 'nats')?.files?.['nats.conf'], /gateway/)
+})
+
+t.test('every region reaches the addresses of every other one by a link', async (t) => {
+  const plan = await planOf('/data', anyPorts, { regions: 3 })
+  const links = linksOf(plan)
+  for (const { code, address } of plan.regions) {
+    const into = links.filter(({ to }) => to === code)
+    const others = plan.regions.map((one) => one.code).filter((one) => one !== code)
+    const told = into.filter(({ from }) => typeof from !== 'string')
+    t.match(told, [
+      { from: { regions: others }, listen: { host: address, port: 7000 } },
+      { from: { regions: others }, listen: { host: address, port: plan.choices.ports['nats gateway'] } },
+    ])
+    for (const { target } of told) t.not(target.host, address)
+    for (const other of others) {
+      const targets = into.filter(({ from }) => from === other).map(({ target }) => target)
+      // Cassandra, and three ports of two storage nodes and an upload frontend.
+      t.equal(targets.length, 10)
+      for (const name of ['storage-1', 'storage-2', 'upload-1'])
+        t.ok(
+          targets.some(({ port }) => String(port) === settingOf(plan, 'BYTES_PORT', `${code}-${name}`)),
+          name,
+        )
+    }
+  }
+  t.strictSame(linksOf(await planOf('/data', anyPorts, { regions: 1 })), [])
+})
+
+t.test('data keeps its regions', async (t) => {
+  const three = await planOf('/data', anyPorts, { regions: 3 })
+  for (const regions of [undefined, 3])
+    t.strictSame(await planOf('/data', anyPorts, { regions, earlier: three }), three)
+  for (const regions of [2, 4])
+    await t.rejects(planOf('/data', anyPorts, { regions, earlier: three }), {
+      code: 'SETTINGS',
+      faults: [/^--regions is \d, but the data directory was made for 3: .*name another HOLDFAST_DATA_DIR$/],
+    })
+})
+
+t.test('plan.json of an earlier program is read; a later one is refused', async (t) => {
+  const dataDir = t.testdir()
+  const path = join(dataDir, 'plan.json')
+  const [client, gateway, control] = await freePorts(3)
+  writeFileSync(
+    path,
+    JSON.stringify({
+      version: 1,
+      nats: { user: 'holdfast', password: 'of-nats' },
+      regions: ['eu-par', 'na-nyc'].map((code, at) => ({
+        code,
+        api: 'http://127.0.0.1:20001',
+        upload: 'http://127.0.0.1:20002',
+        download: 'http://127.0.0.1:20003',
+        admin: 'http://127.0.0.1:20004',
+        cassandra: `127.0.211.${at + 1}`,
+        natsPort: at === 0 ? client : 1,
+        gatewayPort: at === 0 ? gateway : 1,
+      })),
+      processes: [
+        { name: 'eu-par-nats', role: 'nats', region: 'eu-par', admin: null, settings: {} },
+        {
+          name: 'eu-par-storage-1',
+          role: 'storage-node',
+          region: 'eu-par',
+          admin: 'http://127.0.0.1:20030',
+          settings: { HOLDFAST_CONTROL_PORT: `${control}`, HOLDFAST_CLUSTER_SECRET: 'of-the-cluster-itself' },
+        },
+      ],
+    }),
+  )
+  const plan = await planOf(dataDir, anyPorts, { earlier: readPlan(dataDir) })
+  t.match(plan.choices, {
+    network: 211,
+    secrets: { cluster: 'of-the-cluster-itself', nats: 'of-nats', natsSystem: /^.{32}$/ },
+    ports: { 'nats client': client, 'nats gateway': gateway, 'eu-par-storage-1 control': control },
+  })
+  t.match(plan.regions, [{ address: '127.0.211.1' }, { address: '127.0.211.2' }])
+  t.ok(Object.values(plan.choices.ports).every(Number.isInteger))
+  checkProcesses(plan, anyPorts)
+  writeFileSync(path, '{"version": 3}')
+  t.throws(() => readPlan(dataDir), {
+    code: 'DATA_FORMAT',
+    message: /version 3.*name another HOLDFAST_DATA_DIR/,
+  })
 })
 
 t.test('given settings are read as the processes read them', async (t) => {

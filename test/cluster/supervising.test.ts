@@ -146,10 +146,10 @@ t.test('faults of a start are reported before anything is started or written', a
       code: 78,
       said: /^cluster: the settings have 2 faults:\n {2}HOLDFAST_API_PORT is "abc".*\n {2}HOLDFAST_GUEST_CONTENTS is "-1"/,
     })
-  for (const words of [['--bogus'], ['--delay', 'soon']])
+  for (const words of [['--bogus'], ['--delay', 'soon'], ['--regions', '9']])
     t.match(await outcomeOf(cluster(words, { HOLDFAST_DATA_DIR: dataDir })), {
       code: 2,
-      said: /^cluster: .*--(bogus|delay)[\s\S]*\nnpm run cluster -- --stop/,
+      said: /^cluster: .*--(bogus|delay|regions)[\s\S]*\nnpm run cluster -- --stop/,
     })
   t.notOk(existsSync(dataDir))
   t.match(await outcomeOf(cluster(['--stop'], { HOLDFAST_DATA_DIR: dataDir })), {

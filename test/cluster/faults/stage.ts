@@ -8,7 +8,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Placement } from '@holdfast/placement'
 import { tell } from '../../../infra/cluster/control.ts'
-import { type Plan, readPlan } from '../../../infra/cluster/plan.ts'
+import { readPlan } from '../../../infra/cluster/plan-file.ts'
+import type { Plan } from '../../../infra/cluster/planned-processes.ts'
 import { sleep } from '../../acceptance/world.ts'
 import type { ClusterRegion, LocalCluster } from '../local-cluster.ts'
 import type { Kind, Load } from './load.ts'
@@ -123,10 +124,15 @@ export class Stage {
   }
 
   /** A region's nats-server, for its client. */
-  async natsOf(region: string): Promise<{ servers: string; user?: string; pass?: string }> {
-    const { regions, nats } = this.#plan()
-    const servers = `127.0.0.1:${regions.find(({ code }) => code === region)?.natsPort}`
-    return { servers, ...(nats === undefined ? {} : { user: nats.user, pass: nats.password }) }
+  async natsOf(region: string): Promise<{ servers: string; user: string; pass: string }> {
+    const { processes } = this.#plan()
+    const host = this.namesOf('actor-host', region)[0]
+    const settings = processes.find(({ name }) => name === host)?.settings ?? {}
+    return {
+      servers: settings.HOLDFAST_NATS_SERVERS ?? '',
+      user: settings.HOLDFAST_NATS_USER ?? '',
+      pass: settings.HOLDFAST_NATS_PASSWORD ?? '',
+    }
   }
 
   /**
