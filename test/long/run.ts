@@ -1,8 +1,9 @@
 /**
  * The long suites, in full: `npm run test:long -- [--rounds 200] [--states 5000] [--seed N]
  * [--drains 0.1] [--gib 2] [--runs 5] [--fault <words>] [--pictures <folder>] [--attack <words>]
- * [--seconds 8] [--api-seconds 300] [--only <suite>]`, where the suites are states, crash, large,
- * cluster, abuse, clients, schemathesis, container, upgrade, observed and regions.
+ * [--seconds 8] [--api-seconds 300] [--drill <words>] [--only <suite>]`, where the suites are
+ * states, crash, large, cluster, day-two, abuse, clients, schemathesis, container, upgrade,
+ * observed and regions.
  * Prints what was tried and found; the exit code says whether every promise was kept.
  *
  * `npm run test:long -- --ci` runs what `npm test` leaves out (`test/forms.ts`) instead.
@@ -23,6 +24,7 @@ import { runTap } from '../support/tap-run.ts'
 import { abuseCommand } from './abuse/own-network.ts'
 import { containerTrial } from './container.ts'
 import { crashRounds } from './crash.ts'
+import { dayTwo } from './day-two/run-day-two.ts'
 import { largeTransfers } from './large.ts'
 import { observedCommand } from './observed/small-disk.ts'
 import { regionsTrial } from './regions/trial.ts'
@@ -46,6 +48,8 @@ const { values: options } = commandLine('test:long', headOf(import.meta.filename
   seconds: { type: 'string', default: '8' },
   // Of the OpenAPI document: how long requests are made.
   'api-seconds': { type: 'string', default: '300' },
+  // Of day two: which drills, by words of their names.
+  drill: { type: 'string', multiple: true, default: [''] },
   only: { type: 'string' },
   seed: { type: 'string', default: String(Date.now() % 1_000_000_000) },
 })
@@ -105,6 +109,9 @@ await suite('cluster', `faults of a cluster: each ${options.runs} times, --seed 
   assert.deepEqual(rows.flatMap(faultsOf), [], table)
   return table
 })
+await suite('day-two', `an operator's work on a cluster under load, --seed ${seed}`, () =>
+  dayTwo({ words: options.drill, seed, report: console.log }),
+)
 await suite('abuse', `attacks beside ordinary users: ${options.seconds} s each`, async () => {
   const chosen = options.attack.flatMap((words) => ['--attack', words])
   const { command, args, env } = abuseCommand([...chosen, '--seconds', options.seconds])

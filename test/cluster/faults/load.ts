@@ -33,6 +33,15 @@ export interface LoadOptions {
   seed: number
   /** Every change is sent twice, at once, by two frontends. */
   doubled?: boolean
+  /** Every call is repeated until it is answered, and none is left open. */
+  insistent?: boolean
+}
+
+/** A call with all its repetitions, as its user sees it. */
+export interface Wait {
+  kind: Kind
+  asked: number
+  ms: number
 }
 
 type Front = 'api' | 'upload'
@@ -53,10 +62,15 @@ const thinkMs = 120
 const patienceMs = 20_000
 /** How long a call is repeated. */
 const retryForMs = 20_000
+const insistForMs = 60_000
 const retryPauseMs = 250
 
 export class Load {
   readonly successes: Success[] = []
+  readonly waits: Wait[] = []
+  repeated = 0
+  /** Not answered, in spite of all repetitions. */
+  failed = 0
   readonly #options: LoadOptions
   readonly #random: Seeded
   readonly #places: Place[] = []
@@ -129,7 +143,8 @@ export class Load {
       else if (drawn < 0.45) await this.#upload(place, { name: `file ${name}.bin`, at, random })
       else if (drawn < 0.65) await this.#describe(place, { value: `text ${name}`, at, random })
       else if (drawn < 0.75) await this.#remove(place, { at, random })
-      else if (drawn < 0.92) await this.#look(place, this.#regionAt(at))
+      else if (drawn < 0.92)
+        await this.#reading('look', (attempt) => this.#look(place, this.#regionAt(at + attempt)))
       else await this.#download(place, { at, random })
       await sleep(thinkMs)
     }
@@ -226,7 +241,7 @@ export class Load {
     place: Place,
     { change, kind = 'change', at, random, ...request }: Changing,
   ): Promise<Item | undefined> {
-    const { history, doubled = false } = this.#options
+    const { history, doubled = false, insistent = false } = this.#options
     const key = `key-${random.below(2 ** 31)}-${random.below(2 ** 31)}-${this.#options.seed}`
     const again = random.chance(0.5)
     change.asked = performance.now()
@@ -243,6 +258,7 @@ export class Load {
       if (first !== undefined) {
         change.answered = performance.now()
         this.#succeeded(place, { kind, by: this.#regionAt(at), ...change })
+        this.waits.push({ kind, asked: change.asked, ms: change.answered - change.asked })
         return first
       }
       const refused = answers.find(({ code }) => code < 500 && code !== 429)
@@ -250,7 +266,14 @@ export class Load {
         history.refused.push(`${request.method} ${request.path}: ${refused.code} ${refused.text}`)
         return undefined
       }
-      if (!again || this.#ending || performance.now() - change.asked > retryForMs) return undefined
+      const goesOn = insistent
+        ? performance.now() - change.asked < insistForMs
+        : again && !this.#ending && performance.now() - change.asked <= retryForMs
+      if (!goesOn) {
+        this.failed++
+        return undefined
+      }
+      this.repeated++
       await sleep(retryPauseMs)
     }
   }
@@ -335,7 +358,29 @@ export class Load {
     const files = [...place.links]
       .filter(([{ removed }, link]) => removed === undefined && (!atHome || link.startsWith(by.download)))
       .map(([item]) => item)
-    if (files.length > 0) await this.#read(place, { item: random.pick(files), by })
+    if (files.length === 0) return
+    const item = random.pick(files)
+    await this.#reading('download', (attempt) =>
+      this.#read(place, { item, by: this.#regionAt(at + attempt) }),
+    )
+  }
+
+  /** Once, or again by another frontend until there is an answer. */
+  async #reading(kind: Kind, read: (attempt: number) => Promise<boolean>): Promise<void> {
+    const asked = performance.now()
+    for (let attempt = 0; ; attempt++) {
+      if (await read(attempt)) {
+        this.waits.push({ kind, asked, ms: performance.now() - asked })
+        return
+      }
+      if (this.#options.insistent !== true) return
+      if (performance.now() - asked > insistForMs) {
+        this.failed++
+        return
+      }
+      this.repeated++
+      await sleep(retryPauseMs)
+    }
   }
 
   /** @returns whether there was an answer */
