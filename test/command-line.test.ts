@@ -45,7 +45,7 @@ for (const program of programs) {
 }
 
 /** `apps/standalone/test/guides.test.ts` runs `bash` blocks as written. */
-const languages = ['', 'bash', 'sh', 'ts']
+const languages = ['', 'bash', 'mermaid', 'sh', 'ts']
 
 interface Printed {
   document: string
@@ -97,7 +97,7 @@ const known: Readonly<Record<string, (value: string) => boolean>> = {
   'sim --break': (name) => name in planted,
   'test:long --only': (suite) => suites.includes(suite),
 }
-const suites = [...read('test/long/run.ts').matchAll(/^await suite\('([a-z]+)'/gm)].map(([, name]) => name)
+const suites = [...read('test/long/run.ts').matchAll(/^await suite\('([a-z-]+)'/gm)].map(([, name]) => name)
 
 t.test('each command of a document is valid for its program', async (t) => {
   const scripts = JSON.parse(read('package.json')).scripts as Record<string, string>
