@@ -10,6 +10,7 @@ import { readClusterConfig } from '@holdfast/config'
 import { serverPorts } from '../regions/roles.ts'
 import { type ConfiguredCassandra, startConfiguredCassandra } from '../servers/cassandra.ts'
 import { startConfiguredNats } from '../servers/nats.ts'
+import { freePort } from '../servers/ports.ts'
 import { endOf, type ServerProcess, startProcess } from '../servers/server.ts'
 import { recordRunning } from './leftovers.ts'
 import { linksOf } from './links.ts'
@@ -48,6 +49,8 @@ const heapMiBDefault = 192
 export class Supervisor {
   readonly #options: SupervisorOptions
   readonly #running = new Map<string, ServerProcess>()
+  /** Of nodetool, by the names of Cassandra's processes. */
+  readonly #jmxPorts = new Map<string, number>()
   readonly #stopping = new AbortController()
   #wan: Wan | undefined
 
@@ -127,6 +130,7 @@ export class Supervisor {
           role,
           pid: this.#running.get(name)?.pid ?? null,
           admin: own,
+          ...(this.#jmxPorts.has(name) ? { jmx: this.#jmxPorts.get(name) } : {}),
         })),
     }))
     const path = join(dataDir, 'cluster.json')
@@ -171,14 +175,18 @@ export class Supervisor {
     const directory = join(dataDir, name)
     const started = (running: ServerProcess) => this.#started(name, running)
     const { signal } = this.#stopping
-    if (role === 'cassandra')
+    if (role === 'cassandra') {
+      const jmxPort = await freePort()
+      this.#jmxPorts.set(name, jmxPort)
       return startConfiguredCassandra({
         directory,
+        jmxPort,
         address: { host: region.address, port: serverPorts.cassandra.client },
         files: planned.files as ConfiguredCassandra['files'],
         started,
         signal,
       })
+    }
     if (role === 'nats')
       return startConfiguredNats({
         directory,

@@ -2,8 +2,11 @@
  * One Cassandra node from jars, small in memory and quick to start. The renderer of deployments
  * makes its configuration. One data centre per region.
  */
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { cassandraText, cassandraValues } from '../regions/render/cassandra.ts'
 import { ask, type ServerProcess, type StartOptions, startProcess, whenReady } from './server.ts'
 import { cassandraJars, java } from './tools.ts'
@@ -15,6 +18,8 @@ export interface ConfiguredCassandra extends StartOptions {
   files: { 'cassandra.yaml': string; 'cassandra-rackdc.properties': string }
   /** MiB. */
   heapMiB?: number | undefined
+  /** Of nodetool, only for this machine. */
+  jmxPort?: number | undefined
 }
 
 export interface CassandraOptions extends StartOptions {
@@ -183,9 +188,8 @@ const opened = {
 
 function javaArguments(options: ConfiguredCassandra, configuration: string): string[] {
   const heap = `${options.heapMiB ?? 512}m`
-  const jars = readdirSync(cassandraJars())
-    .filter((name) => name.endsWith('.jar'))
-    .map((name) => join(cassandraJars(), name))
+  const jars = jarPaths()
+  const { jmxPort } = options
   return [
     ...javaFlags(jars, heap),
     `-Dcassandra.storagedir=${options.directory}/data`,
@@ -204,10 +208,48 @@ function javaArguments(options: ConfiguredCassandra, configuration: string): str
     '-Dcassandra.superuser_setup_delay_ms=0',
     '-Dcassandra.consistent.rangemovement=false',
     '-Dcassandra.skip_schema_check=true',
+    ...(jmxPort === undefined
+      ? []
+      : [`-Dcassandra.jmx.local.port=${jmxPort}`, '-Djava.rmi.server.hostname=127.0.0.1']),
     '-cp',
     jars.join(':'),
     'org.apache.cassandra.service.CassandraDaemon',
   ]
+}
+
+function jarPaths(): string[] {
+  return readdirSync(cassandraJars())
+    .filter((name) => name.endsWith('.jar'))
+    .map((name) => join(cassandraJars(), name))
+}
+
+/** @param port `jmxPort` of the node. @returns what it printed. @throws Error with it */
+export async function nodetool(port: number, words: readonly string[]): Promise<string> {
+  const jars = jarPaths()
+  const place = mkdtempSync(join(tmpdir(), 'holdfast-nodetool-'))
+  const quiet = join(place, 'logback.xml')
+  writeFileSync(quiet, '<configuration><root level="OFF"/></configuration>')
+  const ask = promisify(execFile)(
+    java(),
+    [
+      ...javaFlags([], '128m'),
+      `-Dcassandra.storagedir=${place}`,
+      `-Dcassandra.logdir=${place}`,
+      `-Dlogback.configurationFile=${quiet}`,
+      ...['-cp', jars.join(':'), 'org.apache.cassandra.tools.NodeTool'],
+      ...['-h', '127.0.0.1', '-p', String(port), ...words],
+    ],
+    // It keeps a history in the home folder.
+    { env: { PATH: process.env.PATH ?? '', HOME: place }, maxBuffer: 16 * 2 ** 20 },
+  )
+  try {
+    return (await ask).stdout
+  } catch (error) {
+    const { stdout, stderr } = error as { stdout?: string; stderr?: string }
+    throw new Error(`nodetool ${words.join(' ')}: ${stdout ?? ''}${stderr ?? ''}`, { cause: error })
+  } finally {
+    rmSync(place, { recursive: true, force: true })
+  }
 }
 
 /** For a small process that starts quickly. @param heap like `512m` */

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Plan } from '../../infra/cluster/planned-processes.ts'
+import { nodetool } from '../../infra/servers/cassandra.ts'
 import { endOf } from '../../infra/servers/server.ts'
 import { SmallDisk } from './faults/small-disk.ts'
 
@@ -17,7 +18,7 @@ export interface ClusterRegion {
   upload: string
   download: string
   admin: string
-  processes: { name: string; role: string; pid: number | null; admin: string | null }[]
+  processes: { name: string; role: string; pid: number | null; admin: string | null; jmx?: number }[]
 }
 
 export class LocalCluster {
@@ -71,6 +72,14 @@ export class LocalCluster {
     const planned = (await this.#plan()).processes.find((process) => process.name === name)
     if (planned === undefined) throw new Error(`there is no process ${name}`)
     return { HOLDFAST_RATE_LIMITS: 'off', ...planned.settings }
+  }
+
+  /** nodetool of a region's node of Cassandra. @returns what it printed */
+  async nodetool(region: string, ...words: string[]): Promise<string> {
+    const all = (await this.regions()).flatMap(({ processes }) => processes)
+    const port = all.find(({ name }) => name === `${region}-cassandra`)?.jmx
+    if (port === undefined) throw new Error(`${region} has no Cassandra that nodetool reaches`)
+    return nodetool(port, words)
   }
 
   async pidOf(name: string): Promise<number> {

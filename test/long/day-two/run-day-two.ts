@@ -4,12 +4,13 @@
  */
 import assert from 'node:assert/strict'
 import { LocalCluster } from '../../cluster/local-cluster.ts'
+import { cassandraDrills } from './cassandra-drills.ts'
 import type { Drill } from './drill.ts'
 import { Office, seconds } from './office.ts'
 import { rollingDrills } from './rolling-drills.ts'
 import { storageDrills } from './storage-drills.ts'
 
-export const drills: readonly Drill[] = [...rollingDrills, ...storageDrills]
+export const drills: readonly Drill[] = [...rollingDrills, ...cassandraDrills, ...storageDrills]
 
 export interface DayTwoOptions {
   /** Words of the names of drills. */

@@ -1,0 +1,54 @@
+/** Tables that change, and nodes that are repaired. */
+import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
+import { migrations } from '../../../libs/journal-cassandra/src/migrations.ts'
+import type { Drill } from './drill.ts'
+import { type Office, seconds } from './office.ts'
+import { underLoad } from './users.ts'
+
+export const cassandraDrills: readonly Drill[] = [
+  {
+    name: 'a new version changes the tables',
+    async run(office, seed) {
+      let tookMs = 0
+      let keyspaces: string[] = []
+      const users = await underLoad(office, { seed }, async () => {
+        keyspaces = await ourKeyspaces(office)
+        const beganMs = performance.now()
+        for (const keyspace of keyspaces) {
+          const contact = (await office.cluster.cassandraAddresses()).get(office.home.code) as string
+          const store = await CassandraMetadataStore.open({
+            contactPoints: [contact],
+            dataCentre: office.home.code,
+            keyspace,
+            replication: Object.fromEntries(office.regions.map(({ code }) => [code, 1])),
+            migrations: [...migrations, ['ALTER TABLE journal ADD IF NOT EXISTS drilled text static']],
+          })
+          await store.close()
+        }
+        tookMs = performance.now() - beganMs
+        // The version of before starts on the tables of after, too: a rollback.
+        for (const name of office.namesOf('actor-host', office.home)) await office.cluster.restart(name)
+      })
+      return [`${keyspaces.length} keyspaces changed in ${seconds(tookMs)}`, users]
+    },
+  },
+  {
+    name: 'every node of Cassandra is repaired',
+    async run(office, seed) {
+      const lines: string[] = []
+      const users = await underLoad(office, { seed }, async () => {
+        for (const { code } of office.regions) {
+          const beganMs = performance.now()
+          await office.cluster.nodetool(code, 'repair', '--full', '--partitioner-range')
+          lines.push(`${code}: nodetool repair ${seconds(performance.now() - beganMs)}`)
+        }
+      })
+      return [...lines, users]
+    },
+  },
+]
+
+async function ourKeyspaces({ cluster, home }: Office): Promise<string[]> {
+  const said = await cluster.nodetool(home.code, 'tablestats')
+  return [...said.matchAll(/^Keyspace\s*: (holdfast\S*)/gm)].map(([, name]) => name as string)
+}
