@@ -11,7 +11,6 @@ const connections = 160
 
 export const smallListings: Attack = {
   name: 'listings of 54 KB, read: 160 connections of 40 networks',
-  short: true,
   prepare: async (stage) => ({
     paths: await eachNetwork((number) => listing(stage, { number, folders: 175, full: false })),
   }),
