@@ -70,12 +70,7 @@ export function createApi(deps: ApiDeps): FastifyInstance {
     isBanned: (address) => deps.blocked.blocksAddress(address),
     ...(deps.budgets === undefined
       ? {}
-      : {
-          connections: deps.budgets.connections,
-          lane: deps.budgets.lane,
-          turns: deps.budgets.answers.requests,
-          tracer: deps.budgets.tracer,
-        }),
+      : { connections: deps.budgets.connections, lane: deps.budgets.lane, tracer: deps.budgets.tracer }),
   })
   documentation(app, deps.settings)
   app.register(async (scope) => {

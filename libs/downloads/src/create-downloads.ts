@@ -24,12 +24,7 @@ export function createDownloads(deps: DownloadPartsDeps): FastifyInstance {
     isBanned: (address) => blocked.blocksAddress(address),
     ...(deps.budgets === undefined
       ? {}
-      : {
-          connections: deps.budgets.connections,
-          lane: deps.budgets.lane,
-          turns: deps.budgets.answers.requests,
-          tracer: deps.budgets.tracer,
-        }),
+      : { connections: deps.budgets.connections, lane: deps.budgets.lane, tracer: deps.budgets.tracer }),
   })
   const parts = downloadParts(deps, { inPlace: true })
   const method = ['GET', 'HEAD']

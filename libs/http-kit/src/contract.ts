@@ -12,7 +12,6 @@ import type { RequestMetrics } from './metrics/request-metrics.ts'
 import type { RareWarnings } from './rare-warnings.ts'
 import type { TrustProxy } from './rate-limits/addresses.ts'
 import type { PiecesLane } from './reading/small-pieces-lane.ts'
-import type { LoopTurns } from './turns/loop-turns.ts'
 
 export interface HttpHostOptions {
   name: 'api' | 'upload' | 'download' | 'admin'
@@ -31,8 +30,6 @@ export interface HttpHostOptions {
   clock?: Clock
   /** Where bodies in small pieces wait for each other. Default: a lane for this host only. */
   lane?: PiecesLane
-  /** Where requests wait for each other. Default: turns for this host only. */
-  turns?: LoopTurns
   /** Default: no request is traced. */
   tracer?: Tracer | undefined
   /** Longest JSON or form body, bytes. */

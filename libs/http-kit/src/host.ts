@@ -40,7 +40,7 @@ import { answerUnread } from './reading/unread-answer.ts'
 import { bodyBytesMaxDefault, parseBody, parseForm } from './requests/bodies.ts'
 import { KnownPaths } from './requests/known-paths.ts'
 import { hasSoundHost, originForm } from './requests/request-heads.ts'
-import { LoopTurns, requestsTurnMs } from './turns/loop-turns.ts'
+import { LoopTurns } from './turns/loop-turns.ts'
 
 /** Slow headers are cut off after this time. */
 const headersTimeoutMs = 20_000
@@ -258,7 +258,6 @@ function enterRequests(
   { options, connections }: { options: HttpHostOptions; connections: () => Connections | undefined },
 ): void {
   const paths = new KnownPaths()
-  const turns = options.turns ?? new LoopTurns(options.clock ?? systemClock, { turnMs: requestsTurnMs })
   app.addHook('onRoute', (route) => paths.add(route.method, route.url))
   // No promise where nothing must be awaited, which is nearly every request.
   app.addHook('onRequest', (request, reply, done) => {
@@ -277,19 +276,12 @@ function enterRequests(
     const known = !request.is404 && allowed === undefined
     const endpoint = known ? config.endpoint : 'unknown'
     const taken = endpoint === undefined ? undefined : options.rateLimits.takeAddress(request, endpoint)
-    if (!known || taken !== undefined) {
-      enter(request, reply, { taken, known, allowed }).then(() => done(), done)
-      return
-    }
-    normaliseContentType(request.raw)
-    if (turns.isFree) {
+    if (known && taken === undefined) {
+      normaliseContentType(request.raw)
       done()
       return
     }
-    turns.take(networkOf(clientAddress(request)), () => {
-      // Nobody waits for the answer any more.
-      if (!reply.raw.destroyed) done()
-    })
+    enter(request, reply, { taken, known, allowed }).then(() => done(), done)
   })
 
   async function enter(

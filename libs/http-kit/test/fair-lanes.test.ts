@@ -29,8 +29,8 @@ t.test('networks that used the same take turns, and each is served in its own or
 t.test('the network that used the least time is next, also after it was gone', async (t) => {
   const { use, push, all } = lanes()
   use.add('a', 5)
-  use.add('b', 2)
-  use.add('b', 2)
+  use.add('b', 1)
+  use.add('b', 1)
   push('a1', 'b1', 'c1', 'b2')
   t.same(all(), ['c1', 'b1', 'b2', 'a1'])
   push('a1', 'c1')
@@ -44,13 +44,21 @@ t.test('what goes on is before the others of its network', async (t) => {
   t.same(all(), ['a0', 'b1', 'a1', 'a2'])
 })
 
-t.test('use is forgotten after a second or two', async (t) => {
+t.test('one pause does not put a network behind those that ask all the time', async (t) => {
+  const { use, push, all } = lanes()
+  use.add('a', 130)
+  for (let piece = 0; piece < 5; piece++) use.add('b', 1)
+  push('b1', 'a1')
+  t.same(all(), ['a1', 'b1'])
+})
+
+t.test('use is forgotten after half a second', async (t) => {
   const { time, use, push, all } = lanes()
   use.add('a', 5)
-  time.nowMs = 1_100
+  time.nowMs = 300
   push('a1', 'b1')
   t.same(all(), ['b1', 'a1'], 'of the window before')
-  time.nowMs = 2_200
+  time.nowMs = 600
   push('a1', 'b1')
   t.same(all(), ['a1', 'b1'], 'as long as it waits')
   use.add('a', 5)

@@ -94,12 +94,12 @@ t.test('answers of one budget share its turns', async (t) => {
   t.same(made, [1, 2, 3])
 })
 
-t.test('what answers of a network took counts for the turns of its requests', async (t) => {
+t.test('what answers of a network took counts for the turns of its bodies', async (t) => {
   let nowMs = 0
   const budget = new AnswerBudget({ clock: { now: () => nowMs, monotonic: () => nowMs } })
   const begun: string[] = []
   const take = (network: string) =>
-    budget.requests.take(network, () => {
+    budget.bodies.take(network, () => {
       begun.push(network)
       nowMs += 4
     })

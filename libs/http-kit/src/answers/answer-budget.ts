@@ -18,7 +18,7 @@
  */
 import { type Clock, RefusalError, systemClock } from '@holdfast/kernel'
 import { Counter, Gauge, type Registry } from 'prom-client'
-import { LoopTurns, requestsTurnMs } from '../turns/loop-turns.ts'
+import { LoopTurns } from '../turns/loop-turns.ts'
 import { RecentUse } from '../turns/recent-use.ts'
 import { Turns } from '../turns/turns.ts'
 
@@ -84,11 +84,6 @@ export class AnswerBudget {
   /** @internal */
   readonly turns: Turns
   readonly bodies: LoopTurns
-  /**
-   * Where requests of all hosts wait for each other. A network's requests count for the turns of
-   * its answers, and its answers for those of its requests.
-   */
-  readonly requests: LoopTurns
   readonly #networks = new Map<string, Network>()
   /** Networks with waiting answers. */
   readonly #waiting = new Set<Network>()
@@ -101,8 +96,7 @@ export class AnswerBudget {
     this.#clock = clock
     const use = new RecentUse(clock)
     this.turns = new Turns(clock, use)
-    this.bodies = new LoopTurns(clock, { use })
-    this.requests = new LoopTurns(clock, { use, turnMs: requestsTurnMs })
+    this.bodies = new LoopTurns(clock, use)
     this.#dropped = metrics === undefined ? undefined : this.#measured(metrics)
   }
 

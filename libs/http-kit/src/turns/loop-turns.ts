@@ -3,10 +3,9 @@
  * milliseconds; the rest waits for the next turn. The network that used the least time lately is
  * next.
  *
- * Requests: a hundred clients that each send the next request as soon as they have their answer are
- * read together. If all of them began in one turn of the loop, that turn would take a millisecond
- * or more for each, and no other client would be accepted or answered during that time. The same
- * for the first requests of a crowd that was accepted together.
+ * First requests of connections: a crowd that was accepted together is also read together. If all
+ * its requests began in one turn of the loop, that turn would take a millisecond for each of them,
+ * and no other client would be accepted or answered during that time.
  *
  * Pieces of bodies whose bytes are in memory: a hundred archives would each send a MiB in each turn
  * of the loop.
@@ -16,23 +15,19 @@ import { FairLanes } from './fair-lanes.ts'
 import { RecentUse } from './recent-use.ts'
 
 /** Milliseconds of one turn, from the first that begins in it. */
-const usualTurnMs = 4
-/** Of requests: a short one of somebody else needs up to twenty turns of the loop. */
-export const requestsTurnMs = 2
+const turnMs = 4
 
 export class LoopTurns {
   readonly #clock: Pick<Clock, 'monotonic'>
   readonly #use: RecentUse
   readonly #waiting: FairLanes<() => void>
-  readonly #turnMs: number
   /** When the first one of this turn began. */
   #sinceMs: number | undefined
   #isServing = false
 
-  constructor(clock: Pick<Clock, 'monotonic'>, { turnMs = usualTurnMs, use = new RecentUse(clock) } = {}) {
+  constructor(clock: Pick<Clock, 'monotonic'>, use = new RecentUse(clock)) {
     this.#clock = clock
     this.#use = use
-    this.#turnMs = turnMs
     this.#waiting = new FairLanes(use)
   }
 
@@ -44,13 +39,9 @@ export class LoopTurns {
 
   /** Resolves when the next piece may be made; undefined: it may be made at once. */
   next(network: string): Promise<void> | undefined {
-    if (this.isFree) return undefined
+    if (!this.#isServing && this.#waiting.size === 0 && this.#hasTime(this.#clock.monotonic()))
+      return undefined
     return new Promise((resolve) => this.take(network, resolve))
-  }
-
-  /** Nothing waits, and this turn has time: a caller may begin without `take`. */
-  get isFree(): boolean {
-    return !this.#isServing && this.#waiting.size === 0 && this.#hasTime(this.#clock.monotonic())
   }
 
   #hasTime(nowMs: number): boolean {
@@ -61,7 +52,7 @@ export class LoopTurns {
         if (this.#waiting.size > 0 && !this.#isServing) this.#serve()
       })
     }
-    return nowMs - this.#sinceMs < this.#turnMs
+    return nowMs - this.#sinceMs < turnMs
   }
 
   #serve(): void {

@@ -1,8 +1,13 @@
-/** How long the work of each network took in the last second or two, ms. */
+/** How long the work of each network took in the last half second, ms. */
 import type { Clock } from '@holdfast/kernel'
 
-/** Use is forgotten after one to two of these. */
-const windowMs = 1_000
+/** Use is forgotten after one to two of these: no network waits longer for others. */
+const windowMs = 250
+/**
+ * Of one piece of work, ms. A pause of the garbage collector or of the machine falls on the
+ * network that is at work, which would come last until the pause is forgotten.
+ */
+const countedMax = 4
 
 export class RecentUse {
   readonly #clock: Pick<Clock, 'monotonic'>
@@ -17,7 +22,7 @@ export class RecentUse {
 
   add(network: string, ms: number): void {
     this.forget()
-    this.#now.set(network, (this.#now.get(network) ?? 0) + ms)
+    this.#now.set(network, (this.#now.get(network) ?? 0) + Math.min(ms, countedMax))
   }
 
   /** As of the last `add` or `forget`. */
