@@ -60,9 +60,9 @@ t.test('values of the rows of hosts', async (t) => {
     lines.push(`${name} ${row && Buffer.from(row).toString()}`)
   }
   await host.take('eu-par')
-  await note('one segment')
+  await note('one slot')
   await host.take('eu-par')
-  await note('two segments')
+  await note('two slots')
   const prune = async () => {
     for await (const one of other.others('eu-par')) await other.prune('eu-par', one)
   }
