@@ -399,8 +399,9 @@ function hostHeaders(request: FastifyRequest): Record<string, string> {
 
 function finishHeaders(request: FastifyRequest, reply: FastifyReply) {
   request.hostMetrics.began(reply)
+  const own = reply.getHeaders()
   const headers = hostHeaders(request)
-  for (const name in headers) if (!reply.hasHeader(name)) reply.header(name, headers[name])
+  for (const name in headers) if (own[name] === undefined) reply.header(name, headers[name])
 }
 
 /** An incoming id when it is safe in a header and a log line; otherwise a new one. */
