@@ -56,6 +56,9 @@ interface Place {
 
 const clientsEach = 2
 const boardsEach = 2
+/** A look reads one page of the contract's largest size, with what was made without an answer. */
+const pageItems = 1_000
+const itemsMax = 900
 /** Between two calls of a client. */
 const thinkMs = 120
 /** The service's own deadline is 15 s. */
@@ -64,6 +67,10 @@ const patienceMs = 20_000
 const retryForMs = 20_000
 const insistForMs = 60_000
 const retryPauseMs = 250
+
+function isFull({ items }: Place): boolean {
+  return items.filter(({ removed }) => removed === undefined).length >= itemsMax
+}
 
 export class Load {
   readonly successes: Success[] = []
@@ -104,7 +111,12 @@ export class Load {
 
   start(): void {
     for (const place of this.#places)
-      for (let client = 0; client < clientsEach; client++) this.#clients.push(this.#work(place, client))
+      for (let client = 0; client < clientsEach; client++) {
+        const work = this.#work(place, client)
+        // `stop` throws it.
+        work.catch(() => {})
+        this.#clients.push(work)
+      }
   }
 
   /** Resolves when the last call of every user was answered or given up. */
@@ -139,7 +151,8 @@ export class Load {
     while (!this.#ending) {
       const drawn = random.next()
       const name = `${client}-${this.#number++}`
-      if (drawn < 0.25) await this.#makeFolder(place, { name: `folder ${name}`, at, random })
+      if (drawn < 0.45 && isFull(place)) await this.#remove(place, { at, random })
+      else if (drawn < 0.25) await this.#makeFolder(place, { name: `folder ${name}`, at, random })
       else if (drawn < 0.45) await this.#upload(place, { name: `file ${name}.bin`, at, random })
       else if (drawn < 0.65) await this.#describe(place, { value: `text ${name}`, at, random })
       else if (drawn < 0.75) await this.#remove(place, { at, random })
@@ -316,7 +329,7 @@ export class Load {
   async #look(place: Place, by: ClusterRegion, last = false): Promise<boolean> {
     const asked = performance.now()
     const { token, id: account } = place.person
-    const received = await send(`${by.api}/contents/${place.folder}?pageSize=1000`, {
+    const received = await send(`${by.api}/contents/${place.folder}?pageSize=${pageItems}`, {
       headers: { authorization: `Bearer ${token}` },
       timeoutMs: patienceMs,
     }).catch(() => undefined)
