@@ -33,7 +33,9 @@ export async function compared(
       const before = cpuSeconds(bench.service.pids)
       const measured = await measure()
       if (measured.errors > 0)
-        throw new Error(`${scenario.name}: ${measured.errors} requests failed at ${bench.service.api.host}`)
+        throw new Error(
+          `${scenario.name}: ${measured.errors} requests failed at ${bench.service.api.host}, the first with ${measured.firstError}`,
+        )
       const cpu = (cpuSeconds(bench.service.pids) - before) / workOf(scenario.unit, measured)
       return { count: measured.count, figure: figureOf(scenario.unit, measured), cpu }
     }

@@ -31,9 +31,15 @@ export async function cannon(
   return {
     count: result['2xx'],
     errors: result.errors + result.non2xx,
+    firstError: whyOf(result),
     seconds: result.duration,
     bytes: result.throughput.total,
     p50: result.latency.p50,
     p99: result.latency.p99,
   }
+}
+
+function whyOf({ errors, non2xx, statusCodeStats }: autocannon.Result): string {
+  if (errors > 0) return 'no answer'
+  return non2xx > 0 ? `answers ${Object.keys(statusCodeStats ?? {}).join(', ')}` : ''
 }

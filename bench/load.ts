@@ -5,6 +5,8 @@ export interface Measured {
   /** Requests that ended well. */
   count: number
   errors: number
+  /** Why the first of them failed; empty without one. */
+  firstError: string
   seconds: number
   /** Payload bytes moved. */
   bytes: number
@@ -33,6 +35,11 @@ export async function loop(options: LoopOptions): Promise<Measured> {
   const ok = options.ok ?? [200, 206]
   const times: number[] = []
   let errors = 0
+  let firstError = ''
+  const failed = (why: string) => {
+    errors++
+    firstError ||= why
+  }
   let bytes = 0
   let next = 0
   const started = performance.now()
@@ -48,9 +55,9 @@ export async function loop(options: LoopOptions): Promise<Measured> {
         if (ok.includes(answer.status)) {
           times.push(performance.now() - from)
           bytes += options.payloadBytes === 'answer' ? answer.bytes : options.payloadBytes
-        } else errors++
-      } catch {
-        errors++
+        } else failed(`answer ${answer.status}`)
+      } catch (error) {
+        failed(String(error))
         wire.close()
         wire = await Wire.open(options.url)
       }
@@ -63,6 +70,7 @@ export async function loop(options: LoopOptions): Promise<Measured> {
   return {
     count: times.length,
     errors,
+    firstError,
     seconds,
     bytes,
     p50: quantile(times, 0.5),

@@ -3,7 +3,7 @@
  * memory of process trees.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { freePorts } from '../infra/servers/ports.ts'
 
@@ -194,7 +194,11 @@ export async function startEmbedded(
     admin: new URL(`http://127.0.0.1:${admin}`),
     pids,
     dataDirectory,
-    stop: () => stop(child),
+    // A comparison starts many: their data must not fill the disk.
+    async stop() {
+      await stop(child)
+      rmSync(dataDirectory, { recursive: true, force: true })
+    },
     async restart() {
       await stop(child)
       child = start()

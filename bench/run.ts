@@ -370,7 +370,7 @@ function ofService(): Record<string, string> {
 
 async function target(): Promise<Service> {
   if (values.cluster) return startCluster(directory, ofService())
-  if (values.api === undefined) return startEmbedded(directory, ofService())
+  if (values.api === undefined) return startEmbedded(mkdtempSync(join(directory, 'service-')), ofService())
   return {
     api: new URL(values.api),
     upload: new URL(values.upload ?? values.api),

@@ -405,6 +405,7 @@ function activation(contents: number): Scenario {
         return {
           count: times.length,
           errors: 0,
+          firstError: '',
           seconds: times.reduce((sum, ms) => sum + ms, 0) / 1000,
           bytes: 0,
           p50: times.sort((a, b) => a - b)[Math.floor(times.length / 2)] ?? Number.NaN,

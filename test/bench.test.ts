@@ -50,7 +50,15 @@ function round(
   const { slower = 1, dearer = 1, otherLoad = 0, errors = 0, written = 1 } = change
   const count = 100
   return {
-    measured: { count, errors, seconds: slower, bytes: count * MiB, p50: 10 * slower, p99: 30 * slower },
+    measured: {
+      count,
+      errors,
+      firstError: '',
+      seconds: slower,
+      bytes: count * MiB,
+      p50: 10 * slower,
+      p99: 30 * slower,
+    },
     references: {
       'node:http': { figure: 1000, cpuEach: 0.001 },
       fastify: { figure: 500, cpuEach: 0.002 },
