@@ -1,5 +1,6 @@
 /** Accounts of a cluster, and the operator's actions on them. */
 import assert from 'node:assert/strict'
+import { Semaphore } from '../../../libs/actor-runtime/src/queues/semaphore.ts'
 import { send } from '../../acceptance/http.ts'
 import type { ClusterRegion } from '../local-cluster.ts'
 
@@ -21,11 +22,16 @@ export async function arrive(region: ClusterRegion): Promise<Person> {
   return { id, token, root: rootFolder, region: region.code }
 }
 
-export async function setAccount(
+/** Fewer than the admin host has connections. */
+const operators = new Semaphore(16)
+
+export function setAccount(
   region: ClusterRegion,
   { id, settings }: { id: string; settings: object },
 ): Promise<void> {
-  await dataOf(`${region.admin}/admin/accounts/${id}`, { method: 'POST', json: settings })
+  return operators.run(async () => {
+    await dataOf(`${region.admin}/admin/accounts/${id}`, { method: 'POST', json: settings })
+  })
 }
 
 export async function fileCountOf(region: ClusterRegion, { id, token }: Person): Promise<number> {
