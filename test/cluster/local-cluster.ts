@@ -8,9 +8,10 @@ import { fileURLToPath } from 'node:url'
 import type { Plan } from '../../infra/cluster/planned-processes.ts'
 import { nodetool } from '../../infra/servers/cassandra.ts'
 import { endOf } from '../../infra/servers/server.ts'
+import { unpack } from '../support/earlier-code.ts'
 import { SmallDisk } from './faults/small-disk.ts'
 
-const inInfra = (path: string) => fileURLToPath(new URL(`../../infra/${path}`, import.meta.url))
+const repository = fileURLToPath(new URL('../../', import.meta.url))
 
 export interface ClusterRegion {
   code: string
@@ -26,15 +27,24 @@ export class LocalCluster {
   /** By the storage node that owns the data directory. */
   readonly smallDisks = new Map<string, SmallDisk>()
   readonly #env: Record<string, string>
+  /** The checkout whose code runs. */
+  #code = repository
 
   /** Ready when it resolves. */
   static async start({
     smallDisk,
+    from,
   }: {
     smallDisk?: { node: string; mebibytes: number }
+    /** A commit whose code runs the whole cluster. Default: what is checked out. */
+    from?: string
   } = {}): Promise<LocalCluster> {
     const cluster = new LocalCluster(await mkdtemp(join(tmpdir(), 'holdfast-cluster-')))
     try {
+      if (from !== undefined) {
+        cluster.#code = join(cluster.dataDir, 'code')
+        unpack(from, cluster.#code)
+      }
       const disk = smallDisk && SmallDisk.mount(join(cluster.dataDir, smallDisk.node), smallDisk)
       if (smallDisk && disk) cluster.smallDisks.set(smallDisk.node, disk)
       await cluster.#run('--detach')
@@ -72,6 +82,11 @@ export class LocalCluster {
     const planned = (await this.#plan()).processes.find((process) => process.name === name)
     if (planned === undefined) throw new Error(`there is no process ${name}`)
     return { HOLDFAST_RATE_LIMITS: 'off', ...planned.settings }
+  }
+
+  /** Of a third-party server, by the names of its files. */
+  async filesOf(name: string): Promise<Record<string, string>> {
+    return (await this.#plan()).processes.find((process) => process.name === name)?.files ?? {}
   }
 
   /** nodetool of a region's node of Cassandra. @returns what it printed */
@@ -116,6 +131,7 @@ export class LocalCluster {
     const inherited: Record<string, string> = {}
     for (const name of ['PATH', 'HOME', 'TMPDIR', 'LANG', 'XDG_CACHE_HOME'])
       if (process.env[name] !== undefined) inherited[name] = process.env[name]
+    const inInfra = (path: string) => join(this.#code, 'infra', path)
     const child = spawn(inInfra('launch.sh'), [inInfra('cluster/main.ts'), ...words], {
       env: { ...inherited, ...this.#env },
       stdio: ['ignore', 'pipe', 'pipe'],

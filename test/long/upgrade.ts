@@ -4,7 +4,6 @@
  * the contract tells them. Nothing acknowledged may be lost, and no call may have two effects.
  */
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -14,17 +13,13 @@ import { freePorts } from '../../infra/servers/ports.ts'
 import type { Answer } from '../acceptance/answer.ts'
 import { hostsOf, Instances } from '../acceptance/instances.ts'
 import { type Account, type CallOptions, md5, sleep, World } from '../acceptance/world.ts'
+import { previousRelease, unpack } from '../support/earlier-code.ts'
 import { Standalone } from '../support/standalone.ts'
 import { Ledger } from './ledger.ts'
 import { drawOperation } from './operations.ts'
 import { Seeded } from './seeded.ts'
 
 const repository = fileURLToPath(new URL('../../', import.meta.url))
-/**
- * Used as the previous release until there is a tag: the newest commit before backups, takedown,
- * invitations and LevelDB, with today's rows and checkpoints.
- */
-const untilTagged = '4fb90957234704249dfcbdab5d676ee042d6220c'
 const clientCount = 6
 /** Load on each release, ms. */
 const loadMs = 4_000
@@ -35,14 +30,16 @@ const patienceMs = 120_000
 const course = ['previous', 'today', 'previous', 'today'] as const
 
 export async function upgradeTrial({
+  from: previous = previousRelease(),
   seed,
   report,
 }: {
+  /** The commit that is the previous release. */
+  from?: string | undefined
   seed: number
   report: (line: string) => void
 }): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'holdfast-upgrade-'))
-  const previous = previousRelease()
   const code = { previous: join(folder, 'previous'), today: repository }
   unpack(previous, code.previous)
   report(`  previous release    ${previous}`)
@@ -163,33 +160,6 @@ class RetryingWorld extends World {
       await sleep(retryMs)
     }
   }
-}
-
-/** The newest tag of a version before what is checked out. */
-function previousRelease(): string {
-  const tags = git('tag', '--list', 'v*', '--sort=-version:refname', '--merged', 'HEAD')
-  const head = git('rev-parse', 'HEAD')
-  const tag = tags.split('\n').find((name) => name !== '' && git('rev-list', '-1', name) !== head)
-  return tag ?? untilTagged
-}
-
-/** Its sources from this clone, and its packages. */
-function unpack(release: string, folder: string): void {
-  try {
-    git('cat-file', '-e', `${release}^{commit}`)
-  } catch {
-    throw new Error(`this clone has no commit ${release}: git fetch --unshallow --tags brings it`)
-  }
-  const archive = execFileSync('git', ['archive', `--prefix=previous/`, release], {
-    cwd: repository,
-    maxBuffer: 1024 ** 3,
-  })
-  execFileSync('tar', ['x', '-C', join(folder, '..')], { input: archive })
-  execFileSync(process.execPath, ['infra/ready.mjs', '--quiet'], { cwd: folder, stdio: 'pipe' })
-}
-
-function git(...words: string[]): string {
-  return execFileSync('git', words, { cwd: repository, encoding: 'utf8', stdio: 'pipe' }).trim()
 }
 
 function sum(clients: readonly Client[], figure: 'acknowledged'): number {
