@@ -11,7 +11,7 @@ const filled = { files: 50, bytesEach: 8 * 1024 * 1024 }
 export const storageDrills: readonly Drill[] = [
   {
     name: 'a storage node’s disk is replaced by an empty one',
-    run: rebuilt,
+    run: (office, seed) => rebuilt(office, seed, { isEmptied: true }),
   },
   {
     name: 'a storage node is added, another one drained and removed',
@@ -53,9 +53,18 @@ export const storageDrills: readonly Drill[] = [
       return [...lines, users]
     },
   },
+  {
+    name: 'a storage node is lost for good and another one takes its place',
+    changesCluster: true,
+    run: (office, seed) => rebuilt(office, seed, { isEmptied: false }),
+  },
 ]
 
-async function rebuilt(office: Office, seed: number): Promise<string[]> {
+async function rebuilt(
+  office: Office,
+  seed: number,
+  { isEmptied }: { isEmptied: boolean },
+): Promise<string[]> {
   const [lost = ''] = office.namesOf('storage-node', office.home)
   await office.fill(filled)
   const lines: string[] = []
@@ -63,13 +72,23 @@ async function rebuilt(office: Office, seed: number): Promise<string[]> {
     const had = await office.storeOf(lost)
     process.kill(await office.cluster.pidOf(lost), 'SIGKILL')
     rmSync(join(office.cluster.dataDir, lost, 'blobs'), { recursive: true, force: true, maxRetries: 5 })
+    if (!isEmptied)
+      await office.until('its loss is seen', async () => {
+        const { nodes } = await office.status()
+        return !nodes.some(({ id }) => id === lost)
+      })
     const startedMs = performance.now()
-    await office.cluster.restart(lost)
+    let node = lost
+    if (isEmptied) await office.cluster.restart(lost)
+    else {
+      await office.ctl('node', 'remove', lost)
+      node = await office.addStorageNode(`${office.home.code}-storage-3`, lost)
+    }
     await office.until(
       'it has what the node had',
-      async () => (await office.storeOf(lost)).blobs >= had.blobs && (await office.isFull()),
+      async () => (await office.storeOf(node)).blobs >= had.blobs && (await office.isFull()),
     )
-    lines.push(moved('rebuilt', await office.storeOf(lost), performance.now() - startedMs))
+    lines.push(moved('rebuilt', await office.storeOf(node), performance.now() - startedMs))
   })
   return [...lines, users]
 }
