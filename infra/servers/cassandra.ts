@@ -20,6 +20,8 @@ export interface ConfiguredCassandra extends StartOptions {
   heapMiB?: number | undefined
   /** Of nodetool, only for this machine. */
   jmxPort?: number | undefined
+  /** Further arguments for Java, as a replacement needs. */
+  more?: readonly string[]
 }
 
 export interface CassandraOptions extends StartOptions {
@@ -189,7 +191,7 @@ const opened = {
 function javaArguments(options: ConfiguredCassandra, configuration: string): string[] {
   const heap = `${options.heapMiB ?? 512}m`
   const jars = jarPaths()
-  const { jmxPort } = options
+  const { jmxPort, more = [] } = options
   return [
     ...javaFlags(jars, heap),
     `-Dcassandra.storagedir=${options.directory}/data`,
@@ -211,6 +213,7 @@ function javaArguments(options: ConfiguredCassandra, configuration: string): str
     ...(jmxPort === undefined
       ? []
       : [`-Dcassandra.jmx.local.port=${jmxPort}`, '-Djava.rmi.server.hostname=127.0.0.1']),
+    ...more,
     '-cp',
     jars.join(':'),
     'org.apache.cassandra.service.CassandraDaemon',

@@ -35,6 +35,8 @@ export interface LoadOptions {
   doubled?: boolean
   /** Every call is repeated until it is answered, and none is left open. */
   insistent?: boolean
+  /** For how long, ms. */
+  insistForMs?: number
 }
 
 /** A call with all its repetitions, as its user sees it. */
@@ -65,7 +67,7 @@ const thinkMs = 120
 const patienceMs = 20_000
 /** How long a call is repeated. */
 const retryForMs = 20_000
-const insistForMs = 60_000
+const insistForMsDefault = 60_000
 const retryPauseMs = 250
 
 function isFull({ items }: Place): boolean {
@@ -255,6 +257,7 @@ export class Load {
     { change, kind = 'change', at, random, ...request }: Changing,
   ): Promise<Item | undefined> {
     const { history, doubled = false, insistent = false } = this.#options
+    const { insistForMs = insistForMsDefault } = this.#options
     const key = `key-${random.below(2 ** 31)}-${random.below(2 ** 31)}-${this.#options.seed}`
     const again = random.chance(0.5)
     change.asked = performance.now()
@@ -387,7 +390,7 @@ export class Load {
         return
       }
       if (this.#options.insistent !== true) return
-      if (performance.now() - asked > insistForMs) {
+      if (performance.now() - asked > (this.#options.insistForMs ?? insistForMsDefault)) {
         this.failed++
         return
       }

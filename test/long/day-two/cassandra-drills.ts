@@ -1,9 +1,13 @@
-/** Tables that change, and nodes that are repaired. */
+/** Tables that change, and nodes that are repaired or replaced. */
 import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
 import { migrations } from '../../../libs/journal-cassandra/src/migrations.ts'
 import type { Drill } from './drill.ts'
 import { type Office, seconds } from './office.ts'
+import { differences, replaceOnlyNode } from './replaced-cassandra.ts'
 import { underLoad } from './users.ts'
+
+/** Users wait while a node is replaced that is the only one. */
+const insistForMs = 240_000
 
 export const cassandraDrills: readonly Drill[] = [
   {
@@ -44,6 +48,31 @@ export const cassandraDrills: readonly Drill[] = [
         }
       })
       return [...lines, users]
+    },
+  },
+  {
+    name: 'the only node of Cassandra of a region is replaced',
+    changesCluster: true,
+    async run(office, seed) {
+      const { cluster, home, other } = office
+      const lines: string[] = []
+      let ofHome = ''
+      const ofOther = await underLoad(office, { seed, regions: [other] }, async () => {
+        ofHome = await underLoad(office, { seed: seed + 1, regions: [home], insistForMs }, async () => {
+          const beganMs = performance.now()
+          await replaceOnlyNode(office)
+          const joinedMs = performance.now()
+          await cluster.nodetool(home.code, 'repair', '--full')
+          const took = [joinedMs - beganMs, performance.now() - joinedMs].map(seconds)
+          lines.push(`its place was taken after ${took[0]}, repaired after another ${took[1]}`)
+        })
+      })
+      const nodes = await cluster.nodetool(other.code, 'status')
+      const states = [...nodes.matchAll(/^([UD][NLJM]) /gm)].map(([, state]) => state)
+      if (states.join() !== 'UN,UN') throw new Error(`nodes of Cassandra are ${states.join()}`)
+      const differing = await differences(office)
+      if (differing.length > 0) throw new Error(`the data centres differ: ${differing.join('; ')}`)
+      return [...lines, `${home.code}: ${ofHome}`, `${other.code}: ${ofOther}`]
     },
   },
 ]

@@ -1,5 +1,6 @@
 /** An operator's desk: the commands of a running cluster, and what it says about itself. */
 import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { ctl } from '@holdfast/ctl'
 import { freePorts } from '../../../infra/servers/ports.ts'
@@ -29,7 +30,7 @@ export class Office {
   readonly home: ClusterRegion
   readonly other: ClusterRegion
   /** Processes beside those of the cluster. */
-  readonly #guests: ServerProcess[] = []
+  readonly #guests = new Map<string, ServerProcess>()
   /** Others than the first, which warmed it up. */
   isWarm = false
 
@@ -130,22 +131,50 @@ export class Office {
       HOLDFAST_DATA_DIR: join(this.cluster.dataDir, name),
       HOLDFAST_PUBLIC_DOWNLOAD_URL: '',
     }
-    const main = join(repository, 'apps/storage-node/src/main.ts')
-    this.#guests.push(
-      startProcess(join(repository, 'infra/launch.sh'), [main], {
-        log: join(this.cluster.dataDir, 'logs', `${name}.log`),
-        cwd: this.cluster.dataDir,
-        env: { PATH: process.env.PATH ?? '', ...settings },
-      }),
-    )
     const admin = `http://127.0.0.1:${ports[3]}`
-    await this.until(`${name} is ready`, async () => (await send(`${admin}/readyz`)).code === 200)
+    await this.#startGuest({ name, role: 'storage-node', admin }, settings)
     return admin
+  }
+
+  /** Ends a process of the cluster, and starts what is checked out here in its place. */
+  async startOurs(name: string): Promise<void> {
+    const planned = this.regions.flatMap(({ processes }) => processes).find((one) => one.name === name)
+    if (!planned?.admin) throw new Error(`${name} is no process of Holdfast`)
+    const pid = await this.cluster.pidOf(name)
+    process.kill(pid, 'SIGTERM')
+    await this.until(`${name} has ended`, async () => !existsSync(`/proc/${pid}`))
+    await this.#startGuest({ ...planned, admin: planned.admin }, await this.cluster.settingsOf(name))
+  }
+
+  /** Ends what was started in the place of a process, and lets the cluster start its own again. */
+  async endOurs(name: string): Promise<void> {
+    await this.#guests.get(name)?.stop('SIGTERM')
+    this.#guests.delete(name)
+    await this.cluster.restart(name)
+  }
+
+  async #startGuest(
+    { name, role, admin }: { name: string; role: string; admin: string },
+    settings: Record<string, string>,
+  ): Promise<void> {
+    const main = join(repository, `apps/${role}/src/main.ts`)
+    const guest = startProcess(join(repository, 'infra/launch.sh'), [main], {
+      log: join(this.cluster.dataDir, 'logs', `${name}.log`),
+      cwd: this.cluster.dataDir,
+      env: { PATH: process.env.PATH ?? '', ...settings },
+    })
+    this.keep(name, guest)
+    await this.until(`${name} is ready`, async () => (await send(`${admin}/readyz`)).code === 200)
+  }
+
+  /** A process that ends with the cluster. */
+  keep(name: string, guest: ServerProcess): void {
+    this.#guests.set(name, guest)
   }
 
   /** Ends the cluster. */
   async close(): Promise<void> {
-    await Promise.all(this.#guests.map((guest) => guest.stop('SIGKILL')))
+    await Promise.all([...this.#guests.values()].map((guest) => guest.stop('SIGKILL')))
     await this.cluster.stop()
   }
 }

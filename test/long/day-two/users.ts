@@ -28,14 +28,26 @@ const kinds: readonly (readonly [name: string, kinds: readonly Kind[]])[] = [
  */
 export async function underLoad(
   office: Office,
-  { seed, regions = office.regions }: { seed: number; regions?: readonly ClusterRegion[] },
+  {
+    seed,
+    regions = office.regions,
+    insistForMs,
+  }: {
+    seed: number
+    regions?: readonly ClusterRegion[]
+    /** How long a call may take with its repetitions. Default: as in the faults. */
+    insistForMs?: number
+  },
   work: () => Promise<void>,
 ): Promise<string> {
   const people = await Promise.all(
     regions.flatMap((region) => Array.from({ length: peopleEach }, () => arrive(region))),
   )
   const history = new History()
-  const load = new Load({ people, regions, history, seed, insistent: true })
+  const load = new Load({
+    ...{ people, regions, history, seed, insistent: true },
+    ...(insistForMs === undefined ? {} : { insistForMs }),
+  })
   await load.prepare()
   load.start()
   let beganMs = 0
