@@ -5,6 +5,8 @@ export interface Drill {
   name: string
   /** The cluster is not as it began: the next drill gets another one. */
   changesCluster?: boolean
+  /** It begins with the code of an earlier commit, in a cluster of its own. */
+  beginsEarlier?: boolean
   /** @returns lines of figures. @throws Error when a promise is broken */
   run: (office: Office, seed: number) => Promise<string[]>
 }

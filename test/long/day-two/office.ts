@@ -136,7 +136,10 @@ export class Office {
     return admin
   }
 
-  /** Ends a process of the cluster, and starts what is checked out here in its place. */
+  /**
+   * Ends a process of the cluster, and starts what is checked out here in its place. What it sends
+   * to other regions is not delayed.
+   */
   async startOurs(name: string): Promise<void> {
     const planned = this.regions.flatMap(({ processes }) => processes).find((one) => one.name === name)
     if (!planned?.admin) throw new Error(`${name} is no process of Holdfast`)

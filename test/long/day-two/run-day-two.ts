@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { LocalCluster } from '../../cluster/local-cluster.ts'
+import { previousRelease } from '../../support/earlier-code.ts'
 import { cassandraDrills } from './cassandra-drills.ts'
 import type { Drill } from './drill.ts'
 import { Office, seconds } from './office.ts'
@@ -15,20 +16,26 @@ export const drills: readonly Drill[] = [...rollingDrills, ...cassandraDrills, .
 export interface DayTwoOptions {
   /** Words of the names of drills. */
   words: readonly string[]
+  /** The commit with whose code the upgrade begins. Default: the previous release. */
+  from: string | undefined
   seed: number
   report: (line: string) => void
 }
 
 /** @throws AssertionError naming the drills that failed */
-export async function dayTwo({ words, seed, report }: DayTwoOptions): Promise<string> {
+export async function dayTwo({ words, from, seed, report }: DayTwoOptions): Promise<string> {
   const failed: string[] = []
   const chosen = drills.filter(({ name }) => words.some((text) => name.includes(text)))
   let office: Office | undefined
   try {
-    for (const [at, { name, run, changesCluster = false }] of chosen.entries()) {
+    for (const [at, { name, run, changesCluster = false, beginsEarlier = false }] of chosen.entries()) {
+      if (beginsEarlier) {
+        await office?.close()
+        office = await Office.of(await LocalCluster.start({ from: from ?? previousRelease() }))
+      }
       office ??= await Office.of(await LocalCluster.start())
       const beganMs = performance.now()
-      let isBroken = changesCluster
+      let isBroken = changesCluster || beginsEarlier
       try {
         const lines = await run(office, seed + at)
         report(`  ${name} (${seconds(performance.now() - beganMs)})`)
