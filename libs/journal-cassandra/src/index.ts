@@ -3,6 +3,7 @@ import { CassandraConnection } from './connection.ts'
 import { CassandraJournalStore } from './journal-store.ts'
 import { CassandraLookupStore } from './lookup-store.ts'
 import type { CassandraOptions } from './options.ts'
+import { CassandraWholeStore } from './whole-store.ts'
 
 export { isRefused } from './driver-faults.ts'
 export type { TakenJournal } from './journal-store.ts'
@@ -32,6 +33,8 @@ export interface MetadataStoreOptions {
 export class CassandraMetadataStore {
   readonly journals: CassandraJournalStore
   readonly lookups: CassandraLookupStore
+  /** All of it, for backups. */
+  readonly whole: CassandraWholeStore
   readonly #connection: CassandraConnection
 
   private constructor(
@@ -50,6 +53,7 @@ export class CassandraMetadataStore {
       handedOver,
     })
     this.lookups = new CassandraLookupStore(connection, claimed)
+    this.whole = new CassandraWholeStore(connection)
   }
 
   /** Connects, and makes missing keyspaces and tables. @throws JournalFault */

@@ -7,6 +7,7 @@ import {
   journalStoreContract,
   lookupStoreContract,
   lookupWalkContract,
+  wholeStoreContract,
 } from '@holdfast/journal/testing'
 import { Authority, TlsFiles } from '@holdfast/trust'
 import cassandra from 'cassandra-driver'
@@ -128,6 +129,56 @@ t.test('everything in Cassandra', async (t) => {
   lookupWalkContract({ test: t.test, open: async (t: Test) => (await open(t)).store.lookups })
   journalAccountsContract({ test: t.test, open: async (t: Test) => (await open(t)).store.journals })
   journalRepairContract({ test: t.test, open: async (t: Test) => (await open(t)).store.journals })
+})
+
+t.test('a whole keyspace of Cassandra', async (t) => {
+  let keyspaces = 0
+  const open = async (t: Test) => {
+    const keyspace = `whole${keyspaces++}`
+    const store = await connect({ keyspace })
+    const raw = new cassandra.Client({ contactPoints: [host], localDataCenter: 'eu-par', keyspace })
+    await raw.connect()
+    t.teardown(() => Promise.all([store.close(), raw.shutdown()]))
+    const loseRow = async (account: string, seq: number) => {
+      const query = 'DELETE FROM journal WHERE account = ? AND term = 1 AND seq = ?'
+      await raw.execute(query, [account, seq], { prepare: true })
+    }
+    const { journals, lookups, whole } = store
+    return { journals, lookups, whole, loseRow }
+  }
+  wholeStoreContract({ test: t.test, open })
+})
+
+t.test('of an account whose home moved its last term is copied', async (t) => {
+  const before = await connect({ keyspace: 'wholemoved' })
+  const after = await connect({ keyspace: 'wholemoved', termOf: () => 2 })
+  const empty = await connect({ keyspace: 'wholeempty', termOf: () => 2 })
+  t.teardown(() => Promise.all([before.close(), after.close(), empty.close()]))
+  const written = async ({ journals }: CassandraMetadataStore, account: string, text: string) => {
+    const ownership = await journals.acquire(account, { owner: 'host' })
+    await journals.append(ownership, Buffer.from(text))
+  }
+  await written(before, 'moved', 'one')
+  await written(before, 'asleep', 'one')
+  await written(after, 'moved', 'two')
+  const onDamaged = (fault: Error) => {
+    throw fault
+  }
+  const writer = empty.whole.restoring({ atMs: Date.now() })
+  for await (const fact of before.whole.accounts({ term: 2, onDamaged })) await writer.add(fact)
+  await writer.end()
+  for (const [account, texts] of [
+    ['moved', ['one', 'two']],
+    ['asleep', ['one']],
+  ] as const) {
+    const ownership = await empty.journals.acquire(account, { owner: 'another' })
+    const rows = await Array.fromAsync(empty.journals.rows(ownership, 0))
+    t.same(
+      rows.map(({ bytes }) => Buffer.from(bytes).toString()),
+      texts,
+    )
+    await empty.journals.append(ownership, Buffer.from('next'))
+  }
 })
 
 t.test('lookups in Cassandra', async (t) => {

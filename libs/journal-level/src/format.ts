@@ -27,6 +27,7 @@ export const keys = {
   marker: (batch: number) => numberKey(kinds.marker, batch % markersMax, 2),
   markers: { gte: textKey(kinds.marker, ''), lt: textKey(kinds.counter, '') },
   counter: (name: string) => textKey(kinds.counter, name),
+  counterOf: (key: Uint8Array) => textBehind(key, 1),
   suspect: (digest: string) => textKey(kinds.suspect, digest),
   suspects: { gte: textKey(kinds.suspect, ''), lt: textKey('e', '') },
   suspectOf: (key: Uint8Array) => textBehind(key, 1),

@@ -31,4 +31,15 @@ export {
 export type { LookupChange, LookupRow, LookupStore, LookupWalk } from './lookup-store.ts'
 export { isReferenced, type Referred, referencedOf, referenceKey, referencesOf } from './references.ts'
 export { chainBytes, firstChain, rowChecksum } from './row-checksum.ts'
+export {
+  type AccountFact,
+  type CounterFact,
+  type FactWriter,
+  type LookupFact,
+  type PageFact,
+  type RowFact,
+  restoredEpochsAhead,
+  type StoredFact,
+  type WholeStore,
+} from './whole-store.ts'
 export { epochsPerTerm, termOfEpoch, writesPerEpochMax, writeTimeOf } from './write-time.ts'

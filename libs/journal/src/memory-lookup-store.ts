@@ -5,6 +5,7 @@
 import { assertChange, assertCount, assertLookupKey, assertLookupRow, assertPrefixes } from './bounds.ts'
 import type { LookupChange, LookupRow, LookupStore, LookupWalk } from './lookup-store.ts'
 import { MemoryMedium } from './memory-medium.ts'
+import type { CounterFact, LookupFact } from './whole-store.ts'
 
 export class MemoryLookupStore implements LookupStore, LookupWalk {
   readonly #medium: MemoryMedium
@@ -94,6 +95,22 @@ export class MemoryLookupStore implements LookupStore, LookupWalk {
       return first
     }
     return this.#medium.run('lookup.take', counter, taken, { writes: true })
+  }
+
+  /** See `WholeStore`. */
+  facts(): LookupFact[] {
+    return [...this.#rows].map(([key, value]) => ({ kind: 'lookup', key, value: Buffer.from(value) }))
+  }
+
+  /** See `WholeStore`. */
+  counterFacts(): CounterFact[] {
+    return [...this.#counters].map(([counter, next]) => ({ kind: 'counter', counter, next }))
+  }
+
+  /** See `FactWriter`. */
+  putFact(fact: LookupFact | CounterFact): void {
+    if (fact.kind === 'lookup') this.#rows.set(fact.key, Buffer.from(fact.value))
+    else this.#counters.set(fact.counter, Math.max(fact.next, this.#counters.get(fact.counter) ?? 0))
   }
 
   #copyOf(key: string): Uint8Array | undefined {

@@ -14,3 +14,5 @@ export {
 export { MemoryJournalStore } from './memory-journal-store.ts'
 export { MemoryLookupStore } from './memory-lookup-store.ts'
 export { type Hold, MemoryMedium, type MemoryOperation, type PlantedFault } from './memory-medium.ts'
+export { MemoryWholeStore } from './memory-whole-store.ts'
+export { type OpenedWhole, wholeStoreContract } from './whole-contract.ts'

@@ -9,6 +9,8 @@ import {
   MemoryJournalStore,
   MemoryLookupStore,
   MemoryMedium,
+  MemoryWholeStore,
+  wholeStoreContract,
 } from '../src/testing.ts'
 
 const bytes = (text: string) => Buffer.from(text)
@@ -157,4 +159,14 @@ t.test('damage of any kind stops the reader', async (t) => {
       )
     }
   }
+})
+
+t.test('a whole store in memory', async (t) => {
+  const open = async () => {
+    const { journals, lookups } = { journals: new MemoryJournalStore(), lookups: new MemoryLookupStore() }
+    const loseRow = async (account: string, seq: number) =>
+      void journals.damage(account, seq, () => undefined)
+    return { journals, lookups, whole: new MemoryWholeStore({ journals, lookups }), loseRow }
+  }
+  wholeStoreContract({ test: t.test, open })
 })

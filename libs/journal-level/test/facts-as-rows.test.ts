@@ -1,0 +1,87 @@
+/** Facts of another store as rows: they come back, and this store opens them. */
+import type { StoredFact } from '@holdfast/journal'
+import { MemoryJournalStore, MemoryLookupStore, MemoryWholeStore } from '@holdfast/journal/testing'
+import t from 'tap'
+import { factsOfRows, rowsOfFact, rowsOfStore } from '../src/facts-as-rows.ts'
+import { LevelMetadataStore, referenceOfRow } from '../src/index.ts'
+
+const bytes = (text: string) => Buffer.from(text)
+
+async function factsOfTwo(): Promise<StoredFact[]> {
+  const journals = new MemoryJournalStore()
+  const lookups = new MemoryLookupStore()
+  const one = await journals.acquire('one', { owner: 'host' })
+  for (const text of ['first', 'second']) await journals.append(one, bytes(text))
+  await journals.putPage('one', 'page/1', bytes('of the root'))
+  await journals.setRoot(one, { root: bytes('root'), through: 1 })
+  const two = await journals.acquire('two', { owner: 'host' })
+  await journals.append(two, bytes('alone'))
+  await lookups.write([{ put: 'ref/ab/cd/one', value: bytes('') }])
+  await lookups.take('codes/eu-par', 700)
+  const whole = new MemoryWholeStore({ journals, lookups })
+  const onDamaged = (fault: Error) => {
+    throw fault
+  }
+  return [
+    ...(await Array.fromAsync(whole.accounts({ term: 1, onDamaged }))),
+    ...(await Array.fromAsync(whole.lookups())),
+    ...(await Array.fromAsync(whole.counters())),
+  ]
+}
+
+async function* asynchronous<T>(items: readonly T[]): AsyncGenerator<T> {
+  yield* items
+}
+
+t.test('facts come back from their rows', async (t) => {
+  const facts = await factsOfTwo()
+  const rows = [...rowsOfStore('suite'), ...facts.flatMap(rowsOfFact)]
+  const onDamaged = (fault: Error) => t.fail(fault.message)
+  const back = await Array.fromAsync(factsOfRows(asynchronous(rows), { onDamaged }))
+  t.same(back.map(plain), facts.map(plain))
+  t.same(
+    rows.map(([key]) => referenceOfRow(key)).filter((reference) => reference !== undefined),
+    [{ copy: 'ab/cd', account: 'one' }],
+  )
+})
+
+t.test('a damaged row is told, and the others come', async (t) => {
+  const facts = await factsOfTwo()
+  const rows = facts.flatMap(rowsOfFact)
+  const at = rows.findIndex(([, value]) => Buffer.from(value).includes('alone'))
+  const [key, value] = rows[at] as [Uint8Array, Uint8Array]
+  const damaged = Buffer.from(value)
+  damaged[damaged.length - 1] = 0
+  rows[at] = [key, damaged]
+  const faults: string[] = []
+  const onDamaged = ({ message }: Error) => faults.push(message)
+  const back = await Array.fromAsync(factsOfRows(asynchronous(rows), { onDamaged }))
+  t.match(faults, [/two: row 1/])
+  t.same(back.map(plain), facts.filter((fact) => !(fact.kind === 'row' && fact.account === 'two')).map(plain))
+})
+
+t.test('this store opens them', async (t) => {
+  const rows = [...rowsOfStore('suite'), ...(await factsOfTwo()).flatMap(rowsOfFact)]
+  const path = t.testdir()
+  await LevelMetadataStore.restore(path, asynchronous(rows))
+  const store = await LevelMetadataStore.open({ path })
+  t.teardown(() => store.close())
+  const one = await store.journals.acquire('one', { owner: 'another' })
+  t.match(one, { head: 2, root: bytes('root'), previousOwner: undefined })
+  const [row] = await Array.fromAsync(store.journals.rows(one, 1))
+  t.same(row && Buffer.from(row.bytes).toString(), 'second')
+  t.same(Buffer.from((await store.journals.page('one', 'page/1')) ?? []).toString(), 'of the root')
+  t.equal((await store.journals.acquire('two', { owner: 'another' })).head, 1)
+  t.ok(await store.lookups.get('ref/ab/cd/one'))
+  t.equal(await store.lookups.take('codes/eu-par', 1), 700)
+})
+
+/** Bytes as hex. */
+function plain(fact: StoredFact): object {
+  return Object.fromEntries(
+    Object.entries(fact).map(([name, value]) => [
+      name,
+      value instanceof Uint8Array ? Buffer.from(value).toString('hex') : value,
+    ]),
+  )
+}

@@ -1,0 +1,238 @@
+/** What each store that is copied as a whole must do: a suite that depends on no test runner. */
+import assert from 'node:assert/strict'
+import type { JournalFault } from './errors.ts'
+import type { JournalOwnership, JournalStore } from './journal-store.ts'
+import type { LookupStore } from './lookup-store.ts'
+import {
+  type AccountFact,
+  type FactWriter,
+  restoredEpochsAhead,
+  type StoredFact,
+  type WholeStore,
+} from './whole-store.ts'
+import { writeTimeOf } from './write-time.ts'
+
+export interface OpenedWhole {
+  journals: JournalStore
+  lookups: LookupStore
+  whole: WholeStore
+  /** Removes a row behind the store's back. */
+  loseRow: (account: string, seq: number) => Promise<void>
+}
+
+export interface WholeContract<T> {
+  test: (name: string, body: (t: T) => Promise<void>) => unknown
+  /** An empty store. */
+  open: (t: T) => Promise<OpenedWhole>
+}
+
+const owner = 'host-1'
+const bytes = (text: string) => Buffer.from(text)
+const textOf = (stored: Uint8Array | undefined) => stored && Buffer.from(stored).toString()
+const account = () => crypto.randomUUID()
+
+export function wholeStoreContract<T>(contract: WholeContract<T>): void {
+  testAccounts(contract)
+  testWayBack(contract)
+  testLookups(contract)
+}
+
+function testAccounts<T>({ test, open }: WholeContract<T>): void {
+  test('accounts come with their pages and the rows behind their root', async (t) => {
+    const { journals, whole } = await open(t)
+    const [one, other, empty] = [account(), account(), account()]
+    await written(journals, one)
+    await journals.append(await journals.acquire(other, { owner }), bytes('alone'))
+    await journals.acquire(empty, { owner, unwritten: 'leave' })
+    const facts = await factsOf(whole)
+    assert.deepEqual(new Set(facts.map(accountOf)), new Set([one, other]))
+    assert.deepEqual(shapeOf(facts, one), {
+      head: 3,
+      through: 2,
+      root: 'page-2',
+      rows: ['3=three'],
+      pages: ['page-2=of the root', 'page-3=of the row'],
+    })
+    assert.deepEqual(shapeOf(facts, other), {
+      head: 1,
+      through: 0,
+      root: undefined,
+      rows: ['1=alone'],
+      pages: [],
+    })
+    const first = facts.find((fact) => accountOf(fact) === one) as AccountFact
+    assert.deepEqual([first.kind, first.epoch > 0], ['account', true], 'its epoch is known first')
+  })
+
+  test('an account that gets a new root while it is read comes as one state', async (t) => {
+    const { journals, whole } = await open(t)
+    const id = account()
+    const ownership = await written(journals, id)
+    // What comes first is large: a store that reads ahead has not read the rest.
+    for (let at = 0; at < 6; at++) await journals.putPage(id, `large-${at}`, Buffer.alloc(400_000, at))
+    const facts: StoredFact[] = []
+    for await (const fact of whole.accounts(asIs())) {
+      facts.push(fact)
+      if (facts.length > 1) continue
+      await journals.putPage(id, 'page-4', bytes('of the next root'))
+      await journals.setRoot(ownership, { root: bytes('page-4'), through: 3 })
+      await journals.trim(ownership, 3)
+      await journals.deletePages(ownership, ['page-2', 'page-3'])
+      await journals.append(ownership, bytes('four'))
+    }
+    const { head, through, root, rows, pages } = shapeOf(facts, id)
+    assert.deepEqual(
+      rows.map((row) => Number(row.split('=')[0])),
+      Array.from({ length: head - through }, (_, at) => through + 1 + at),
+      'every row behind its root',
+    )
+    assert.ok(
+      pages.some((page) => page.startsWith(`${root}=`)),
+      'the page of its root',
+    )
+  })
+
+  test('a row that is missing is told, and the others come', async (t) => {
+    const { journals, whole, loseRow } = await open(t)
+    const [id, other] = [account(), account()]
+    const ownership = await journals.acquire(id, { owner })
+    for (const text of ['one', 'two', 'three']) await journals.append(ownership, bytes(text))
+    await written(journals, other)
+    await loseRow(id, 2)
+    const faults: string[] = []
+    const facts: StoredFact[] = []
+    const onDamaged = (fault: JournalFault) => faults.push(fault.message)
+    for await (const fact of whole.accounts({ term: 1, onDamaged })) facts.push(fact)
+    assert.equal(faults.length, 1)
+    assert.match(faults[0] ?? '', new RegExp(id))
+    assert.deepEqual(shapeOf(facts, id).rows, ['1=one', '3=three'])
+    assert.equal(shapeOf(facts, other).head, 3)
+  })
+}
+
+function testWayBack<T>({ test, open }: WholeContract<T>): void {
+  test('a restored account is acquired as it was, by a host that nobody has to ask', async (t) => {
+    const from = await open(t)
+    const ids = Array.from({ length: 40 }, account)
+    for (const id of ids) await written(from.journals, id)
+    const facts = await factsOf(from.whole)
+    const to = await open(t)
+    for (let round = 0; round < 2; round++) await restore(to.whole, facts)
+    for (const id of ids) {
+      const before = await from.journals.acquire(id, { owner: 'host-2' })
+      const asked: string[] = []
+      const askRelease = async (holder: string) => void asked.push(holder)
+      const after = await to.journals.acquire(id, { owner: 'host-3', askRelease })
+      assert.deepEqual(asked, [])
+      assert.equal(after.previousOwner, undefined)
+      assert.deepEqual([after.head, textOf(after.root)], [before.head, textOf(before.root)])
+      assert.equal(Buffer.compare(after.chain, before.chain), 0)
+      assert.ok(after.epoch >= before.epoch - 1 + restoredEpochsAhead, 'names of pages are not given again')
+      assert.deepEqual(await textsOf(to.journals, after, 2), ['three'])
+      assert.equal(textOf(await to.journals.page(id, 'page-2')), 'of the root')
+      await to.journals.append(after, bytes('next'))
+      assert.equal((await to.journals.head(id)).head, 4)
+    }
+  })
+}
+
+function testLookups<T>({ test, open }: WholeContract<T>): void {
+  test('lookups come back, older than any write of an account', async (t) => {
+    const from = await open(t)
+    const of = account()
+    const ownership = await from.journals.acquire(of, { owner })
+    const key = (at: number) => `ref/${of}/${of}/${at}`
+    const puts = Array.from({ length: 700 }, (_, at) => ({ put: key(at), value: bytes(`${at}`) }))
+    await from.lookups.write(puts, writeTimeOf(ownership, 9))
+    await from.lookups.write([{ put: `plain/${of}`, value: bytes('plain') }])
+    await from.lookups.claim(`suite/${of}`, bytes('claimed'))
+    const facts = await Array.fromAsync(from.whole.lookups())
+    const to = await open(t)
+    await restore(to.whole, [
+      { kind: 'lookup', key: `plain/${of}`, value: bytes('an earlier one') },
+      ...facts,
+    ])
+    assert.equal(textOf(await to.lookups.get(`plain/${of}`)), 'plain', 'the later one of two counts')
+    assert.equal(textOf(await to.lookups.claim(`suite/${of}`, bytes('another'))), 'claimed')
+    const found = await Array.fromAsync(to.lookups.scan(`ref/${of}/${of}/`))
+    assert.deepEqual(new Set(found.map(({ key }) => key)), new Set(puts.map(({ put }) => put)))
+    const earliest = writeTimeOf({ account: of, epoch: 1 }, 1)
+    await to.lookups.write([{ delete: key(3) }, { put: key(4), value: bytes('new') }], earliest)
+    assert.equal(await to.lookups.get(key(3)), undefined)
+    assert.equal(textOf(await to.lookups.get(key(4))), 'new')
+    await to.lookups.write([{ put: `plain/${of}`, value: bytes('newer') }])
+    assert.equal(textOf(await to.lookups.get(`plain/${of}`)), 'newer')
+  })
+
+  test('a restored counter gives no number again', async (t) => {
+    const from = await open(t)
+    const [one, other] = [`numbers/${account()}`, `numbers/${account()}`]
+    await from.lookups.take(one, 10)
+    await from.lookups.take(other, 10)
+    const facts = await Array.fromAsync(from.whole.counters())
+    const to = await open(t)
+    await to.lookups.take(other, 50)
+    for (let round = 0; round < 2; round++) await restore(to.whole, facts)
+    assert.equal(await to.lookups.take(one, 1), 10)
+    assert.equal(await to.lookups.take(other, 1), 50)
+  })
+}
+
+/** A root over two of three rows, with a page; one more page for the row behind it. */
+async function written(journals: JournalStore, id: string): Promise<JournalOwnership> {
+  const ownership = await journals.acquire(id, { owner })
+  for (const text of ['one', 'two']) await journals.append(ownership, bytes(text))
+  await journals.putPage(id, 'page-2', bytes('of the root'))
+  await journals.setRoot(ownership, { root: bytes('page-2'), through: 2 })
+  await journals.trim(ownership, 2)
+  await journals.putPage(id, 'page-3', bytes('of the row'))
+  await journals.append(ownership, bytes('three'))
+  return ownership
+}
+
+function asIs() {
+  const onDamaged = (fault: JournalFault) => {
+    throw fault
+  }
+  return { term: 1, onDamaged }
+}
+
+async function factsOf(whole: WholeStore): Promise<StoredFact[]> {
+  return Array.fromAsync(whole.accounts(asIs()))
+}
+
+async function restore(whole: WholeStore, facts: readonly StoredFact[]): Promise<void> {
+  const writer: FactWriter = whole.restoring({ atMs: 1_700_000_000_000 })
+  for (const fact of facts) await writer.add(fact)
+  await writer.end()
+}
+
+function accountOf(fact: StoredFact): string | undefined {
+  return 'account' in fact ? fact.account : undefined
+}
+
+function shapeOf(facts: readonly StoredFact[], id: string) {
+  const own = facts.filter((fact) => accountOf(fact) === id)
+  const last = own.at(-1)
+  assert.equal(last?.kind, 'account', 'it ends with its statics')
+  const { head, through, root } = last as AccountFact
+  const rows = own.flatMap((fact) =>
+    fact.kind === 'row' && fact.seq > through && fact.seq <= head
+      ? [`${fact.seq}=${Buffer.from(fact.bytes)}`]
+      : [],
+  )
+  const pages = own.flatMap((fact) =>
+    fact.kind === 'page' ? [`${fact.name}=${Buffer.from(fact.bytes).subarray(0, 20)}`] : [],
+  )
+  const text = root && Buffer.from(root).toString()
+  return { head, through, root: text, rows: [...new Set(rows)].sort(), pages: [...new Set(pages)].sort() }
+}
+
+async function textsOf(
+  journals: JournalStore,
+  ownership: JournalOwnership,
+  after: number,
+): Promise<string[]> {
+  const rows = await Array.fromAsync(journals.rows(ownership, after))
+  return rows.map((row) => Buffer.from(row.bytes).toString())
+}

@@ -1,0 +1,87 @@
+/**
+ * Everything that a store has, piece by piece: for a copy of all accounts of a cluster, and for the
+ * way back into an empty one.
+ */
+import type { JournalFault } from './errors.ts'
+import type { LookupRow } from './lookup-store.ts'
+
+export type StoredFact = AccountFact | RowFact | PageFact | LookupFact | CounterFact
+
+/** Its journal without rows and pages. */
+export interface AccountFact {
+  kind: 'account'
+  account: string
+  epoch: number
+  head: number
+  /** Checksum of the last row. */
+  chain: Uint8Array
+  root: Uint8Array | undefined
+  /** Rows up to here are behind the root. */
+  through: number
+}
+
+export interface RowFact {
+  kind: 'row'
+  account: string
+  seq: number
+  epoch: number
+  predecessor: Uint8Array
+  bytes: Uint8Array
+  checksum: Uint8Array
+}
+
+export interface PageFact {
+  kind: 'page'
+  account: string
+  name: string
+  bytes: Uint8Array
+}
+
+export interface LookupFact extends LookupRow {
+  kind: 'lookup'
+}
+
+export interface CounterFact {
+  kind: 'counter'
+  counter: string
+  /** The first number that was not taken. */
+  next: number
+}
+
+export interface WholeStore {
+  /**
+   * Every account that was there before the call, in the store's own order, each as one state of
+   * its own moment, which is not before the call. Of an account come first its epoch (an
+   * `AccountFact` without anything else), then its pages and the rows behind its root, and at last
+   * the whole `AccountFact`. Pages that this state does not need may be among them.
+   *
+   * @param options.term the current one of the homes. @param options.onDamaged called for an
+   *   account whose rows are not whole: those that are there are yielded.
+   * @throws JournalFault
+   */
+  accounts(options: {
+    term: number
+    onDamaged: (fault: JournalFault) => void
+  }): AsyncIterable<AccountFact | RowFact | PageFact>
+  /** Rows that nobody changes meanwhile, each at least once; others may be missing. */
+  lookups(): AsyncIterable<LookupFact>
+  counters(): AsyncIterable<CounterFact>
+  /**
+   * Writes facts into an empty store. Of two facts of one row the later one counts. Nobody owns the
+   * accounts afterwards. Their epoch is higher than it was, so that names of pages that the copy
+   * has beside the account's state are never given again. Restored lookups are older than any write
+   * of an account.
+   * @param options.atMs when they were copied, Unix ms.
+   */
+  restoring(options: { atMs: number }): FactWriter
+}
+
+/** Durable when `end` resolves. Repeating it with the same facts changes nothing. */
+export interface FactWriter {
+  /** The facts of an account come together, as `accounts` yields them. */
+  add(fact: StoredFact): Promise<void>
+  end(): Promise<void>
+}
+
+/** How far the epochs of restored accounts are above those that they had. */
+export const restoredEpochsAhead = 1_000
