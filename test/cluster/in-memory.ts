@@ -94,39 +94,61 @@ function starterOf(
 
 const isReady = async ({ addresses }: Running) => (await fetch(`${addresses.admin}/readyz`)).ok
 
-/** Resolves when every process is ready; the test ends them. */
-export async function startMemoryCluster(
-  t: Test,
-  { scanner, ...more }: MemoryClusterOptions,
-): Promise<MemoryCluster> {
+/** Servers and a directory, without any process yet; the test ends what it starts. */
+export async function newMemoryCluster(t: Test, options: Omit<MemoryClusterOptions, 'scanner'>) {
   const directory = await mkdtemp(join(tmpdir(), 'holdfast-'))
   const authority = await Authority.create(join(directory, 'certs'), { name: 'test', days: 2 })
   await authority.issue({ host: 'machine', names: ['127.0.0.1'] }, { days: 2 })
   const settingsRead = new Map<string, Set<string>>()
   const messages = new Set<string>()
-  const start = starterOf(directory, overheard(memoryServers([region]), messages), more, settingsRead)
+  const start = starterOf(directory, overheard(memoryServers([region]), messages), options, settingsRead)
   const running: Running[] = []
+  const stop = async () => {
+    for (const one of running.splice(0).toReversed()) await one.close()
+  }
   t.teardown(async () => {
-    for (const one of running.toReversed()) await one.close()
+    await stop()
     await rm(directory, { recursive: true })
   })
   const started = async (one: Promise<Running>) => {
     running.push(await one)
     return running.at(-1) as Running
   }
-  const nodes = await Promise.all(nodeNames.map((name) => started(start(name, startStorageNode))))
-  const host = await started(start('host', startActorHost))
-  const upload = await started(start('upload', startUpload, { HOLDFAST_SCANNER: scanner }))
-  const api = await started(
-    start('api', startApi, {
-      HOLDFAST_PUBLIC_UPLOAD_URL: upload.addresses.upload,
-      HOLDFAST_PUBLIC_DOWNLOAD_URL: upload.addresses.download,
-    }),
-  )
-  await eventually('every process is ready', async () =>
-    (await Promise.all(running.map(isReady))).every(Boolean),
-  )
-  return { nodes, host, upload, api, running, settingsRead, messages }
+  const startNodes = () => Promise.all(nodeNames.map((name) => started(start(name, startStorageNode))))
+  return {
+    directory,
+    running,
+    settingsRead,
+    messages,
+    /** Ends all processes. */
+    stop,
+    startNodes,
+    /** Resolves when every process is ready. */
+    async startAll(scanner: string) {
+      const nodes = await startNodes()
+      const host = await started(start('host', startActorHost))
+      const upload = await started(start('upload', startUpload, { HOLDFAST_SCANNER: scanner }))
+      const api = await started(
+        start('api', startApi, {
+          HOLDFAST_PUBLIC_UPLOAD_URL: upload.addresses.upload,
+          HOLDFAST_PUBLIC_DOWNLOAD_URL: upload.addresses.download,
+        }),
+      )
+      await eventually('every process is ready', async () =>
+        (await Promise.all(running.map(isReady))).every(Boolean),
+      )
+      return { nodes, host, upload, api }
+    },
+  }
+}
+
+/** Resolves when every process is ready; the test ends them. */
+export async function startMemoryCluster(
+  t: Test,
+  { scanner, ...more }: MemoryClusterOptions,
+): Promise<MemoryCluster> {
+  const { running, settingsRead, messages, startAll } = await newMemoryCluster(t, more)
+  return { ...(await startAll(scanner)), running, settingsRead, messages }
 }
 
 /** Notes the members of each JSON message of any process. */

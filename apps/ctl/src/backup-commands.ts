@@ -38,7 +38,7 @@ export const backupCommands: readonly Command[] = [
     words: 'backup',
     usage: '<target directory> [--rate BYTES] [--key-file FILE] [--keep N] [--within DAYS]',
     meaning:
-      'Copies everything into a directory on the machine of the service, while it serves: all of one moment, and only what the directory does not have yet. Repeat it after a break. --rate: bytes a second. --key-file: 64 hexadecimal digits; the backup is encrypted with them. --keep, --within: after it, only the newest N backups and those of the last DAYS days stay; without both, all.',
+      'Copies everything into a directory on the machine of the called process, while it serves, and only what the directory does not have yet: all of one moment, in a cluster each account of its own. Repeat it after a break. --rate: bytes a second. --key-file: 64 hexadecimal digits; the backup is encrypted with them. --keep, --within: after it, only the newest N backups and those of the last DAYS days stay; without both, all.',
     options: { rate: 'string', 'key-file': 'string', keep: 'string', within: 'string' },
     plan: (words, { rate, 'key-file': keyFile, keep, within }) => {
       const body = {
@@ -61,6 +61,32 @@ export const backupCommands: readonly Command[] = [
       if (to === undefined) throw new UsageFault('name the backup and the new directory')
       if (others.length > 0) throw new UsageFault(`what is ${others.join(' ')}?`)
       return [local('', async () => restore(directoryOf([from as string]), resolve(to), options))]
+    },
+  },
+  {
+    words: 'cluster restore',
+    usage: '<backup directory> [--at SNAPSHOT] [--key-file FILE] [--without-damaged]',
+    meaning:
+      'Writes the backup of a cluster, a directory on the machine of the called process, into an empty cluster of the same regions whose storage nodes run and whose other processes are stopped. Restart all of them after it. Repeat it after a break. --without-damaged: as of restore.',
+    options: { at: 'string', 'key-file': 'string', 'without-damaged': 'boolean' },
+    plan: (words, { at, 'key-file': keyFile, 'without-damaged': withoutDamaged }) => {
+      const body = {
+        from: directoryOf(words),
+        ...(typeof at === 'string' ? { at } : {}),
+        ...(typeof keyFile === 'string' ? { keyFile: resolve(keyFile) } : {}),
+        withoutDamaged: withoutDamaged === true,
+      }
+      const run: Step['run'] = async (call, tell) => {
+        try {
+          return restored(await runOf(call, tell, '/admin/restore', body))
+        } catch (error) {
+          // Only the processes of a cluster know the call.
+          if (error instanceof AdminError && error.status === 'error-notFound')
+            throw new AdminError('error-noCluster')
+          throw error
+        }
+      }
+      return [{ about: body.from, run }]
     },
   },
   {
@@ -198,12 +224,20 @@ async function namedFrom(directory: BackupDirectory, snapshot: Snapshot, verifie
   }
 }
 
+/** @throws AdminError when something was left out. */
+function restored(outcome: string): string {
+  if ((JSON.parse(outcome) as { damaged: number }).damaged === 0) return outcome
+  throw new AdminError('everything but what leftOut names is restored', { report: outcome })
+}
+
 /**
  * Both stores are made beside their places and moved there at the end, so an interrupted restore
  * is never taken for an installation.
  */
 async function restore(from: string, to: string, options: Options): Promise<string> {
   const { directory, snapshot } = await opened(from, options)
+  if (snapshot.regions !== undefined)
+    throw new BackupFault('UNUSABLE', `${from} is the backup of a cluster: ctl cluster restore`)
   await mkdir(to, { recursive: true, mode: 0o700 })
   const unfinished = join(to, 'restoring')
   // Killed between the two moves: the metadata, which is moved last, is still beside its place.

@@ -27,6 +27,21 @@ export interface BackupRequest {
   prune: { keep: number; withinDays: number } | undefined
 }
 
+/** Into the cluster of the called process. */
+export interface RestoreRequest {
+  /** A directory on its machine. */
+  from: string
+  /** Undefined: the newest snapshot. */
+  at: string | undefined
+  keyFile: string | undefined
+  withoutDamaged: boolean
+}
+
+/** Of a cluster. Runs as `BackupJobOperations` has them. */
+export interface ClusterBackupOperations extends Pick<BackupJobOperations, 'backUp' | 'run'> {
+  restore: (options: RestoreRequest) => object | undefined
+}
+
 export interface ImportRequest {
   /** On the machine of the service. */
   directory: string
@@ -41,14 +56,25 @@ export interface ExportRequest {
   target: string
 }
 
-export function backupJobRoutes(host: FastifyInstance, runs: BackupJobOperations): void {
-  const begun = (run: object | undefined) => {
-    if (run === undefined) throw new RefusalError('error-running')
-    return { status: 'ok', data: run }
-  }
+function begun(run: object | undefined): object {
+  if (run === undefined) throw new RefusalError('error-running')
+  return { status: 'ok', data: run }
+}
+
+export function backupRoutes(host: FastifyInstance, runs: Pick<BackupJobOperations, 'backUp' | 'run'>): void {
   host.post<{ Body: unknown }>('/admin/backup', async (request) =>
     begun(runs.backUp(requestOf(request.body))),
   )
+  host.get('/admin/run', async () => ({ status: 'ok', data: runs.run ?? {} }))
+}
+
+export function restoreRoutes(host: FastifyInstance, runs: ClusterBackupOperations): void {
+  host.post<{ Body: unknown }>('/admin/restore', async (request) =>
+    begun(runs.restore(restoreOf(request.body))),
+  )
+}
+
+export function backupJobRoutes(host: FastifyInstance, runs: BackupJobOperations): void {
   host.post('/admin/verify', async () => begun(runs.verify()))
   host.post<{ Body: unknown }>('/admin/import', async (request) =>
     begun(runs.importDirectory(importOf(request.body))),
@@ -60,7 +86,6 @@ export function backupJobRoutes(host: FastifyInstance, runs: BackupJobOperations
   host.post<{ Body: unknown }>('/admin/export', async (request) =>
     begun(runs.exportAccount(exportOf(request.body))),
   )
-  host.get('/admin/run', async () => ({ status: 'ok', data: runs.run ?? {} }))
 }
 
 function requestOf(body: unknown): BackupRequest {
@@ -76,6 +101,18 @@ function requestOf(body: unknown): BackupRequest {
     bytesPerSecond,
     keyFile: keyFile === undefined ? undefined : pathOf(keyFile, 'error-keyFile'),
     prune,
+  }
+}
+
+function restoreOf(body: unknown): RestoreRequest {
+  const { from, at, keyFile, withoutDamaged = false } = objectOf(body, 'body')
+  if (at !== undefined && typeof at !== 'string') throw new RefusalError('error-at')
+  if (typeof withoutDamaged !== 'boolean') throw new RefusalError('error-withoutDamaged')
+  return {
+    from: pathOf(from, 'error-from'),
+    at,
+    keyFile: keyFile === undefined ? undefined : pathOf(keyFile, 'error-keyFile'),
+    withoutDamaged,
   }
 }
 

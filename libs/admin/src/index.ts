@@ -1,5 +1,11 @@
 export { type AccountFigures, accountMetrics } from './account-metrics.ts'
-export type { BackupRequest, ExportRequest, ImportRequest } from './backup-jobs.ts'
+export type {
+  BackupRequest,
+  ClusterBackupOperations,
+  ExportRequest,
+  ImportRequest,
+  RestoreRequest,
+} from './backup-jobs.ts'
 export { backupMetrics } from './backup-metrics.ts'
 export { accountNamed, askAsOperator, type OperatorDeps } from './calls.ts'
 export { collectorMetrics } from './collector-metrics.ts'

@@ -3,7 +3,13 @@ import { isRange } from '@holdfast/access'
 import { type Ban, RefusalError } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 import { objectOf } from './account-change.ts'
-import { type BackupJobOperations, backupJobRoutes } from './backup-jobs.ts'
+import {
+  type BackupJobOperations,
+  backupJobRoutes,
+  backupRoutes,
+  type ClusterBackupOperations,
+  restoreRoutes,
+} from './backup-jobs.ts'
 
 export interface OperationDeps {
   /** Values for people and programs: plain JSON. */
@@ -22,7 +28,7 @@ export interface OperationDeps {
   liftBan: (network: string) => boolean
   /** The operator says that the wall clock is right. Undefined in a cluster. */
   acceptClock: (() => Promise<object>) | undefined
-  /** Undefined in a cluster. */
+  /** Undefined in a cluster, which has its own. */
   backupJobs: BackupJobOperations | undefined
   /** Undefined where there is no cluster. */
   cluster: ClusterOperations | undefined
@@ -40,6 +46,7 @@ export interface ClusterOperations {
   drainNode: (node: string) => Promise<object>
   removeNode: (node: string) => Promise<object>
   returnNode: (node: string) => Promise<object>
+  backups: ClusterBackupOperations
 }
 
 /** A day more than the longest grace that can be set. */
@@ -74,6 +81,8 @@ export function operationRoutes(host: FastifyInstance, deps: OperationDeps): voi
   const { acceptClock } = deps
   if (acceptClock !== undefined)
     host.post('/admin/clock/accept', async () => ({ status: 'ok', data: await acceptClock() }))
+  const backups = deps.backupJobs ?? deps.cluster?.backups
+  if (backups !== undefined) backupRoutes(host, backups)
   if (deps.backupJobs !== undefined) backupJobRoutes(host, deps.backupJobs)
   if (deps.cluster !== undefined) clusterRoutes(host, deps.cluster)
 }
@@ -97,6 +106,7 @@ function clusterRoutes(host: FastifyInstance, cluster: ClusterOperations): void 
   onNode('drain', cluster.drainNode)
   onNode('remove', cluster.removeNode)
   onNode('return', cluster.returnNode)
+  restoreRoutes(host, cluster.backups)
 }
 
 function graceMsOf(value: unknown): number {

@@ -98,6 +98,7 @@ async function hostOfAll(): Promise<FastifyInstance> {
         drainNode: unasked,
         removeNode: unasked,
         returnNode: unasked,
+        backups: { backUp: () => undefined, restore: () => undefined, run: undefined },
       },
     },
     moderation: {

@@ -1,9 +1,10 @@
 export { BackupDirectory } from './backup-directory.ts'
 export { checkBytes, forEachOf, nameOfCopy } from './copies.ts'
 export { BackupFault } from './errors.ts'
+export { type LongRun, LongRuns, outsideOf } from './long-runs.ts'
 export { type Pruned, pruneBackup } from './prune-backup.ts'
-export { type RestoreTarget, restoreBackup } from './restore-backup.ts'
-export { readSegments } from './segments.ts'
+export { type RestoreTarget, restoreBackup, restoreCopies, restoreOne } from './restore-backup.ts'
+export { readSegments, type SegmentRow } from './segments.ts'
 export type { Snapshot } from './snapshot.ts'
 export { type BackupProgress, type TakenBackup, takeBackup } from './take-backup.ts'
 export {

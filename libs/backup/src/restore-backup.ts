@@ -2,6 +2,7 @@
 import {
   BlobFault,
   type BlobInfo,
+  type GroupVersion,
   type NodeStore,
   restoreCopy,
   smallBlobBytesMax,
@@ -36,32 +37,60 @@ export async function restoreBackup(
   target: RestoreTarget,
   onDamaged: (copy: BlobInfo, fault: Error) => void,
 ): Promise<void> {
-  await forEachOf(readSegments(directory, snapshot.copies), copiesAtOnce, async (row) => {
+  const put: Parameters<typeof restoreCopies>[2]['put'] = (copy, bytes) =>
+    restoreOne(target.blobs, copy, bytes)
+  await restoreCopies(directory, snapshot, { put, onDamaged, atOnce: copiesAtOnce })
+  await target.putRows(readSegments(directory, snapshot.rows))
+}
+
+/**
+ * @param options.put stores a copy; may ask for its bytes several times.
+ * @param options.onDamaged as of `restoreBackup`.
+ */
+export async function restoreCopies(
+  directory: BackupDirectory,
+  snapshot: Snapshot,
+  {
+    put,
+    onDamaged,
+    atOnce,
+  }: {
+    put: (copy: BlobInfo, bytes: () => AsyncIterable<Uint8Array>) => Promise<void>
+    onDamaged: (copy: BlobInfo, fault: Error) => void
+    atOnce: number
+  },
+): Promise<void> {
+  await forEachOf(readSegments(directory, snapshot.copies), atOnce, async (row) => {
     const copy = copyOfRow(row)
     try {
-      await restoreOne(target.blobs, copy, directory.read(hex(copy.id)))
+      await put(copy, () => directory.read(hex(copy.id)))
     } catch (error) {
       if (!isDamage(error)) throw error
       onDamaged(copy, error)
     }
   })
-  await target.putRows(readSegments(directory, snapshot.rows))
 }
 
-async function restoreOne(
+/**
+ * Writes one copy as a new one.
+ * @param placement absent: a store of one machine.
+ */
+export async function restoreOne(
   blobs: RestoreTarget['blobs'],
   copy: BlobInfo,
-  bytes: AsyncIterable<Uint8Array>,
+  bytes: () => AsyncIterable<Uint8Array>,
+  placement: GroupVersion = { group: 0, version: 0 },
 ): Promise<void> {
   if (copy.size > smallBlobBytesMax) {
-    await restoreCopy(blobs, copy, bytes, { pinMs, source: 'the backup' })
+    const stage: RestoreTarget['blobs']['stage'] = (options) => blobs.stage({ ...options, placement })
+    await restoreCopy({ stage }, copy, bytes(), { pinMs, source: 'the backup' })
     return
   }
   await blobs.put(
-    { id: copy.id, bytes: Buffer.concat(await Array.fromAsync(bytes)) },
+    { id: copy.id, bytes: Buffer.concat(await Array.fromAsync(bytes())) },
     {
       uploadId: copy.incarnation,
-      placement: { group: 0, version: 0 },
+      placement,
       pinMs,
       createdMs: copy.createdMs,
       asNew: true,

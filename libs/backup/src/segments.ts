@@ -88,12 +88,17 @@ async function bytesOfSegment(pieces: AsyncIterable<Uint8Array>, name: string): 
   throw new BackupFault('DAMAGED', `segment ${name} is not what was written`)
 }
 
-/** A copy as a record: id and incarnation; size (8), CRC-32 (4), time of the commit (8). */
-export function rowOfCopy({ id, incarnation, size, crc32: crc, createdMs }: BlobInfo): SegmentRow {
-  const value = Buffer.alloc(20)
+/**
+ * A copy as a record: id and incarnation; size (8), CRC-32 (4), time of the commit (8), and in a
+ * cluster its placement group (4).
+ */
+export function rowOfCopy(copy: BlobInfo): SegmentRow {
+  const { id, incarnation, size, crc32: crc, createdMs, placementGroup = 0 } = copy
+  const value = Buffer.alloc(placementGroup === 0 ? 20 : 24)
   value.writeBigUInt64BE(BigInt(size), 0)
   value.writeUInt32BE(crc, 8)
   value.writeBigUInt64BE(BigInt(createdMs), 12)
+  if (placementGroup !== 0) value.writeUInt32BE(placementGroup, 20)
   return [Buffer.concat([id, incarnation]), value]
 }
 
@@ -105,5 +110,6 @@ export function copyOfRow([key, value]: SegmentRow): BlobInfo {
     size: Number(details.readBigUInt64BE(0)),
     crc32: details.readUInt32BE(8),
     createdMs: Number(details.readBigUInt64BE(12)),
+    ...(details.length === 24 ? { placementGroup: details.readUInt32BE(20) } : {}),
   }
 }

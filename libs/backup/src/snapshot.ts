@@ -11,6 +11,8 @@ export interface Snapshot {
   figures: { rows: number; copies: number; bytes: number }
   /** Copies that the store had and could not read, as `<id>/<incarnation>` in hex. */
   unreadable: string[]
+  /** Of a backup of a cluster: its regions in their order. Absent: it is of one machine. */
+  regions?: string[]
 }
 
 export function parseSnapshot(bytes: Uint8Array, name: string): Snapshot & { digest: string } {

@@ -30,7 +30,7 @@ export interface TakenBackup extends BackupProgress {
   takenMs: number
   /** Bytes of all copies. */
   bytes: number
-  /** Copies that the store could not read. They are not in this snapshot. */
+  /** Copies, and in a cluster journals, that could not be read. They are not in this snapshot. */
   unreadable: string[]
 }
 
@@ -39,16 +39,19 @@ export async function takeBackup({
   rows,
   blobs,
   bytesPerSecond,
+  cluster,
   clock,
   signal,
   onProgress = () => {},
 }: {
   directory: BackupDirectory
-  /** All rows of one moment, which is not before this call. */
+  /** All rows, as they were at moments that are not before this call: one machine's at one. */
   rows: () => AsyncIterable<SegmentRow>
   blobs: Pick<BlobStore, 'inventory' | 'read'>
   /** Bytes written to the target; absent: as fast as it takes them. */
   bytesPerSecond?: number | undefined
+  /** Of a cluster: its regions, and what could not be read so far. */
+  cluster?: { regions: readonly string[]; unread: () => readonly string[] }
   clock: Clock
   signal: AbortSignal
   onProgress?: (progress: BackupProgress) => void
@@ -97,12 +100,14 @@ export async function takeBackup({
     }
   }
 
+  unreadable.push(...(cluster?.unread() ?? []))
   const snapshot = await directory.putSnapshot({
     takenMs,
     rows: await rowSegments.end(),
     copies: await copySegments.end(),
     figures: { rows: progress.rows, copies: progress.copies, bytes },
     unreadable,
+    ...(cluster === undefined ? {} : { regions: [...cluster.regions] }),
   })
   return { snapshot, takenMs, ...progress, bytes, unreadable }
 }

@@ -8,7 +8,7 @@ export {
 } from './descriptors.ts'
 export { addressFault, listen, urlOf, webUrlOf } from './listening.ts'
 export { openMailer } from './mailer.ts'
-export { openKeyring } from './master-secret.ts'
+export { masterRow, openKeyring } from './master-secret.ts'
 export { ignoreStdioErrors } from './output.ts'
 export { chosenPorts } from './ports.ts'
 export { makePrivate } from './private-files.ts'

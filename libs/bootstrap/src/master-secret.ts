@@ -6,7 +6,7 @@ import { Keyring } from '@holdfast/kernel'
  * Every id, token and code depends on it: made at the first start, never changed, part of every
  * backup.
  */
-const masterRow = 'setting/master'
+export const masterRow = 'setting/master'
 const masterBytes = 32
 
 export async function openKeyring(lookups: LookupStore): Promise<Keyring> {

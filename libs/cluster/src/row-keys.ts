@@ -49,3 +49,6 @@ export const groupNumbersCounter = 'pg-numbers'
 
 /** Decisions about storage nodes, by name. */
 export const nodeStatesPrefix = 'nodes/all/'
+
+/** Which backup is being restored into this cluster → its `takenMs`. */
+export const restoringKey = 'restoring/backup'

@@ -21,6 +21,11 @@ export function collectPausedSubjectOf(node: string): string {
   return `collect-paused.${node}`
 }
 
+/** Where a node is asked to delete nothing for a while. */
+export function collectHoldSubjectOf(node: string): string {
+  return `collect-hold.${node}`
+}
+
 /** Where a node is asked about its groups. */
 export function groupsSubjectOf(node: string): string {
   return `groups.${node}`

@@ -1,7 +1,12 @@
 /** The servers of a cluster in memory, so that its processes start in one test process. */
 import { MemoryBus } from '@holdfast/bus'
-import { JournalFault } from '@holdfast/journal'
-import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
+import { JournalFault, type WholeStore } from '@holdfast/journal'
+import {
+  MemoryJournalStore,
+  MemoryLookupStore,
+  MemoryMedium,
+  MemoryWholeStore,
+} from '@holdfast/journal/testing'
 import type { RegionCode } from '@holdfast/kernel'
 import type { Connect } from './servers/connect-servers.ts'
 import { homeRegions, type KeptHome } from './servers/metadata.ts'
@@ -24,6 +29,15 @@ export function memoryServers(regions: readonly RegionCode[]): Connect {
         nodes: () => [],
         close: async () => {},
       }),
+      openEverything: () => ({
+        lookups: async (region) =>
+          new MemoryWholeStore({
+            journals: undefined,
+            lookups: lookups.get(region) as MemoryLookupStore,
+          }),
+        accounts: async (birth) => (homes.get(birth) as MemoryHome).whole,
+        close: async () => {},
+      }),
       close: () => bus.close(),
     }
   }
@@ -36,8 +50,12 @@ const noTraffic = () => ({
   linkLosses: 0,
 })
 
+interface MemoryHome extends KeptHome {
+  whole: WholeStore
+}
+
 /** No second region has a copy of it. */
-function memoryHome(): KeptHome {
+function memoryHome(): MemoryHome {
   const medium = new MemoryMedium()
   const away = new JournalFault('UNAVAILABLE', 'journals in memory have no second region')
   const journals = Object.assign(new MemoryJournalStore(medium), {
@@ -46,5 +64,6 @@ function memoryHome(): KeptHome {
       throw away
     },
   })
-  return { journals, lookups: new MemoryLookupStore(medium) }
+  const lookups = new MemoryLookupStore(medium)
+  return { journals, lookups, whole: new MemoryWholeStore({ journals, lookups }) }
 }

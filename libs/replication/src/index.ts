@@ -6,6 +6,7 @@ export { LocalNode, type LocalNodeOptions } from './local-node.ts'
 export { NodeGroups, type NodeGroupsOptions } from './node-groups.ts'
 export type { Peers } from './peers.ts'
 export {
+  absenceQuorumOf,
   GroupMap,
   type GroupNode,
   type GroupView,

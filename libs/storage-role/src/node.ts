@@ -8,6 +8,7 @@ import {
   GroupLeader,
   serveCollecting,
   serveGroupStatus,
+  serveHolding,
   wantRound,
 } from '@holdfast/cluster'
 import { isReferenced, type Referred, referencedOf } from '@holdfast/journal'
@@ -79,6 +80,7 @@ export async function openNode(
     },
     paused: () => collector.paused,
   })
+  const holding = serveHolding(cluster, () => collector.hold())
   const progress = serveGroupStatus(cluster, () => groupProgress({ node, replicator, clock }))
   const draining = new Draining(cluster, node)
   const timers: NodeJS.Timeout[] = []
@@ -114,6 +116,7 @@ export async function openNode(
     async close() {
       for (const timer of timers) clearInterval(timer)
       collecting.close()
+      holding.close()
       progress.close()
       await draining.close()
       await Promise.all([leader?.close(), replicator.close(), scrubber.close(), collector.close()])

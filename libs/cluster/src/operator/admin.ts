@@ -7,6 +7,7 @@ import { drainOnClose } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 import { accountsEverywhere } from '../accounts/account-lists.ts'
 import { reconcileEverywhere } from '../accounts/reconciling.ts'
+import { ClusterBackups } from '../backup/cluster-backups.ts'
 import type { ClusterPart } from '../cluster-part.ts'
 import { tokenKeyId } from '../join-cluster.ts'
 import { evacuate, returnHome } from '../regions/evacuation.ts'
@@ -33,6 +34,7 @@ export async function startAdmin(
   options: ClusterAdminOptions,
 ): Promise<FastifyInstance> {
   const { config, secrets, rateLimits, readiness, clock, keyring, lookups, accounts, bans } = cluster
+  const backups = new ClusterBackups(cluster)
   const startedMs = clock.now()
   const status = async () => ({
     version,
@@ -44,6 +46,7 @@ export async function startAdmin(
     uptimeSeconds: Math.floor((clock.now() - startedMs) / 1000),
     ...(await readiness.report()),
     ...(await options.status?.()),
+    backup: { run: backups.run ?? null, lastMs: backups.lastBackupMs ?? null },
     cluster: await clusterStatus(cluster),
   })
   const admin = createAdminHost({
@@ -71,6 +74,7 @@ export async function startAdmin(
         drainNode: (node) => drainNode(cluster, node),
         removeNode: (node) => removeNode(cluster, node),
         returnNode: (node) => returnNode(cluster, node),
+        backups,
       },
     },
     moderation: { lists: cluster.blocked, transfers: cluster.transfers, reports: cluster.reports },
@@ -91,6 +95,7 @@ export async function startAdmin(
         }
       : undefined,
   })
+  admin.addHook('onClose', () => backups.close())
   drainOnClose(admin, { drainMs })
   await listen(admin, { name: 'admin', host: config.listen.adminHost, port: options.port })
   return admin

@@ -72,20 +72,14 @@ export async function openMetadata(
   }: MetadataOptions & Pick<CassandraOptions, 'credentials' | 'tls'>,
 ): Promise<MetadataConnections> {
   const opened: { close(): Promise<void> }[] = []
-  const open = (region: RegionCode, keyspace: string, kept: readonly RegionCode[], more: object) => {
-    const nodes = config.cassandra.nodes[region] ?? []
-    return CassandraMetadataStore.open({
-      contactPoints: nodes.map(({ host, port }) => `${host}:${port}`),
-      ...(nodes[0] === undefined ? {} : { port: nodes[0].port }),
-      dataCentre: region,
-      keyspace,
+  const open = (region: RegionCode, keyspace: string, kept: readonly RegionCode[], more: object) =>
+    CassandraMetadataStore.open({
+      ...storeOptions(config, { region, keyspace, kept }),
       credentials,
       tls,
       onRequest: (figures) => onRequest({ region, ...figures }),
-      replication: Object.fromEntries(kept.map((code) => [code, config.cassandra.replicas])),
       ...more,
     })
-  }
   const late = (...what: Parameters<typeof open>) => {
     const store = new LazyConnection(() => open(...what))
     opened.push(store)
@@ -132,6 +126,21 @@ export async function openMetadata(
     throw new StartFault('SERVER_AWAY', `${servers} cannot be used (HOLDFAST_CASSANDRA): ${error.message}`, {
       cause: error,
     })
+  }
+}
+
+/** A keyspace as the data centre of a region has it. @param kept the regions that keep it */
+export function storeOptions(
+  { cassandra }: Pick<ClusterConfig, 'cassandra'>,
+  { region, keyspace, kept }: { region: RegionCode; keyspace: string; kept: readonly RegionCode[] },
+) {
+  const nodes = cassandra.nodes[region] ?? []
+  return {
+    contactPoints: nodes.map(({ host, port }) => `${host}:${port}`),
+    ...(nodes[0] === undefined ? {} : { port: nodes[0].port }),
+    dataCentre: region,
+    keyspace,
+    replication: Object.fromEntries(kept.map((code) => [code, cassandra.replicas])),
   }
 }
 

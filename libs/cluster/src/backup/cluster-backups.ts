@@ -1,0 +1,151 @@
+/** Backups of the whole cluster, and a restore into an empty one, as long runs of this process. */
+import { randomUUID } from 'node:crypto'
+import type { BackupRequest, RestoreRequest } from '@holdfast/admin'
+import {
+  BackupDirectory,
+  BackupFault,
+  type LongRun,
+  LongRuns,
+  outsideOf,
+  pruneBackup,
+  takeBackup,
+} from '@holdfast/backup'
+import type { ClusterPart } from '../cluster-part.ts'
+import { clusterBlobs } from '../join-cluster.ts'
+import { HeldCollectors } from '../storage/holding.ts'
+import { copiesOfCluster } from './cluster-copies.ts'
+import { rowsOfCluster } from './cluster-rows.ts'
+import { restoreCluster } from './restore-cluster.ts'
+
+const dayMs = 86_400_000
+
+export class ClusterBackups {
+  readonly #cluster: ClusterPart
+  readonly #runs: LongRuns
+  #lastBackupMs: number | undefined
+
+  constructor(cluster: ClusterPart) {
+    this.#cluster = cluster
+    this.#runs = new LongRuns({ clock: cluster.clock, log: cluster.log, hold: async () => () => {} })
+  }
+
+  /** The current run, or the last one. */
+  get run(): LongRun | undefined {
+    return this.#runs.run
+  }
+
+  /** The moment of the last backup that this process completed, Unix ms. */
+  get lastBackupMs(): number | undefined {
+    return this.#lastBackupMs
+  }
+
+  /** Undefined: another run is active. */
+  backUp({ target, bytesPerSecond, keyFile, prune }: BackupRequest): LongRun | undefined {
+    const { clock, config } = this.#cluster
+    return this.#runs.begin({ what: 'backup', target }, async (run) => {
+      const path = await outsideOf(config.dataDir, target)
+      const directory = await BackupDirectory.open(path, { keyFile, make: true })
+      const taken = await this.#holding((signal) =>
+        this.#take(directory, {
+          bytesPerSecond,
+          signal,
+          onProgress: (progress) => (run.progress = progress),
+        }),
+      )
+      this.#lastBackupMs = taken.takenMs
+      if (prune === undefined) return taken
+      const withinMs = prune.withinDays * dayMs
+      return {
+        ...taken,
+        pruned: await pruneBackup(directory, { keep: prune.keep, withinMs, nowMs: clock.now() }),
+      }
+    })
+  }
+
+  /** Undefined: another run is active. */
+  restore({ from, at, keyFile, withoutDamaged }: RestoreRequest): LongRun | undefined {
+    return this.#runs.begin({ what: 'restore', target: from }, async (run) => {
+      const directory = await BackupDirectory.open(from, { keyFile })
+      const snapshot = await directory.snapshot(at)
+      const everything = this.#cluster.openEverything()
+      const onProgress = (progress: object) => {
+        run.progress = progress
+      }
+      try {
+        return await this.#holding((signal) =>
+          restoreCluster(this.#cluster, {
+            directory,
+            snapshot,
+            everything,
+            withoutDamaged,
+            signal,
+            onProgress,
+          }),
+        )
+      } finally {
+        await everything.close()
+      }
+    })
+  }
+
+  /** Ends a run; the next one continues. */
+  close(): Promise<void> {
+    return this.#runs.close()
+  }
+
+  async #take(
+    directory: BackupDirectory,
+    options: Pick<Parameters<typeof takeBackup>[0], 'bytesPerSecond' | 'signal'> & {
+      onProgress: (progress: object) => void
+    },
+  ) {
+    const cluster = this.#cluster
+    const { config, regions } = cluster
+    await regions.refresh()
+    const homes = () => JSON.stringify(config.regions.map((birth) => regions.homeOf(birth)))
+    const begun = homes()
+    const returning = config.regions.filter((birth) => regions.homeOf(birth).handedOver)
+    if (returning.length > 0)
+      throw new BackupFault(
+        'UNUSABLE',
+        `${returning.join(', ')} returns home: repeat it when that is complete`,
+      )
+    const unread: string[] = []
+    const note = (message: string) => {
+      if (unread.length < 1_000) unread.push(message)
+    }
+    const everything = cluster.openEverything()
+    const store = clusterBlobs(cluster)
+    try {
+      return await takeBackup({
+        ...options,
+        directory,
+        clock: cluster.clock,
+        rows: () => rowsOfCluster({ cluster, everything, onDamaged: ({ message }) => note(message) }),
+        blobs: {
+          async *inventory() {
+            if (homes() !== begun) throw new BackupFault('UNUSABLE', 'the homes of accounts moved: repeat it')
+            yield* copiesOfCluster({ cluster, onIncomplete: note })
+          },
+          read: (...asked) => store.read(...asked),
+        },
+        cluster: { regions: config.regions, unread: () => unread },
+      })
+    } finally {
+      await everything.close()
+      await store.close()
+    }
+  }
+
+  /** While no storage node deletes. */
+  async #holding<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const { signal } = this.#runs
+    const { clock } = this.#cluster
+    const held = await HeldCollectors.hold(this.#cluster, { by: randomUUID(), clock, signal })
+    try {
+      return await work(AbortSignal.any([signal, held.lost]))
+    } finally {
+      await held.release()
+    }
+  }
+}

@@ -1,0 +1,92 @@
+/**
+ * The rows of a cluster for a backup, in the form of one machine's.
+ *
+ * There is no one moment over all partitions. An account is one state of its own moment. Lookups
+ * are taken before the accounts, so that what an account has and loses meanwhile is there, and once
+ * more after them, so that what it gets meanwhile is there too. References are taken after the
+ * accounts alone: after a restore every account writes those that it lacks.
+ */
+import type { JournalFault, LookupFact, StoredFact } from '@holdfast/journal'
+import { rowsOfFact, rowsOfStore } from '@holdfast/journal-level/facts'
+import type { RegionCode } from '@holdfast/kernel'
+import type { ClusterPart } from '../cluster-part.ts'
+import type { Everything } from '../servers/everything.ts'
+
+/** Of the cluster that runs, not of its accounts: nodes that are drained, rounds, restores. */
+const notKept = new Set(['nodes', 'reconcile', 'restoring'])
+const references = 'ref'
+
+export interface ClusterRowsOptions {
+  cluster: Pick<ClusterPart, 'config' | 'regions'>
+  everything: Everything
+  onDamaged: (fault: JournalFault) => void
+}
+
+export async function* rowsOfCluster(options: ClusterRowsOptions): AsyncGenerator<[Uint8Array, Uint8Array]> {
+  yield* rowsOfStore('a cluster')
+  for await (const fact of factsOfCluster(options)) yield* rowsOfFact(fact)
+}
+
+async function* factsOfCluster({
+  cluster,
+  everything,
+  onDamaged,
+}: ClusterRowsOptions): AsyncGenerator<StoredFact> {
+  const { config, regions } = cluster
+  const homes = config.regions.map((birth) => ({ birth, ...regions.homeOf(birth) }))
+  const isKept = ({ key }: LookupFact) => !notKept.has(kindOf(key))
+  const lookups = () => lookupsOf({ cluster, everything })
+  for await (const fact of lookups()) if (isKept(fact) && kindOf(fact.key) !== references) yield fact
+  for (const { birth, serving, term } of homes)
+    yield* (await everything.accounts(birth, serving)).accounts({ term, onDamaged })
+  for await (const fact of lookups()) if (isKept(fact)) yield fact
+  for (const region of reachedRegions(cluster)) yield* (await everything.lookups(region)).counters()
+}
+
+/** Of all regions, and those that stay with the accounts. */
+async function* lookupsOf({
+  cluster,
+  everything,
+}: Omit<ClusterRowsOptions, 'onDamaged'>): AsyncGenerator<LookupFact> {
+  const shared = await Promise.all(reachedRegions(cluster).map((region) => everything.lookups(region)))
+  yield* eachOnce(shared.map((store) => store.lookups()))
+  for (const birth of cluster.config.regions) {
+    const { serving } = cluster.regions.homeOf(birth)
+    yield* (await everything.accounts(birth, serving)).lookups()
+  }
+}
+
+/** A region that was given up may be gone: what arrived elsewhere counts. */
+function reachedRegions({ config, regions }: ClusterRowsOptions['cluster']): RegionCode[] {
+  return config.regions.filter((region) => !regions.isGivenUp(region))
+}
+
+/**
+ * Rows of several lists that have nearly the same ones in nearly one order, each row once. Where
+ * the lists differ, each of the values comes.
+ */
+export async function* eachOnce(lists: readonly AsyncIterable<LookupFact>[]): AsyncGenerator<LookupFact> {
+  const open = lists.map((list) => list[Symbol.asyncIterator]())
+  /** Seen in some of the lists, with the number of those where it was not. */
+  const seen = new Map<string, number>()
+  try {
+    while (open.length > 0) {
+      const steps = await Promise.all(open.map((list) => list.next()))
+      for (const { done, value } of steps) {
+        if (done === true) continue
+        const row = `${value.key}\n${Buffer.from(value.value).toString('latin1')}`
+        const missing = seen.get(row) ?? lists.length
+        if (missing === lists.length) yield value
+        if (missing === 1) seen.delete(row)
+        else seen.set(row, missing - 1)
+      }
+      for (let at = open.length - 1; at >= 0; at--) if (steps[at]?.done === true) open.splice(at, 1)
+    }
+  } finally {
+    for (const list of open) await list.return?.()
+  }
+}
+
+export function kindOf(key: string): string {
+  return key.slice(0, Math.max(0, key.indexOf('/')))
+}

@@ -1,0 +1,330 @@
+/**
+ * Writes a backup of a cluster into an empty one of the same regions.
+ *
+ * 1. Settings, homes and counters; then the placement groups, each in a version above both those of
+ *    the backup and those that the empty cluster has made, with nodes that live here.
+ * 2. The copies, each to one member of its group, under its name; the others pull it.
+ * 3. The rows. An account's statics are the last of it.
+ *
+ * A row names the backup from the first write to the last, so that a run that was killed can be
+ * repeated. No host of accounts runs meanwhile: it would serve accounts whose rows are not all
+ * there. Processes know the keys of the empty cluster until they are restarted.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import {
+  type BackupDirectory,
+  BackupFault,
+  nameOfCopy,
+  readSegments,
+  restoreCopies,
+  restoreOne,
+  type SegmentRow,
+  type Snapshot,
+} from '@holdfast/backup'
+import { BlobFault, type BlobInfo } from '@holdfast/blob-store'
+import { masterRow, openKeyring } from '@holdfast/bootstrap'
+import type { FactWriter, LookupFact, StoredFact, WholeStore } from '@holdfast/journal'
+import { factsOfRows } from '@holdfast/journal-level/facts'
+import type { AccountId, RegionCode } from '@holdfast/kernel'
+import { type GroupNode, nodesOf, type PlacementGroup, planGroups } from '@holdfast/replication'
+import { PlacementGroup as PlacementGroupRow } from '@holdfast/wire/cluster'
+import type { ClusterPart } from '../cluster-part.ts'
+import { restoringKey } from '../row-keys.ts'
+import type { Everything } from '../servers/everything.ts'
+import { kindOf } from './cluster-rows.ts'
+
+/** Small files that are written at the same time share a sync. */
+const copiesAtOnce = 32
+/** Each after a longer pause, about a minute in all. */
+const putAttempts = 12
+/** How long groups of other regions may be on their way. */
+const groupLooksMax = 300
+const groupLookMs = 200
+/** Names in a report. */
+const leftOutMax = 1_000
+/** What an empty cluster writes by itself. */
+const ownKinds = new Set(['setting', 'pg', 'nodes', 'reconcile', 'restoring', 'hosts', 'hours', 'acts'])
+/** Stay with the accounts of the region that the key names. */
+const homeKinds = new Set(['wake', 'hours', 'active', 'hosts'])
+/** Written at the beginning. */
+const firstKinds = new Set(['setting', 'pg', 'region'])
+
+export interface RestoreClusterOptions {
+  directory: BackupDirectory
+  snapshot: Snapshot
+  everything: Everything
+  /** What is damaged in the backup is left out. Otherwise it ends the restore. */
+  withoutDamaged: boolean
+  signal: AbortSignal
+  onProgress: (progress: { copies: number; bytes: number; rows: number }) => void
+}
+
+/** @throws BackupFault, BlobFault, JournalFault */
+export async function restoreCluster(cluster: ClusterPart, options: RestoreClusterOptions): Promise<object> {
+  const { directory, snapshot, everything, signal, onProgress } = options
+  await assertRestorable(cluster, options)
+  const marker = Buffer.from(JSON.stringify({ takenMs: snapshot.takenMs }))
+  await cluster.lookups.write([{ put: restoringKey, value: marker }])
+
+  const progress = { copies: 0, bytes: 0, rows: 0 }
+  const left: string[] = []
+  let damaged = 0
+  const leaveOut = (what: string, { message }: Error) => {
+    if (!options.withoutDamaged)
+      throw new BackupFault(
+        'DAMAGED',
+        `${message}: ctl verify names what is damaged, --without-damaged restores the rest`,
+      )
+    damaged++
+    if (left.length < leftOutMax) left.push(what)
+  }
+  const facts = () =>
+    factsOfRows(stopping(readSegments(directory, snapshot.rows), signal), {
+      onDamaged: (fault) => leaveOut(fault.message, fault),
+    })
+
+  await restoreFoundation(cluster, { facts: facts(), everything, atMs: snapshot.takenMs })
+  // All rows are read once more.
+  damaged = 0
+  left.length = 0
+  const store = new GroupStore(cluster, signal)
+  await restoreCopies(directory, snapshot, {
+    put: async (copy, bytes) => {
+      await store.put(copy, bytes)
+      progress.copies++
+      progress.bytes += copy.size
+      onProgress(progress)
+    },
+    onDamaged: (copy, fault) => leaveOut(nameOfCopy(copy), fault),
+    atOnce: copiesAtOnce,
+  })
+  // Ids tell their regions by the key of the backup, which is not that of this process.
+  const { ids } = await openKeyring(cluster.lookups)
+  const birthOf = (account: string) => ids.birthRegion(account as AccountId)
+  const writers = new Writers(cluster, { everything, atMs: snapshot.takenMs, birthOf })
+  for await (const fact of facts()) {
+    if (fact.kind === 'counter' || (fact.kind === 'lookup' && firstKinds.has(kindOf(fact.key)))) continue
+    await writers.add(fact)
+    progress.rows++
+    onProgress(progress)
+  }
+  await writers.end()
+  await cluster.lookups.write([{ delete: restoringKey }])
+  const { takenMs, unreadable } = snapshot
+  return { takenMs, ...progress, unreadable, damaged, leftOut: left }
+}
+
+async function assertRestorable(
+  cluster: ClusterPart,
+  { snapshot, everything }: Pick<RestoreClusterOptions, 'snapshot' | 'everything'>,
+): Promise<void> {
+  const { config, membership, peers, lookups } = cluster
+  if (snapshot.regions === undefined)
+    throw new BackupFault(
+      'UNUSABLE',
+      'the backup is of one machine: ctl restore makes a data directory of it',
+    )
+  const [theirs, ours] = [snapshot.regions.join(', '), config.regions.join(', ')]
+  if (theirs !== ours)
+    throw new BackupFault('UNUSABLE', `the backup is of the regions ${theirs}, this cluster has ${ours}`)
+  const hosts = membership.beats().filter(({ roles }) => roles.includes('actor-host'))
+  if (hosts.length > 0)
+    throw new BackupFault('UNUSABLE', `stop the actor hosts first: ${hosts.map(({ id }) => id).join(', ')}`)
+  for (const region of config.regions)
+    if (!peers.beats().some((beat) => beat.region === region && beat.ready))
+      throw new BackupFault('UNUSABLE', `${region} has no storage node that is ready`)
+  const marker = await lookups.get(restoringKey)
+  if (marker === undefined) return assertEmpty(cluster, everything)
+  const { takenMs } = JSON.parse(Buffer.from(marker).toString()) as { takenMs: number }
+  if (takenMs !== snapshot.takenMs)
+    throw new BackupFault(
+      'UNUSABLE',
+      `a restore of the backup of ${new Date(takenMs).toISOString()} was begun here: repeat it, or begin with an empty cluster`,
+    )
+}
+
+/** @throws BackupFault `UNUSABLE` */
+async function assertEmpty({ config, regions }: ClusterPart, everything: Everything): Promise<void> {
+  const notEmpty = (what: string) => new BackupFault('UNUSABLE', `the cluster is not empty: it has ${what}`)
+  const accounts = { term: 1, onDamaged: () => {} }
+  for (const birth of config.regions) {
+    const store = await everything.accounts(birth, regions.homeOf(birth).serving)
+    for await (const { account } of store.accounts(accounts)) throw notEmpty(`the account ${account}`)
+  }
+  for (const region of config.regions)
+    for await (const { key } of (await everything.lookups(region)).lookups())
+      if (!ownKinds.has(kindOf(key))) throw notEmpty(`the row ${key}`)
+}
+
+/** What everything else depends on. */
+async function restoreFoundation(
+  cluster: ClusterPart,
+  { facts, everything, atMs }: { facts: AsyncIterable<StoredFact>; everything: Everything; atMs: number },
+): Promise<void> {
+  const { config, lookups, regions } = cluster
+  const own = (await everything.lookups(config.region)).restoring({ atMs })
+  const groups = new Map<number, PlacementGroup>()
+  let hasKey = false
+  for await (const fact of facts) {
+    if (fact.kind === 'counter') await raise(fact, { cluster, everything, atMs })
+    if (fact.kind !== 'lookup') continue
+    const kind = kindOf(fact.key)
+    if (fact.key === masterRow) hasKey = true
+    if (kind === 'setting') await lookups.write([{ put: fact.key, value: fact.value }])
+    if (kind === 'region') await own.add(fact)
+    if (kind !== 'pg') continue
+    const group = PlacementGroupRow.decode(fact.value)
+    if ((groups.get(group.number)?.version ?? 0) < group.version) groups.set(group.number, group)
+  }
+  await own.end()
+  if (!hasKey) throw new BackupFault('DAMAGED', 'the key of all ids is missing in the backup')
+  await regions.refresh()
+  await restoreGroups(cluster, [...groups.values()])
+}
+
+/** Where its numbers are taken. */
+async function raise(
+  fact: Extract<StoredFact, { kind: 'counter' }>,
+  { cluster, everything, atMs }: { cluster: ClusterPart; everything: Everything; atMs: number },
+): Promise<void> {
+  const { config } = cluster
+  const region = config.regions.find((code) => fact.counter.endsWith(`/${code}`)) ?? config.region
+  const writer = (await everything.lookups(region)).restoring({ atMs })
+  await writer.add(fact)
+  await writer.end()
+}
+
+/** With the nodes that they had, where these are here. */
+async function restoreGroups(
+  { config, groups, peers }: ClusterPart,
+  restored: readonly PlacementGroup[],
+): Promise<void> {
+  await groups.refresh()
+  const versions = new Map<number, number>()
+  for (const region of config.regions) {
+    const own = restored.filter((group) => group.region === region)
+    const living = peers.beats().map(({ id, region, ready, freeBytes }) => ({ id, region, ready, freeBytes }))
+    const here = new Set(living.map(({ id }) => id))
+    const away = [...new Set(own.flatMap(nodesOf))].filter((id) => !here.has(id))
+    const nodes: GroupNode[] = [
+      ...living,
+      ...away.map((id) => ({ id, region: '', ready: false, lost: true, freeBytes: 0 })),
+    ]
+    const changed = planGroups({ region, regions: config.regions, nodes, groups: own })
+    for (const group of own) {
+      const { members, remote } = changed.find(({ number }) => number === group.number) ?? group
+      const version = Math.max(group.version, groups.map.get(group.number)?.version ?? 0) + 1
+      versions.set(group.number, version)
+      await groups.propose(region, { ...group, members, remote, version, writable: true })
+    }
+  }
+  // Those of other regions arrive later.
+  const isKnown = ([number, version]: [number, number]) => (groups.map.get(number)?.version ?? 0) >= version
+  for (let looks = 0; looks < groupLooksMax; looks++) {
+    await groups.refresh()
+    if ([...versions].every(isKnown)) return
+    await delay(groupLookMs)
+  }
+  throw new BackupFault('UNUSABLE', 'placement groups of other regions do not arrive')
+}
+
+/** The nodes of the cluster as a target of copies. */
+class GroupStore {
+  readonly #cluster: Pick<ClusterPart, 'groups' | 'peers'>
+  readonly #signal: AbortSignal
+
+  constructor(cluster: Pick<ClusterPart, 'groups' | 'peers'>, signal: AbortSignal) {
+    this.#cluster = cluster
+    this.#signal = signal
+  }
+
+  /** To one member of its group. Repeated while none of them takes it. */
+  async put(copy: BlobInfo, bytes: () => AsyncIterable<Uint8Array>): Promise<void> {
+    const { groups, peers } = this.#cluster
+    const number = copy.placementGroup ?? 0
+    let fault: Error | undefined
+    for (let attempt = 0; attempt < putAttempts; attempt++) {
+      this.#signal.throwIfAborted()
+      if (attempt > 0) {
+        await delay(1_000 * attempt, undefined, { signal: this.#signal })
+        await groups.refresh()
+      }
+      const group = groups.map.get(number)
+      if (group === undefined)
+        throw new BackupFault('UNUSABLE', `${nameOfCopy(copy)} is of the unknown placement group ${number}`)
+      const members = group.members.filter((id) => peers.isAlive(id))
+      const first = (copy.id[0] ?? 0) % Math.max(1, members.length)
+      for (const id of [...members.slice(first), ...members.slice(0, first)]) {
+        const node = peers.node(id)
+        if (node === undefined) continue
+        try {
+          await restoreOne(node, copy, bytes, { group: number, version: group.version })
+          return
+        } catch (error) {
+          if (!(error instanceof BlobFault) || error.code === 'CORRUPT') throw error
+          fault = error
+        }
+      }
+    }
+    throw new BackupFault(
+      'UNUSABLE',
+      `no node of placement group ${number} takes a copy: ${fault?.message}`,
+      {
+        cause: fault,
+      },
+    )
+  }
+}
+
+type RestoredFact = Exclude<StoredFact, { kind: 'counter' }>
+
+interface WritersOptions {
+  everything: Everything
+  atMs: number
+  birthOf: (account: string) => RegionCode
+}
+
+/** Facts go to the keyspaces that they are of. */
+class Writers {
+  readonly #cluster: ClusterPart
+  readonly #options: WritersOptions
+  /** By birth region; undefined: what all regions keep. */
+  readonly #open = new Map<RegionCode | undefined, FactWriter>()
+
+  constructor(cluster: ClusterPart, options: WritersOptions) {
+    this.#cluster = cluster
+    this.#options = options
+  }
+
+  async add(fact: RestoredFact): Promise<void> {
+    const birth = fact.kind === 'lookup' ? homeOfLookup(fact) : this.#options.birthOf(fact.account)
+    const writer = this.#open.get(birth) ?? (await this.#storeOf(birth)).restoring(this.#options)
+    this.#open.set(birth, writer)
+    await writer.add(fact)
+  }
+
+  async end(): Promise<void> {
+    for (const writer of this.#open.values()) await writer.end()
+  }
+
+  #storeOf(birth: RegionCode | undefined): Promise<WholeStore> {
+    const { config, regions } = this.#cluster
+    const { everything } = this.#options
+    if (birth === undefined) return everything.lookups(config.region)
+    return everything.accounts(birth, regions.homeOf(birth).serving)
+  }
+}
+
+function homeOfLookup({ key }: LookupFact): RegionCode | undefined {
+  return homeKinds.has(kindOf(key)) ? (key.split('/')[1] as RegionCode) : undefined
+}
+
+async function* stopping(
+  rows: AsyncIterable<SegmentRow>,
+  signal: AbortSignal,
+): AsyncGenerator<[Uint8Array, Uint8Array]> {
+  for await (const row of rows) {
+    signal.throwIfAborted()
+    yield row
+  }
+}

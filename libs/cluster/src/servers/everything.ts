@@ -1,0 +1,41 @@
+/** Whole keyspaces, each from the data centre that is asked for. Opened when they are needed. */
+import type { ClusterConfig } from '@holdfast/config'
+import type { WholeStore } from '@holdfast/journal'
+import { CassandraMetadataStore, type CassandraOptions } from '@holdfast/journal-cassandra'
+import type { RegionCode } from '@holdfast/kernel'
+import { homeRegions, keyspaceOf, storeOptions } from './metadata.ts'
+
+export interface Everything {
+  /** The lookups that all regions keep. */
+  lookups(region: RegionCode): Promise<WholeStore>
+  /** The accounts born in a region. @param region one that keeps them */
+  accounts(birth: RegionCode, region: RegionCode): Promise<WholeStore>
+  close(): Promise<void>
+}
+
+/** Makes keyspaces that do not exist. */
+export function openEverything(
+  config: Pick<ClusterConfig, 'regions' | 'cassandra'>,
+  access: Pick<CassandraOptions, 'credentials' | 'tls'>,
+): Everything {
+  const opened = new Map<string, Promise<CassandraMetadataStore>>()
+  const open = async (region: RegionCode, keyspace: string, kept: readonly RegionCode[]) => {
+    const name = `${region} ${keyspace}`
+    const opening =
+      opened.get(name) ??
+      CassandraMetadataStore.open({ ...storeOptions(config, { region, keyspace, kept }), ...access })
+    opened.set(name, opening)
+    return (await opening).whole
+  }
+  return {
+    lookups: (region) => open(region, 'holdfast_lookups', config.regions),
+    accounts: (birth, region) => open(region, keyspaceOf(birth), homeRegions(config.regions, birth)),
+    async close() {
+      for (const opening of opened.values())
+        await opening.then(
+          (store) => store.close(),
+          () => {},
+        )
+    },
+  }
+}
