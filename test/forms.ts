@@ -59,6 +59,8 @@ export const longFiles: Readonly<Record<string, string>> = {
   'libs/journal-cassandra/test/logins.test.ts':
     'two Cassandras that ask for a login, for commands that operators use once',
   'libs/journal-cassandra/test/backup.test.ts': 'two Cassandras, cut for longer than their hints last',
+  'libs/journal-cassandra/test/data-centres.test.ts':
+    'two Cassandras, one of them added to the data of the other',
   'test/abuse-attacks.test.ts': 'latencies beside attacks need the machine for 70 s',
   'test/proxies.test.ts': 'the acceptance suite through nginx and Caddy: minutes',
   'test/pypi-programs.test.ts': 'makes four environments of Python for the clients',

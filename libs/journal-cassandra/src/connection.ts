@@ -2,12 +2,14 @@
  * One region's connection: local quorum for data, local serial for fences, everything prepared,
  * idempotence declared correctly.
  */
+
+import { JournalFault } from '@holdfast/journal'
 import cassandra from 'cassandra-driver'
 import { faultOf } from './driver-faults.ts'
 import { migrations } from './migrations.ts'
 import { newClient } from './new-client.ts'
 import type { CassandraOptions } from './options.ts'
-import { isCurrent, makeKeyspace, migrate, type SchemaOptions } from './schema.ts'
+import { addDataCentres, isCurrent, makeKeyspace, migrate, replicasOf, type SchemaOptions } from './schema.ts'
 
 const { consistencies } = cassandra.types
 
@@ -20,11 +22,16 @@ export interface Statement {
 export class CassandraConnection {
   readonly #client: cassandra.Client
   readonly #dataCentre: string
+  readonly #keyspace: string
   readonly #onRequest: NonNullable<CassandraOptions['onRequest']>
 
-  private constructor(client: cassandra.Client, { dataCentre, onRequest = () => {} }: CassandraOptions) {
+  private constructor(
+    client: cassandra.Client,
+    { dataCentre, keyspace, onRequest = () => {} }: CassandraOptions,
+  ) {
     this.#client = client
     this.#dataCentre = dataCentre
+    this.#keyspace = keyspace
     this.#onRequest = onRequest
   }
 
@@ -36,6 +43,20 @@ export class CassandraConnection {
     return { known: local.length, connected: connected.length }
   }
 
+  /** Data centres that have replicas of the keyspace. */
+  async dataCentres(): Promise<string[]> {
+    try {
+      return Object.keys((await replicasOf(this.#client, this.#keyspace)) ?? {})
+    } catch (error) {
+      throw faultOf(error)
+    }
+  }
+
+  /** See `addDataCentres` of the schema. */
+  async addDataCentres(replication: Record<string, number>): Promise<string[]> {
+    return addDataCentres(this.#client, { keyspace: this.#keyspace, replication })
+  }
+
   static async open(options: CassandraOptions): Promise<CassandraConnection> {
     const schema = { migrations, ...options }
     const current = await openCurrent(schema)
@@ -44,6 +65,12 @@ export class CassandraConnection {
     try {
       await unbound.connect()
       await makeKeyspace(unbound, schema)
+      const kept = Object.keys((await replicasOf(unbound, options.keyspace)) ?? {})
+      if (kept.length > 0 && !kept.includes(options.dataCentre))
+        throw new JournalFault(
+          'UNAVAILABLE',
+          `the keyspace ${options.keyspace} is in ${kept.join()} and not in ${options.dataCentre}, which was not added`,
+        )
     } catch (error) {
       throw faultOf(error)
     } finally {

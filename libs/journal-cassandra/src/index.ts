@@ -61,6 +61,20 @@ export class CassandraMetadataStore {
     return new CassandraMetadataStore(await CassandraConnection.open(options), options)
   }
 
+  /** Data centres that have replicas of the keyspace. @throws JournalFault */
+  dataCentres(): Promise<string[]> {
+    return this.#connection.dataCentres()
+  }
+
+  /**
+   * Replicas in data centres that the keyspace lacks; none is taken away. Until `nodetool rebuild`
+   * they have no rows of before.
+   * @returns those that it lacked. @throws JournalFault
+   */
+  addDataCentres(replication: Record<string, number>): Promise<string[]> {
+    return this.#connection.addDataCentres(replication)
+  }
+
   /** Nodes of its data centre, and those that this process has a connection to. */
   nodes(): { known: number; connected: number } {
     return this.#connection.nodes()

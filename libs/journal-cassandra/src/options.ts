@@ -7,7 +7,7 @@ export interface CassandraOptions {
   /** The region's data centre. */
   dataCentre: string
   keyspace: string
-  /** Replicas by data centre, for the keyspace when it is made. */
+  /** Replicas by data centre, for the keyspace when it is made or gets further data centres. */
   replication: Record<string, number>
   /** Asked for each connection: it may change. */
   credentials?: (() => { user: string; password: string }) | undefined

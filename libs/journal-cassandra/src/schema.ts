@@ -14,6 +14,8 @@
  *   nothing.
  * - Every process makes the table of these rows. Its id follows from its name, so it is the same
  *   for all; keyspaces have no ids.
+ * - A keyspace gets further data centres only when `addDataCentres` is called, also under the
+ *   leader: two changes of a keyspace at once would lose one of them. None is ever taken away.
  *
  * The price: a start that must change the schema needs more than half of the keyspace's replicas,
  * in all data centres. A start that finds it made asks only its own data centre.
@@ -27,7 +29,7 @@ const { consistencies } = cassandra.types
 
 export interface SchemaOptions {
   keyspace: string
-  /** Replicas by data centre, for the keyspace when it is made. */
+  /** Replicas by data centre, for the keyspace when it is made or gets further data centres. */
   replication: Record<string, number>
   /** The statements of each version. */
   migrations: readonly (readonly string[])[]
@@ -53,10 +55,7 @@ export async function isCurrent(client: cassandra.Client, { migrations }: Schema
 /** Safe to repeat and to race. @param client of no keyspace. @throws what the driver throws */
 export async function makeKeyspace(client: cassandra.Client, options: SchemaOptions): Promise<void> {
   const { keyspace } = options
-  const replicas = Object.entries(options.replication).map(
-    ([dataCentre, count]) => `'${dataCentre}': ${count}`,
-  )
-  const replication = `{'class': 'NetworkTopologyStrategy', ${replicas.join(', ')}}`
+  const replication = replicationText(options.replication)
   await define(client, `CREATE KEYSPACE IF NOT EXISTS ${keyspace} WITH replication = ${replication}`)
   const table = `${keyspace}.schema_state`
   await define(
@@ -70,11 +69,72 @@ export async function migrate(client: cassandra.Client, options: SchemaOptions):
   const leader = new Leader(client)
   for (;;) {
     if (await patiently(() => isCurrent(client, options))) return
-    if ((await patiently(() => stateOf(client, leaderRow))) === undefined && (await leader.claim())) {
-      await leader.run(options.migrations)
+    if (await leader.claimVacant()) {
+      const made = await leader.run(options.migrations)
       await leader.resign()
+      // A data centre that was just added does not have the version's row, but all tables.
+      if (made) return
     } else await aWhile()
   }
+}
+
+/** Replicas of a keyspace by data centre; undefined: there is no such keyspace. */
+export async function replicasOf(
+  client: cassandra.Client,
+  keyspace: string,
+): Promise<Record<string, number> | undefined> {
+  const query = 'SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?'
+  const found = (await client.execute(query, [keyspace], { isIdempotent: true })).first()?.replication
+  if (found === undefined) return undefined
+  const { class: _, ...counts } = found as Record<string, string>
+  return Object.fromEntries(Object.entries(counts).map(([dataCentre, count]) => [dataCentre, Number(count)]))
+}
+
+/**
+ * The keyspace gets replicas in the data centres that it lacks. They have no rows of before until
+ * each of their nodes is rebuilt (`nodetool rebuild`). Other data centres keep their replicas.
+ * @param client of the keyspace, which has its tables.
+ * @returns those that it lacked. @throws JournalFault
+ */
+export async function addDataCentres(
+  client: cassandra.Client,
+  { keyspace, replication }: Pick<SchemaOptions, 'keyspace' | 'replication'>,
+): Promise<string[]> {
+  const leader = new Leader(client)
+  const lacking = async () => {
+    const had = (await patiently(() => replicasOf(client, keyspace))) ?? {}
+    return { had, lacks: Object.keys(replication).filter((dataCentre) => had[dataCentre] === undefined) }
+  }
+  for (;;) {
+    if ((await lacking()).lacks.length === 0) return []
+    if (!(await leader.claimVacant())) {
+      await aWhile()
+      continue
+    }
+    const { had, lacks } = await lacking()
+    if (lacks.length > 0) {
+      const all = replicationText({ ...replication, ...had })
+      try {
+        await define(client, `ALTER KEYSPACE ${keyspace} WITH replication = ${all}`)
+      } catch (error) {
+        // Refused, for instance while no node of the new data centre is known: nothing runs.
+        if (isRefusedStatement(error)) await leader.resign()
+        throw faultOf(error)
+      }
+    }
+    await leader.resign()
+    return lacks
+  }
+}
+
+function replicationText(replication: Record<string, number>): string {
+  const replicas = Object.entries(replication).map(([dataCentre, count]) => `'${dataCentre}': ${count}`)
+  return `{'class': 'NetworkTopologyStrategy', ${replicas.join(', ')}}`
+}
+
+function isRefusedStatement(error: unknown): boolean {
+  const { configError, invalid } = cassandra.types.responseErrorCodes
+  return [configError, invalid].includes((error as { code?: number }).code ?? -1)
 }
 
 class Leader {
@@ -85,25 +145,28 @@ class Leader {
     this.#client = client
   }
 
-  /** @returns whether it leads. */
-  claim(): Promise<boolean> {
+  /** @returns whether it leads, where no other did. */
+  async claimVacant(): Promise<boolean> {
+    if ((await patiently(() => stateOf(this.#client, leaderRow))) !== undefined) return false
     return this.#lead(null)
   }
 
   /**
    * Makes what is missing while it leads.
+   * @returns whether all is made.
    * @throws what the driver throws. It is unknown then whether the statement took effect: it does
    *   not resign, so that no successor starts at once.
    */
-  async run(migrations: SchemaOptions['migrations']): Promise<void> {
+  async run(migrations: SchemaOptions['migrations']): Promise<boolean> {
     const made = await patiently(() => stateOf(this.#client, versionRow, consistencies.serial))
     for (let version = Number(made ?? 0); version < migrations.length; version++) {
       for (const statement of migrations[version] ?? []) {
-        if (!(await this.#lead(this.#id))) return
+        if (!(await this.#lead(this.#id))) return false
         await define(this.#client, statement)
       }
-      if (!(await this.#raise(version))) return
+      if (!(await this.#raise(version))) return false
     }
+    return true
   }
 
   async resign(): Promise<void> {
