@@ -120,7 +120,7 @@ export class OneProcess {
         downloadUrl: 'http://down.test',
         webUrl: 'http://web.test',
         region: 'eu-par',
-        regions: ['eu-par'],
+        founders: ['eu-par'],
         guestUploads: true,
         fileBytesMax: undefined,
         drainMs: 30_000,

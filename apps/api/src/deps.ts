@@ -40,6 +40,8 @@ export interface ApiSettings {
   region: RegionCode
   /** Regions whose upload hosts have names; includes `region`. */
   regions: readonly RegionCode[]
+  /** The regions with which the installation was made, in one order everywhere. */
+  founders: readonly RegionCode[]
   /** `GET /contents/{id}` and search for every tier. */
   openListing: boolean
   /** Direct links need premium. */

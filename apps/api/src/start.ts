@@ -61,7 +61,7 @@ function createApiHost(
   const { config, keyring, serversOf } = cluster
   const api = createApi({
     ...cluster,
-    settings: { ...config, urls, tokenKeyId },
+    settings: { ...config, urls, tokenKeyId, founders: cluster.regions.order.founders },
   })
   const presenter = new ItemPresenter({
     downloadUrl: urls.download,

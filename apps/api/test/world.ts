@@ -129,6 +129,7 @@ export function world(t: Test, options: WorldOptions = {}) {
       },
       region: 'eu-par',
       regions: ['eu-par'],
+      founders: ['eu-par'],
       openListing: false,
       directLinksPremium: false,
       signUp: { mode: 'open', domains: [] },

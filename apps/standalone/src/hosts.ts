@@ -48,7 +48,7 @@ export function createPublicHosts(deps: HostDeps): Record<'api' | 'upload' | 'do
     serversOf,
     directUrlOf: undefined,
     uploadUrlOf: undefined,
-    settings: { ...config, urls, regions: [region], tokenKeyId },
+    settings: { ...config, urls, regions: [region], founders: [region], tokenKeyId },
   })
   const presenter = new ItemPresenter({
     downloadUrl: urls.download,
@@ -64,7 +64,7 @@ export function createPublicHosts(deps: HostDeps): Record<'api' | 'upload' | 'do
     ...deps,
     serversOf,
     placeOf: undefined,
-    settings: uploadSettings({ ...config, tokenKeyId }, { urls, regions: [region] }),
+    settings: uploadSettings({ ...config, tokenKeyId }, { urls, founders: [region] }),
   })
   return { api, upload, download: createDownloads({ ...deps, settings: downloads }) }
 }

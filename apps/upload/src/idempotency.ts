@@ -30,11 +30,12 @@ export function uploadRequestId(key: string): Buffer {
 
 /**
  * The guest account of this upload; the same one for a repeat.
- * @param regions all of the installation, in one order everywhere.
+ * @param founders regions with which the installation was made, in one order everywhere: with more
+ *   of them a repeat would find another account
  */
 export function guestOf(
   upload: { key: string; blobId: Uint8Array; name: string; address: string },
-  { ids, regions, secret }: { ids: IdCodec; regions: readonly RegionCode[]; secret: Uint8Array },
+  { ids, founders, secret }: { ids: IdCodec; founders: readonly RegionCode[]; secret: Uint8Array },
 ): AccountId {
   const hmac = createHmac('sha256', secret)
     .update(`guest upload\0${upload.key}\0${upload.name}\0`)
@@ -43,6 +44,6 @@ export function guestOf(
   const digest = hmac.digest()
   // A repeat may come through another region's host: only the key decides where the guest account
   // is created.
-  const region = regions[digest.readUInt32BE(28) % regions.length] as RegionCode
+  const region = founders[digest.readUInt32BE(28) % founders.length] as RegionCode
   return ids.account(region, digest)
 }

@@ -8,8 +8,8 @@ export interface UploadSettings extends UploadBounds {
   webUrl: string
   /** Where guest accounts are created. */
   region: RegionCode
-  /** All regions, in one order everywhere. */
-  regions: readonly RegionCode[]
+  /** The regions with which the installation was made, in one order everywhere. */
+  founders: readonly RegionCode[]
   /** Key from which new tokens are derived. */
   tokenKeyId: number
   /** Uploads without a token make a guest account. */
@@ -38,13 +38,13 @@ export interface UploadBounds {
 export const defaultBounds: UploadBounds = { uploadsPerNetworkMax: 256, uploadsMax: 2_048, stagesMax: 896 }
 
 /** The settings of a process, as far as uploads follow them. */
-type Config = Omit<UploadSettings, keyof UploadBounds | 'downloadUrl' | 'webUrl' | 'regions'> & {
+type Config = Omit<UploadSettings, keyof UploadBounds | 'downloadUrl' | 'webUrl' | 'founders'> & {
   rateLimits: string
 }
 
 export function uploadSettings(
   config: Config,
-  { urls, regions }: { urls: { download: string; web: string }; regions: readonly RegionCode[] },
+  { urls, founders }: { urls: { download: string; web: string }; founders: readonly RegionCode[] },
 ): UploadSettings {
   const { trustProxy, region, tokenKeyId, guestUploads, fileBytesMax, drainMs, rateLimits } = config
   return {
@@ -54,7 +54,7 @@ export function uploadSettings(
     webUrl: urls.web,
     trustProxy,
     region,
-    regions,
+    founders,
     tokenKeyId,
     guestUploads,
     fileBytesMax,

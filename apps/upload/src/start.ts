@@ -158,7 +158,7 @@ function createHosts(
       placeOf: routing.placeOf,
       settings: uploadSettings(
         { ...config, tokenKeyId },
-        { urls: { download: downloadUrl, web: webUrl }, regions: config.regions },
+        { urls: { download: downloadUrl, web: webUrl }, founders: cluster.regions.order.founders },
       ),
     }),
     download: createDownloads({

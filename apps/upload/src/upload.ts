@@ -449,11 +449,11 @@ class IncomingUpload implements Running {
 
   #newGuest({ key, name, blob }: { key: string | undefined; name: string; blob: BlobInfo }): AccountId {
     const { keyring, settings, idempotencySecret: secret } = this.#parts
-    const { regions } = settings
+    const { founders } = settings
     const { region } = this.#place
     if (key === undefined) return keyring.ids.account(region)
     const address = clientAddress(this.#request)
-    return guestOf({ key, name, address, blobId: blob.id }, { ids: keyring.ids, regions, secret })
+    return guestOf({ key, name, address, blobId: blob.id }, { ids: keyring.ids, founders, secret })
   }
 
   #answer(accountId: AccountId, view: ContentView): Record<string, unknown> {

@@ -7,12 +7,12 @@ t.test('uploads follow the configuration of their process', async (t) => {
     ...{ fileBytesMax: 5, drainMs: 9 },
   }
   const urls = { download: 'http://down.test', web: 'http://web.test' }
-  const regions = ['eu-par', 'na-nyc'] as const
-  const settings = uploadSettings({ ...config, rateLimits: 'default' }, { urls, regions })
+  const founders = ['eu-par', 'na-nyc'] as const
+  const settings = uploadSettings({ ...config, rateLimits: 'default' }, { urls, founders })
   t.strictSame(settings, {
-    ...{ ...config, ...defaultBounds, regions },
+    ...{ ...config, ...defaultBounds, founders },
     ...{ downloadUrl: urls.download, webUrl: urls.web },
   })
-  const { uploadsPerNetworkMax } = uploadSettings({ ...config, rateLimits: 'off' }, { urls, regions })
+  const { uploadsPerNetworkMax } = uploadSettings({ ...config, rateLimits: 'off' }, { urls, founders })
   t.equal(uploadsPerNetworkMax, Number.POSITIVE_INFINITY)
 })

@@ -10,6 +10,7 @@ export {
 } from './join-cluster.ts'
 export { type ClusterAdminOptions, startAdmin } from './operator/admin.ts'
 export { type GroupStatus, serveGroupStatus } from './operator/cluster-status.ts'
+export { type AddingConfig, addRegions, type JoiningRegion, joinRegion } from './regions/adding-regions.ts'
 export { serveTakeover, type TakenOver } from './regions/evacuation.ts'
 export { type ClusterServers, type Connect, connectServers } from './servers/connect-servers.ts'
 export { openMetadata } from './servers/metadata.ts'

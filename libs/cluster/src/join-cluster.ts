@@ -195,6 +195,7 @@ async function openAccountData({ config, role, clock, opened, servers, metrics, 
   const lookups = new RegionalLookups({
     region,
     regions: config.regions,
+    founders: metadata.founders,
     stores: metadata.lookups,
     homes: new Map([...metadata.homes].map(([birth, { lookups: home }]) => [birth, home])),
   })
@@ -202,6 +203,7 @@ async function openAccountData({ config, role, clock, opened, servers, metrics, 
   const regions = await RegionMap.open({
     region,
     regions: config.regions,
+    founders: metadata.founders,
     stores: metadata.lookups,
     clock,
     onFault: warn('the region map cannot be read; the last one counts'),

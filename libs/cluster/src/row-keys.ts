@@ -19,6 +19,19 @@ export function groupKey(
   return `${groupsPrefix(region)}${padded(number)}/${padded(version)}`
 }
 
+/** The regions with which the installation was made, with commas. */
+export const foundersKey = 'setting/regions'
+
+/** The region that was added after this one. */
+export function regionAfterKey(region: RegionCode): string {
+  return `setting/regions-after/${region}`
+}
+
+/** An added region has all rows of the others. */
+export function regionJoinedKey(region: RegionCode): string {
+  return `setting/regions-joined/${region}`
+}
+
 /** Homes of a birth region. */
 export function homesPrefix(birth: RegionCode): string {
   return `region/${birth}/`

@@ -8,23 +8,26 @@ import {
   MemoryWholeStore,
 } from '@holdfast/journal/testing'
 import type { RegionCode } from '@holdfast/kernel'
+import { homeRegions } from './regions/region-order.ts'
 import type { Connect } from './servers/connect-servers.ts'
-import { homeRegions, type KeptHome } from './servers/metadata.ts'
+import type { KeptHome } from './servers/metadata.ts'
 
 /** All processes that connect with the result share its bus, journals and lookups. */
 export function memoryServers(regions: readonly RegionCode[]): Connect {
+  const order = { regions, founders: regions }
   const exchange = new MemoryBus()
   const lookups = new Map(regions.map((region) => [region, new MemoryLookupStore()]))
   const homes = new Map(regions.map((region) => [region, memoryHome()]))
   return async ({ config }) => {
     const bus = Object.assign(exchange.connect(), { up: true, flush: async () => {}, figures: noTraffic })
     const own = lookups.get(config.region) as MemoryLookupStore
-    const isKept = (birth: RegionCode) => homeRegions(regions, birth).includes(config.region)
+    const isKept = (birth: RegionCode) => homeRegions(order, birth).includes(config.region)
     return {
       bus,
       openMetadata: async ({ journals }) => ({
         lookups,
         references: own,
+        founders: order.founders,
         homes: new Map([...homes].filter(([birth]) => journals && isKept(birth))),
         nodes: () => [],
         close: async () => {},

@@ -11,9 +11,9 @@ import pino from 'pino'
 import t from 'tap'
 import { AccountRounds, accountsOf, scopeOf } from '../src/accounts/account-rounds.ts'
 import type { Home } from '../src/regions/region-map.ts'
+import { homeRegions } from '../src/regions/region-order.ts'
 import { RegionalLookups } from '../src/regions/regional-lookups.ts'
 import { roundsKey } from '../src/row-keys.ts'
-import { homeRegions } from '../src/servers/metadata.ts'
 
 const regions: RegionCode[] = ['eu-par', 'na-nyc', 'ap-tyo']
 
@@ -30,13 +30,14 @@ function world() {
       handedOver: false,
       ...(homes.get(birth) ?? { serving: birth, term: 1 }),
     }),
-    keepersOf: (birth: RegionCode) => homeRegions(regions, birth),
+    keepersOf: (birth: RegionCode) => homeRegions({ regions, founders: regions }, birth),
   }
   const time = { ms: Date.UTC(2030, 0, 1) }
   const clock = { now: () => time.ms, monotonic: () => time.ms }
   const lookups = new RegionalLookups({
     region: 'eu-par',
     regions,
+    founders: regions,
     stores: new Map<RegionCode, LookupStore>([
       ['eu-par', here],
       ['na-nyc', away],

@@ -183,11 +183,11 @@ function createScrubber({ cluster, store, node, log }: OwnedNode): Scrubber {
 }
 
 function leadGroups({ cluster, log }: OwnedNode): GroupLeader {
-  const { config, groups, peers, nodes, clock } = cluster
+  const { config, groups, peers, nodes, clock, regions } = cluster
   return new GroupLeader({
     self: config.nodeName,
     region: config.region,
-    regions: config.regions,
+    regions: regions.copyOrder,
     rows: groups,
     peers,
     states: nodes,

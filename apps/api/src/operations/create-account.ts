@@ -81,12 +81,12 @@ export function createAccount(app: FastifyInstance, context: ApiContext) {
  * region's host.
  */
 function proposedId({ context, request }: Call): AccountId {
-  const { region, regions } = context.settings
+  const { region, founders } = context.settings
   const key = idempotencyKeyOf(request)
   if (key === undefined) return context.ids.account(region, randomBytes(8))
   const network = key.length < unguessableKeyLength ? networkOf(clientAddress(request)) : ''
   const digest = createHmac('sha256', context.idempotencySecret).update(`${network}\n${key}`).digest()
-  return context.ids.account(regions[digest.readUInt32BE(28) % regions.length] ?? region, digest)
+  return context.ids.account(founders[digest.readUInt32BE(28) % founders.length] ?? region, digest)
 }
 
 /** The account this address belongs to from now on. */

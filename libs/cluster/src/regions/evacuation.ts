@@ -22,8 +22,8 @@ import type { Clock, RegionCode, Subscription } from '@holdfast/kernel'
 import { CheckpointRoot } from '@holdfast/wire'
 import type { ClusterPart } from '../cluster-part.ts'
 import { takeoverKey } from '../row-keys.ts'
-import { backupOf } from '../servers/metadata.ts'
 import { heardByAll, takeoverSubjectOf } from '../subjects.ts'
+import { backupOf } from './region-order.ts'
 
 /** The successor's findings. Accounts are named up to `namedMax`. */
 export interface TakenOver {
@@ -80,7 +80,7 @@ export function serveTakeover(cluster: ClusterPart): Subscription {
 export async function evacuate(cluster: ClusterPart, code: string, { fenced }: { fenced: boolean }) {
   const { config, regions, bus } = cluster
   const birth = config.regions.find((region) => region === code)
-  if (birth === undefined || backupOf(config.regions, birth) === undefined)
+  if (birth === undefined || backupOf(regions.order, birth) === undefined)
     throw new RefusalError('error-region')
   await regions.refresh()
   const known = regions.homeOf(birth)
@@ -120,7 +120,7 @@ export async function returnHome(
 ) {
   const { config, regions, bus } = cluster
   const birth = config.regions.find((region) => region === code)
-  const other = birth && backupOf(config.regions, birth)
+  const other = birth && backupOf(regions.order, birth)
   if (birth === undefined || other === undefined) throw new RefusalError('error-region')
   await regions.refresh()
   const known = regions.homeOf(birth)

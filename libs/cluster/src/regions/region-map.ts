@@ -13,7 +13,7 @@ import { JournalFault, type LookupStore } from '@holdfast/journal'
 import type { Clock, RegionCode } from '@holdfast/kernel'
 import { RegionMapEntry } from '@holdfast/wire/cluster'
 import { handedOverKey, homeKey, homesPrefix } from '../row-keys.ts'
-import { backupOf, homeRegions } from '../servers/metadata.ts'
+import { backupOf, copyOrder, homeRegions, type RegionOrder } from './region-order.ts'
 
 export interface Home {
   serving: RegionCode
@@ -25,10 +25,8 @@ export interface Home {
   handedOver: boolean
 }
 
-export interface RegionMapOptions {
+export interface RegionMapOptions extends RegionOrder {
   region: RegionCode
-  /** All regions, in the order of the installation. */
-  regions: readonly RegionCode[]
   /** Each region's rows, from its own data centre. */
   stores: ReadonlyMap<RegionCode, LookupStore>
   clock: Clock
@@ -80,9 +78,19 @@ export class RegionMap {
     return { serving, term: 1, handedOver: false }
   }
 
+  /** All regions, and those with which the installation was made. */
+  get order(): RegionOrder {
+    return this.#options
+  }
+
+  /** This region, then those that may hold further copies of its files. */
+  get copyOrder(): RegionCode[] {
+    return copyOrder(this.#options, this.#options.region)
+  }
+
   /** The regions that keep the journals of accounts born in this one. */
   keepersOf(birth: RegionCode): RegionCode[] {
-    return homeRegions(this.#options.regions, birth)
+    return homeRegions(this.#options, birth)
   }
 
   /** Its homes have moved: another region now makes its decisions. */
@@ -152,7 +160,7 @@ export class RegionMap {
    */
   async moveHome(
     birth: RegionCode,
-    { to = backupOf(this.#options.regions, birth), handedOver = false }: MoveOptions = {},
+    { to = backupOf(this.#options, birth), handedOver = false }: MoveOptions = {},
   ): Promise<{ home: Home; heard: RegionCode[] }> {
     if (to === undefined) throw new RangeError(`no other region keeps the journals of ${birth}`)
     await this.refresh()

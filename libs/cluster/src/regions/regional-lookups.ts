@@ -3,12 +3,13 @@
  *
  * Lightweight transactions of two data centres do not exclude each other, so each claimed or
  * allocated row has one region that decides: for settings the first one, for e-mail addresses the
- * one that their hash names, for placement groups their own. Share codes never collide: each region
- * takes its numbers from its own range. All other rows are written at the writer's region and reach
- * the others by replication. A route that is missing here is looked up elsewhere before it is
- * denied. References are read from all regions except those that were taken over and whose accounts
- * have since reported, elsewhere, what they use. The next tasks of a region's accounts (`wake/`,
- * `hours/`, `active/`, `hosts/`) stay with their journals: these keys name the region.
+ * one of the founders that their hash names, for placement groups their own. Share codes never
+ * collide: each region takes its numbers from its own range. All other rows are written at the
+ * writer's region and reach the others by replication. A route that is missing here is looked up
+ * elsewhere before it is denied. References are read from all regions except those that were taken
+ * over and whose accounts have since reported, elsewhere, what they use. The next tasks of a
+ * region's accounts (`wake/`, `hours/`, `active/`, `hosts/`) stay with their journals: these keys
+ * name the region.
  *
  * A region that cannot be reached is a fault, never an absence. When the homes of a region have
  * moved, its successor decides for it. When they are back it decides again: then the other is asked
@@ -18,11 +19,10 @@ import { createHash } from 'node:crypto'
 import { JournalFault, type LookupChange, type LookupRow, type LookupStore } from '@holdfast/journal'
 import { codesPerBlock, type RegionCode, regionCodes } from '@holdfast/kernel'
 import type { RegionMap } from './region-map.ts'
+import type { RegionOrder } from './region-order.ts'
 
-export interface RegionalLookupsOptions {
+export interface RegionalLookupsOptions extends RegionOrder {
   region: RegionCode
-  /** All regions, in the order of the installation. */
-  regions: readonly RegionCode[]
   /** Each region's, from its own data centre. */
   stores: ReadonlyMap<RegionCode, LookupStore>
   /** Rows that stay with the journals of a birth region; empty in processes without accounts. */
@@ -50,14 +50,16 @@ const fixedKinds = new Set(['setting'])
 export class RegionalLookups implements LookupStore {
   readonly #region: RegionCode
   readonly #regions: readonly RegionCode[]
+  readonly #founders: readonly RegionCode[]
   readonly #stores: ReadonlyMap<RegionCode, LookupStore>
   readonly #homes: ReadonlyMap<RegionCode, LookupStore>
   #map: Pick<RegionMap, 'homeOf' | 'keepersOf'> | undefined
   #rounds: { outlives(region: RegionCode): boolean } | undefined
 
-  constructor({ region, regions, stores, homes = new Map() }: RegionalLookupsOptions) {
+  constructor({ region, regions, founders, stores, homes = new Map() }: RegionalLookupsOptions) {
     this.#region = region
     this.#regions = regions
+    this.#founders = founders
     this.#stores = stores
     this.#homes = homes
   }
@@ -238,7 +240,7 @@ export class RegionalLookups implements LookupStore {
 
   #regionOfHash(key: string): RegionCode {
     const [first = 0, second = 0] = createHash('sha256').update(key).digest()
-    return this.#regions[(first * 256 + second) % this.#regions.length] as RegionCode
+    return this.#founders[(first * 256 + second) % this.#founders.length] as RegionCode
   }
 
   #servingOf(region: RegionCode): RegionCode {

@@ -3,7 +3,7 @@ import type { ClusterConfig } from '@holdfast/config'
 import type { WholeStore } from '@holdfast/journal'
 import { CassandraMetadataStore, type CassandraOptions } from '@holdfast/journal-cassandra'
 import type { RegionCode } from '@holdfast/kernel'
-import { homeRegions, keyspaceOf, storeOptions } from './metadata.ts'
+import { homeRegions, keyspaceOf, keyspaceOptions, lookupsKeyspace } from './metadata.ts'
 
 export interface Everything {
   /** The lookups that all regions keep. */
@@ -23,12 +23,12 @@ export function openEverything(
     const name = `${region} ${keyspace}`
     const opening =
       opened.get(name) ??
-      CassandraMetadataStore.open({ ...storeOptions(config, { region, keyspace, kept }), ...access })
+      CassandraMetadataStore.open({ ...keyspaceOptions(config, { region, keyspace, kept }), ...access })
     opened.set(name, opening)
     return (await opening).whole
   }
   return {
-    lookups: (region) => open(region, 'holdfast_lookups', config.regions),
+    lookups: (region) => open(region, lookupsKeyspace, config.regions),
     accounts: (birth, region) => open(region, keyspaceOf(birth), homeRegions(config.regions, birth)),
     async close() {
       for (const opening of opened.values())

@@ -16,6 +16,7 @@ import {
 } from '@holdfast/journal'
 import { CassandraMetadataStore, type CassandraOptions, isRefused } from '@holdfast/journal-cassandra'
 import type { RegionCode } from '@holdfast/kernel'
+import { assertOrder, homeRegions, knownOrder } from '../regions/region-order.ts'
 import { LazyConnection, LazyLookups } from './lazy-connection.ts'
 
 export interface MetadataConnections {
@@ -26,6 +27,8 @@ export interface MetadataConnections {
   lookups: ReadonlyMap<RegionCode, LookupStore>
   /** All references from this region's data centre. */
   references: LookupWalk
+  /** The regions with which the installation was made. */
+  founders: readonly RegionCode[]
   /** By birth region: of those whose keyspace has a replica in this region. */
   homes: ReadonlyMap<RegionCode, KeptHome>
   /** Nodes of each region, and those with a connection of this process. */
@@ -42,6 +45,8 @@ export interface KeptHome {
   lookups: LookupStore
 }
 
+type MetadataConfig = Pick<ClusterConfig, 'region' | 'regions' | 'cassandra'>
+
 export interface MetadataOptions {
   /** Called with each request that ended. */
   onRequest: (figures: { region: RegionCode; ms: number; failed: boolean }) => void
@@ -53,15 +58,15 @@ export interface MetadataOptions {
   handedOver: (account: string) => boolean
 }
 
-/** First segments of the keys that are claimed. */
-const claimed = ['email', 'setting', 'pg', 'region']
+/** First segments of the keys of lookups that are claimed. */
+export const claimed = ['email', 'setting', 'pg', 'region']
 
 /**
  * @throws StartFault SERVER_AWAY when this region's own data centre cannot be used. @throws
- *   SettingsFault when it refuses the credentials.
+ *   SettingsFault when it refuses the credentials, or the installation has other regions.
  */
 export async function openMetadata(
-  config: Pick<ClusterConfig, 'region' | 'regions' | 'cassandra'>,
+  config: MetadataConfig,
   {
     journals,
     termOf,
@@ -74,7 +79,7 @@ export async function openMetadata(
   const opened: { close(): Promise<void> }[] = []
   const open = (region: RegionCode, keyspace: string, kept: readonly RegionCode[], more: object) =>
     CassandraMetadataStore.open({
-      ...storeOptions(config, { region, keyspace, kept }),
+      ...keyspaceOptions(config, { region, keyspace, kept }),
       credentials,
       tls,
       onRequest: (figures) => onRequest({ region, ...figures }),
@@ -92,17 +97,24 @@ export async function openMetadata(
   }
   try {
     const lookups = new Map<RegionCode, LookupStore>()
-    const hereStore = await own('holdfast_lookups', config.regions, { claimed })
+    const hereStore = await own(lookupsKeyspace, config.regions, { claimed })
     const here = hereStore.lookups
     lookups.set(config.region, here)
     const others = config.regions
       .filter((region) => region !== config.region)
-      .map((region) => ({ region, store: late(region, 'holdfast_lookups', config.regions, { claimed }) }))
+      .map((region) => ({ region, store: late(region, lookupsKeyspace, config.regions, { claimed }) }))
     for (const { region, store } of others) lookups.set(region, new LazyLookups(region, store))
     await Promise.all(others.map(({ store }) => store.tried))
+    const known = await knownOrder({
+      ...config,
+      stores: lookups,
+      keeping: () => hereStore.dataCentres(),
+    })
+    assertOrder(config, known)
+    const order = { regions: config.regions, founders: known.founders }
     const homes = new Map<RegionCode, KeptHome>()
     for (const birth of journals ? config.regions : []) {
-      const kept = homeRegions(config.regions, birth)
+      const kept = homeRegions(order, birth)
       if (!kept.includes(config.region)) continue
       const [other] = kept.filter((region) => region !== config.region)
       const backup = other && late(other, keyspaceOf(birth), kept, {})
@@ -116,32 +128,44 @@ export async function openMetadata(
         ...(store.now?.nodes() ?? { known: 0, connected: 0 }),
       })),
     ]
-    return { lookups, references: here, homes, nodes, close: () => closeAll(opened) }
+    const { founders } = order
+    return { lookups, references: here, founders, homes, nodes, close: () => closeAll(opened) }
   } catch (error) {
     await closeAll(opened)
-    const [server] = config.cassandra.nodes[config.region] ?? []
-    const servers = `Cassandra at ${server?.host}:${server?.port}`
-    if (isRefused(error)) throw refusal({ what: 'CASSANDRA', servers, credentials: credentials?.() })
-    if (!(error instanceof JournalFault)) throw error
-    throw new StartFault('SERVER_AWAY', `${servers} cannot be used (HOLDFAST_CASSANDRA): ${error.message}`, {
-      cause: error,
-    })
+    throw startFaultOf(error, config, credentials)
   }
 }
 
-/** A keyspace as the data centre of a region has it. @param kept the regions that keep it */
-export function storeOptions(
-  { cassandra }: Pick<ClusterConfig, 'cassandra'>,
+export const lookupsKeyspace = 'holdfast_lookups'
+
+/** Of a keyspace, asked from a region. @param kept the regions that have it */
+export function keyspaceOptions(
+  { cassandra: { nodes, replicas } }: Pick<ClusterConfig, 'cassandra'>,
   { region, keyspace, kept }: { region: RegionCode; keyspace: string; kept: readonly RegionCode[] },
-) {
-  const nodes = cassandra.nodes[region] ?? []
+): CassandraOptions {
+  const own = nodes[region] ?? []
   return {
-    contactPoints: nodes.map(({ host, port }) => `${host}:${port}`),
-    ...(nodes[0] === undefined ? {} : { port: nodes[0].port }),
+    contactPoints: own.map(({ host, port }) => `${host}:${port}`),
+    ...(own[0] === undefined ? {} : { port: own[0].port }),
     dataCentre: region,
     keyspace,
-    replication: Object.fromEntries(kept.map((code) => [code, cassandra.replicas])),
+    replication: Object.fromEntries(kept.map((code) => [code, replicas])),
   }
+}
+
+/** What an operator reads of it. */
+export function startFaultOf(
+  error: unknown,
+  config: MetadataConfig,
+  credentials: CassandraOptions['credentials'],
+): unknown {
+  const [server] = config.cassandra.nodes[config.region] ?? []
+  const servers = `Cassandra at ${server?.host}:${server?.port}`
+  if (isRefused(error)) return refusal({ what: 'CASSANDRA', servers, credentials: credentials?.() })
+  if (!(error instanceof JournalFault)) return error
+  return new StartFault('SERVER_AWAY', `${servers} cannot be used (HOLDFAST_CASSANDRA): ${error.message}`, {
+    cause: error,
+  })
 }
 
 /** Refused credentials are a wrong setting: a restarted process fails again. */
@@ -160,18 +184,6 @@ export function refusal({
       ? `${names} are not set, and ${servers} requires them`
       : `${names} are wrong: ${servers} refuses them`,
   ])
-}
-
-/** The region itself and its backup, which is the next one. */
-export function homeRegions(regions: readonly RegionCode[], birth: RegionCode): RegionCode[] {
-  const backup = backupOf(regions, birth)
-  return backup === undefined ? [birth] : [birth, backup]
-}
-
-/** The region that also keeps the journals of another one; undefined where there is only one. */
-export function backupOf(regions: readonly RegionCode[], birth: RegionCode): RegionCode | undefined {
-  const backup = regions[(regions.indexOf(birth) + 1) % regions.length]
-  return backup === birth ? undefined : backup
 }
 
 export function keyspaceOf(region: RegionCode): string {

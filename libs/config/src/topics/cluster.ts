@@ -12,7 +12,7 @@ export const clusterSettings = {
   HOLDFAST_REGIONS: {
     fallback: 'eu-par',
     meaning:
-      'Regions of this cluster, comma-separated. Their order never changes and is the same in every process: the first keeps the settings.',
+      'Regions of this cluster, comma-separated. Their order never changes and is the same in every process: the first keeps the settings. New ones are appended.',
     secret: false,
     parse: regionList,
   } as Setting<RegionCode[]>,
@@ -61,7 +61,8 @@ export const clusterSettings = {
     fallback: '3',
     min: 1,
     max: 9,
-    meaning: 'Replicas of every row in each data centre that keeps it; counts when the tables are made.',
+    meaning:
+      'Replicas of every row in each data centre that keeps it; counts when the tables are made, or a region is added.',
   }),
   HOLDFAST_CLUSTER_SECRET: secret({
     meaning:

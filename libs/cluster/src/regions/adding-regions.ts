@@ -1,0 +1,99 @@
+/**
+ * Regions are added to an installation that has data, in three steps around two that only an
+ * operator's tools can do:
+ *
+ * 1. `addRegions`: the order names them, and the keyspaces that they keep get their data centres.
+ *    From now on Cassandra sends them what is written.
+ * 2. All processes of the other regions start with settings that name them. Until then those would
+ *    neither find their accounts nor read their references before they collect.
+ * 3. Their nodes get the rows of before (`nodetool rebuild`), and what a single replica lacks
+ *    (`nodetool repair`).
+ * 4. `joinRegion`: their processes may start.
+ *
+ * Each step may be repeated, also from the beginning. Nothing is taken from any data centre.
+ */
+import type { ClusterConfig } from '@holdfast/config'
+import { CassandraMetadataStore, type CassandraOptions } from '@holdfast/journal-cassandra'
+import type { RegionCode } from '@holdfast/kernel'
+import { regionJoinedKey } from '../row-keys.ts'
+import { claimed, keyspaceOf, keyspaceOptions, lookupsKeyspace, startFaultOf } from '../servers/metadata.ts'
+import { addToOrder, homeRegions, knownOrder } from './region-order.ts'
+
+/** A region that has not joined. */
+export interface JoiningRegion {
+  region: RegionCode
+  /** What its data centre lacks rows of. */
+  keyspaces: string[]
+  /** The data centre that has all of these rows. */
+  from: RegionCode
+}
+
+/** Of the first region, which decides. */
+export type AddingConfig = Pick<ClusterConfig, 'regions' | 'cassandra'>
+type Access = Pick<CassandraOptions, 'credentials' | 'tls'>
+
+/**
+ * Adds the regions that the settings name at the end. In a new installation it makes the rows that
+ * all regions have.
+ * @returns those that have not joined. @throws StartFault; SettingsFault when others than the last
+ *   ones are new
+ */
+export function addRegions(config: AddingConfig, access: Access): Promise<JoiningRegion[]> {
+  return withLookups(config, access, async ({ first, lookups, open }) => {
+    const order = { region: first, regions: config.regions, stores: new Map([[first, lookups.lookups]]) }
+    const keeping = () => lookups.dataCentres()
+    await addToOrder(order, await knownOrder({ ...order, keeping }))
+    const { founders, joined } = await knownOrder({ ...order, keeping })
+    const joining = config.regions.filter((code) => !founders.includes(code) && !joined.has(code))
+    if (joining.length === 0) return []
+    const replicasIn = (kept: readonly RegionCode[]) =>
+      Object.fromEntries(kept.map((code) => [code, config.cassandra.replicas]))
+    await lookups.addDataCentres(replicasIn(config.regions))
+    const kept = homeRegions({ regions: config.regions, founders }, first)
+    const home = await open(keyspaceOf(first), kept)
+    // Of all homes that exist, only that of a single founder gets a backup.
+    await home.addDataCentres(replicasIn(kept))
+    return joining.map((region) => ({
+      region,
+      keyspaces: [lookupsKeyspace, ...(kept.includes(region) ? [keyspaceOf(first)] : [])],
+      from: first,
+    }))
+  })
+}
+
+/** The nodes of the region have all rows. @throws StartFault */
+export function joinRegion(config: AddingConfig, region: RegionCode, access: Access): Promise<void> {
+  return withLookups(config, access, async ({ lookups: { lookups } }) => {
+    await lookups.claim(regionJoinedKey(region), Buffer.from('yes'))
+  })
+}
+
+async function withLookups<Result>(
+  { regions, cassandra }: AddingConfig,
+  access: Access,
+  work: (parts: {
+    first: RegionCode
+    lookups: CassandraMetadataStore
+    open: (keyspace: string, kept: readonly RegionCode[]) => Promise<CassandraMetadataStore>
+  }) => Promise<Result>,
+): Promise<Result> {
+  const first = regions[0] as RegionCode
+  const config = { region: first, regions, cassandra }
+  const opened: CassandraMetadataStore[] = []
+  const open = async (keyspace: string, kept: readonly RegionCode[], more: object = {}) => {
+    const store = await CassandraMetadataStore.open({
+      ...keyspaceOptions(config, { region: first, keyspace, kept }),
+      ...access,
+      ...more,
+    })
+    opened.push(store)
+    return store
+  }
+  try {
+    return await work({ first, open, lookups: await open(lookupsKeyspace, regions, { claimed }) })
+  } catch (error) {
+    throw startFaultOf(error, config, access.credentials)
+  } finally {
+    await Promise.all(opened.map((store) => store.close()))
+  }
+}
