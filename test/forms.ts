@@ -66,6 +66,7 @@ export const longFiles: Readonly<Record<string, string>> = {
   'test/pypi-programs.test.ts': 'makes four environments of Python for the clients',
   'test/clients/clients.test.ts': 'installs nine clients of other people and plays them',
   'test/cluster/faults.test.ts': '17 faults of 8 to 24 s; two of them are in acceptance.test.ts',
+  'test/cluster/growth.test.ts': 'two clusters that get further regions: minutes',
   'test/cluster/supervising.test.ts':
     'starts of a cluster that are stopped; a whole start is in acceptance.test.ts',
   'test/cluster/operator.test.ts': 'a region is lost, nodes are emptied: minutes of a cluster of its own',

@@ -9,6 +9,7 @@ import t from 'tap'
 import { parse } from 'yaml'
 import { sameAsGolden } from '../infra/golden.ts'
 import { readDeployment } from '../infra/regions/deployment.ts'
+import { fillingScripts, joiningOf, regionsScript } from '../infra/regions/growth.ts'
 import { needsOf, workOf } from '../infra/regions/hosts.ts'
 import { loginsHost, loginsRepairs, loginsScript } from '../infra/regions/logins.ts'
 import { hostsWith, planOf } from '../infra/regions/plan.ts'
@@ -233,6 +234,88 @@ t.test('Cassandra gets its users between the servers and the processes', async (
   )
   const fewer = readDeployment(three.replace('replicas: 3', 'replicas: 2'), 'three.yaml')
   t.equal(loginsRepairs(fewer, workOf(fewer)).length, 9, 'each node repairs its own ranges')
+})
+
+t.test('a region that joins gets the rows of the others, and no other command', async (t) => {
+  const deployment = deploymentOf('three.yaml')
+  const all = workOf(deployment)
+  const [, json = ''] = /regions.ts add <<'END'\n(.*)\nEND\n/.exec(regionsScript(deployment)) ?? []
+  t.match(JSON.parse(json), {
+    regions: ['eu-par', 'na-nyc', 'ap-sgp'],
+    cassandra: { replicas: 3, nodes: { 'na-nyc': [{ host: '10.2.0.11', port: 9042 }, {}, {}] } },
+  })
+  t.match(regionsScript(deployment, 'ap-sgp'), /regions.ts join <<'END'\n.*"joining":"ap-sgp"/)
+  const [joining] = joiningOf(['', 'joining na-nyc eu-par holdfast_lookups,holdfast_eu_par'])
+  t.strictSame(joining, {
+    region: 'na-nyc',
+    from: 'eu-par',
+    keyspaces: ['holdfast_lookups', 'holdfast_eu_par'],
+  })
+  if (joining === undefined) return
+  const scripts = fillingScripts(joining, { replicas: 3, all })
+  t.strictSame(
+    scripts.map(({ work, script }) => `${work.host.name} ${/nodetool \w+/.exec(script)?.[0]}`),
+    ['nyc1', 'nyc2', 'nyc3'].map((name) => `${name} nodetool rebuild`).concat('nyc1 nodetool repair'),
+    'one node has all rows of the region: its repair reaches them all',
+  )
+  t.equal(
+    scripts[0]?.script,
+    'set -e\nnodetool rebuild --keyspace holdfast_lookups -- eu-par >&2\nnodetool rebuild --keyspace holdfast_eu_par -- eu-par >&2\n',
+  )
+  t.match(fillingScripts(joining, { replicas: 2, all }).at(-1)?.work.host.name, 'nyc3')
+})
+
+t.test('up starts the processes of a region that joins after all others know it', async (t) => {
+  const home = t.testdir({
+    'via.sh': `script=$(cat)
+case "$script" in
+  *'regions.ts add'*) step=add; [ -e "$HOME/joined" ] || echo "joining ap-sgp eu-par holdfast_lookups";;
+  *'regions.ts join'*) step=join; touch "$HOME/joined";;
+  *'nodetool rebuild'*) step=rebuild;;
+  *'nodetool repair --full holdfast'*) step=repair;;
+  *logins.ts*) step=logins;;
+  *'systemctl start holdfast-cassandra'*) step=servers;;
+  *'systemctl start holdfast-'*) step=processes;;
+  *) step=other;;
+esac
+echo "$1 $step" >> "$HOME/record"
+`,
+  })
+  const up = (...words: string[]) => {
+    writeFileSync(join(home, 'record'), '')
+    const { status, stderr } = spawnSync(
+      process.execPath,
+      [
+        join(folder, 'main.ts'),
+        ...['up', join(folder, 'three.yaml'), '--via', `sh ${join(home, 'via.sh')} {host}`, ...words],
+      ],
+      { env: { ...process.env, HOME: home }, encoding: 'utf8' },
+    )
+    const record = readFileSync(join(home, 'record'), 'utf8').trim().split('\n')
+    return { status, stderr, steps: record.filter((line) => !line.endsWith(' logins')) }
+  }
+  const hosts = (region: string) => [1, 2, 3].map((at) => `${region}${at}`)
+  const each = (regions: string[], step: string) => regions.flatMap(hosts).map((host) => `${host} ${step}`)
+  const part = up('--only', 'eu-par')
+  t.match(part, { status: 1, stderr: /^ap-sgp has not joined the others: up without --only ends that/ })
+  t.strictSame(part.steps, [...each(['par'], 'servers'), 'par1 add', ...each(['par'], 'processes')])
+  t.notMatch(up('--only', 'ap-sgp').steps, ['sgp1 processes'])
+  t.match(up(), {
+    status: 0,
+    steps: [
+      ...each(['par', 'nyc', 'sgp'], 'servers'),
+      'par1 add',
+      ...each(['par', 'nyc'], 'processes'),
+      ...each(['sgp'], 'rebuild'),
+      ...['sgp1 repair', 'par1 join'],
+      ...each(['sgp'], 'processes'),
+    ],
+  })
+  t.strictSame(up().steps, [
+    ...each(['par', 'nyc', 'sgp'], 'servers'),
+    'par1 add',
+    ...each(['par', 'nyc', 'sgp'], 'processes'),
+  ])
 })
 
 t.test('render, diff, up, status and down by their commands', async (t) => {

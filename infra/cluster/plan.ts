@@ -25,7 +25,7 @@ const usualCount = 2
 /**
  * @param env the operator's settings, each valid by itself; addresses and ports apply to the first
  *   region.
- * @param regions how many; default: those of the earlier plan, or two
+ * @param regions how many, at least those of the earlier plan; default: those, or two
  * @param earlier the previous plan, whose random choices stay
  * @throws SettingsFault, StartFault PORT_TAKEN
  */
@@ -65,18 +65,15 @@ export async function planOf(
   }
 }
 
-/**
- * @throws SettingsFault: another number than the data has. Keyspaces keep the data centres with
- *   which they were made.
- */
+/** @throws SettingsFault: fewer than the data has. Regions can only be added. */
 function codesOf(wanted: number | undefined, earlier: Plan | undefined): readonly RegionCode[] {
   if (earlier === undefined) return regionOrder.slice(0, wanted ?? usualCount)
   const codes = earlier.regions.map(({ code }) => code as RegionCode)
-  if (wanted !== undefined && wanted !== codes.length)
+  if (wanted !== undefined && wanted < codes.length)
     throw new SettingsFault([
-      `--regions is ${wanted}, but the data directory was made for ${codes.length}: leave --regions out, or name another HOLDFAST_DATA_DIR`,
+      `--regions is ${wanted}, but the data directory has ${codes.length}, and none is taken away: leave --regions out, or name another HOLDFAST_DATA_DIR`,
     ])
-  return codes
+  return [...codes, ...regionOrder.filter((code) => !codes.includes(code))].slice(0, wanted ?? codes.length)
 }
 
 function filesOf(

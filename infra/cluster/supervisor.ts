@@ -5,10 +5,11 @@
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { openMetadata } from '@holdfast/cluster'
-import { readClusterConfig } from '@holdfast/config'
+import { addRegions, joinRegion, openMetadata } from '@holdfast/cluster'
+import { readClusterConfig, SettingsFault } from '@holdfast/config'
+import { rebuild, repair } from '../regions/growth.ts'
 import { serverPorts } from '../regions/roles.ts'
-import { type ConfiguredCassandra, startConfiguredCassandra } from '../servers/cassandra.ts'
+import { type ConfiguredCassandra, nodetool, startConfiguredCassandra } from '../servers/cassandra.ts'
 import { startConfiguredNats } from '../servers/nats.ts'
 import { freePort } from '../servers/ports.ts'
 import { endOf, type ServerProcess, startProcess } from '../servers/server.ts'
@@ -239,25 +240,46 @@ export class Supervisor {
 
   /** Once, before ten processes wait for them and keep the machine busy meanwhile. */
   async #makeTables(): Promise<void> {
-    const until = performance.now() + readyMs
+    await this.#addRegions()
     for (const { settings } of this.#of(['actor-host'])) {
       const { config } = readClusterConfig(settings, { readSecret: () => '' })
-      for (;;) {
-        this.#stopping.signal.throwIfAborted()
-        try {
-          const metadata = await openMetadata(config, {
-            journals: true,
-            credentials: undefined,
-            termOf: () => 1,
-            handedOver: () => false,
-            onRequest: () => {},
-          })
-          await metadata.close()
-          break
-        } catch (error) {
-          if (performance.now() > until) throw error
-          await new Promise((resolve) => setTimeout(resolve, 500))
-        }
+      await this.#repeatedly(async () => {
+        const metadata = await openMetadata(config, {
+          journals: true,
+          credentials: undefined,
+          termOf: () => 1,
+          handedOver: () => false,
+          onRequest: () => {},
+        })
+        await metadata.close()
+      })
+    }
+  }
+
+  /** Regions that the data lacks get the rows of the others before any process runs. */
+  async #addRegions(): Promise<void> {
+    const [{ settings } = { settings: {} }] = this.#of(['actor-host'])
+    const { config } = readClusterConfig(settings, { readSecret: () => '' })
+    const joining = await this.#repeatedly(() => addRegions(config, {}))
+    for (const { region, from, keyspaces } of joining) {
+      const port = this.#jmxPorts.get(`${region}-cassandra`) ?? 0
+      for (const keyspace of keyspaces) await nodetool(port, rebuild(keyspace, from))
+      for (const keyspace of keyspaces) await nodetool(port, repair(keyspace))
+      await joinRegion(config, region, {})
+      this.#options.say(`${region} has joined, with the rows of ${from}`)
+    }
+  }
+
+  /** Data centres that started together know each other a moment later. */
+  async #repeatedly<Result>(work: () => Promise<Result>): Promise<Result> {
+    const until = performance.now() + readyMs
+    for (;;) {
+      this.#stopping.signal.throwIfAborted()
+      try {
+        return await work()
+      } catch (error) {
+        if (error instanceof SettingsFault || performance.now() > until) throw error
+        await new Promise((resolve) => setTimeout(resolve, 500))
       }
     }
   }

@@ -6,6 +6,7 @@ import { exitCodes } from '@holdfast/bootstrap'
 import type { Layout } from '../namespaces/layout.ts'
 import { cutPower, removeAll, startHosts, viaOf } from '../namespaces/namespaces.ts'
 import { type Deployment, readDeployment } from './deployment.ts'
+import { fillingScripts, joiningOf, regionsScript } from './growth.ts'
 import {
   changedOn,
   digestScript,
@@ -68,7 +69,10 @@ try {
   process.exitCode = error instanceof DeploymentFault ? exitCodes.SETTINGS : 1
 }
 
-/** Servers of all hosts first: processes need those of other hosts, too. */
+/**
+ * Servers of all hosts first: processes need those of other hosts, too. The processes of a region
+ * that was added come last: those of the others know it then, and its Cassandra has their rows.
+ */
 async function up(deployment: Deployment, chosen: readonly HostWork[], via: string): Promise<void> {
   const on = async (work: HostWork, script: string) => {
     const lines = (await runOn(work, via, script)).split('\n').filter((line) => line !== '')
@@ -77,13 +81,29 @@ async function up(deployment: Deployment, chosen: readonly HostWork[], via: stri
   }
   for (const work of chosen) await on(work, upScript(work, 'servers'))
   const at = loginsHost(chosen)
-  if (at !== undefined) {
-    const more = await on(at, loginsScript(deployment, at, 'replicate'))
-    if (more.length > 0)
-      for (const { work, script } of loginsRepairs(deployment, chosen)) await on(work, script)
-    await on(at, loginsScript(deployment, at, 'make'))
+  if (at === undefined) {
+    for (const work of chosen) await on(work, upScript(work, 'processes'))
+    return
   }
-  for (const work of chosen) await on(work, upScript(work, 'processes'))
+  const more = await on(at, loginsScript(deployment, at, 'replicate'))
+  if (more.length > 0)
+    for (const { work, script } of loginsRepairs(deployment, chosen)) await on(work, script)
+  await on(at, loginsScript(deployment, at, 'make'))
+  const joining = joiningOf(await on(at, regionsScript(deployment)))
+  const joins = ({ host }: HostWork) => joining.some(({ region }) => region === host.region)
+  for (const work of chosen) if (!joins(work)) await on(work, upScript(work, 'processes'))
+  if (joining.length === 0) return
+  if (only !== undefined)
+    throw new Error(
+      `${joining.map(({ region }) => region).join()} has not joined the others: up without --only ends that`,
+    )
+  for (const one of joining) {
+    for (const { work, script } of fillingScripts(one, { replicas: deployment.replicas, all: chosen }))
+      await on(work, script)
+    await on(at, regionsScript(deployment, one.region))
+    for (const work of chosen)
+      if (work.host.region === one.region) await on(work, upScript(work, 'processes'))
+  }
 }
 
 async function diffOf(chosen: readonly HostWork[], via: string) {

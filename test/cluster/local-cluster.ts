@@ -34,10 +34,12 @@ export class LocalCluster {
   static async start({
     smallDisk,
     from,
+    regions,
   }: {
     smallDisk?: { node: string; mebibytes: number }
     /** A commit whose code runs the whole cluster. Default: what is checked out. */
     from?: string
+    regions?: number
   } = {}): Promise<LocalCluster> {
     const cluster = new LocalCluster(await mkdtemp(join(tmpdir(), 'holdfast-cluster-')))
     try {
@@ -47,7 +49,7 @@ export class LocalCluster {
       }
       const disk = smallDisk && SmallDisk.mount(join(cluster.dataDir, smallDisk.node), smallDisk)
       if (smallDisk && disk) cluster.smallDisks.set(smallDisk.node, disk)
-      await cluster.#run('--detach')
+      await cluster.#run('--detach', ...(regions === undefined ? [] : ['--regions', String(regions)]))
     } catch (error) {
       await cluster.stop()
       throw error
@@ -114,6 +116,12 @@ export class LocalCluster {
 
   restart(name: string): Promise<void> {
     return this.#run('--restart', name)
+  }
+
+  /** Ends it, and starts it with so many regions. */
+  async grow(regions: number): Promise<void> {
+    await this.#run('--stop')
+    await this.#run('--detach', '--regions', String(regions))
   }
 
   /** Ends it and removes the directory. */

@@ -240,15 +240,23 @@ t.test('every region reaches the addresses of every other one by a link', async 
   t.strictSame(linksOf(await planOf('/data', anyPorts, { regions: 1 })), [])
 })
 
-t.test('data keeps its regions', async (t) => {
+t.test('data keeps its regions, and gets further ones', async (t) => {
   const three = await planOf('/data', anyPorts, { regions: 3 })
   for (const regions of [undefined, 3])
     t.strictSame(await planOf('/data', anyPorts, { regions, earlier: three }), three)
-  for (const regions of [2, 4])
-    await t.rejects(planOf('/data', anyPorts, { regions, earlier: three }), {
-      code: 'SETTINGS',
-      faults: [/^--regions is \d, but the data directory was made for 3: .*name another HOLDFAST_DATA_DIR$/],
-    })
+  await t.rejects(planOf('/data', anyPorts, { regions: 2, earlier: three }), {
+    code: 'SETTINGS',
+    faults: [/^--regions is 2, but the data directory has 3, and none is taken away: /],
+  })
+  const four = await planOf('/data', anyPorts, { regions: 4, earlier: three })
+  t.strictSame(
+    four.regions.map(({ code }) => code),
+    regionOrder.slice(0, 4),
+  )
+  t.strictSame(four.regions.slice(0, 3), three.regions, 'addresses stay')
+  t.match(four.choices, { network: three.choices.network, secrets: three.choices.secrets })
+  t.match(four.choices.ports, three.choices.ports)
+  t.doesNotThrow(() => checkProcesses(four, anyPorts))
 })
 
 t.test('plan.json of an earlier program is read; a later one is refused', async (t) => {

@@ -141,7 +141,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     bus,
     tracer,
     ...metadata,
-    openEverything: () => servers.openEverything(),
+    openEverything: () => servers.openEverything(regions.order),
     lookups: tracedLookups(lookups, tracer, 'cassandra'),
     journals: tracedJournals(metadata.journals, tracer, 'cassandra'),
     membership,

@@ -10,9 +10,11 @@ import type { JournalFault, LookupFact, StoredFact } from '@holdfast/journal'
 import { rowsOfFact, rowsOfStore } from '@holdfast/journal-level/facts'
 import type { RegionCode } from '@holdfast/kernel'
 import type { ClusterPart } from '../cluster-part.ts'
+import { isOfOrder } from '../row-keys.ts'
 import type { Everything } from '../servers/everything.ts'
 
-/** Of the cluster that runs, not of its accounts: nodes that are drained, rounds, restores. */
+/** Of the cluster that runs, not of its accounts: nodes that are drained, rounds, restores, and the
+ * order in which its regions came. */
 const notKept = new Set(['nodes', 'reconcile', 'restoring'])
 const references = 'ref'
 
@@ -34,7 +36,7 @@ async function* factsOfCluster({
 }: ClusterRowsOptions): AsyncGenerator<StoredFact> {
   const { config, regions } = cluster
   const homes = config.regions.map((birth) => ({ birth, ...regions.homeOf(birth) }))
-  const isKept = ({ key }: LookupFact) => !notKept.has(kindOf(key))
+  const isKept = ({ key }: LookupFact) => !notKept.has(kindOf(key)) && !isOfOrder(key)
   const lookups = () => lookupsOf({ cluster, everything })
   for await (const fact of lookups()) if (isKept(fact) && kindOf(fact.key) !== references) yield fact
   for (const { birth, serving, term } of homes)

@@ -179,7 +179,26 @@ async function restoreFoundation(
   await own.end()
   if (!hasKey) throw new BackupFault('DAMAGED', 'the key of all ids is missing in the backup')
   await regions.refresh()
+  assertKept(regions, config.regions)
   await restoreGroups(cluster, [...groups.values()])
+}
+
+/**
+ * The pairs of regions follow the order in which the regions came, which is that of this cluster.
+ * @throws BackupFault `UNUSABLE`
+ */
+function assertKept(
+  map: Pick<ClusterPart['regions'], 'homeOf' | 'keepersOf'>,
+  regions: readonly RegionCode[],
+): void {
+  for (const birth of regions) {
+    const { serving } = map.homeOf(birth)
+    if (map.keepersOf(birth).includes(serving)) continue
+    throw new BackupFault(
+      'UNUSABLE',
+      `${serving} serves the accounts of ${birth} in the backup, and keeps none of them here: begin with the regions that were first, and add the others`,
+    )
+  }
 }
 
 /** Where its numbers are taken. */

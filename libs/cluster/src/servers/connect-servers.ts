@@ -4,6 +4,7 @@ import { BusFault } from '@holdfast/bus'
 import { type BusFigures, NatsBus } from '@holdfast/bus-nats'
 import type { ClusterConfig, ClusterSecrets, Credentials } from '@holdfast/config'
 import type { Logger } from 'pino'
+import type { RegionOrder } from '../regions/region-order.ts'
 import { type Everything, openEverything } from './everything.ts'
 import { type MetadataConnections, type MetadataOptions, openMetadata, refusal } from './metadata.ts'
 import { RateLimitedLog } from './rate-limited-log.ts'
@@ -21,7 +22,7 @@ export interface ClusterServers {
   bus: ClusterBus
   openMetadata(options: MetadataOptions): Promise<MetadataConnections>
   /** For a backup or a restore. Its user closes it. */
-  openEverything(): Everything
+  openEverything(order: RegionOrder): Everything
   /** Ends the bus. */
   close(): Promise<void>
 }
@@ -68,8 +69,11 @@ export async function connectServers({
         credentials: loginOf(() => secrets.cassandra),
         tls: trust.cassandra,
       }),
-    openEverything: () =>
-      openEverything(config, { credentials: loginOf(() => secrets.cassandra), tls: trust.cassandra }),
+    openEverything: (order) =>
+      openEverything(
+        { ...config, order },
+        { credentials: loginOf(() => secrets.cassandra), tls: trust.cassandra },
+      ),
     async close() {
       await bus.close()
       unanswered.close()

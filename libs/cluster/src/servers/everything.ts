@@ -3,7 +3,8 @@ import type { ClusterConfig } from '@holdfast/config'
 import type { WholeStore } from '@holdfast/journal'
 import { CassandraMetadataStore, type CassandraOptions } from '@holdfast/journal-cassandra'
 import type { RegionCode } from '@holdfast/kernel'
-import { homeRegions, keyspaceOf, keyspaceOptions, lookupsKeyspace } from './metadata.ts'
+import { homeRegions, type RegionOrder } from '../regions/region-order.ts'
+import { keyspaceOf, keyspaceOptions, lookupsKeyspace } from './metadata.ts'
 
 export interface Everything {
   /** The lookups that all regions keep. */
@@ -15,7 +16,7 @@ export interface Everything {
 
 /** Makes keyspaces that do not exist. */
 export function openEverything(
-  config: Pick<ClusterConfig, 'regions' | 'cassandra'>,
+  { order, ...config }: Pick<ClusterConfig, 'cassandra'> & { order: RegionOrder },
   access: Pick<CassandraOptions, 'credentials' | 'tls'>,
 ): Everything {
   const opened = new Map<string, Promise<CassandraMetadataStore>>()
@@ -28,8 +29,8 @@ export function openEverything(
     return (await opening).whole
   }
   return {
-    lookups: (region) => open(region, lookupsKeyspace, config.regions),
-    accounts: (birth, region) => open(region, keyspaceOf(birth), homeRegions(config.regions, birth)),
+    lookups: (region) => open(region, lookupsKeyspace, order.regions),
+    accounts: (birth, region) => open(region, keyspaceOf(birth), homeRegions(order, birth)),
     async close() {
       for (const opening of opened.values())
         await opening.then(
