@@ -118,7 +118,7 @@ export class LocalCluster {
     return this.#run('--restart', name)
   }
 
-  /** Ends it, and starts it with so many regions. */
+  /** Ends it, and starts it with this number of regions. */
   async grow(regions: number): Promise<void> {
     await this.#run('--stop')
     await this.#run('--detach', '--regions', String(regions))

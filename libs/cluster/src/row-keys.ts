@@ -32,11 +32,6 @@ export function regionJoinedKey(region: RegionCode): string {
   return `setting/regions-joined/${region}`
 }
 
-/** Whether a row is of the order of regions. */
-export function isOfOrder(key: string): boolean {
-  return key === foundersKey || /^setting\/regions-(after|joined)\//.test(key)
-}
-
 /** Homes of a birth region. */
 export function homesPrefix(birth: RegionCode): string {
   return `region/${birth}/`

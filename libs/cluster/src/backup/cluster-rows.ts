@@ -10,7 +10,7 @@ import type { JournalFault, LookupFact, StoredFact } from '@holdfast/journal'
 import { rowsOfFact, rowsOfStore } from '@holdfast/journal-level/facts'
 import type { RegionCode } from '@holdfast/kernel'
 import type { ClusterPart } from '../cluster-part.ts'
-import { isOfOrder } from '../row-keys.ts'
+import { isOfOrder } from '../regions/region-order.ts'
 import type { Everything } from '../servers/everything.ts'
 
 /** Of the cluster that runs, not of its accounts: nodes that are drained, rounds, restores, and the

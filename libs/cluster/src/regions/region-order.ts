@@ -44,6 +44,11 @@ export function copyOrder(order: RegionOrder, region: RegionCode): RegionCode[] 
   return [...new Set([...homeRegions(order, region), ...regions.slice(at), ...regions.slice(0, at)])]
 }
 
+/** Whether a row is of the order of regions. */
+export function isOfOrder(key: string): boolean {
+  return key === foundersKey || /^setting\/regions-(after|joined)\//.test(key)
+}
+
 export interface KnownOrder {
   founders: RegionCode[]
   /** In the order in which they came. */
