@@ -240,14 +240,24 @@ function multipartPlan(
     },
     length,
     fromStart: ranges.some(({ start }) => start === 0),
-    open: async function* (signal) {
-      for (const [index, range] of ranges.entries()) {
-        yield heads[index] as Buffer
-        yield* representation.read(range, signal)
-      }
-      yield tail
-    },
+    open: (signal) => readParts(representation, { ranges, heads, tail, signal }),
   }
+}
+
+async function* readParts(
+  representation: Representation,
+  {
+    ranges,
+    heads,
+    tail,
+    signal,
+  }: { ranges: readonly ByteRange[]; heads: readonly Buffer[]; tail: Buffer; signal: AbortSignal },
+): AsyncGenerator<Uint8Array> {
+  for (const [index, range] of ranges.entries()) {
+    yield heads[index] as Buffer
+    yield* representation.read(range, signal)
+  }
+  yield tail
 }
 
 function contentRange({ start, end }: ByteRange, size: number): string {

@@ -25,6 +25,7 @@ export type {
 export { drainOnClose } from './drain.ts'
 export { createHttpHost, defaultIdle, logFailure, ok, takeOver } from './host.ts'
 export { type ItemShape, itemDocument } from './items/item-members.ts'
+export type { JsonWriter } from './items/json-writer.ts'
 export {
   ItemPresenter,
   type PresentSettings,

@@ -1,5 +1,5 @@
 import { type AccountResult, viewOf } from '@holdfast/accounts'
-import { okWritten, writeMembers } from '@holdfast/http-kit'
+import { type JsonWriter, okWritten, writeMembers } from '@holdfast/http-kit'
 import type { Item } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
 import { answerBytes } from '../answer-bytes.ts'
@@ -26,17 +26,16 @@ export function readBin(app: FastifyInstance, context: ApiContext) {
 
 function presentBin(call: Call, result: AccountResult) {
   const items = itemsOf(result)
-  return okWritten({
-    bytes: answerBytes(items),
-    *write(json) {
-      json.text(`{"childrenCount":${items.length},"children":`)
-      yield* writeMembers(json, items, (item) => [
-        item.id,
-        call.context.present.item(item, { nowSeconds: call.nowSeconds }),
-      ])
-      json.text('}')
-    },
-  })
+  return okWritten({ bytes: answerBytes(items), write: (json) => writeBin(json, call, items) })
+}
+
+function* writeBin(json: JsonWriter, call: Call, items: readonly Item[]): Generator<void, void> {
+  json.text(`{"childrenCount":${items.length},"children":`)
+  yield* writeMembers(json, items, (item) => [
+    item.id,
+    call.context.present.item(item, { nowSeconds: call.nowSeconds }),
+  ])
+  json.text('}')
 }
 
 function itemsOf(result: AccountResult): Item[] {
