@@ -1,5 +1,5 @@
 /** Whether the store works, and what it lost: for health checks and the operator. */
-import type { BlobFault, QuarantinedFile, StoreHealth } from '@holdfast/blob-store'
+import { BlobFault, type QuarantinedFile, type StoreHealth } from '@holdfast/blob-store'
 import type { Clock, Failing } from '@holdfast/kernel'
 import type { Catalogue } from './catalogue/catalogue.ts'
 import type { Disk } from './disk/disk.ts'
@@ -26,9 +26,16 @@ export class StoreState {
   writesFail = false
   /** Writes and syncs of extents that failed. */
   extentFailures = 0
+  /** It is closed, or being closed. */
+  closed = false
 
   constructor(deps: StoreStateDeps) {
     this.#deps = deps
+  }
+
+  /** @throws BlobFault `CLOSED`. */
+  assertOpen(): void {
+    if (this.closed) throw new BlobFault('CLOSED', 'the chunk store is closed')
   }
 
   /** Why it does not work until it is restarted. */

@@ -1,6 +1,7 @@
 /** Reading copies by their names: from memory, from the disk, or sent by the operating system. */
 import { BlobFault, type BlobName, type BlobSender, type WholeBytes } from '@holdfast/blob-store'
 import type { Copy, RowCache, RowEntry } from '../catalogue/rows.ts'
+import type { Extent } from '../extents/extent.ts'
 import type { ExtentTable } from '../extents/extent-table.ts'
 import { BlobReader, type BlobReaderDeps, ExtentClaim } from './reader.ts'
 import { Verifier, type VerifierDeps } from './verifier.ts'
@@ -128,6 +129,13 @@ export class Reads {
     } finally {
       lease.release()
     }
+  }
+
+  /** Compaction wrote the copy to another place: idle readers continue there. */
+  moved(old: Copy, copy: Copy, from: Extent): void {
+    this.reader.forget(old)
+    for (const holder of [...from.holders])
+      if (holder instanceof ExtentClaim && holder.target === old) holder.moveTo(copy)
   }
 
   #claim(copy: Copy): ExtentClaim {

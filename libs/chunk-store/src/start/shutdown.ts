@@ -1,0 +1,43 @@
+/**
+ * The clean shutdown: uploads are lost, what runs ends, and the catalogue is complete and marked.
+ * So the next start scans nothing.
+ */
+import { BlobFault } from '@holdfast/blob-store'
+import type { Assembly } from '../assembly.ts'
+import { endMarkBytes, endMarkKey } from './clean-shutdown-marker.ts'
+
+export async function shutDown(parts: Assembly): Promise<void> {
+  const { catalogue, compactor, end, extents, files, hashing, history, ledger, log, space } = parts
+  parts.upkeep.stop()
+  await history.close()
+  const stagesEnd = parts.stages.loseAll(new BlobFault('CLOSED', 'the chunk store is closed'))
+  await compactor.stop()
+  await parts.writer.close()
+  await space.settled()
+  await stagesEnd()
+  await extents.settled()
+  const { current } = extents
+  if (current !== undefined && current.failure === undefined) {
+    current.state = 'paused' // nothing is being written: the next start may continue behind the frontier
+    ledger.touchExtent(current)
+  }
+  const mark = parts.randomFill(Buffer.alloc(endMarkBytes))
+  ledger.note(endMarkKey, mark)
+  try {
+    await ledger.close()
+    await end
+      .mark(mark)
+      .catch((error: Error) =>
+        log.warn(
+          { error: error.message },
+          'the clean shutdown could not be marked; the next start scans more',
+        ),
+      )
+  } finally {
+    // Each is closed, also when another one cannot be.
+    await using closing = new AsyncDisposableStack()
+    closing.defer(() => catalogue.close())
+    closing.defer(() => files.closeAll())
+    closing.defer(() => hashing.close())
+  }
+}

@@ -1,0 +1,130 @@
+/**
+ * The start of a store: the catalogue is opened, the directory surveyed, the parts are assembled,
+ * and what a crash left is applied. A damaged catalogue is rebuilt from the extents. A disk without
+ * room for that gives the ballast.
+ */
+import { randomFillSync } from 'node:crypto'
+import { join } from 'node:path'
+import type { BlobFault } from '@holdfast/blob-store'
+import { systemClock } from '@holdfast/kernel'
+import { Assembly } from '../assembly.ts'
+import type { Disk } from '../disk/disk.ts'
+import { NodeDisk } from '../disk/node-disk.ts'
+import { ExtentFiles } from '../extents/extent-files.ts'
+import { type Log, silentLog } from '../log.ts'
+import { boundsOf, type ChunkStoreMachine, type ChunkStoreOptions } from '../options.ts'
+import { ballastPath } from '../space/ballast.ts'
+import { CleanShutdownMarker, endMarkKey } from './clean-shutdown-marker.ts'
+import { IdentityFile } from './identity-file.ts'
+import { openCatalogue } from './open-catalogue.ts'
+import { Recovery, type RecoveryFigures } from './recovery.ts'
+import { type Surveyed, survey } from './survey.ts'
+
+export interface Started {
+  parts: Assembly
+  recovered: RecoveryFigures
+}
+
+interface Start {
+  options: ChunkStoreOptions
+  machine: Partial<ChunkStoreMachine>
+  disk: Disk
+  /** Of the extents. */
+  directory: string
+  log: Log
+}
+
+/** @throws BlobFault `UNAVAILABLE`, `CORRUPT`, `IO`, `FULL`: see `ChunkStore.open`. */
+export async function startStore(
+  options: ChunkStoreOptions,
+  machine: Partial<ChunkStoreMachine>,
+): Promise<Started> {
+  const log = options.log ?? silentLog
+  const disk = machine.disk ?? new NodeDisk({ direct: options.direct ?? true })
+  const directory = join(options.path, 'extents')
+  await disk.makeDirectory(directory)
+  const start = { options, machine, disk, directory, log }
+  // Opening the catalogue takes the lock; nothing was read before.
+  try {
+    return await startWithRoom(start, { rebuild: false })
+  } catch (error) {
+    if ((error as BlobFault).code !== 'CORRUPT') throw error
+    log.error({ error: (error as Error).message }, 'the catalogue is damaged; it is rebuilt from the extents')
+    return startWithRoom(start, { rebuild: true })
+  }
+}
+
+async function startWithRoom(start: Start, { rebuild }: { rebuild: boolean }): Promise<Started> {
+  try {
+    return await startOnce(start, { rebuild })
+  } catch (error) {
+    if ((error as BlobFault).code !== 'FULL') throw error
+    await start.disk.remove(ballastPath(start.options.path))
+    return startOnce(start, { rebuild })
+  }
+}
+
+async function startOnce(start: Start, { rebuild }: { rebuild: boolean }): Promise<Started> {
+  const { options, machine, disk, directory, log } = start
+  const catalogue = await (machine.catalogue?.() ??
+    openCatalogue(options.cataloguesIn ?? options.path, log, { engine: options.catalogue, rebuild }))
+  let parts: Assembly | undefined
+  try {
+    const { openExtentsMax } = boundsOf(options, 0)
+    const files = new ExtentFiles(disk, directory, { openMax: openExtentsMax })
+    const end = new CleanShutdownMarker(disk, options.path)
+    const identity = new IdentityFile(disk, options.path, log)
+    const nowMs = (options.clock ?? systemClock).now()
+    const randomFill = machine.randomFill ?? randomFillSync
+    const surveyed = await survey({
+      ...{ catalogue, disk, directory, files, end, identity, log, nowMs, randomFill },
+    })
+    await identity.keep(surveyed.info)
+    const space = await disk.space(directory)
+    parts = new Assembly(options, machine, { disk, catalogue, files, end, surveyed, space, log, randomFill })
+    return { parts, recovered: await recover(parts, surveyed) }
+  } catch (error) {
+    if (parts !== undefined) await abandon(parts)
+    await catalogue.close().catch(() => {})
+    throw error
+  }
+}
+
+async function recover(parts: Assembly, surveyed: Surveyed): Promise<RecoveryFigures> {
+  const { catalogue, compactor, end, extents, faults, ledger, log, rows, space } = parts
+  const recovery = new Recovery({
+    rows,
+    ledger,
+    catalogue,
+    extentOf: (run) => extents.get(run),
+    log,
+    unreadable: (extent, missed) => faults.setAside(extent, missed),
+  })
+  await end.unmark()
+  const recovered = await recovery.run(surveyed)
+  // Earlier positions may belong to lost entries: they are not issued any more.
+  for (const extent of surveyed.halfFreed.filter(({ quarantine }) => quarantine === undefined))
+    await compactor.unmake(extent)
+  if (!surveyed.inOrder || surveyed.audit) ledger.beginLife(parts.randomFill(Buffer.alloc(16)))
+  ledger.note(endMarkKey, undefined)
+  ledger.telling = true
+  for (const extent of extents.resume()) ledger.touchExtent(extent)
+  await ledger.flush()
+  await extents
+    .settleBlocks()
+    .catch((error: Error) =>
+      log.warn({ error: error.message }, 'the open extent has more or fewer blocks than it needs'),
+    )
+  await space.measure()
+  if (surveyed.scans.length > 0) log.info({ ...recovered }, 'the chunk store was recovered')
+  parts.upkeep.compactLater()
+  return recovered
+}
+
+/** The store was never open for callers. */
+async function abandon({ upkeep, history, hashing, files }: Assembly): Promise<void> {
+  upkeep.stop()
+  await history.close()
+  await hashing.close()
+  await files.closeAll()
+}
