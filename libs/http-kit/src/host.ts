@@ -3,7 +3,7 @@
  * methods, unreadable bodies, malformed URLs, malformed HTTP on the socket, exceptions.
  */
 import { randomUUID } from 'node:crypto'
-import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import {
   type Clock,
@@ -20,7 +20,9 @@ import fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify'
-import { httpCodeOf, type KnownStatus, refusalOf, unavailableRetrySeconds } from './answers/refusals.ts'
+import { finishHeaders, preflightHeaders, sharedHeaders } from './answers/headers.ts'
+import { RawAnswers, refusalText } from './answers/raw-answers.ts'
+import { httpCodeOf, refusalOf } from './answers/refusals.ts'
 import {
   type ConnectionLimits,
   Connections,
@@ -70,11 +72,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   const bodyLimit = options.bodyBytesMax ?? bodyBytesMaxDefault
   let connections: Connections | undefined
   const metrics = new RequestMetrics(options.metrics, options.name)
-  const warnings = new RareWarnings(options.clock ?? systemClock)
-  const refuseRaw = (response: ServerResponse, refusal: RefusalError, requestId: string) => {
-    metrics.refused(refusal.status)
-    writeRaw(response, refusal, options, requestId)
-  }
+  const rawAnswers = new RawAnswers({ cors: options.cors, metrics })
   const app = fastify({
     loggerInstance: options.log.child({ host: options.name }) as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -96,21 +94,17 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     requestIdHeader: false,
     genReqId: (raw) => requestIdOf(raw),
     frameworkErrors: (_error, request, reply) =>
-      refuseRaw(reply.raw, new RefusalError('error-notFound'), request.id),
+      rawAnswers.refuse(reply.raw, new RefusalError('error-notFound'), request.id),
     clientErrorHandler: (error, socket) => {
       // The client has gone in the middle of a request.
       if (connections === undefined || error.code === 'HPE_INVALID_EOF_STATE') socket.destroy()
       else
-        connections.refuseUnreadable(socket as Socket, () => {
-          const status = refuseSocket(error, socket as Socket)
-          if (status !== undefined) metrics.refused(status)
-        })
+        connections.refuseUnreadable(socket as Socket, () => rawAnswers.refuseSocket(error, socket as Socket))
     },
   })
-  app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    if (isFramed(request)) refuseRaw(response, new RefusalError('error-expect'), randomUUID())
-    else refuseRequest(response)
-  })
+  app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) =>
+    rawAnswers.refuseExpectation(request, response),
+  )
 
   // Operations check parameters in the contract's order; schemas of routes serve the OpenAPI
   // document.
@@ -121,15 +115,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     rateLimits: options.rateLimits,
     clock: options.clock ?? systemClock,
   })
-
-  app.decorateRequest('routeUrl', null)
-  app.decorateRequest('address', '')
-  app.decorateRequest('rateLimit', null)
-  app.decorateRequest('refusedAs', null)
-  app.decorateRequest('hostMetrics', { getter: () => metrics })
-  const shared = sharedHeaders(options.cors)
-  app.decorateRequest('sharedHeaders', { getter: () => shared })
-  app.decorateRequest('rareWarnings', { getter: () => warnings })
+  decorateRequests(app, { metrics, options })
   enterRequests(app, { options, connections: () => connections })
   // After the body, because the connection's events arrive later and do not keep it.
   app.addHook('preHandler', (request, _reply, done) => forClientRequest(request.id, done))
@@ -153,7 +139,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
       idle,
       handle: (request, response) => {
         const target = originForm(request)
-        if (!isFramed(request) || target === undefined) return refuseRequest(response)
+        if (!isFramed(request) || target === undefined) return rawAnswers.refuseHead(response)
         request.url = target
         handle(request, response)
       },
@@ -161,11 +147,22 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     connections = made
     return createHostServer(made, timeouts)
   }
+}
 
-  function refuseRequest(response: ServerResponse) {
-    response.setHeader('connection', 'close')
-    refuseRaw(response, new RefusalError('error-request'), randomUUID())
-  }
+/** The fields of requests that hooks and operations use. */
+function decorateRequests(
+  app: FastifyInstance,
+  { metrics, options }: { metrics: RequestMetrics; options: HttpHostOptions },
+): void {
+  const shared = sharedHeaders(options.cors)
+  const warnings = new RareWarnings(options.clock ?? systemClock)
+  app.decorateRequest('routeUrl', null)
+  app.decorateRequest('address', '')
+  app.decorateRequest('rateLimit', null)
+  app.decorateRequest('refusedAs', null)
+  app.decorateRequest('hostMetrics', { getter: () => metrics })
+  app.decorateRequest('sharedHeaders', { getter: () => shared })
+  app.decorateRequest('rareWarnings', { getter: () => warnings })
 }
 
 function createConnections(
@@ -343,67 +340,6 @@ function answerError(error: unknown, request: FastifyRequest, reply: FastifyRepl
     .send(JSON.stringify({ status: refusal.status }))
 }
 
-const corsHeaders = {
-  'access-control-allow-origin': '*',
-  'access-control-expose-headers': 'Content-Range, ETag, Retry-After, RateLimit',
-}
-
-const methods = 'GET, HEAD, POST, PUT, DELETE, OPTIONS'
-
-const preflightHeaders = {
-  'access-control-allow-methods': methods,
-  'access-control-allow-headers':
-    'Authorization, Content-Type, Idempotency-Key, Prefer, Range, X-BL, X-Request-Id, X-Website-Token',
-  'access-control-max-age': '86400',
-}
-
-/** Of all answers of a host. */
-function sharedHeaders(cors: boolean): Readonly<Record<string, string>> {
-  return {
-    'x-content-type-options': 'nosniff',
-    'referrer-policy': 'no-referrer',
-    ...(cors ? corsHeaders : {}),
-  }
-}
-
-/**
- * Takes the answer out of fastify's hands: for bodies with their own pump, which need no stream
- * around them. The head has all headers that were set. The caller writes the body to the result and
- * ends it.
- */
-export function takeOver(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  { code, headers }: { code: number; headers: Record<string, string> },
-): ServerResponse {
-  request.hostMetrics.began(reply)
-  reply.hijack()
-  const own = reply.getHeaders() as Record<string, string>
-  return reply.raw.writeHead(code, { ...hostHeaders(request), ...own, ...headers })
-}
-
-/** What every answer has, unless its operation says otherwise. */
-function hostHeaders(request: FastifyRequest): Record<string, string> {
-  const headers: Record<string, string> = {
-    'x-request-id': request.id,
-    ...request.sharedHeaders,
-    'cache-control': 'no-store',
-  }
-  const shown = request.rateLimit
-  if (shown !== null && shown !== undefined) {
-    headers['ratelimit-policy'] = `"${shown.policy}";q=${shown.quota};w=${shown.windowSeconds}`
-    headers.ratelimit = `"${shown.policy}";r=${shown.remaining};t=${shown.resetSeconds}`
-  }
-  return headers
-}
-
-function finishHeaders(request: FastifyRequest, reply: FastifyReply) {
-  request.hostMetrics.began(reply)
-  const own = reply.getHeaders()
-  const headers = hostHeaders(request)
-  for (const name in headers) if (own[name] === undefined) reply.header(name, headers[name])
-}
-
 /** An incoming id when it is safe in a header and a log line; otherwise a new one. */
 function requestIdOf(raw: IncomingMessage): string {
   const sent = raw.headers['x-request-id']
@@ -433,53 +369,4 @@ function logAnswers(app: FastifyInstance, { log }: HttpHostOptions) {
       'answered',
     )
   })
-}
-
-/** An answer outside of fastify's life cycle. */
-function writeRaw(
-  response: ServerResponse,
-  refusal: RefusalError,
-  options: HttpHostOptions,
-  requestId: string,
-) {
-  const body = JSON.stringify({ status: refusal.status })
-  response.writeHead(httpCodeOf(refusal.status), {
-    'x-request-id': requestId,
-    ...sharedHeaders(options.cors),
-    'content-type': 'application/json; charset=utf-8',
-    'cache-control': 'no-store',
-    'content-length': Buffer.byteLength(body),
-  })
-  response.end(body)
-}
-
-/**
- * Malformed HTTP has no request that could be answered, only a socket. @returns undefined: the
- * client is gone
- */
-function refuseSocket(error: Error & { code?: string }, socket: Socket): KnownStatus | undefined {
-  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
-    socket.destroy()
-    return undefined
-  }
-  const status =
-    error.code === 'HPE_HEADER_OVERFLOW'
-      ? 'error-headerSize'
-      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
-        ? 'error-timeout'
-        : 'error-request'
-  socket.end(refusalText(status), () => socket.destroy())
-  return status
-}
-
-/** The answer to a connection, not to a request. The connection is closed after it. */
-function refusalText(status: KnownStatus): string {
-  const code = httpCodeOf(status)
-  const body = JSON.stringify({ status })
-  return (
-    `HTTP/1.1 ${code} ${STATUS_CODES[code]}\r\nContent-Type: application/json; charset=utf-8\r\n` +
-    `Content-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n` +
-    `${code === 429 || code === 503 ? `Retry-After: ${unavailableRetrySeconds}\r\n` : ''}` +
-    `${code === 405 ? `Allow: ${methods}\r\n` : ''}Connection: close\r\n\r\n${body}`
-  )
 }

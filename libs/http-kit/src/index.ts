@@ -1,6 +1,7 @@
 export { RefusalError } from '@holdfast/kernel'
 export { AnswerBudget, type AnswerBudgetOptions, type AnswerShare } from './answers/answer-budget.ts'
 export { baseStyle } from './answers/base-style.ts'
+export { takeOver } from './answers/headers.ts'
 export { Html, html } from './answers/html.ts'
 export {
   httpCodeOf,
@@ -23,7 +24,7 @@ export type {
   RateLimits,
 } from './contract.ts'
 export { drainOnClose } from './drain.ts'
-export { createHttpHost, defaultIdle, logFailure, ok, takeOver } from './host.ts'
+export { createHttpHost, defaultIdle, logFailure, ok } from './host.ts'
 export { type ItemShape, itemDocument } from './items/item-members.ts'
 export type { JsonWriter } from './items/json-writer.ts'
 export {

@@ -13,10 +13,11 @@
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { logFailure, takeOver } from '../host.ts'
+import { logFailure } from '../host.ts'
 import { JsonWriter } from '../items/json-writer.ts'
 import { clientAddress, networkOf } from '../rate-limits/addresses.ts'
 import type { AnswerBudget, AnswerShare } from './answer-budget.ts'
+import { takeOver } from './headers.ts'
 import { refusalOf } from './refusals.ts'
 
 /** Sent as one buffer: one and a half times a page of 1,000 plain files. */
