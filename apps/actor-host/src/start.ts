@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { AccountHost, type Reconciler, roundInWords } from '@holdfast/actor-runtime'
 import { accountMetrics, reconcileMetrics } from '@holdfast/admin'
-import { accountHostOptions, chosenPorts, openMailer, urlOf } from '@holdfast/bootstrap'
+import { type AccountHostDeps, accountHostOptions, chosenPorts, openMailer, urlOf } from '@holdfast/bootstrap'
 import {
   type ClusterPart,
   type ClusterStart,
@@ -51,32 +51,10 @@ export async function startActorHost({
     report: () => ({ accounts: active() }),
   })
   opened.defer(() => cluster.close())
-  const { clock, keyring, bus, lookups, journals, metrics, tracer } = cluster
+  const { clock, metrics } = cluster
   const { observer, figures } = accountMetrics(metrics)
-  const host = new AccountHost(
-    accountHostOptions({
-      config,
-      hostId: config.nodeName,
-      bus,
-      journals,
-      journalBackup: journals,
-      lookups,
-      keyring,
-      mailer,
-      webUrl: config.publicUrls.web ?? config.publicUrls.api ?? urlOf(publicHost, config.listen.api),
-      clock,
-      log: log.child({ part: 'accounts' }),
-      metrics: observer,
-      tracer,
-      isClockOff: cluster.isClockOff,
-      // Storage nodes look for unused blobs by themselves.
-      onBlobReleased: undefined,
-      hostOf: cluster.routes.hostOf,
-      predecessorOf: cluster.routes.predecessorOf,
-      replicaOf: cluster.replicaOf,
-      homes: cluster.homes,
-    }),
-  )
+  const webUrl = config.publicUrls.web ?? config.publicUrls.api ?? urlOf(publicHost, config.listen.api)
+  const host = accountHostOf(cluster, { mailer, webUrl, metrics: observer })
   active = () => host.activeAccounts
   let reconciler: Reconciler | undefined
   reconcileMetrics(metrics, { rounds: () => reconciler?.rounds ?? {}, clock })
@@ -92,10 +70,7 @@ export async function startActorHost({
         quarantined: host.quarantined,
         backupLag: host.backupLag,
       },
-      reconciling: {
-        running: reconciler?.rounds.running && roundInWords(reconciler.rounds.running),
-        last: reconciler?.rounds.last && roundInWords(reconciler.rounds.last),
-      },
+      reconciling: roundsInWords(reconciler?.rounds),
     }),
   })
   opened.defer(() => admin.close())
@@ -121,6 +96,42 @@ export async function startActorHost({
       await running.disposeAsync()
     },
   }
+}
+
+/** The accounts that placement gives this host, over what the cluster shares. */
+function accountHostOf(
+  cluster: ClusterPart,
+  { mailer, webUrl, metrics }: Pick<AccountHostDeps, 'mailer' | 'webUrl' | 'metrics'>,
+): AccountHost {
+  const { config, bus, journals, lookups, keyring, clock, tracer, routes } = cluster
+  return new AccountHost(
+    accountHostOptions({
+      config,
+      hostId: config.nodeName,
+      bus,
+      journals,
+      journalBackup: journals,
+      lookups,
+      keyring,
+      mailer,
+      webUrl,
+      clock,
+      log: cluster.log.child({ part: 'accounts' }),
+      metrics,
+      tracer,
+      isClockOff: cluster.isClockOff,
+      // Storage nodes look for unused blobs by themselves.
+      onBlobReleased: undefined,
+      hostOf: routes.hostOf,
+      predecessorOf: routes.predecessorOf,
+      replicaOf: cluster.replicaOf,
+      homes: cluster.homes,
+    }),
+  )
+}
+
+function roundsInWords({ running, last }: Partial<Reconciler['rounds']> = {}) {
+  return { running: running && roundInWords(running), last: last && roundInWords(last) }
 }
 
 /**

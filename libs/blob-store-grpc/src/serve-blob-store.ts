@@ -103,24 +103,7 @@ export async function serveBlobStore(
     strangersMax: controlStrangersMax,
     onRefused,
   })
-  const control = new Server({
-    'grpc.max_receive_message_length': requestBytesMax,
-    'grpc.max_concurrent_streams': callsMax,
-    'grpc-node.max_session_memory': sessionMemoryMiB,
-    'grpc.keepalive_permit_without_calls': 1,
-    'grpc.http2.min_ping_interval_without_data_ms': 5_000,
-    interceptors: [
-      provenCalls({
-        secret,
-        onProven: (peer) => callers.proven(peer),
-        onRefused: (peer) => {
-          onRefused('unproven')
-          callers.refused(peer)
-        },
-        beginCall: () => load.beginCall(),
-      }),
-    ],
-  })
+  const control = controlServer({ secret, callers, load, onRefused })
   control.addService(provenDefinition, controlService({ store, stages, notes }))
   // We manage its connections, and their encryption: the library limits neither their number nor
   // their idle time.
@@ -167,6 +150,38 @@ export async function serveBlobStore(
       return closing
     },
   }
+}
+
+/** The gRPC server: it counts calls, and refuses those without a proof of the cluster's secret. */
+function controlServer({
+  secret,
+  callers,
+  load,
+  onRefused,
+}: {
+  secret: ClusterSecret
+  callers: Callers
+  load: NodeLoad
+  onRefused: (reason: RefusalReason) => void
+}): Server {
+  return new Server({
+    'grpc.max_receive_message_length': requestBytesMax,
+    'grpc.max_concurrent_streams': callsMax,
+    'grpc-node.max_session_memory': sessionMemoryMiB,
+    'grpc.keepalive_permit_without_calls': 1,
+    'grpc.http2.min_ping_interval_without_data_ms': 5_000,
+    interceptors: [
+      provenCalls({
+        secret,
+        onProven: (peer) => callers.proven(peer),
+        onRefused: (peer) => {
+          onRefused('unproven')
+          callers.refused(peer)
+        },
+        beginCall: () => load.beginCall(),
+      }),
+    ],
+  })
 }
 
 function bracketed(host: string): string {

@@ -1,4 +1,4 @@
-export { accountHostOptions } from './account-host.ts'
+export { type AccountHostDeps, accountHostOptions } from './account-host.ts'
 export { checkDataFormat, type DataFormat, requireStores, signDataFormat } from './data-format.ts'
 export {
   type DescriptorBudget,
