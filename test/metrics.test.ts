@@ -77,6 +77,71 @@ const told: { [Call in keyof HostMetrics]: Parameters<HostMetrics[Call]> } = {
 /** Registers all that there are. @returns what moves those that are told, not read. */
 function registerAll(registry: Registry): () => Promise<void> {
   const { observer } = accountMetrics(registry)
+  registerStores(registry)
+  registerMetadata(registry)
+  registerModeration(registry)
+  const readiness = new Readiness({
+    store: async () => {
+      if (!works) throw new Error('it rests')
+    },
+  })
+  readinessMetrics(registry, readiness)
+  registerChecks(registry)
+  const scans = {
+    get figures() {
+      return {
+        ...{ scanner: 'a scanner', underWay: of(111), failing: is('it is down') },
+        outcomes: {
+          ...{ clean: of(112), found: of(113), failed: of(114) },
+          ...{ known: of(115), larger: of(116), lifted: of(117) },
+        },
+      }
+    },
+    onScanned: (_: number) => {},
+  }
+  scanMetrics(registry, scans)
+  banMetrics(registry, () => (works ? [{ network: '192.0.2.1', untilMs: 1, times: 1 }] : []))
+  const uploads = new UploadMetrics(registry, () => ({ uploads: of(120), stages: of(121), bytes: of(122) }))
+  registerNodes(registry)
+  const asked = cassandraMetrics(registry)
+  cassandraNodeMetrics(registry, {
+    nodes: () => [{ region: 'eu-par', known: of(148), connected: of(149) }],
+  })
+  const budget = new AnswerBudget({ metrics: registry, bytesMax: 1_000, waitMs: 0 })
+  const http = new RequestMetrics(registry, 'api')
+  const connections = connectionFigures(registry)
+  const traffic = trafficCounter(registry)
+
+  return async () => {
+    works = true
+    readiness.phase = 'ready'
+    for (const [call, figures] of Object.entries(told))
+      (observer[call as keyof HostMetrics] as (...given: unknown[]) => void)(...figures)
+    scans.onScanned(6)
+    uploads.ended('stored', 150)
+    uploads.refused('share')
+    asked({ region: 'eu-par', ms: 7_000, failed: false })
+    traffic.inc({ traffic: 'direct' }, 151)
+    const host = { host: 'api' }
+    connections.open.set(host, 152)
+    connections.max.set(host, 153)
+    connections.refused.inc({ ...host, reason: 'full' }, 154)
+    connections.evicted.inc({ ...host, reason: 'idle' }, 155)
+    await oneRefused(http)
+    const held = budget.open('a', () => {})
+    held.keep(900)
+    const waits = budget.open('b', () => {})
+    const never = waits.take(500)?.catch(() => {})
+    budget.sweep()
+    await never
+    void budget
+      .open('c', () => {})
+      .take(600)
+      ?.catch(() => {})
+  }
+}
+
+function registerStores(registry: Registry): void {
   const health = {
     get failure() {
       return works ? new Error('it failed') : undefined
@@ -108,6 +173,9 @@ function registerAll(registry: Registry): () => Promise<void> {
       return { totalBytes: of(56), freeBytes: of(57), reserveBytes: of(58) }
     },
   })
+}
+
+function registerMetadata(registry: Registry): void {
   metadataMetrics(registry, {
     isWritable: () => works,
     lostBatches: () => of(59),
@@ -127,6 +195,9 @@ function registerAll(registry: Registry): () => Promise<void> {
       },
     },
   })
+}
+
+function registerModeration(registry: Registry): void {
   moderationMetrics(registry, { count: (list) => of(70 + list.length) })
   reportMetrics(registry, {
     get counts() {
@@ -137,12 +208,9 @@ function registerAll(registry: Registry): () => Promise<void> {
     counts: (kind) =>
       kind === 'upload' ? { written: of(83), lost: of(84) } : { written: of(85), lost: of(86) },
   })
-  const readiness = new Readiness({
-    store: async () => {
-      if (!works) throw new Error('it rests')
-    },
-  })
-  readinessMetrics(registry, readiness)
+}
+
+function registerChecks(registry: Registry): void {
   const round = {
     ...{ beganMs: 910_000, tiers: { guest: 91, standard: 92, premium: 93 }, accounts: 94, used: 95 },
     ...{ references: 96, missing: 97, routes: 98, missingRoutes: 99, orphaned: 100, mended: 101 },
@@ -160,21 +228,10 @@ function registerAll(registry: Registry): () => Promise<void> {
     },
     store: { counters: () => ({ damagedBlobs: of(109), replacedBlobs: of(110) }) },
   })
-  const scans = {
-    get figures() {
-      return {
-        ...{ scanner: 'a scanner', underWay: of(111), failing: is('it is down') },
-        outcomes: {
-          ...{ clean: of(112), found: of(113), failed: of(114) },
-          ...{ known: of(115), larger: of(116), lifted: of(117) },
-        },
-      }
-    },
-    onScanned: (_: number) => {},
-  }
-  scanMetrics(registry, scans)
-  banMetrics(registry, () => (works ? [{ network: '192.0.2.1', untilMs: 1, times: 1 }] : []))
-  const uploads = new UploadMetrics(registry, () => ({ uploads: of(120), stages: of(121), bytes: of(122) }))
+}
+
+/** Between processes of a cluster. */
+function registerNodes(registry: Registry): void {
   peerMetrics(registry, {
     figures: () => ({
       ...{ connections: { control: of(123), bytes: of(124) }, calls: of(125), bytes: of(126) },
@@ -214,42 +271,6 @@ function registerAll(registry: Registry): () => Promise<void> {
       },
     }),
   })
-  const asked = cassandraMetrics(registry)
-  cassandraNodeMetrics(registry, {
-    nodes: () => [{ region: 'eu-par', known: of(148), connected: of(149) }],
-  })
-  const budget = new AnswerBudget({ metrics: registry, bytesMax: 1_000, waitMs: 0 })
-  const http = new RequestMetrics(registry, 'api')
-  const connections = connectionFigures(registry)
-  const traffic = trafficCounter(registry)
-
-  return async () => {
-    works = true
-    readiness.phase = 'ready'
-    for (const [call, figures] of Object.entries(told))
-      (observer[call as keyof HostMetrics] as (...given: unknown[]) => void)(...figures)
-    scans.onScanned(6)
-    uploads.ended('stored', 150)
-    uploads.refused('share')
-    asked({ region: 'eu-par', ms: 7_000, failed: false })
-    traffic.inc({ traffic: 'direct' }, 151)
-    const host = { host: 'api' }
-    connections.open.set(host, 152)
-    connections.max.set(host, 153)
-    connections.refused.inc({ ...host, reason: 'full' }, 154)
-    connections.evicted.inc({ ...host, reason: 'idle' }, 155)
-    await oneRefused(http)
-    const held = budget.open('a', () => {})
-    held.keep(900)
-    const waits = budget.open('b', () => {})
-    const never = waits.take(500)?.catch(() => {})
-    budget.sweep()
-    await never
-    void budget
-      .open('c', () => {})
-      .take(600)
-      ?.catch(() => {})
-  }
 }
 
 async function oneRefused(http: RequestMetrics): Promise<void> {

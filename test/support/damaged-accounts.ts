@@ -197,11 +197,31 @@ async function headOf({ journal }: Place, account: string) {
   return { head, chain }
 }
 
-export function repairCases(
-  t: Test,
-  open: (t: Test) => Promise<Place>,
-  kinds: readonly Damaged[] = [],
-): void {
+type Open = (t: Test) => Promise<Place>
+
+export function repairCases(t: Test, open: Open, kinds: readonly Damaged[] = []): void {
+  damagedRowCases(t, open)
+  lostChangeCases(t, open)
+  damagedCheckpointCases(t, open)
+  for (const kind of kinds) damagedKindCase(t, open, kind)
+  t.test('a healthy account is left as it is, a nonexistent one is not made', async (t) => {
+    const place = await open(t)
+    const { account } = await sixRows(place)
+    const before = await headOf(place, account)
+    const life = new Life(place, account, rowsAlone)
+    t.match(await life.repair(), { outcome: 'whole', damage: [], lost: [], keptAside: null })
+    t.same(await headOf(place, account), before)
+    t.same(await life.paths(), everything)
+    t.match(await life.repair(), { outcome: 'whole' }, 'also while it is in memory')
+    t.same(await life.paths(), everything)
+    const other = ring.ids.account('eu-par')
+    t.match(await life.host.repair(other, { dryRun: false }), { outcome: 'absent' })
+    t.equal((await place.journal.head(other)).head, 0)
+    await life.end()
+  })
+}
+
+function damagedRowCases(t: Test, open: Open): void {
   for (const how of ['spoil', 'remove'] as const)
     t.test(`a row in the middle is ${how === 'spoil' ? 'damaged' : 'missing'}`, async (t) => {
       const place = await open(t)
@@ -254,7 +274,10 @@ export function repairCases(
         'the originals are not swept',
       )
     })
+}
 
+/** What a repair does with the rows around the lost ones. */
+function lostChangeCases(t: Test, open: Open): void {
   t.test('the last row is damaged', async (t) => {
     const place = await open(t)
     const { account } = await sixRows(place)
@@ -327,7 +350,9 @@ export function repairCases(
     t.same(await life.paths(), everything)
     await life.end()
   })
+}
 
+function damagedCheckpointCases(t: Test, open: Open): void {
   t.test('a damaged checkpoint whose rows are still there costs nothing', async (t) => {
     const place = await open(t)
     const { trim } = place.journal
@@ -383,35 +408,20 @@ export function repairCases(
     t.same(await life.paths(), [...everything, 'c', 'e'])
     await life.end()
   })
+}
 
-  for (const kind of kinds)
-    t.test(`damaged ${String(kind)}`, async (t) => {
-      const place = await open(t)
-      const { trim } = place.journal
-      place.journal.trim = async () => {}
-      const { account } = await sixRows(place, 'cleanly', kind === 'root' ? checkpointed : rowsAlone)
-      place.journal.trim = trim.bind(place.journal)
-      await place.damage(account, kind, 'spoil')
-      const life = new Life(place, account, rowsAlone)
-      t.equal(await life.unreadable(), 'ACCOUNTS_UNAVAILABLE')
-      t.match(await life.repair(), { outcome: 'repaired', lost: [] })
-      t.same(await life.paths(), everything)
-      await life.end()
-    })
-
-  t.test('a healthy account is left as it is, a nonexistent one is not made', async (t) => {
+function damagedKindCase(t: Test, open: Open, kind: Damaged): void {
+  t.test(`damaged ${String(kind)}`, async (t) => {
     const place = await open(t)
-    const { account } = await sixRows(place)
-    const before = await headOf(place, account)
+    const { trim } = place.journal
+    place.journal.trim = async () => {}
+    const { account } = await sixRows(place, 'cleanly', kind === 'root' ? checkpointed : rowsAlone)
+    place.journal.trim = trim.bind(place.journal)
+    await place.damage(account, kind, 'spoil')
     const life = new Life(place, account, rowsAlone)
-    t.match(await life.repair(), { outcome: 'whole', damage: [], lost: [], keptAside: null })
-    t.same(await headOf(place, account), before)
+    t.equal(await life.unreadable(), 'ACCOUNTS_UNAVAILABLE')
+    t.match(await life.repair(), { outcome: 'repaired', lost: [] })
     t.same(await life.paths(), everything)
-    t.match(await life.repair(), { outcome: 'whole' }, 'also while it is in memory')
-    t.same(await life.paths(), everything)
-    const other = ring.ids.account('eu-par')
-    t.match(await life.host.repair(other, { dryRun: false }), { outcome: 'absent' })
-    t.equal((await place.journal.head(other)).head, 0)
     await life.end()
   })
 }
