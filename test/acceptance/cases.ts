@@ -18,6 +18,7 @@ import { recycleBin } from './cases/recycle-bin.ts'
 import { search } from './cases/search.ts'
 import { orderOfChecks, tokens } from './cases/tokens.ts'
 import { update } from './cases/update.ts'
+import { uploadRefusals } from './cases/upload-refusals.ts'
 import { uploads } from './cases/uploads.ts'
 import { visitors } from './cases/visitors.ts'
 import type { Case } from './suite.ts'
@@ -34,6 +35,7 @@ export const allCases: readonly Case[] = [
   ...visitors,
   ...downloads,
   ...uploads,
+  ...uploadRefusals,
   ...search,
   ...caps,
   ...createAccounts,

@@ -310,3 +310,9 @@ export function ended<Result>(steps: Generator<void, Result>): Result {
 export function equal(one: readonly Uint8Array[], other: readonly Uint8Array[]): boolean {
   return isDeepStrictEqual(canonical(one), canonical(other))
 }
+
+/** Whether replay and the checkpoint both give the state that the changes made. */
+export function holds(world: World): boolean {
+  const pages = pagesOf(world.state)
+  return equal(pages, pagesOf(world.replayed())) && equal(pages, pagesOf(restored(world, pages)))
+}

@@ -1,11 +1,9 @@
-/** Work around the turns: effects, timers, checkpoints, passivation. */
-import { CheckpointRoot } from '@holdfast/wire'
+/** Mails and released references: durable before they happen, and repeated until they have. */
 import t from 'tap'
 import { noMetrics, silentLog } from '../src/observer.ts'
+import { expire, idleMs } from './asks.ts'
 import { blob } from './tiny-core.ts'
 import { ManualTime, settled, statusOf, World } from './world.ts'
-
-const idleMs = 60_000
 
 function addFile(world: World, name: string, byte: number) {
   return world.ask({
@@ -20,6 +18,7 @@ function addFile(world: World, name: string, byte: number) {
     },
   })
 }
+
 function remove(world: World, names: string[], options?: Parameters<World['ask']>[1]) {
   return world.ask(
     {
@@ -29,10 +28,7 @@ function remove(world: World, names: string[], options?: Parameters<World['ask']
     options,
   )
 }
-function expire(world: World, name: string, due: number) {
-  const attribute = { $case: 'expiry' as const, value: { expiry: due, deleteAfterExpiry: false } }
-  return world.ask({ $case: 'updateContent', value: { contentId: name, attribute } })
-}
+
 const reference = (byte: string) => (key: string) => key.startsWith(`ref/${byte}`)
 
 t.test('finished effects are journaled with the next flush, or alone after a minute', async (t) => {
@@ -87,72 +83,6 @@ t.test('a crash repeats effects that were done and not journaled, without harm',
   await crash('four')
   t.equal((await world.keys('ref/01')).length, 1, 'what is used again keeps it too')
   t.strictSame(await world.names(), ['stays', 'again'])
-})
-
-t.test('an idle account leaves: released, nothing pending, and nothing is lost', async (t) => {
-  const world = new World()
-  t.teardown(() => world.close())
-  const time = new ManualTime()
-  const host = world.host('one', { clock: time, timers: time })
-  await world.create()
-  await world.folder('a')
-  t.equal((await world.keys('active/')).length, 1)
-  await time.advance(idleMs - 2000)
-  t.equal(host.activeAccounts, 1)
-  await time.advance(4000)
-  t.equal(host.activeAccounts, 0)
-  t.strictSame(await world.keys('active/'), [])
-  t.strictSame(await world.names(), ['a'])
-  await time.advance(idleMs + 2000)
-  t.equal((await world.journal.acquire(world.account, { owner: 'test' })).previousOwner, undefined)
-})
-
-t.test('an account that was only read leaves no rows', async (t) => {
-  const world = new World()
-  t.teardown(() => world.close())
-  const host = world.host('one')
-  await world.create()
-  await host.close({ drainMs: 10_000 })
-  const time = new ManualTime()
-  world.host('two', { clock: time, timers: time })
-  world.hostId = 'two'
-  const head = await world.head()
-  await world.names()
-  await time.advance(idleMs + 2000)
-  t.equal(await world.head(), head)
-  t.strictSame(await world.keys('active/'), [])
-})
-
-t.test('accounts leave when memory is short, the least recently used first', async (t) => {
-  const world = new World()
-  t.teardown(() => world.close())
-  const time = new ManualTime()
-  const host = world.host('one', { clock: time, timers: time, bounds: { memoryBytesMax: 30_000 } })
-  const accounts = Array.from({ length: 6 }, (_, at) => `1111111${at}-1111-4111-8111-111111111111`)
-  for (const account of accounts) await world.create({ account })
-  await world.names({ account: accounts[0] as string })
-  await time.advance(1000)
-  t.ok(host.activeAccounts >= 2 && host.activeAccounts <= 4, `${host.activeAccounts} left`)
-  const before = world.medium.operations
-  await world.names({ account: accounts[0] as string })
-  t.equal(world.medium.operations, before, 'the one just used is still there')
-})
-
-t.test('an account requested while it leaves comes back', async (t) => {
-  const world = new World()
-  t.teardown(() => world.close())
-  const time = new ManualTime()
-  world.host('one', { clock: time, timers: time })
-  await world.create()
-  const release = world.medium.hold('release')
-  const leaving = time.advance(idleMs + 2000)
-  await release.reached
-  const change = world.folder('meanwhile')
-  await settled()
-  release.release()
-  t.equal(statusOf(await change), 'ok')
-  await leaving
-  t.strictSame(await world.names(), ['meanwhile'])
 })
 
 t.test(
@@ -362,209 +292,6 @@ t.test('a release that becomes durable after a new use was decided is not carrie
   t.equal((await world.keys('ref/01')).length, 1)
 })
 
-t.test(
-  'a timer is durable before the answer, fires in time, also after a crash, and its row is removed',
-  async (t) => {
-    const world = new World()
-    t.teardown(() => world.close())
-    const time = new ManualTime()
-    const host = world.host('one', { clock: time, timers: time })
-    await settled()
-    await world.create()
-    await world.folder('short')
-    await world.folder('long')
-    const soon = Math.floor(time.now() / 1000) + 100
-    const row = world.medium.hold('lookup.write', { target: (key) => key.startsWith('wake/') })
-    let answered = false
-    const setting = expire(world, 'short', soon).then(() => {
-      answered = true
-    })
-    await row.reached
-    await settled()
-    t.notOk(answered)
-    row.release()
-    await setting
-    await expire(world, 'long', soon + 1000)
-    const [timer = ''] = await world.keys('wake/')
-    t.equal(String(await world.lookups.get(timer)), String(soon))
-    await time.advance(98_000)
-    t.strictSame((await world.names()).sort(), ['long', 'short'])
-    await time.advance(4000)
-    t.strictSame(await world.names(), ['long'])
-
-    world.kill(host)
-    world.hostId = 'two'
-    const later = new ManualTime()
-    const two = world.host('two', { clock: later, timers: later })
-    await settled()
-    await later.advance(2_000_000)
-    t.equal(two.activeAccounts, 0, 'fired and out of memory')
-    t.strictSame(await world.names(), [])
-    t.strictSame(await world.keys('wake/'), [])
-  },
-)
-
-t.test('a timer that cannot be fired is retried', async (t) => {
-  const world = new World()
-  t.teardown(() => world.close())
-  const time = new ManualTime()
-  const host = world.host('one', { clock: time, timers: time })
-  await world.create()
-  await world.folder('a')
-  await expire(world, 'a', Math.floor(time.now() / 1000) + 10)
-  await time.advance(1000)
-  await host.close({ drainMs: 10_000 })
-  const next = new ManualTime()
-  const heal = world.medium.fail('acquire', { code: 'UNAVAILABLE', times: Number.POSITIVE_INFINITY })
-  world.host('two', { clock: next, timers: next })
-  world.hostId = 'two'
-  await settled()
-  await next.advance(30_000)
-  heal()
-  await next.advance(10_000)
-  t.strictSame(await world.names(), [])
-})
-
-async function pageNames(world: World): Promise<string[]> {
-  const names: string[] = []
-  for await (const name of world.journal.pageNames(world.account)) names.push(name)
-  return names
-}
-
-async function rootPages(world: World): Promise<string[]> {
-  const { root } = await world.journal.acquire(world.account, { owner: 'test' })
-  return root === undefined ? [] : CheckpointRoot.decode(root).pages
-}
-
-t.test('checkpoints keep the tail short, and only the last one stays', async (t) => {
-  const world = new World()
-  t.teardown(() => world.close())
-  const time = new ManualTime()
-  const host = world.host('one', { clock: time, timers: time, bounds: { tailFlushesMax: 10 } })
-  await world.create()
-  await world.folder('large:600000')
-  t.equal((await pageNames(world)).length, 3, 'the pages of a large change')
-  for (let at = 0; at < 60; at++) await world.folder(`f${at}`)
-  await settled()
-  const names = await world.names()
-  const applied = world.states.applied
-  world.kill(host)
-  world.host('two', { bounds: { tailFlushesMax: 10 } })
-  world.hostId = 'two'
-  t.strictSame(await world.names(), names)
-  t.ok(world.states.applied - applied < 20, `${world.states.applied - applied} changes replayed`)
-  await settled()
-  t.strictSame(await pageNames(world), (await rootPages(world)).sort(), 'nothing else is kept')
-  world.host('three')
-  world.hostId = 'three'
-  t.strictSame(await world.names(), names)
-})
-
-t.test('checkpoints are cut at one row while the account continues', async (t) => {
-  const world = new World()
-  t.teardown(() => world.close())
-  const bounds = { tailFlushesMax: 3 }
-  const host = world.host('one', { bounds })
-  await world.create()
-  await world.folder('a')
-  const append = world.medium.hold('append')
-  const asked = [world.folder('b')]
-  await append.reached
-  asked.push(world.folder('c'))
-  await settled()
-  const page = world.medium.hold('putPage')
-  append.release()
-  await page.reached
-  asked.push(world.folder('d'), world.folder('e'))
-  await settled()
-  page.release()
-  await Promise.all(asked)
-  const names = await world.names()
-  world.kill(host)
-  world.host('two', { bounds })
-  world.hostId = 'two'
-  t.strictSame(await world.names(), names)
-  t.notOk(world.warnings.includes('an account cannot be read and is quarantined'))
-})
-
-t.test('a slow checkpoint is still of one row, and the others wait for it', async (t) => {
-  const world = new World()
-  t.teardown(() => world.close())
-  const bounds = { tailFlushesMax: 2, turnMs: 0 }
-  const host = world.host('one', { bounds })
-  await world.create()
-  for (let at = 0; at < 5; at++) {
-    const asked = Array.from({ length: 8 }, (_, n) => world.folder(`${at}-${n}`))
-    await asked[0]
-    asked.push(world.folder(`${at}-late`))
-    await Promise.all(asked)
-  }
-  const names = await world.names()
-  t.equal(names.length, 45)
-  world.kill(host)
-  world.host('two', { bounds })
-  world.hostId = 'two'
-  t.strictSame(await world.names(), names)
-  t.strictSame(world.warnings, [])
-})
-
-t.test(
-  'a checkpoint that cannot be written or set is retried; until then the tail grows to its bound',
-  async (t) => {
-    const world = new World()
-    t.teardown(() => world.close())
-    const time = new ManualTime()
-    world.host('one', { clock: time, timers: time, bounds: { tailFlushesMax: 5 } })
-    await world.create()
-    const healPages = world.medium.fail('putPage', { code: 'UNAVAILABLE', times: Number.POSITIVE_INFINITY })
-    const asked: Promise<unknown>[] = []
-    for (let at = 0; at < 30; at++) {
-      asked.push(world.folder(`f${at}`))
-      await settled()
-    }
-    t.ok((await world.head()) <= 11, `${await world.head()} rows`)
-    healPages()
-    for (const applied of [true, false, true]) world.medium.fail('setRoot', { code: 'UNKNOWN', applied })
-    for (let tries = 0; tries < 20; tries++) await time.advance(50)
-    await Promise.all(asked)
-    t.equal((await world.names()).length, 30)
-    world.host('two')
-    world.hostId = 'two'
-    t.equal((await world.names()).length, 30)
-  },
-)
-
-t.test('pages that a dead owner left behind are swept', async (t) => {
-  const world = new World()
-  t.teardown(() => world.close())
-  const host = world.host('one')
-  await world.create()
-  await world.folder('a')
-  world.kill(host)
-  await world.journal.putPage(world.account, '1-7-0', Buffer.from('never named'))
-  world.host('two')
-  world.hostId = 'two'
-  await world.names()
-  await settled()
-  t.strictSame(await pageNames(world), [])
-})
-
-t.test('a stale owner that writes a checkpoint late changes nothing', async (t) => {
-  const world = new World({ ordered: false, exclusive: false })
-  t.teardown(() => world.close())
-  world.host('one', { bounds: { checkpointBytesMin: 1 } })
-  world.host('two')
-  const root = world.medium.hold('setRoot')
-  await world.create()
-  await root.reached
-  const late = world.folder('late')
-  world.hostId = 'two'
-  await world.folder('b')
-  root.release()
-  t.equal(statusOf(await late), 'ok', 'by the new owner')
-  t.strictSame((await world.names()).sort(), ['b', 'late'])
-})
-
 for (const turnMs of [8, 0])
   t.test(`effects of a change wait until it is durable, turns of ${turnMs} ms`, async (t) => {
     const world = new World()
@@ -616,78 +343,6 @@ t.test('effects of a partly applied change are not sent with the batch before it
     world.hostId = 'two'
     for (const fault of faults) t.ok(fault instanceof Error, `its host ended: ${fault}`)
     if ((await world.names()).includes('f')) t.equal((await world.keys('ref/01')).length, 1, `${turns} turns`)
-  }
-})
-
-t.test('a checkpoint holds no change that was refused, applied in slices or not', async (t) => {
-  for (let round = 0; round < 48; round++) {
-    const turns = round >> 1
-    const world = new World()
-    t.teardown(() => world.close())
-    // A checkpoint of every row.
-    const bounds = { turnMs: 8 * (round % 2), checkpointBytesMin: 1, tailFlushesMax: 1, effectsIdleMs: 1 }
-    const host = world.host('one', { bounds })
-    await world.create()
-    const acknowledged: string[] = []
-    const leaving = new AbortController()
-    for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) {
-      const { signal } = leaving
-      void world.folder(name, { signal }).then(
-        () => acknowledged.push(name),
-        () => {},
-      )
-      if (turns % 3 === 0) await new Promise(setImmediate)
-    }
-    for (let turn = 0; turn < turns; turn++) await new Promise(setImmediate)
-    const heal = world.medium.fail('append', { code: 'UNAVAILABLE', times: Number.POSITIVE_INFINITY })
-    await settled()
-    leaving.abort()
-    world.kill(host)
-    await settled()
-    heal()
-    world.host('two')
-    world.hostId = 'two'
-    t.strictSame(await world.names(), acknowledged, `${turns} turns of ${bounds.turnMs} ms`)
-  }
-})
-
-t.test('while the clock is off no timer fires, and all due ones do once it is right', async (t) => {
-  const world = new World()
-  t.teardown(() => world.close())
-  const time = new ManualTime()
-  let aheadMs = 0
-  const clock = { now: () => time.now() + aheadMs, monotonic: () => time.monotonic() }
-  world.host('one', { clock, timers: time, isClockOff: () => aheadMs !== 0 })
-  await world.create()
-  for (const name of ['soon', 'later']) await world.folder(name)
-  await expire(world, 'soon', Math.floor(time.now() / 1000) + 40)
-  await expire(world, 'later', Math.floor(time.now() / 1000) + 3_000)
-  aheadMs = 3_600_000
-  await time.advance(50_000)
-  t.strictSame((await world.names()).sort(), ['later', 'soon'])
-  t.match(world.warnings, [/^the wall clock is far from where it should be/], 'said once')
-  aheadMs = 0
-  await time.advance(4_000)
-  t.strictSame(await world.names(), ['later'])
-})
-
-t.test('a host whose clock is off closes no hours', async (t) => {
-  const world = new World()
-  t.teardown(() => world.close())
-  world.host('one')
-  await world.create()
-  await world.folder('later')
-  await expire(world, 'later', Math.floor(Date.now() / 1000) + 7_200)
-  const time = new ManualTime()
-  const clock = { now: () => Date.now() + 100 * 3_600_000, monotonic: () => time.monotonic() }
-  const bounds = { relistMs: 5_000 }
-  world.host('ahead', { clock, timers: time, isClockOff: () => true, hostOf: () => 'one', bounds })
-  await time.advance(20_000)
-  const cursors = await world.keys('hours/')
-  t.ok(cursors.length > 0)
-  for (const key of cursors) {
-    const hour = Number(Buffer.from((await world.lookups.get(key)) ?? []).toString())
-    t.ok(hour <= Date.now() / 3_600_000 + 1, `${key} is ${hour}`)
   }
 })
 
