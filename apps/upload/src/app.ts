@@ -35,7 +35,7 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
     now: () => deps.clock.monotonic(),
     metrics: uploadMetrics,
   })
-  const parts: UploadContext = {
+  const context: UploadContext = {
     ...deps,
     uploadMetrics,
     running,
@@ -63,7 +63,7 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
       config: { endpoint: 'upload' },
       handler: (request, reply) => {
         if (request.body !== undefined) throw new RefusalError('error-body')
-        return upload(parts, request, reply)
+        return upload(context, request, reply)
       },
     })
   }

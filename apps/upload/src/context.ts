@@ -39,7 +39,7 @@ export interface UploadDeps {
   settings: UploadSettings
 }
 
-/** The parts that the handler uses. */
+/** What the handler of uploads uses. */
 export interface UploadContext extends UploadDeps {
   present: ItemPresenter
   running: RunningUploads

@@ -40,11 +40,11 @@ import type { UploadOutcome } from './upload-metrics.ts'
 const pinMs = 10 * 60 * 1000
 
 export async function upload(
-  parts: UploadContext,
+  context: UploadContext,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<unknown> {
-  const incoming = new IncomingUpload(parts, request, reply)
+  const incoming = new IncomingUpload(context, request, reply)
   let outcome: UploadOutcome = 'stored'
   try {
     return ok(await incoming.receive())
@@ -54,7 +54,7 @@ export async function upload(
     outcome = outcomeOf(reason, request)
     return answerEarly(request, reply, reason, incoming.isCostly)
   } finally {
-    parts.uploadMetrics.ended(outcome, incoming.bytes)
+    context.uploadMetrics.ended(outcome, incoming.bytes)
     incoming.leave()
     if (incoming.isStaged) await incoming.discard()
   }
@@ -111,7 +111,7 @@ function answerEarly(
 }
 
 class IncomingUpload implements Running {
-  readonly #parts: UploadContext
+  readonly #context: UploadContext
   readonly #request: FastifyRequest
   readonly #reply: FastifyReply
   readonly #calls: AccountCalls
@@ -131,12 +131,12 @@ class IncomingUpload implements Running {
   /** The folder that the caller was permitted to upload to; undefined: none was checked yet. */
   #checkedFolder: string | undefined
 
-  constructor(parts: UploadContext, request: FastifyRequest, reply: FastifyReply) {
-    this.#parts = parts
+  constructor(context: UploadContext, request: FastifyRequest, reply: FastifyReply) {
+    this.#context = context
     this.#request = request
     this.#reply = reply
-    this.#place = parts.placeOf?.(request) ?? { region: parts.settings.region, blobs: parts.blobs }
-    this.#calls = new AccountCalls({ ...parts, ids: parts.keyring.ids }, request)
+    this.#place = context.placeOf?.(request) ?? { region: context.settings.region, blobs: context.blobs }
+    this.#calls = new AccountCalls({ ...context, ids: context.keyring.ids }, request)
     request.raw.once('close', () => {
       if (!request.raw.complete) this.#gone.abort()
     })
@@ -144,7 +144,7 @@ class IncomingUpload implements Running {
 
   async receive(): Promise<Record<string, unknown>> {
     const { headers } = this.#request
-    this.#upload = this.#parts.running.begin(this.#network, this)
+    this.#upload = this.#context.running.begin(this.#network, this)
     const key = idempotencyKeyOf(this.#request)
     const fileBytesMax = this.#fileBytesMax
     if (Number(headers['content-length']) > fileBytesMax + aroundFileBytesMax)
@@ -152,7 +152,7 @@ class IncomingUpload implements Running {
     const scanner =
       headers['content-type'] === undefined
         ? undefined
-        : new FormScanner(headers['content-type'], this.#parts.forms)
+        : new FormScanner(headers['content-type'], this.#context.forms)
     this.#form = new UploadForm(headerToken(this.#request))
     if (headers.expect !== undefined) {
       await this.#checkEarly()
@@ -168,7 +168,7 @@ class IncomingUpload implements Running {
         file.stage === undefined || this.#waiting !== undefined ? await this.#passOn() : file.stage
       blob = await stage.commit({ pinMs })
       // No account refers to the bytes: they are collected.
-      if (this.#parts.blocked.blocksBlob(blob.id)) throw new RefusalError('error-blocked')
+      if (this.#context.blocked.blocksBlob(blob.id)) throw new RefusalError('error-blocked')
       await this.#scan(blob)
     } catch (error) {
       this.#refundAccount(drawnMs)
@@ -187,7 +187,7 @@ class IncomingUpload implements Running {
   /** No account has the bytes yet. The pin is much longer than a scan may take. */
   async #scan(blob: BlobInfo): Promise<void> {
     const { blobs } = this.#place
-    switch (await this.#parts.scans.judge({ blob, blobs, network: this.#network })) {
+    switch (await this.#context.scans.judge({ blob, blobs, network: this.#network })) {
       case 'blocked':
         throw new RefusalError('error-blocked')
       case 'unavailable':
@@ -237,17 +237,17 @@ class IncomingUpload implements Running {
 
   /** An upload without a token makes an account: it draws on that budget. @returns when */
   async #drawAccount(): Promise<number> {
-    const drawnMs = this.#parts.clock.now()
-    await this.#parts.rateLimits.takeAddress(this.#request, 'createAccount')
+    const drawnMs = this.#context.clock.now()
+    await this.#context.rateLimits.takeAddress(this.#request, 'createAccount')
     return drawnMs
   }
 
   #refundAccount(drawnMs: number | undefined): void {
-    if (drawnMs !== undefined) this.#parts.rateLimits.refundAddress(this.#request, 'createAccount', drawnMs)
+    if (drawnMs !== undefined) this.#context.rateLimits.refundAddress(this.#request, 'createAccount', drawnMs)
   }
 
   async #readForm(scanner: FormScanner): Promise<void> {
-    const { running, rateLimits } = this.#parts
+    const { running, rateLimits } = this.#context
     const place = this.#upload as UploadPlace
     let inFile = false
     this.#body = requestBytes(this.#request.raw as PiecewiseRequest, slowestUploadPace, {
@@ -292,12 +292,12 @@ class IncomingUpload implements Running {
   }
 
   get #fileBytesMax(): number {
-    return this.#parts.settings.fileBytesMax ?? Number.POSITIVE_INFINITY
+    return this.#context.settings.fileBytesMax ?? Number.POSITIVE_INFINITY
   }
 
   /** Without a token nobody may upload. */
   get #needsToken(): boolean {
-    return !this.#parts.settings.guestUploads
+    return !this.#context.settings.guestUploads
   }
 
   /** Adds bytes of the file. @returns when there is room for more; undefined: now. */
@@ -400,7 +400,7 @@ class IncomingUpload implements Running {
     await ask(caller)
     if (this.#caller !== undefined) return
     this.#caller = caller
-    await this.#parts.rateLimits.takeAccount(this.#request, 'upload', caller.accountId)
+    await this.#context.rateLimits.takeAccount(this.#request, 'upload', caller.accountId)
   }
 
   async #add(upload: {
@@ -416,7 +416,7 @@ class IncomingUpload implements Running {
     const file: AddFile = {
       createAccount:
         this.#caller === undefined
-          ? { tokenKeyId: this.#parts.settings.tokenKeyId, email: undefined }
+          ? { tokenKeyId: this.#context.settings.tokenKeyId, email: undefined }
           : undefined,
       folderId: upload.folderId,
       name,
@@ -435,7 +435,7 @@ class IncomingUpload implements Running {
     const view = await this.#calls.addFile(accountId, this.#caller, file, requestId)
     // The outcome of an earlier upload with this key and other bytes.
     if (!view.item?.blob?.id.equals(blobId)) throw new RefusalError('error-idempotencyKey')
-    this.#parts.transfers.note({
+    this.#context.transfers.note({
       kind: 'upload',
       address: clientAddress(this.#request),
       account: accountId,
@@ -448,7 +448,7 @@ class IncomingUpload implements Running {
   }
 
   #newGuest({ key, name, blob }: { key: string | undefined; name: string; blob: BlobInfo }): AccountId {
-    const { keyring, settings, idempotencySecret: secret } = this.#parts
+    const { keyring, settings, idempotencySecret: secret } = this.#context
     const { founders } = settings
     const { region } = this.#place
     if (key === undefined) return keyring.ids.account(region)
@@ -457,7 +457,7 @@ class IncomingUpload implements Running {
   }
 
   #answer(accountId: AccountId, view: ContentView): Record<string, unknown> {
-    const { clock, keyring, present, settings } = this.#parts
+    const { clock, keyring, present, settings } = this.#context
     const item = view.item
     if (item === undefined) throw new Error('a file was added and not shown')
     const { tokenKeyId: keyId, tokenCounter: counter } = view

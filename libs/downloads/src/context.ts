@@ -10,7 +10,7 @@ import type { DownloadReports, Traffic } from './download-reports.ts'
 import type { RecentAnswers } from './recent-answers.ts'
 import type { Representation } from './representation.ts'
 
-/** The parts that handlers use. */
+/** What handlers of downloads use. */
 export interface DownloadContext {
   accounts: AccountClient
   versions: AccountVersions | undefined

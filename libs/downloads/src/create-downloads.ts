@@ -1,9 +1,9 @@
-/** Builds the download host out of its parts. */
+/** Builds the download host out of its context. */
 import { createHttpHost, drainOnClose } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 import { type DirectLinkParams, directLink } from './direct-link.ts'
 import { download } from './download.ts'
-import { type DownloadPartsDeps, downloadParts } from './download-parts.ts'
+import { type DownloadContextDeps, downloadContext } from './download-context.ts'
 import { downloadWebRoutes } from './download-web.ts'
 
 /**
@@ -12,7 +12,7 @@ import { downloadWebRoutes } from './download-web.ts'
  * `close` stops listening, lets running requests end within `drainMs`, cuts the rest, and reports
  * the remaining counts. The ports stay open: they belong to the caller.
  */
-export function createDownloads(deps: DownloadPartsDeps): FastifyInstance {
+export function createDownloads(deps: DownloadContextDeps): FastifyInstance {
   const { blocked, log, rateLimits, settings } = deps
   const app = createHttpHost({
     name: 'download',
@@ -26,26 +26,26 @@ export function createDownloads(deps: DownloadPartsDeps): FastifyInstance {
       ? {}
       : { connections: deps.budgets.connections, lane: deps.budgets.lane, tracer: deps.budgets.tracer }),
   })
-  const parts = downloadParts(deps, { inPlace: true })
+  const context = downloadContext(deps, { inPlace: true })
   const method = ['GET', 'HEAD']
   for (const url of ['/download/:contentId', '/download/:contentId/*']) {
     app.route<{ Params: { contentId: string } }>({
       method,
       url,
       config: { endpoint: 'download' },
-      handler: (request, reply) => download(parts, request, reply),
+      handler: (request, reply) => download(context, request, reply),
     })
   }
-  downloadWebRoutes(app, parts)
+  downloadWebRoutes(app, context)
   for (const url of ['/direct/:contentId/:linkId', '/direct/:contentId/:linkId/*']) {
     app.route<{ Params: DirectLinkParams }>({
       method,
       url,
       config: { endpoint: 'directLink' },
-      handler: (request, reply) => directLink(parts, request, reply),
+      handler: (request, reply) => directLink(context, request, reply),
     })
   }
   drainOnClose(app, settings)
-  app.addHook('onClose', () => parts.reports.close())
+  app.addHook('onClose', () => context.reports.close())
   return app
 }

@@ -26,38 +26,38 @@ export interface DirectLinkParams {
 }
 
 export async function directLink(
-  parts: DownloadContext,
+  context: DownloadContext,
   request: FastifyRequest<{ Params: DirectLinkParams }>,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const contentId = request.params.contentId.toLowerCase()
   const linkId = request.params.linkId.toLowerCase()
-  const accountId = parts.keyring.ids.accountOf(contentId)
+  const accountId = context.keyring.ids.accountOf(contentId)
   if (accountId === undefined || !isUuid(linkId)) throw new RefusalError('error-notFound')
   const link = { accountId, contentId, linkId }
-  const opened = await open(parts, request, reply, link)
-  const { answers } = parts
-  const sent = (bytes: number) => parts.sent(accountId, 'direct', bytes)
+  const opened = await open(context, request, reply, link)
+  const { answers } = context
+  const sent = (bytes: number) => context.sent(accountId, 'direct', bytes)
   if (opened.$case === 'file') {
     const item = itemOf(opened.value)
-    const begun = () => noteDownload(parts, request, { accountId, item })
-    return serve(request, reply, openedFile(parts, item), { answers, begun, sent })
+    const begun = () => noteDownload(context, request, { accountId, item })
+    return serve(request, reply, openedFile(context, item), { answers, begun, sent })
   }
   const now: FolderNow = {
     folder: contentId,
     version: opened.value.version,
-    take: async () => archiveOf(await openLink(parts, request, link, { versionOnly: false })),
+    take: async () => archiveOf(await openLink(context, request, link, { versionOnly: false })),
   }
-  const archive = await parts.archives.open(now, {
+  const archive = await context.archives.open(now, {
     link: `${contentId}/${linkId}`,
     viewer: clientAddress(request),
     range: request.headers.range,
     ifRange: request.headers['if-range'],
   })
   const begun = () => {
-    parts.reports.noteArchive(accountId, contentId)
+    context.reports.noteArchive(accountId, contentId)
     archive.begun()
-    parts.transfers.note({
+    context.transfers.note({
       kind: 'download',
       address: clientAddress(request),
       account: accountId,
@@ -79,16 +79,16 @@ interface Link {
 type Opened = { $case: 'file'; value: FileView } | { $case: 'archive'; value: ArchiveView }
 
 async function open(
-  parts: DownloadContext,
+  context: DownloadContext,
   request: FastifyRequest,
   reply: FastifyReply,
   link: Link,
 ): Promise<Opened> {
-  return await guessing(parts.rateLimits, request, async (guesses) => {
+  return await guessing(context.rateLimits, request, async (guesses) => {
     const guessed = basicCredentials(request.headers.authorization) !== undefined
     if (guessed) await guesses.begin('password')
     try {
-      return await openLink(parts, request, link, { versionOnly: true })
+      return await openLink(context, request, link, { versionOnly: true })
     } catch (error) {
       if (!(error instanceof RefusalError) || httpCodeOf(error.status) !== 401) throw error
       if (guessed) await guesses.wrong('password')
@@ -100,7 +100,7 @@ async function open(
 
 /** @throws RefusalError with the account's status. */
 async function openLink(
-  parts: DownloadContext,
+  context: DownloadContext,
   request: FastifyRequest,
   { accountId, contentId, linkId }: Link,
   { versionOnly }: { versionOnly: boolean },
@@ -113,11 +113,11 @@ async function openLink(
     ...basicCredentials(request.headers.authorization),
     versionOnly,
   }
-  const result = await ask(parts, {
+  const result = await ask(context, {
     accountId,
     who: asVisitor(),
     operation: { $case: 'openDirectLink', value: operation },
-    clientNetwork: parts.rateLimits.networkKey(request),
+    clientNetwork: context.rateLimits.networkKey(request),
   })
   if (result.$case !== 'file' && result.$case !== 'archive')
     throw new Error(`openDirectLink was answered with ${result.$case}`)

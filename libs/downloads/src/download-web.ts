@@ -14,21 +14,21 @@ import { blank, type FileView, ReadContent } from '@holdfast/wire'
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { DownloadContext } from './context.ts'
 import { type Content, type Guessing, opener, sendFile, unlessRefused } from './download.ts'
-import { type DownloadPartsDeps, downloadParts } from './download-parts.ts'
+import { type DownloadContextDeps, downloadContext } from './download-context.ts'
 
 /**
  * For the host of the API and the pages. Its origin holds the token of the account page, so no
  * uploaded content is shown in place there: all of it is sent as attachments.
  */
-export function webDownloads(deps: DownloadPartsDeps): FastifyPluginAsync {
+export function webDownloads(deps: DownloadContextDeps): FastifyPluginAsync {
   return async (app) => {
-    const parts = downloadParts(deps, { inPlace: false })
-    downloadWebRoutes(app, parts)
-    app.addHook('onClose', () => parts.reports.close())
+    const context = downloadContext(deps, { inPlace: false })
+    downloadWebRoutes(app, context)
+    app.addHook('onClose', () => context.reports.close())
   }
 }
 
-export function downloadWebRoutes(app: FastifyInstance, parts: DownloadContext): void {
+export function downloadWebRoutes(app: FastifyInstance, context: DownloadContext): void {
   for (const url of ['/download/web/:contentId', '/download/web/:contentId/*']) {
     app.route<{ Params: { contentId: string } }>({
       method: ['GET', 'HEAD'],
@@ -36,39 +36,39 @@ export function downloadWebRoutes(app: FastifyInstance, parts: DownloadContext):
       config: { endpoint: 'downloadWeb' },
       // No operation of the OpenAPI document.
       schema: { hide: true } as object,
-      handler: (request, reply) => downloadWeb(parts, request, reply),
+      handler: (request, reply) => downloadWeb(context, request, reply),
     })
   }
 }
 
 async function downloadWeb(
-  parts: DownloadContext,
+  context: DownloadContext,
   request: FastifyRequest<{ Params: { contentId: string } }>,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const name = request.params.contentId
-  const toPage = (page: string) => reply.redirect(`${parts.webUrl}/d/${page}`, 302)
+  const toPage = (page: string) => reply.redirect(`${context.webUrl}/d/${page}`, 302)
   if (isShareCode(name)) return toPage(name)
   const contentId = name.toLowerCase()
-  const accountId = parts.keyring.ids.accountOf(contentId)
+  const accountId = context.keyring.ids.accountOf(contentId)
   if (accountId === undefined) throw new RefusalError('error-notFound')
   const content = { accountId, contentId }
-  const opened = await guessing(parts.rateLimits, request, (guesses) =>
-    openSignedIn(parts, { request, guesses }, content),
+  const opened = await guessing(context.rateLimits, request, (guesses) =>
+    openSignedIn(context, { request, guesses }, content),
   )
-  if (opened !== undefined) return sendFile(parts, request, reply, content, opened)
-  return toPage(await pageOf(parts, request, content))
+  if (opened !== undefined) return sendFile(context, request, reply, content, opened)
+  return toPage(await pageOf(context, request, content))
 }
 
 /** Undefined when the request has no account, or one that may not read the file. */
 async function openSignedIn(
-  parts: DownloadContext,
+  context: DownloadContext,
   { request, guesses }: Guessing,
   content: Content,
 ): Promise<FileView | undefined> {
   const sent = tokenOf(request)
   if (sent !== undefined) await guesses.begin('token')
-  const claim = claimOf(sent ?? accountCookieOf(request), parts.keyring.ids)
+  const claim = claimOf(sent ?? accountCookieOf(request), context.keyring.ids)
   // A browser sends its cookie whether or not it is still valid: that is no guess.
   const refuseToken = async () => {
     if (sent !== undefined) await guesses.wrong('token')
@@ -80,10 +80,10 @@ async function openSignedIn(
   const isOwner = accountId === content.accountId
   if (!isOwner) {
     const operation = { $case: 'authenticate', value: {} } as const
-    const heard = await unlessRefused(ask(parts, { accountId, who: bearer, operation }))
+    const heard = await unlessRefused(ask(context, { accountId, who: bearer, operation }))
     if (heard instanceof RefusalError) return await refuseToken()
   }
-  const { openAs } = await opener(parts, { request, guesses }, content)
+  const { openAs } = await opener(context, { request, guesses }, content)
   const opened = await unlessRefused(openAs(isOwner ? bearer : asVisitor(accountId)))
   if (!(opened instanceof RefusalError)) return opened
   if (opened.status === 'error-token') return await refuseToken()
@@ -93,7 +93,7 @@ async function openSignedIn(
 
 /** The share code when a visitor may see it, else the id. @throws RefusalError error-notFound */
 async function pageOf(
-  parts: DownloadContext,
+  context: DownloadContext,
   request: FastifyRequest,
   { accountId, contentId }: Content,
 ): Promise<string> {
@@ -102,9 +102,9 @@ async function pageOf(
     accountId,
     who: asVisitor(),
     operation: { $case: 'readContent', value },
-    clientNetwork: parts.rateLimits.networkKey(request),
+    clientNetwork: context.rateLimits.networkKey(request),
   } as const
-  const read = await unlessRefused(ask(parts, question))
+  const read = await unlessRefused(ask(context, question))
   if (!(read instanceof RefusalError)) return viewOf(read, 'content').item?.code ?? contentId
   if (read.status === 'error-notFound') throw read
   return contentId

@@ -23,20 +23,20 @@ import { openedFile } from './opened-file.ts'
 import { serve } from './representation.ts'
 
 export async function download(
-  parts: DownloadContext,
+  context: DownloadContext,
   request: FastifyRequest<{ Params: { contentId: string } }>,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const contentId = request.params.contentId.toLowerCase()
-  const accountId = parts.keyring.ids.accountOf(contentId)
+  const accountId = context.keyring.ids.accountOf(contentId)
   if (accountId === undefined) throw new RefusalError('error-notFound')
   // Answers of accounts are kept here for a while.
-  if (parts.blocked.blocksAccount(accountId)) throw new RefusalError('error-blocked')
+  if (context.blocked.blocksAccount(accountId)) throw new RefusalError('error-blocked')
   const content = { accountId, contentId }
   const view =
-    openedBefore(parts, request, content) ??
-    (await guessing(parts.rateLimits, request, (guesses) => open(parts, { request, guesses }, content)))
-  return sendFile(parts, request, reply, content, view)
+    openedBefore(context, request, content) ??
+    (await guessing(context.rateLimits, request, (guesses) => open(context, { request, guesses }, content)))
+  return sendFile(context, request, reply, content, view)
 }
 
 /** A file and its account. */
@@ -53,7 +53,7 @@ export interface Guessing {
 
 /** Sends what the account opened, and counts it. */
 export function sendFile(
-  parts: DownloadContext,
+  context: DownloadContext,
   request: FastifyRequest,
   reply: FastifyReply,
   { accountId }: Content,
@@ -62,15 +62,15 @@ export function sendFile(
   const { item } = view
   if (item === undefined) throw new RefusalError('error-notFound')
   // A cached answer is prepared once.
-  let file = parts.opened.get(view)
+  let file = context.opened.get(view)
   if (file === undefined) {
-    file = openedFile(parts, item)
-    parts.opened.set(view, file)
+    file = openedFile(context, item)
+    context.opened.set(view, file)
   }
   return serve(request, reply, file, {
-    answers: parts.answers,
-    begun: () => noteDownload(parts, request, { accountId, item }),
-    sent: (bytes) => parts.sent(accountId, 'web', bytes),
+    answers: context.answers,
+    begun: () => noteDownload(context, request, { accountId, item }),
+    sent: (bytes) => context.sent(accountId, 'web', bytes),
   })
 }
 
@@ -88,18 +88,18 @@ export function noteDownload(
 
 /** Opens the file with the request's password, for one caller after the other. */
 export async function opener(
-  parts: DownloadContext,
+  context: DownloadContext,
   { request, guesses }: Guessing,
   content: Content,
 ): Promise<{ password: string | undefined; openAs: (who: Asker) => Promise<FileView> }> {
   const password = passwordOf(request)
   if (password !== undefined) await guesses.begin('password')
   const openAs = async (who: Asker) => {
-    const result = await ask(parts, {
+    const result = await ask(context, {
       accountId: content.accountId,
       who,
       operation: { $case: 'openFile', value: { contentId: content.contentId, password } },
-      clientNetwork: parts.rateLimits.networkKey(request),
+      clientNetwork: context.rateLimits.networkKey(request),
     })
     return viewOf(result, 'file')
   }
@@ -108,31 +108,31 @@ export async function opener(
 
 /** What the link's capability opened moments ago: no account is asked, and nothing guessed. */
 function openedBefore(
-  parts: DownloadContext,
+  context: DownloadContext,
   request: FastifyRequest,
   { accountId, contentId }: Content,
 ): FileView | undefined {
   if (passwordOf(request) !== undefined) return undefined
-  const grant = grantOf(parts, request)
+  const grant = grantOf(context, request)
   if (grant === undefined) return undefined
-  const version = grant.isOwners ? parts.versions?.versionOf(accountId) : undefined
-  return parts.recent.arrived(questionOf(contentId, grant, undefined), version)
+  const version = grant.isOwners ? context.versions?.versionOf(accountId) : undefined
+  return context.recent.arrived(questionOf(contentId, grant, undefined), version)
 }
 
 async function open(
-  parts: DownloadContext,
+  context: DownloadContext,
   { request, guesses }: Guessing,
   content: Content,
 ): Promise<FileView> {
-  const { password, openAs } = await opener(parts, { request, guesses }, content)
+  const { password, openAs } = await opener(context, { request, guesses }, content)
   const { contentId, accountId } = content
-  const grant = grantOf(parts, request)
+  const grant = grantOf(context, request)
   if (grant !== undefined) {
     const question = questionOf(contentId, grant, password)
     const granted = await unlessRefused(
       grant.isOwners
-        ? parts.recent.ofOwner(question, parts.versions?.versionOf(accountId), () => openAs(grant.who))
-        : parts.recent.ofVisitor(question, () => openAs(grant.who)),
+        ? context.recent.ofOwner(question, context.versions?.versionOf(accountId), () => openAs(grant.who))
+        : context.recent.ofVisitor(question, () => openAs(grant.who)),
     )
     if (!(granted instanceof RefusalError)) return granted
   }
@@ -156,7 +156,7 @@ async function open(
     if (opened !== undefined && !(opened instanceof RefusalError)) return opened
   }
   const visited = await unlessRefused(
-    parts.recent.ofVisitor(questionOf(contentId, undefined, password), () => openAs(asVisitor())),
+    context.recent.ofVisitor(questionOf(contentId, undefined, password), () => openAs(asVisitor())),
   )
   if (!(visited instanceof RefusalError)) return visited
   if (visited.status === 'error-passwordWrong') await guesses.wrong('password')
@@ -187,13 +187,13 @@ export async function unlessRefused<T>(answer: Promise<T>): Promise<T | RefusalE
 }
 
 /** The verified capability of the link, if it has a valid one. */
-function grantOf(parts: DownloadContext, request: FastifyRequest): VerifiedGrant | undefined {
+function grantOf(context: DownloadContext, request: FastifyRequest): VerifiedGrant | undefined {
   const { c } = request.query as Record<string, unknown>
   if (typeof c !== 'string') return undefined
-  const now = Math.floor(parts.clock.now() / 1000)
-  const known = parts.grants.get(c)
+  const now = Math.floor(context.clock.now() / 1000)
+  const known = context.grants.get(c)
   if (known !== undefined && now < known.ends) return known
-  const capability = verifyCapability(parts.capabilityKey, c, now)
+  const capability = verifyCapability(context.capabilityKey, c, now)
   if (capability === undefined) return undefined
   const { ends, folderId, ownerTokenCounter } = capability
   const passwordVersion = Buffer.from(capability.passwordVersion)
@@ -203,7 +203,7 @@ function grantOf(parts: DownloadContext, request: FastifyRequest): VerifiedGrant
     isOwners: ownerTokenCounter !== undefined,
     question: `${folderId} ${passwordVersion.toString('hex')} ${ownerTokenCounter ?? ''}`,
   }
-  parts.grants.set(c, grant)
+  context.grants.set(c, grant)
   return grant
 }
 

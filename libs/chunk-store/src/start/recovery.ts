@@ -93,7 +93,7 @@ export class Recovery {
   /** Commits whose bytes are not whole, in the order of their groups. */
   readonly #torn: Torn[] = []
 
-  constructor(parts: {
+  constructor(deps: {
     rows: RowCache
     ledger: Ledger
     catalogue: Catalogue
@@ -102,13 +102,13 @@ export class Recovery {
     /** The disk returns errors for some of it. */
     unreadable: (extent: Extent, missed: Missed) => void
   }) {
-    this.#unreadable = parts.unreadable
-    this.#rows = parts.rows
-    this.#ledger = parts.ledger
-    this.#catalogue = parts.catalogue
-    this.#extentOf = parts.extentOf
-    this.#log = parts.log
-    this.#seal = new HeaderSeal(parts.ledger.info.secret)
+    this.#unreadable = deps.unreadable
+    this.#rows = deps.rows
+    this.#ledger = deps.ledger
+    this.#catalogue = deps.catalogue
+    this.#extentOf = deps.extentOf
+    this.#log = deps.log
+    this.#seal = new HeaderSeal(deps.ledger.info.secret)
   }
 
   async run({ scans, extents, audit }: Surveyed): Promise<RecoveryFigures> {

@@ -43,12 +43,12 @@ export class ReplicationLog {
   #trimming: Promise<void> | undefined
   #closed = false
 
-  constructor(parts: { ledger: Ledger; catalogue: Catalogue; clock: Clock; log: Log; retentionMs: number }) {
-    this.#ledger = parts.ledger
-    this.#catalogue = parts.catalogue
-    this.#clock = parts.clock
-    this.#log = parts.log
-    this.#retentionMs = parts.retentionMs
+  constructor(deps: { ledger: Ledger; catalogue: Catalogue; clock: Clock; log: Log; retentionMs: number }) {
+    this.#ledger = deps.ledger
+    this.#catalogue = deps.catalogue
+    this.#clock = deps.clock
+    this.#log = deps.log
+    this.#retentionMs = deps.retentionMs
     this.#trimmer = setInterval(() => {
       this.trim().catch((error: Error) =>
         this.#log.warn({ error: error.message }, 'old entries of the replication log stay for now'),

@@ -14,7 +14,7 @@ import { RecentAnswers } from './recent-answers.ts'
 import type { DownloadSettings } from './settings.ts'
 import { trafficCounter } from './traffic-counter.ts'
 
-export interface DownloadPartsDeps {
+export interface DownloadContextDeps {
   accounts: AccountClient
   /** The accounts in this process; undefined: it has none. */
   versions: AccountVersions | undefined
@@ -41,7 +41,10 @@ const grantsMax = 4_096
  *
  * @param inPlace harmless types may be shown in the browser; else all are sent as files
  */
-export function downloadParts(deps: DownloadPartsDeps, { inPlace }: { inPlace: boolean }): DownloadContext {
+export function downloadContext(
+  deps: DownloadContextDeps,
+  { inPlace }: { inPlace: boolean },
+): DownloadContext {
   const { accounts, blobs, blocked, transfers, keyring, clock, rateLimits } = deps
   const reports = new DownloadReports({ accounts, clock, log: deps.log })
   const bytesSent = trafficCounter(deps.metrics)
