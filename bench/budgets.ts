@@ -1,7 +1,8 @@
 /**
- * Targets of the hot paths, as far as one run can judge: each figure relative to a reference of the
- * same run, a cost that varies little between machines, or a time that users wait. For the full
- * form's sizes; a budget whose scenarios were not measured is left out.
+ * Targets of the hot paths, as far as one run can judge. A figure is relative to a reference of the
+ * same run, is a cost that varies little between machines, or is a time that users wait. The
+ * targets hold for the sizes of the full form. A budget whose scenarios were not measured is left
+ * out.
  */
 import type { Result } from './report.ts'
 

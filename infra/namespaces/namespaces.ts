@@ -243,7 +243,7 @@ export async function cutPower(layout: Layout, hosts: readonly PlannedHost[]): P
   for (const { name } of hosts) await removeGroup(groupOf(layout, name))
 }
 
-/** Nothing of it stays. @throws Error when the folder is another one: that stays as it is */
+/** Ends the deployment and removes its folder. @throws Error when no deployment runs in it */
 export async function removeAll(layout: Layout): Promise<void> {
   if (!isOurs(layout)) throw new Error(`no deployment runs in ${layout.folder}`)
   await cutPower(layout, allHosts(layout))

@@ -55,7 +55,7 @@ export function hostsFile({ plan }: Layout, region: PlannedRegion | undefined): 
   return `${lines.join('\n')}\n`
 }
 
-/** Alike on all hosts, drawn once. */
+/** Random secrets, generated once and equal on all hosts. */
 export function drawSecrets({ folder }: Layout): void {
   const place = join(folder, 'secrets')
   if (existsSync(place)) return

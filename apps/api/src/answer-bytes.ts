@@ -1,7 +1,7 @@
 /**
- * What answers of items take. It decides whether an answer is made in turn and draws on the budget
- * of unsent answers, so texts of the account's owner count as they are: a description and tags can
- * be fifteen times as long as everything else.
+ * What answers of items take. This decides whether an answer waits for its turn and draws on the
+ * budget of unsent answers. So texts of the account's owner count with their length: a description
+ * and tags can be fifteen times as long as everything else.
  */
 import type { DirectLink, Item } from '@holdfast/wire'
 

@@ -3,9 +3,9 @@
  * changes until there is room.
  *
  * Both databases write when they are opened. So they are opened as copies on another file system,
- * in memory where the machine has that: tables never change and are links, as is the file that
- * locks the original; logs and manifests, some MiB, are copied. Each start derives what the
- * databases write there from the originals, so it is thrown away.
+ * in memory where the machine has that. Tables never change, so they are links, like the file that
+ * locks the original. Logs and manifests, some MiB, are copied. What the databases write there
+ * follows from the originals, so it is thrown away.
  */
 import { hash } from 'node:crypto'
 import { copyFile, mkdir, mkdtemp, readdir, rm, stat, symlink } from 'node:fs/promises'

@@ -1,10 +1,10 @@
-/** Copies for reading, and the wait for room. */
+/** A start on a full disk: the copies that it reads, and how it waits for room. */
 import { join } from 'node:path'
 import { pino } from 'pino'
 import t from 'tap'
 import { ReadingCopies, roomBytesOf, untilRoom } from '../src/full-disk.ts'
 
-// The waits do not keep a process.
+// The timers of these waits do not keep the process alive.
 const keeping = setInterval(() => {}, 1_000)
 t.teardown(() => clearInterval(keeping))
 

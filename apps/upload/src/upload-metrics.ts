@@ -2,8 +2,9 @@
 import { Counter, Gauge, type Registry } from 'prom-client'
 
 /**
- * Why an upload got no place or lost it: its network has its maximum, or its fair share of scarce
- * places; all places are taken; it was the slowest and made room for another network.
+ * Why an upload got no place or lost it, in this order: its network has its maximum; its network
+ * has its fair share of scarce places; all places are taken; it was the slowest and made room for
+ * another network.
  */
 export type PlaceRefusal = 'network' | 'share' | 'full' | 'made room'
 

@@ -2,9 +2,9 @@
  * Which user of this machine made a connection over loopback.
  *
  * Linux lists both ends of it in `/proc/self/net/tcp` and `tcp6`; the client's end has the uid of
- * the user that made the socket. Only an established socket that a process still holds counts: the
- * system shows the rest of a closed one with uid 0, and one that still connects is not the one that
- * sent the request. On other systems users cannot be distinguished.
+ * the user that made the socket. Only an established socket that a process still holds counts. The
+ * system shows a closed one with uid 0. One that still connects did not send the request. On other
+ * systems users cannot be distinguished.
  */
 import { readFile } from 'node:fs/promises'
 import type { Socket } from 'node:net'

@@ -2,9 +2,9 @@
  * Who may use the moderation page in a browser.
  *
  * The callers of the admin host may: root and the user of the service on this machine, and those
- * with the admin token, which a browser gives once by a form and then has as a cookie. Beyond that
- * a browser must not act for another site. A request that names a site names our own; a change
- * names it always, and brings a mark that only our own pages contain.
+ * with the admin token. A browser sends the token once by a form and then has it as a cookie. A
+ * browser must not act for another site. A request that names a site names our own; a change names
+ * it always, and brings a mark that only our own pages contain.
  */
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'

@@ -3,19 +3,19 @@
  *
  * A copy without a reference is marked for deletion. After a grace period its references are read
  * once more, and only then it is deleted. Two rules that other parts keep make this safe. A writer
- * that wants to refer to a copy pins it first and writes the reference before the pin ends, and the
- * store serialises pin and delete: a copy that gets its reference between our check and our delete
- * is pinned, and stays. And a reference is removed only after the change that no longer needs it is
+ * pins a copy before it refers to it, and writes the reference before the pin ends. The store
+ * serialises pin and delete, so a copy that gets a reference between our check and our delete is
+ * pinned and stays. A reference is removed only after the change that no longer needs it is
  * durable.
  *
  * The grace protects copies that are not pinned: an account that copies another's content names a
  * copy whose last reference may be removed at that moment. The grace must outlast a request. A
  * grace of 0 is for an operator who knows that nothing is under way.
  *
- * A missing reference is written again from the accounts (see the runtime's reconciler). So that
- * this happens before the copy is deleted, a periodic pass deletes only copies that it saw without
- * a reference before the start of a full round over all accounts; the final check comes after the
- * end of that round. An operator who sets a grace does not wait for that.
+ * A missing reference is written again from the accounts (see the runtime's reconciler). This must
+ * happen before the copy is deleted. So a periodic pass deletes only copies that it saw without a
+ * reference before a full round over all accounts began. The final check comes after the end of
+ * that round. An operator who sets a grace does not wait for that.
  *
  * Cost: the first pass after a start reads the references of every copy. Later passes read only
  * those of copies made since then and of those that were released. Walking the inventory costs

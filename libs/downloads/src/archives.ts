@@ -2,10 +2,10 @@
  * Folders as ZIP archives that can be resumed.
  *
  * The account reports the folder's current content, and the layout follows from it. An interrupted
- * client continues the archive that it began, even if the folder changed since: used layouts are
- * kept for some hours, and one is used again while all its content is still in the folder. If
- * content was removed, it is not sent any more: the client gets the whole new archive instead of a
- * range, never a mixture.
+ * client continues the archive that it began, even if the folder changed since. For this, used
+ * layouts are kept for some hours, and one is used again while all its content is still in the
+ * folder. Removed content is not sent any more: the client then gets the whole new archive instead
+ * of a range, never a mixture.
  */
 
 import { setTimeout as delay, setImmediate as immediate } from 'node:timers/promises'

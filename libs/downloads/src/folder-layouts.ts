@@ -1,7 +1,7 @@
 /**
  * Current archives of folders. A layout is made in slices, once for all concurrent requests, and
- * used again until the folder changes: the account reports the version for every request, and the
- * manifest only for a version without a layout here.
+ * used again until the folder changes. The account reports the folder's version for every request,
+ * and its manifest only for a version without a layout here.
  */
 import { setImmediate as immediate } from 'node:timers/promises'
 import { RefusalError } from '@holdfast/http-kit'

@@ -10,9 +10,9 @@ export interface ByteRange {
 export const rangesMax = 64
 
 /**
- * @returns undefined when the header has no effect (another unit, bad syntax, too many ranges, an
- *   empty representation, which some clients always send one for) and everything is to be sent; an
- *   empty list when no range can be satisfied (416); else the ranges in the requested order.
+ * @returns undefined when the header has no effect and everything is to be sent: another unit, bad
+ *   syntax, too many ranges, an empty file (some clients send a range for it). An empty list when
+ *   no range can be satisfied (416). Else the ranges in the requested order.
  *   Overlapping or touching ranges are merged, so that no header makes the response larger than the
  *   whole.
  */

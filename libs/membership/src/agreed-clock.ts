@@ -6,9 +6,9 @@ import type { Membership } from './membership.ts'
 const lookMs = 1_000
 
 /**
- * The wall clock, corrected by what the members agree on while it is off: a host that is a day
- * ahead does not drop idempotency keys early or show folders as expired, and its requests get no
- * deadline in the past. It is exact to the delay of a heartbeat.
+ * The wall clock. While it is off it is corrected by what the members agree on. So a host whose
+ * clock is a day ahead does not drop idempotency keys early or show folders as expired, and its
+ * requests get no deadline in the past. It is exact to the delay of a heartbeat.
  *
  * While half of the clocks or more are off, which are right is unknown, and nothing is corrected.
  */

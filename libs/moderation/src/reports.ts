@@ -6,7 +6,7 @@
  * report changes its state.
  *
  * The queue is bounded, and so are the parts of it that one content, one account and one large
- * network have: who repeats a report, from many addresses too, does not shut out reports of others.
+ * network can have. So repeated reports do not displace those of others, even from many addresses.
  */
 import { randomBytes } from 'node:crypto'
 import type { LookupStore } from '@holdfast/journal'

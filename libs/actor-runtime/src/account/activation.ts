@@ -238,12 +238,12 @@ export class Activation {
   }
 
   /**
-   * Leaves cleanly: finished effects and waiting changes are journaled, a checkpoint is made if
-   * reading the tail would cost more, the timers' row is corrected, the `active` row removed when
-   * nothing is pending, the ownership released. Call it when quiet, with no requests coming. When
-   * the stores refuse, it leaves without these steps; the next activation does them. It does the
-   * same while the second region lacks some of it, or unnamed pages could not be deleted: its
-   * `active` row leads back to it.
+   * Leaves cleanly. In this order: finished effects and waiting changes are journaled; a checkpoint
+   * is made if reading the tail would cost more; the timers' row is corrected; the `active` row is
+   * removed when nothing is pending; the ownership is released. Call it when quiet, with no
+   * requests coming. When the stores refuse, it leaves without these steps, and the next activation
+   * does them. It also leaves so while the second region lacks some of it, or unnamed pages could
+   * not be deleted: its `active` row leads back to it.
    *
    * @returns whether effects stay undone.
    */

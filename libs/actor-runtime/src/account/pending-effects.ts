@@ -7,10 +7,10 @@
  * withdraws its release. A delete that is running then, or that an earlier owner still sends, never
  * removes the later reference: its write time is lower.
  *
- * A reference without a pending effect is checked only by its owner, and in two steps: its
- * candidates are named in the turn that read the state (`look`), and no reference is deleted until
- * that look is over. So a restored reference is put before its delete, and an unclaimed one is
- * deleted only if the account did not start to use its blob since.
+ * Only the owner checks references without a pending effect, and in two steps. The candidates are
+ * named in the turn that read the state (`look`). No reference is deleted until that look is over.
+ * So a restored reference is put before its delete, and an unclaimed one is deleted only if the
+ * account did not start to use its blob since.
  */
 import { type LookupChange, referenceKey } from '@holdfast/journal'
 import { backoffMs, type Fault } from '@holdfast/kernel'

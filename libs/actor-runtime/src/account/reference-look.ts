@@ -2,10 +2,10 @@
  * The owner's comparison of its references and routes with what it uses.
  *
  * The state says what is used, in one turn; the rows are read outside of it. Meanwhile the account
- * continues: a newly used blob gets its reference by itself and is not unclaimed any more, and the
+ * continues. A newly used blob gets its reference by itself and is not unclaimed any more. The
  * reference of a released blob is deleted when this look is over (see `PendingEffects.look`). The
- * result is used only after everything the state was made of is durable: the reference of a blob
- * that a pending change releases must exist if that change fails.
+ * result is used only after all changes in that state are durable: if a pending change that
+ * releases a blob fails, the reference must still exist.
  */
 import { emailKey } from '@holdfast/accounts'
 import type { AccountState } from '@holdfast/content-tree'

@@ -12,7 +12,7 @@ import type { BackgroundWork } from './background-work.ts'
 import { DueAccounts } from './due-accounts.ts'
 import type { LocalActors } from './local-actors.ts'
 
-/** Of a timer's own request. */
+/** The deadline of the request that fires a timer. */
 const tickTimeoutMs = 30_000
 /** A timer that could not be fired is retried after this. */
 const tickRetrySeconds = 5
@@ -23,7 +23,7 @@ const lookAheadSeconds = 180
  * account could not be woken.
  */
 const straySeconds = 180
-/** Such rows per check. */
+/** Stray rows that one check removes. */
 const straysAtOnceMax = 1_000
 /** Timers are read again when dropped ones come this near. */
 const horizonMarginSeconds = 60
@@ -33,7 +33,7 @@ export interface AccountTimersContext {
   background: BackgroundWork
   /** The wall clock is far from where it should be: no timer fires. */
   isClockOff: () => boolean
-  /** Has a request decided. */
+  /** Passes a request to its account, which decides it. */
   admit: (request: AccountRequest, answered: (answer: Answer) => void) => void
 }
 
@@ -148,10 +148,10 @@ export class AccountTimers {
         else this.#due.add(account, due)
         if (due < nowSeconds - straySeconds && strays.length < straysAtOnceMax) strays.push(key)
       }
-      // By a wrong clock hours would be over that are not.
+      // A wrong clock would close hours that are not over.
       if (!this.#isClockOff()) await wakeHours.close(home)
     }
-    // Their accounts were woken, and have left or do not need them.
+    // Their accounts were woken: they have left, or do not need these rows.
     await forEachAtMost(bounds.wakesAtOnceMax, strays, async (key) => {
       const account = accountOfRow(key)
       if (this.#actors.isOurs(account)) await this.#actors.of(account, { uses: false }).clear(key)

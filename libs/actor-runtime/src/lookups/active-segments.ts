@@ -14,14 +14,15 @@
  * every segment that it ever had.
  *
  * Hosts that never return: when one does not answer and none of its rows is left, another marks its
- * row with the time, and removes it when the mark is a week old. A host that lives looks at its own
- * row each minute, and after a longer break before it puts a row and before it relies on one that
- * it has put: one that is marked or gone is written again. So each write of such a row has the time
- * of its segment; marks and removals have times between that and the time of the next segment.
+ * row with the time, and removes it when the mark is a week old. A living host reads its own row
+ * each minute. After a longer break it reads it before it puts a row of an account, and before it
+ * relies on one. If its own row is marked or gone, the host writes it again. So each write of such
+ * a row has the time of its segment; marks and removals have times between that and the time of the
+ * next segment.
  *
- * If the host's row was not marked when it looked, a removal comes a week later at the earliest,
- * after a look at the segments that meets the account's row. So no account relies on an active row
- * whose host has no row.
+ * If the host's row was not marked when the host read it, a removal comes a week later at the
+ * earliest. Before that the segments are read, and the account's row is found. So no account relies
+ * on an active row whose host has no row.
  */
 import { JournalFault, type LookupStore } from '@holdfast/journal'
 import type { Clock } from '@holdfast/kernel'

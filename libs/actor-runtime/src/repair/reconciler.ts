@@ -2,21 +2,21 @@
  * Compares the references of blobs, and the routes of share codes and addresses, with the
  * accounts, which are authoritative, and repairs differences.
  *
- * A round has two parts. First every account is asked to restore its missing references and routes,
- * which a region that was lost after a partition may have taken with it: when all have answered,
- * each reference that was lost before the round began is there again, and collectors may rely on
- * what they read (`confirmedMs`). Then every reference is read, and the account it names is asked
- * whether it knows the blob; an unclaimed reference is removed. An account does both itself, as the
- * owner of its rows and in its own order (see `reference-look.ts`), so nothing here can block an
- * upload, a copy, a move or a takeover.
+ * A round has two parts. First every account is asked to restore its missing references and routes.
+ * A region that was lost after a partition may have taken them with it. When all accounts have
+ * answered, each reference that was lost before the round began is there again, and collectors may
+ * rely on what they read (`confirmedMs`). Then every reference is read, and the account it names is
+ * asked whether it knows the blob; an unclaimed reference is removed. An account does both itself,
+ * as the owner of its rows and in its own order (see `reference-look.ts`), so nothing here can
+ * block an upload, a copy, a move or a takeover.
  *
  * Memory is bounded in every case: accounts are asked a page at a time, references are gathered by
  * account up to `suspectsMax`. Each step may be repeated, so the last place is recorded now and
  * then, and a round continues from there after a restart or elsewhere.
  *
- * Cost: an account is read into memory once in the first part, and in the second once for each
- * batch of its references: few accounts come in few batches, of very many accounts each reference
- * costs a request. That part is not urgent: what it finds costs only space.
+ * Cost: an account is read into memory once in the first part, and once for each batch of its
+ * references in the second. With few accounts there are few batches; with very many accounts each
+ * reference costs a request. The second part is not urgent: what it finds costs only space.
  */
 
 import { type AccountClient, ask, asSystem, viewOf } from '@holdfast/accounts'

@@ -4,7 +4,7 @@ import type { Everywhere } from '../everywhere.ts'
 import type { NewAccountDeps } from '../new-account.ts'
 import type { PageSessions } from '../page-session.ts'
 
-/** The deps of the moderation page. */
+/** What the moderation page reads and acts on. */
 export interface ModerationPageDeps {
   lists: BlockLists
   reports: Reports

@@ -58,8 +58,8 @@ export interface DiskFile {
   /** What was written before this call is durable when it resolves. */
   sync(): Promise<void>
   /**
-   * Makes the file reach at least to the end of the range, zeros where nothing was written, and
-   * reserves blocks for all of the range, so that no write in it hits a full disk.
+   * Extends the file to the end of the range, with zeros where nothing was written. Reserves blocks
+   * for the whole range, so that no write in it hits a full disk.
    * @returns false when the length is set without reserved blocks: the file system or the system
    *   cannot.
    * @throws ENOSPC: then the length is unchanged.

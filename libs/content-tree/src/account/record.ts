@@ -9,7 +9,7 @@ export interface AccountRecord {
   readonly id: string
   /** As sent; undefined for guests. */
   readonly email: string | undefined
-  /** A reader of its mail signed in. */
+  /** True once somebody signed in by a mail to this address. */
   readonly emailConfirmed: boolean
   readonly tier: Tier
   readonly premiumType: string | undefined

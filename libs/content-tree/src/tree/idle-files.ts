@@ -1,9 +1,10 @@
 /**
- * Files that nobody used for long. A use is an upload, a download, a move or a restoring; one of a
- * folder (its archive) is one of everything in it.
+ * Files without a use for a long time. An upload, a download, a move and a return from the bin are
+ * uses. The use of a folder (its archive) counts for everything in it.
  *
  * Counts of downloads reach the account seconds later, so a file is due some minutes after its
- * time, and only at full hours: an account with many files is looked through once an hour at most.
+ * time. It is due only at full hours, so that an account with many files is searched at most once
+ * an hour.
  */
 import { idleDueEverySeconds, idleSlackSeconds } from '../bounds.ts'
 import type { Tree } from './tree.ts'

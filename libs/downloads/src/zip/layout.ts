@@ -3,10 +3,10 @@
  * byte is sent, and stored entries need nothing else. So the length is exact and any range can be
  * produced alone, which resuming needs.
  *
- * The archive itself is never stored: the layout is a few columns (about 60 bytes an entry beside
- * its name), a path is assembled from its parents when its header is needed, and the central
- * directory is written in blocks as it is sent. Building takes one pass over the tree, in slices;
- * an offset is found by binary search.
+ * The archive itself is never stored. The layout is a few columns, about 60 bytes an entry beside
+ * its name. A path is assembled from its parents when its header is needed. The central directory
+ * is written in blocks as it is sent. Building takes one pass over the tree, in slices; an offset
+ * is found by binary search.
  *
  * ```
  * start[0]        start[1]                       start[n]             + central[n]

@@ -28,9 +28,9 @@ export function pauseReading(socket: PausedSocket): void {
 }
 
 /**
- * Node's parser reads the handle by itself, and stops at this event. A socket that is paused does
- * not emit it again, although its handle may be read: it is while a socket waits for its first
- * bytes, and after a `resume` that came before the pause and takes effect after it.
+ * Node's parser reads the handle by itself, and stops at the event `pause`. A socket that is
+ * already paused does not emit it, although its handle may still be read in two cases: the socket
+ * waits for its first bytes, or an earlier `resume` takes effect after the pause.
  */
 function stop(socket: Socket): void {
   if (socket.isPaused()) socket.emit('pause')

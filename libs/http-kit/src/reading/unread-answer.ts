@@ -11,11 +11,9 @@ import { PiecewiseRequest, takePieces } from './piecewise-request.ts'
 
 const lingerBytes = 8 * 1024 * 1024
 const lingerMs = 10_000
-/**
- * The minimum that a piece counts, because small ones cost as much time, and the minimum for one of
- * a few bytes: 128 of those are enough.
- */
+/** A smaller piece counts as this many bytes, because it costs as much time. */
 const pieceBytesMin = 1024
+/** A piece of a few bytes counts as this many: after 128 of them the connection closes. */
 const tinyCountsAs = 64 * 1024
 
 /** @param isCostly reading the rest costs more than an answer that may be lost */
