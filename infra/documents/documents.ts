@@ -1,4 +1,7 @@
-/** The pages of the repository that a program writes. */
+/** The pages of the repository: those that a program writes, and all others, wrapped. */
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { dashboards } from '../observe/dashboards.ts'
 import { grafanaDashboard } from '../observe/grafana.ts'
 import { rulesFile } from '../observe/rules-file.ts'
@@ -6,6 +9,9 @@ import { metricsPage } from './metrics.ts'
 import type { RunningService } from './service.ts'
 import { settingsPage } from './settings.ts'
 import { statusesPage } from './statuses.ts'
+import { wrapped } from './wrapped.ts'
+
+const root = join(import.meta.dirname, '../..')
 
 export interface GeneratedDocument {
   /** In the repository. */
@@ -13,13 +19,25 @@ export interface GeneratedDocument {
   text: (service: RunningService) => string
 }
 
-export const documents: readonly GeneratedDocument[] = [
+const written: readonly GeneratedDocument[] = [
   { path: 'infra/observe/holdfast.rules.yml', text: () => rulesFile() },
   ...dashboards.map((dashboard) => ({
     path: `infra/observe/dashboards/${dashboard.id}.json`,
     text: () => grafanaDashboard(dashboard),
   })),
-  { path: 'infra/SETTINGS.md', text: settingsPage },
-  { path: 'infra/METRICS.md', text: metricsPage },
-  { path: 'apps/api/STATUSES.md', text: statusesPage },
+  { path: 'infra/SETTINGS.md', text: () => wrapped(settingsPage()) },
+  { path: 'infra/METRICS.md', text: (service) => wrapped(metricsPage(service)) },
+  { path: 'apps/api/STATUSES.md', text: (service) => wrapped(statusesPage(service)) },
 ]
+
+const byHand = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.md'], {
+  cwd: root,
+  encoding: 'utf8',
+})
+  .split('\n')
+  .filter(
+    (path) => path !== '' && existsSync(join(root, path)) && !written.some((page) => page.path === path),
+  )
+  .map((path) => ({ path, text: () => wrapped(readFileSync(join(root, path), 'utf8')) }))
+
+export const documents: readonly GeneratedDocument[] = [...written, ...byHand]

@@ -1,6 +1,7 @@
 /**
- * `npm run documents`: writes the pages that follow from the code. With `-- --check` it writes
- * nothing and ends with 1 when one of them is out of date; `npm run check` does that.
+ * `npm run documents`: writes the pages that follow from the code, and wraps the text of all pages.
+ * With `-- --check` it writes nothing and ends with 1 when one of them is out of date; `npm run
+ * check` does that.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
