@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { BackupDirectory, verifyBackup } from '@holdfast/backup'
 import { ctl } from '@holdfast/ctl'
+import type { WholeStore } from '@holdfast/journal'
 import { referenceOfRow } from '@holdfast/journal-level'
 import { pino } from 'pino'
 import t from 'tap'
@@ -58,6 +59,18 @@ async function contentOf(api: Running, { token, folder }: Stored) {
   return { id: child?.id, md5: createHash('md5').update(bytes).digest('hex') }
 }
 
+/** Counters, and the newest versions of placement groups. */
+async function numbersOf(cluster: { sharedRows(): Promise<WholeStore> }): Promise<Map<string, number>> {
+  const store = await cluster.sharedRows()
+  const numbers = new Map<string, number>()
+  for await (const { counter, next } of store.counters()) numbers.set(counter, next)
+  for await (const { key } of store.lookups()) {
+    const [, group, version] = /^(pg\/.*)\/(\d+)$/.exec(key) ?? []
+    if (group !== undefined) numbers.set(group, Math.max(numbers.get(group) ?? 0, Number(version)))
+  }
+  return numbers
+}
+
 t.test('a cluster comes back from its backup', async (t) => {
   const from = await newMemoryCluster(t, { logOf })
   const { nodes, upload, api } = await from.startAll('')
@@ -103,6 +116,13 @@ t.test('a cluster comes back from its backup', async (t) => {
   }
   t.equal(restored.code, 0, restored.complaint)
   t.match(JSON.parse(restored.said), { copies: 5, damaged: 0, unreadable: [] })
+  const [before, after] = await Promise.all([from, to].map(numbersOf))
+  for (const [name, number] of before ?? []) {
+    const now = after?.get(name) ?? 0
+    if (name.startsWith('pg/')) t.ok(now > number, `${name} has a version above ${number}`)
+    else t.ok(now >= number, `${name} goes on from ${number}`)
+  }
+  t.ok((before?.size ?? 0) > 2, 'groups and counters')
   const again = await restoring()
   t.match(again.complaint, /the cluster is not empty/)
 

@@ -8,6 +8,7 @@ import { startApi } from '@holdfast/api/start'
 import type { ClusterStart, Connect } from '@holdfast/cluster'
 import { memoryServers } from '@holdfast/cluster/testing'
 import { clusterSettings, describeSettings, readClusterConfig, settings } from '@holdfast/config'
+import type { WholeStore } from '@holdfast/journal'
 import { type Clock, systemClock } from '@holdfast/kernel'
 import { startStorageNode } from '@holdfast/storage-node'
 import { Authority } from '@holdfast/trust'
@@ -101,7 +102,8 @@ export async function newMemoryCluster(t: Test, options: Omit<MemoryClusterOptio
   await authority.issue({ host: 'machine', names: ['127.0.0.1'] }, { days: 2 })
   const settingsRead = new Map<string, Set<string>>()
   const messages = new Set<string>()
-  const start = starterOf(directory, overheard(memoryServers([region]), messages), options, settingsRead)
+  const servers = memoryServers([region])
+  const start = starterOf(directory, overheard(servers, messages), options, settingsRead)
   const running: Running[] = []
   const stop = async () => {
     for (const one of running.splice(0).toReversed()) await one.close()
@@ -120,6 +122,11 @@ export async function newMemoryCluster(t: Test, options: Omit<MemoryClusterOptio
     running,
     settingsRead,
     messages,
+    /** What all regions keep. */
+    async sharedRows(): Promise<WholeStore> {
+      const { openEverything } = await servers({ config: { region } } as Parameters<Connect>[0])
+      return openEverything().lookups(region)
+    },
     /** Ends all processes. */
     stop,
     startNodes,
