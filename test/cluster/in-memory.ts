@@ -125,7 +125,7 @@ export async function newMemoryCluster(t: Test, options: Omit<MemoryClusterOptio
     /** What all regions keep. */
     async sharedRows(): Promise<WholeStore> {
       const { openEverything } = await servers({ config: { region } } as Parameters<Connect>[0])
-      return openEverything().lookups(region)
+      return openEverything({ regions: [region], founders: [region] }).lookups(region)
     },
     /** Ends all processes. */
     stop,
