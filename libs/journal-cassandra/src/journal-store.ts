@@ -36,9 +36,10 @@ import {
 } from '@holdfast/journal'
 import { bring, type Copies, untilBackedUp } from './backing-up.ts'
 import type { CassandraConnection, CassandraRow } from './connection.ts'
-import { knownBefore, partitions } from './known-accounts.ts'
+import { inOrder, knownBefore, partitions } from './known-accounts.ts'
 import {
   bytesOf,
+  changedMsOf,
   copyNotes,
   type Earlier,
   equal,
@@ -49,6 +50,7 @@ import {
   isOpen,
   lastEpochOf,
   numberOf,
+  type Opened,
   type Partition,
   pageNames,
   pagesOf,
@@ -74,8 +76,14 @@ const acquireAttemptsMax = 4
  */
 const overtakenWaitMs = 100
 const overtakenDoublingsMax = 5
-/** Accounts that an evacuation opens at one time. */
-const takenAtOnce = 16
+/** Accounts that a pass over all of them opens at one time: each waits for some round trips. */
+const takenAtOnce = 48
+
+interface Acquiring extends AcquireOptions {
+  /** What is open stays as it is, and what is opened has no owner afterwards. */
+  opensOnly?: boolean
+}
+
 /** The result for an account whose home moved. */
 export interface TakenJournal {
   account: string
@@ -125,6 +133,10 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
 
   async acquire(account: string, options: AcquireOptions): Promise<JournalOwnership> {
     assertAccount(account)
+    return this.#acquireAtLast(account, options)
+  }
+
+  async #acquireAtLast(account: string, options: Acquiring): Promise<JournalOwnership> {
     for (let attempt = 1; ; attempt++) {
       try {
         return await this.#acquire(account, options)
@@ -139,7 +151,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
 
   async #acquire(
     account: string,
-    { owner, unwritten = 'begin', askRelease }: AcquireOptions,
+    { owner, unwritten = 'begin', askRelease, opensOnly = false }: Acquiring,
   ): Promise<JournalOwnership> {
     const term = this.#termOf(account)
     const partition = [account, term]
@@ -163,9 +175,10 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       const epoch = isBegun(before) ? numberOf(before.epoch) : firstEpochOf(term)
       if (epoch === lastEpochOf(term))
         throw new JournalFault('FENCED', `${account} was handed over in term ${term}`)
-      const ownershipOf = (row: CassandraRow | undefined) =>
+      const ownershipOf = (row: CassandraRow | Opened | undefined) =>
         this.#ownershipOf({ account, term }, { owner, before, row, epoch: epoch + 1 })
       if (isOpen(before, term)) {
+        if (opensOnly) return ownershipOf(before)
         if (await this.#seizeOpen(partition, before, owner)) return ownershipOf(before)
         continue
       }
@@ -174,14 +187,16 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
         : await this.#begin(partition, epoch, owner)
       if (refused) continue
       if (term === 1) return ownershipOf(undefined)
-      if (!(await this.#takeOver({ account, term }, epoch + 1))) {
-        // Concurrent openers that raise each other's epochs would never let one end.
-        await delay(randomInt(overtakenWaitMs * 2 ** Math.min(overtaken++, overtakenDoublingsMax)))
-        continue
-      }
-      // From here on no other host can append, so reads are final.
-      const [now] = await this.#connection.serialRead(statics, partition)
-      if (now !== undefined && numberOf(now.epoch) === epoch + 1) return ownershipOf(now)
+      // What was opened is current: the write that opened it was conditional on this epoch.
+      const other = this.#otherOf(account)
+      const opened = await takeOver(
+        this.#connection,
+        { account, term },
+        { epoch: epoch + 1, other, release: opensOnly },
+      )
+      if (opened !== undefined) return ownershipOf(opened)
+      // Concurrent openers that raise each other's epochs would never let one end.
+      await delay(randomInt(overtakenWaitMs * 2 ** Math.min(overtaken++, overtakenDoublingsMax)))
     }
   }
 
@@ -196,7 +211,12 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       before,
       row,
       epoch,
-    }: { owner: string; before: CassandraRow | undefined; row: CassandraRow | undefined; epoch: number },
+    }: {
+      owner: string
+      before: CassandraRow | undefined
+      row: CassandraRow | Opened | undefined
+      epoch: number
+    },
   ): JournalOwnership {
     const ownership = {
       account,
@@ -230,11 +250,6 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       },
     ])
     return refused === undefined
-  }
-
-  async #takeOver(partition: Partition, epoch: number): Promise<boolean> {
-    const other = this.#otherOf(partition.account)
-    return takeOver(this.#connection, partition, { epoch, other })
   }
 
   /**
@@ -467,7 +482,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       after?: string | undefined
     } = {},
   ): AsyncIterable<(TakenJournal | { account: string; fault: unknown }) & { place: string }> {
-    const take = async (account: string, from: number, place: string) => {
+    const take = async ({ account, from, place }: { account: string; from: number; place: string }) => {
       const taken = await this.#taken({ account, term }, { from, pagesNamedBy }).catch((fault: unknown) => ({
         account,
         fault,
@@ -476,14 +491,8 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     }
     const other = handedOver ? this.#backup?.() : undefined
     if (other !== undefined && after === undefined) await copyNotes(other, this.#connection)
-    let batch: ReturnType<typeof take>[] = []
-    for await (const { account, from, place } of knownBefore(term, { own: this.#connection, other, after })) {
-      batch.push(take(account, from, place))
-      if (batch.length < takenAtOnce) continue
-      for (const taken of await Promise.all(batch)) if (taken !== undefined) yield taken
-      batch = []
-    }
-    for (const taken of await Promise.all(batch)) if (taken !== undefined) yield taken
+    const known = knownBefore(term, { own: this.#connection, other, after })
+    for await (const taken of inOrder(known, takenAtOnce, take)) if (taken !== undefined) yield taken
   }
 
   /** Of all terms: an account whose home has moved is listed once for each. */
@@ -546,31 +555,27 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     const before = await this.#before({ account, term })
     if (before?.term !== from) return undefined
     const partition = [account, term]
-    let [row] = await this.#connection.serialRead(statics, partition)
+    let [row] = await this.#connection.run(statics, partition)
     if (!isOpen(row, term)) {
       await this.#openOnce(account)
-      row = (await this.#connection.serialRead(statics, partition))[0]
+      row = (await this.#connection.run(statics, partition))[0]
+      // Without a serial read, a transaction that was interrupted is not seen.
+      if (!isOpen(row, term)) row = (await this.#connection.serialRead(statics, partition))[0]
       if (!isOpen(row, term))
         throw new JournalFault('UNAVAILABLE', `${account} is being opened by another host`)
     }
-    const root = bytesOf(row?.root)
+    const root = bytesOf(row.root)
     for (const name of root === undefined ? [] : pagesNamedBy(root))
       if ((await readPage(this.#connection, pagesOf({ account, term }), name)) === undefined)
         throw corrupt(account, `page ${name} did not arrive`)
-    const written = 'SELECT WRITETIME(head) AS micros FROM journal WHERE account = ? AND term = ? LIMIT 1'
-    const [{ micros } = { micros: 0 }] = await before.connection.run(written, [account, from])
-    return {
-      account,
-      cut: numberOf(row?.cut),
-      known: numberOf(before.row.head),
-      changedMs: Math.floor(numberOf(micros) / 1000),
-    }
+    const known = numberOf(before.row.head)
+    return { account, cut: numberOf(row.cut), known, changedMs: changedMsOf(before.row) }
   }
 
   /** A host that uses the account at the same time opens it as well, and fences us. */
   async #openOnce(account: string): Promise<void> {
     try {
-      await this.release(await this.acquire(account, { owner: 'evacuation' }))
+      await this.#acquireAtLast(account, { owner: 'evacuation', opensOnly: true })
     } catch (error) {
       if (!(error instanceof JournalFault) || error.code !== 'FENCED') throw error
     }

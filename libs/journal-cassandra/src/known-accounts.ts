@@ -4,6 +4,8 @@ import { numberOf, statics } from './region-terms.ts'
 import { wholeRing } from './ring.ts'
 
 const accountsPerPage = 1_000
+/** Questions to another data centre under way: each takes a round trip between regions. */
+const askedAtOnce = 64
 
 /** Account and term of every journal; `after` continues at a place of an earlier walk. */
 export function partitions(connection: CassandraConnection, after?: string) {
@@ -38,6 +40,25 @@ export async function* knownBefore(
   }
   if (other === undefined) return yield* listed(own, 'own')
   if (listIn !== 'own') yield* listed(other, 'other')
-  for await (const one of listed(own, 'own'))
-    if ((await other.run(statics, [one.account, one.from])).length === 0) yield one
+  const lacking = inOrder(listed(own, 'own'), askedAtOnce, async (one) =>
+    (await other.run(statics, [one.account, one.from])).length === 0 ? one : undefined,
+  )
+  for await (const one of lacking) if (one !== undefined) yield one
+}
+
+/** The results of work on many items, in their order, while some of it is under way. */
+export async function* inOrder<Item, Result>(
+  items: AsyncIterable<Item>,
+  atOnce: number,
+  work: (item: Item) => Promise<Result>,
+): AsyncIterable<Result> {
+  const running: Promise<Result>[] = []
+  for await (const item of items) {
+    const result = work(item)
+    // Its turn tells of a fault.
+    result.catch(() => {})
+    running.push(result)
+    if (running.length >= atOnce) yield (await running.shift()) as Result
+  }
+  yield* running
 }

@@ -22,6 +22,10 @@ import type { CassandraConnection, CassandraRow, Statement } from './connection.
 export const statics =
   'SELECT epoch, head, chain, owner, root, root_through, cut FROM journal WHERE account = ? AND term = ? LIMIT 1'
 
+/** The same, and when its last row was written. */
+const dated =
+  'SELECT epoch, head, chain, owner, root, root_through, cut, WRITETIME(head) AS head_micros FROM journal WHERE account = ? AND term = ? LIMIT 1'
+
 /** The same without the root, which is large for a large account. */
 export const fence =
   'SELECT epoch, head, chain, root_through, cut FROM journal WHERE account = ? AND term = ? LIMIT 1'
@@ -55,13 +59,15 @@ export function isOpen(row: CassandraRow | undefined, term: number): row is Cass
   return isBegun(row) && (term === 1 || row.cut !== null)
 }
 
-/** The newest earlier term in which the account was open, as far as this data centre knows. */
+/**
+ * The newest earlier term in which the account was open, as far as this data centre knows. Dated.
+ */
 export async function termBefore(
   connection: CassandraConnection,
   { account, term }: Partition,
 ): Promise<{ term: number; row: CassandraRow } | undefined> {
   for (let earlier = term - 1; earlier > 0; earlier--) {
-    const [row] = await connection.run(statics, [account, earlier])
+    const [row] = await connection.run(dated, [account, earlier])
     if (isOpen(row, earlier)) return { term: earlier, row }
   }
   return undefined
@@ -75,7 +81,8 @@ export interface Earlier {
 }
 
 /**
- * The newest earlier term in which the account was opened, each asked where it was served.
+ * The newest earlier term in which the account was opened, each asked where it was served. Dated
+ * unless it is closed.
  * @param keepers.other the region that served the previous term. @param keepers.close nothing is
  *   written any more to what was read.
  */
@@ -88,7 +95,7 @@ export async function servedBefore(
     const partition = { account, term: earlier }
     const row = keepers.close
       ? await closed(connection, partition)
-      : (await connection.serialRead(statics, [account, earlier]))[0]
+      : (await connection.serialRead(dated, [account, earlier]))[0]
     if (isOpen(row, earlier)) return { connection, term: earlier, row }
   }
   return undefined
@@ -113,18 +120,30 @@ async function closed(
   }
 }
 
+/** A partition as its opener left it. */
+export interface Opened {
+  head: number
+  chain: Uint8Array
+  root: Uint8Array | undefined
+}
+
 /**
- * Opens a partition that was begun.
- * @param other the data centre that served the previous term, when it hands the account over.
- *   Without it what has arrived here counts.
- * @returns false when a newer epoch does it. @throws JournalFault `CORRUPT` when what is handed
+ * Opens a partition that was begun. What fits goes into the write that opens it.
+ * @param options.other the data centre that served the previous term, when it hands the account
+ *   over. Without it what has arrived here counts.
+ * @param options.release whether nobody owns it afterwards.
+ * @returns undefined when a newer epoch does it. @throws JournalFault `CORRUPT` when what is handed
  *   over has a gap.
  */
 export async function takeOver(
   connection: CassandraConnection,
   { account, term }: Partition,
-  { epoch, other }: { epoch: number; other?: CassandraConnection | undefined },
-): Promise<boolean> {
+  {
+    epoch,
+    other,
+    release = false,
+  }: { epoch: number; other?: CassandraConnection | undefined; release?: boolean },
+): Promise<Opened | undefined> {
   const arrived = other === undefined ? await termBefore(connection, { account, term }) : undefined
   const before =
     other === undefined
@@ -138,25 +157,22 @@ export async function takeOver(
   let head = through
   let chain =
     before !== undefined && numberOf(before.row.head) === through ? bytesOf(before.row.chain) : undefined
+  let batch: Statement[] = []
   if (before !== undefined) {
     await copyPages(before, connection, { account, term })
-    let batch: Statement[] = []
     let bytes = 0
-    const put = () => {
-      const written = batch
-      batch = []
-      bytes = 0
-      if (written.length === 0) return undefined
-      return connection.conditional([fenced('root_through = ?', [BigInt(through)]), ...written])
-    }
     for await (const row of rowsUpToGap(before.connection, { account, term: before.term }, through)) {
+      if (batch.length >= rowsAtOnce || bytes >= bytesAtOnce) {
+        const begun = fenced('root_through = ?', [BigInt(through)])
+        if ((await connection.conditional([begun, ...batch])) !== undefined) return undefined
+        batch = []
+        bytes = 0
+      }
       head = row.seq
       chain = row.checksum
       batch.push(insertRow({ account, term }, row))
       bytes += row.bytes.length
-      if ((batch.length >= rowsAtOnce || bytes >= bytesAtOnce) && (await put()) !== undefined) return false
     }
-    if ((await put()) !== undefined) return false
     const whole = Math.max(numberOf(before.row.head), through)
     if (other !== undefined && head < whole)
       throw new JournalFault(
@@ -165,11 +181,14 @@ export async function takeOver(
       )
   }
   const root = before?.row.root ?? null
-  const details = [BigInt(head), Buffer.from(chain ?? firstChain), root, BigInt(through), BigInt(head)]
-  const refused = await connection.conditional([
-    fenced('head = ?, chain = ?, root = ?, root_through = ?, cut = ?', details),
-  ])
-  return refused === undefined
+  const opened: Opened = { head, chain: chain ?? firstChain, root: bytesOf(root) }
+  const details = [BigInt(head), Buffer.from(opened.chain), root, BigInt(through), BigInt(head)]
+  const open = fenced(
+    `head = ?, chain = ?, root = ?, root_through = ?, cut = ?${release ? ', owner = null' : ''}`,
+    details,
+  )
+  const refused = await connection.conditional([open, ...batch])
+  return refused === undefined ? opened : undefined
 }
 
 export interface CassandraJournalRow {
@@ -293,6 +312,11 @@ export async function copyNotes(from: CassandraConnection, to: CassandraConnecti
     batch = []
   }
   await to.runAll(batch)
+}
+
+/** When the last row of a dated state was written, Unix milliseconds. */
+export function changedMsOf({ head_micros: micros }: CassandraRow): number {
+  return Math.floor(numberOf(micros) / 1000)
 }
 
 export function numberOf(value: unknown): number {

@@ -36,7 +36,7 @@ t.teardown(() => server.stop('SIGKILL'))
 function connect(
   options: { keyspace?: string } & Pick<
     Parameters<typeof CassandraMetadataStore.open>[0],
-    'termOf' | 'backup' | 'handedOver' | 'migrations' | 'tls'
+    'termOf' | 'backup' | 'handedOver' | 'migrations' | 'tls' | 'onRequest'
   > = {},
 ): Promise<CassandraMetadataStore> {
   return CassandraMetadataStore.open({
@@ -320,6 +320,26 @@ t.test('a home that moves', async (t) => {
       [],
     )
     for (const ownership of await opening) t.equal(ownership.head, 2)
+  })
+
+  await t.test('an evacuation asks a few times for each account', async (t) => {
+    const count = 20
+    const home = await connect({ keyspace: 'asked' })
+    t.teardown(() => home.close())
+    for (let at = 0; at < count; at++) {
+      const ownership = await home.journals.acquire(`asked-${at}`, { owner: 'old' })
+      for (const row of ['one', 'two']) await home.journals.append(ownership, Buffer.from(row))
+    }
+    let asked = 0
+    const next = await connect({ keyspace: 'asked', termOf: () => 2, onRequest: () => asked++ })
+    t.teardown(() => next.close())
+    const taken = await Array.fromAsync(next.journals.takeAll(2))
+    t.equal(taken.filter((one) => 'cut' in one && one.cut === 2 && one.known === 2).length, count)
+    t.ok(asked <= 7 * count, `${asked} requests for ${count} accounts: each one costs as much as a change`)
+    const { owner } = (
+      await raw.execute("SELECT owner FROM asked.journal WHERE account = 'asked-1' AND term = 2")
+    ).rows[0] as unknown as { owner: string | null }
+    t.equal(owner, null, 'nobody is asked to release it')
   })
 
   await t.test('a later move takes over from the newest term that was opened', async (t) => {
