@@ -1,4 +1,7 @@
 /** The admin host for the operator's program: JSON calls, and failures in words. */
+import http from 'node:http'
+import https from 'node:https'
+import { text } from 'node:stream/consumers'
 
 /** The host answered with a refusal. */
 export class AdminError extends Error {
@@ -99,7 +102,6 @@ export function adminClient({
     const answer = await ask(new URL(path, url), {
       method,
       headers,
-      signal: AbortSignal.timeout(answerTimeoutMs),
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
     if (answer.status !== 'ok') throw new AdminError(answer.status)
@@ -112,26 +114,40 @@ interface Envelope {
   data?: Record<string, unknown>
 }
 
-async function ask(url: URL, request: RequestInit): Promise<Envelope> {
-  let text: string
+interface Asking {
+  method: string
+  headers: Record<string, string>
+  body?: string
+}
+
+async function ask(url: URL, asking: Asking): Promise<Envelope> {
+  let answer: string
   try {
-    const response = await fetch(url, request)
-    text = await response.text()
+    answer = await answerTo(url, asking)
   } catch (error) {
-    const cause = (error as Error).cause ?? error
     throw new AdminUnreachable(
-      `no answer from ${url.origin} (${(cause as Error).message || (cause as { code?: string }).code}): is the service running, and is this its admin host (--admin, HOLDFAST_ADMIN_PORT)?`,
+      `no answer from ${url.origin} (${(error as Error).message || (error as { code?: string }).code}): is the service running, and is this its admin host (--admin, HOLDFAST_ADMIN_PORT)?`,
       { cause: error },
     )
   }
-  const envelope = parse(text)
+  const envelope = parse(answer)
   if (envelope === undefined) throw new AdminUnreachable(`${url.origin} is no admin host of Holdfast`)
   return envelope
 }
 
-function parse(text: string): Envelope | undefined {
+/** `fetch` waits for five minutes at most, and has no setting for it. */
+async function answerTo(url: URL, { method, headers, body }: Asking): Promise<string> {
+  const { request } = url.protocol === 'https:' ? https : http
+  const signal = AbortSignal.timeout(answerTimeoutMs)
+  const answer = await new Promise<http.IncomingMessage>((resolve, reject) => {
+    request(url, { method, headers, signal }, resolve).once('error', reject).end(body)
+  })
+  return text(answer)
+}
+
+function parse(answer: string): Envelope | undefined {
   try {
-    const value: unknown = JSON.parse(text)
+    const value: unknown = JSON.parse(answer)
     const status = (value as Envelope | null)?.status
     return typeof status === 'string' ? (value as Envelope) : undefined
   } catch {

@@ -53,6 +53,9 @@ export interface Moderation {
   reports: Reports
 }
 
+/** Longer than `ctl` waits for an answer: comparing or collecting everything takes minutes. */
+const answerMs = 11 * 60_000
+
 export function createAdminHost(deps: AdminDeps): FastifyInstance {
   const { log, metrics, rateLimits } = deps
   // No proxy is trusted here: the peer of the connection decides.
@@ -63,6 +66,7 @@ export function createAdminHost(deps: AdminDeps): FastifyInstance {
     rateLimits,
     trustProxy: false,
     cors: false,
+    idleTimeoutMs: answerMs,
     ...(deps.connections === undefined ? {} : { connections: deps.connections }),
   })
 

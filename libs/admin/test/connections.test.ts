@@ -44,6 +44,7 @@ t.test('a call more than there are connections is refused undone, and succeeds l
   })
   await host.listen({ host: '127.0.0.1', port: 0 })
   t.teardown(() => host.close())
+  t.ok(host.server.timeout > 10 * 60_000, 'a long call is awaited for as long as ctl does it')
   const { port } = host.server.address() as AddressInfo
   const call = async () => {
     const socket = connect(port, '127.0.0.1')

@@ -48,8 +48,11 @@ const settleMsDefault = 30_000
 const portionMs = 15_000
 /** After this time it answers what it has, even while a slow account is not done. */
 const portionAnswerMs = portionMs + 45_000
-/** Maximum duration of an operator's call, approximately; the next one continues where it ended. */
-const takeMs = 8 * 60_000
+/**
+ * How long an operator's call goes on: the next one continues where it ended. With the time until
+ * homes have settled, and a last portion, an answer comes before anything on its way gives up.
+ */
+const takeMs = 60_000
 
 /** Lets the actor hosts of this region accept requests to take over; one of them does it. */
 export function serveTakeover(cluster: ClusterPart): Subscription {
@@ -130,7 +133,7 @@ export async function returnHome(
   const change = new Uint8Array()
   bus.publish(heardByAll.homes, change)
   if (home.handedOver && fenced) await regions.endHandover(birth)
-  else if (home.handedOver) await delay(settleMs)
+  else if (home.handedOver && !(await hasBegun(cluster, birth, home))) await delay(settleMs)
   const found = await takenOver(cluster, { birth, ...home, serving: birth })
   if (home.handedOver && found.complete && found.failures.length === 0) await regions.endHandover(birth)
   bus.publish(heardByAll.homes, change)
@@ -161,6 +164,15 @@ async function assertSilent(cluster: ClusterPart, region: RegionCode): Promise<v
 
 function hostsOf({ membership }: ClusterPart, code: RegionCode) {
   return membership.beats().filter(({ region, roles }) => region === code && roles.includes('actor-host'))
+}
+
+/** An earlier call has waited, and visited some of the accounts. */
+async function hasBegun(
+  { lookups }: ClusterPart,
+  birth: RegionCode,
+  { term }: { term: number },
+): Promise<boolean> {
+  return (await lookups.get(takeoverKey(birth, { term }))) !== undefined
 }
 
 /**
