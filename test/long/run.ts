@@ -1,9 +1,9 @@
 /**
  * The long suites, in full: `npm run test:long -- [--rounds 200] [--states 5000] [--seed N]
  * [--drains 0.1] [--gib 2] [--runs 5] [--fault <words>] [--pictures <folder>] [--attack <words>]
- * [--seconds 8] [--api-seconds 300] [--drill <words>] [--from <commit>] [--only <suite>]`, where
- * the suites are states, crash, large, cluster, day-two, abuse, clients, schemathesis, container,
- * upgrade, observed and regions.
+ * [--seconds 8] [--api-seconds 300] [--drill <words>] [--from <commit>] [--accounts 20000]
+ * [--only <suite>]`, where the suites are states, crash, large, cluster, day-two, abuse, clients,
+ * schemathesis, container, upgrade, observed and regions.
  * Prints what was tried and found; the exit code says whether every promise was kept.
  *
  * `npm run test:long -- --ci` runs what `npm test` leaves out (`test/forms.ts`) instead.
@@ -52,6 +52,8 @@ const { values: options } = commandLine('test:long', headOf(import.meta.filename
   drill: { type: 'string', multiple: true, default: [''] },
   // Of both upgrades: the commit with whose code they begin. Default: the last tagged release.
   from: { type: 'string' },
+  // Of day two: how many accounts the region has that is evacuated.
+  accounts: { type: 'string', default: '20000' },
   only: { type: 'string' },
   seed: { type: 'string', default: String(Date.now() % 1_000_000_000) },
 })
@@ -112,7 +114,13 @@ await suite('cluster', `faults of a cluster: each ${options.runs} times, --seed 
   return table
 })
 await suite('day-two', `an operator's work on a cluster under load, --seed ${seed}`, () =>
-  dayTwo({ words: options.drill, from: options.from, seed, report: console.log }),
+  dayTwo({
+    words: options.drill,
+    from: options.from,
+    accounts: Number(options.accounts),
+    seed,
+    report: console.log,
+  }),
 )
 await suite('abuse', `attacks beside ordinary users: ${options.seconds} s each`, async () => {
   const chosen = options.attack.flatMap((words) => ['--attack', words])

@@ -7,6 +7,9 @@ export interface Drill {
   changesCluster?: boolean
   /** It begins with the code of an earlier commit, in a cluster of its own. */
   beginsEarlier?: boolean
-  /** @returns lines of figures. @throws Error when a promise is broken */
-  run: (office: Office, seed: number) => Promise<string[]>
+  /**
+   * @param wishes.accounts of a region that moves. @returns lines of figures. @throws Error when a
+   *   promise is broken
+   */
+  run: (office: Office, seed: number, wishes: { accounts: number }) => Promise<string[]>
 }

@@ -8,22 +8,30 @@ import { previousRelease } from '../../support/earlier-code.ts'
 import { cassandraDrills } from './cassandra-drills.ts'
 import type { Drill } from './drill.ts'
 import { Office, seconds } from './office.ts'
+import { regionDrills } from './region-drills.ts'
 import { rollingDrills } from './rolling-drills.ts'
 import { storageDrills } from './storage-drills.ts'
 
-export const drills: readonly Drill[] = [...rollingDrills, ...cassandraDrills, ...storageDrills]
+export const drills: readonly Drill[] = [
+  ...rollingDrills,
+  ...cassandraDrills,
+  ...storageDrills,
+  ...regionDrills,
+]
 
 export interface DayTwoOptions {
   /** Words of the names of drills. */
   words: readonly string[]
   /** The commit with whose code the upgrade begins. Default: the previous release. */
   from: string | undefined
+  /** Of the region that is evacuated. */
+  accounts: number
   seed: number
   report: (line: string) => void
 }
 
 /** @throws AssertionError naming the drills that failed */
-export async function dayTwo({ words, from, seed, report }: DayTwoOptions): Promise<string> {
+export async function dayTwo({ words, from, accounts, seed, report }: DayTwoOptions): Promise<string> {
   const failed: string[] = []
   const chosen = drills.filter(({ name }) => words.some((text) => name.includes(text)))
   let office: Office | undefined
@@ -37,7 +45,7 @@ export async function dayTwo({ words, from, seed, report }: DayTwoOptions): Prom
       const beganMs = performance.now()
       let isBroken = changesCluster || beginsEarlier
       try {
-        const lines = await run(office, seed + at)
+        const lines = await run(office, seed + at, { accounts })
         report(`  ${name} (${seconds(performance.now() - beganMs)})`)
         for (const line of lines) report(`    ${line}`)
       } catch (error) {

@@ -1,0 +1,98 @@
+/** A region with many accounts is lost, evacuated, and returns. */
+import { arrive, dataOf, type Person } from '../../cluster/faults/people.ts'
+import type { Drill } from './drill.ts'
+import { type Office, seconds } from './office.ts'
+import { seedAccounts } from './seeded-accounts.ts'
+import { underLoad } from './users.ts'
+
+/** Accounts with folders, compared afterwards. */
+const sampled = 40
+
+export const regionDrills: readonly Drill[] = [
+  {
+    name: 'a region with many accounts is evacuated and returns',
+    changesCluster: true,
+    async run(office, seed, { accounts }) {
+      const { home, other } = office
+      const people: Person[] = []
+      for (let at = 0; at < sampled; at++) {
+        const person = await arrive(other)
+        await makeFolder(other.api, person)
+        people.push(person)
+      }
+      const seedingMs = performance.now()
+      await seedAccounts(office, other, accounts)
+      const lines = [`${accounts} accounts written in ${seconds(performance.now() - seedingMs)}`]
+      await office.until('everything is in two regions', async () => {
+        const { replication, backup } = await office.status()
+        return replication.full && backup.accounts === 0
+      })
+      const before = await Promise.all(people.map((person) => foldersOf(office, person)))
+      const users = await underLoad(office, { seed, regions: [home] }, async () => {
+        for (const { name } of other.processes) process.kill(await office.cluster.pidOf(name), 'SIGSTOP')
+        await office.until(
+          'the loss is seen',
+          async () => (await office.status()).regions[1]?.actorHosts === 0,
+        )
+        lines.push(await timed('evacuate', () => moved(office, 'evacuate')))
+        for (const person of people) await writes(office, person)
+        // Servers first. Then the processes of Holdfast begin again, as after a loss of power.
+        for (const isServer of [true, false])
+          for (const { name, admin } of other.processes)
+            if ((admin === null) === isServer) process.kill(await office.cluster.pidOf(name), 'SIGCONT')
+        for (const { name, admin } of other.processes) if (admin !== null) await office.cluster.restart(name)
+        await office.until('its hosts are heard', async () => {
+          const { regions, replication } = await office.status()
+          return regions[1]?.actorHosts === 2 && replication.full
+        })
+        lines.push(await timed('return', () => moved(office, 'return')))
+        for (const [at, person] of people.entries())
+          if ((await foldersOf(office, person)) !== (before[at] as number) + 1)
+            throw new Error(`${person.id} does not have all of its folders`)
+      })
+      return [...lines, users]
+    },
+  },
+]
+
+function makeFolder(api: string, { token, root }: Person): Promise<unknown> {
+  return dataOf(`${api}/contents/createFolder`, { method: 'POST', json: { parentFolderId: root }, token })
+}
+
+/** It is opened by its new host, for which the first call may wait. */
+async function writes({ home, until }: Office, person: Person): Promise<void> {
+  await until('an account of the lost region is changed', async () => {
+    await makeFolder(home.api, person)
+    return true
+  })
+}
+
+async function foldersOf({ home }: Office, { id, token }: Person): Promise<number> {
+  const { statsCurrent } = await dataOf<{ statsCurrent: { folderCount: number } }>(
+    `${home.api}/accounts/${id}`,
+    { token },
+  )
+  return statsCurrent.folderCount
+}
+
+/** @returns how many accounts */
+async function moved(office: Office, what: 'evacuate' | 'return'): Promise<number> {
+  const { code } = office.other
+  const words = what === 'evacuate' ? [what, code, '--fenced'] : [what, code]
+  for (;;) {
+    const told = await office.ctl<{ accounts: number; failures: unknown[]; lostRows: number }>(
+      'region',
+      ...words,
+    )
+    if (told.lostRows > 0) throw new Error(`${told.lostRows} rows are lost`)
+    if (told.failures.length === 0) return told.accounts
+  }
+}
+
+async function timed(what: string, work: () => Promise<number>): Promise<string> {
+  const beganMs = performance.now()
+  const accounts = await work()
+  const ms = performance.now() - beganMs
+  const thousand = (ms / Math.max(accounts, 1)) * 1_000
+  return `region ${what}: ${accounts} accounts in ${seconds(ms)}, a thousand in ${seconds(thousand)}`
+}
