@@ -8,6 +8,7 @@ import { previousRelease } from '../../support/earlier-code.ts'
 import { cassandraDrills } from './cassandra-drills.ts'
 import type { Drill } from './drill.ts'
 import { Office, seconds } from './office.ts'
+import { owedDrill } from './owed-drill.ts'
 import { regionDrills } from './region-drills.ts'
 import { rollingDrills } from './rolling-drills.ts'
 import { storageDrills } from './storage-drills.ts'
@@ -17,6 +18,7 @@ export const drills: readonly Drill[] = [
   ...cassandraDrills,
   ...storageDrills,
   ...regionDrills,
+  owedDrill,
 ]
 
 export interface DayTwoOptions {
