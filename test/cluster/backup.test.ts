@@ -3,7 +3,7 @@
  * one, over a bus and journals in memory. The chunk stores and all that is between are real.
  */
 import { createHash, randomBytes } from 'node:crypto'
-import { rmSync } from 'node:fs'
+import { readdirSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { BackupDirectory, verifyBackup } from '@holdfast/backup'
@@ -59,6 +59,13 @@ async function contentOf(api: Running, { token, folder }: Stored) {
   return { id: child?.id, md5: createHash('md5').update(bytes).digest('hex') }
 }
 
+function largestIn(folder: string): string {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name))
+  return files.reduce((one, next) => (statSync(next).size > statSync(one).size ? next : one))
+}
+
 /** Counters, and the newest versions of placement groups. */
 async function numbersOf(cluster: { sharedRows(): Promise<WholeStore> }): Promise<Map<string, number>> {
   const store = await cluster.sharedRows()
@@ -110,13 +117,21 @@ t.test('a cluster comes back from its backup', async (t) => {
   await to.stop()
   const [restorer] = (await to.startNodes()) as [Running]
   await eventually('the nodes are ready', async () => (await fetch(`${restorer.addresses.admin}/readyz`)).ok)
-  const restoring = () => commanded(restorer, 'cluster', 'restore', target)
+  const restoring = (...more: string[]) => commanded(restorer, 'cluster', 'restore', target, ...more)
+  // A restore that ended early is repeated.
+  const large = largestIn(join(target, 'objects'))
+  renameSync(large, join(directory, 'aside'))
   let restored = await restoring()
   // A node that was just started is ready when the others have heard of it.
   for (let attempt = 0; attempt < 20 && /no storage node/.test(restored.complaint); attempt++) {
     await delay(200)
     restored = await restoring()
   }
+  t.match(restored, { code: 1, complaint: /--without-damaged restores the rest/ })
+  const other = await restoring('--at', JSON.parse(first.said).snapshot)
+  t.match(other.complaint, /a restore of the backup of .* was begun here/)
+  renameSync(join(directory, 'aside'), large)
+  restored = await restoring()
   t.equal(restored.code, 0, restored.complaint)
   t.match(JSON.parse(restored.said), { copies: 5, damaged: 0, unreadable: [] })
   const [before, after] = await Promise.all([from, to].map(numbersOf))
