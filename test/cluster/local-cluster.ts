@@ -1,7 +1,7 @@
 /** `npm run cluster` as an operator runs it, on free ports and a separate data directory. */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -35,11 +35,14 @@ export class LocalCluster {
     smallDisk,
     from,
     regions,
+    plan,
   }: {
     smallDisk?: { node: string; mebibytes: number }
     /** A commit whose code runs the whole cluster. Default: what is checked out. */
     from?: string
     regions?: number
+    /** `plan.json` of a cluster whose names, addresses and secrets this one gets; default: new. */
+    plan?: Buffer
   } = {}): Promise<LocalCluster> {
     const cluster = new LocalCluster(await mkdtemp(join(tmpdir(), 'holdfast-cluster-')))
     try {
@@ -49,6 +52,7 @@ export class LocalCluster {
       }
       const disk = smallDisk && SmallDisk.mount(join(cluster.dataDir, smallDisk.node), smallDisk)
       if (smallDisk && disk) cluster.smallDisks.set(smallDisk.node, disk)
+      if (plan !== undefined) await writeFile(join(cluster.dataDir, 'plan.json'), plan, { mode: 0o600 })
       await cluster.#run('--detach', ...(regions === undefined ? [] : ['--regions', String(regions)]))
     } catch (error) {
       await cluster.stop()

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict'
 import { LocalCluster } from '../../cluster/local-cluster.ts'
 import { previousRelease } from '../../support/earlier-code.ts'
+import { backupDrills } from './backup-drill.ts'
 import { cassandraDrills } from './cassandra-drills.ts'
 import type { Drill } from './drill.ts'
 import { Office, seconds } from './office.ts'
@@ -19,6 +20,7 @@ export const drills: readonly Drill[] = [
   ...storageDrills,
   ...regionDrills,
   owedDrill,
+  ...backupDrills,
 ]
 
 export interface DayTwoOptions {
