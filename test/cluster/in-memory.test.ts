@@ -13,9 +13,8 @@ import t from 'tap'
 import { sameAsGolden } from '../../infra/golden.ts'
 import { dataOf, eventually, type Running, startMemoryCluster } from './in-memory.ts'
 
-/** Settings that a cluster does not use: Cassandra has its metadata and backups. */
+/** Metrics that a cluster does not have: Cassandra has its metadata. */
 const embeddedAlone = new Set([
-  'holdfast_backup_last_timestamp_seconds',
   'holdfast_clock_jump_seconds',
   'holdfast_metadata_lost_batches',
   'holdfast_metadata_unaudited_batches_total',

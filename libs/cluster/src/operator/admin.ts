@@ -1,6 +1,6 @@
 /** The admin host of a process of a cluster: health, metrics, the operator's calls. */
 import { repairAccount } from '@holdfast/actor-runtime'
-import { createAdminHost } from '@holdfast/admin'
+import { backupMetrics, createAdminHost } from '@holdfast/admin'
 import { commit, listen, version } from '@holdfast/bootstrap'
 import type { SettingDescription } from '@holdfast/config'
 import { drainOnClose } from '@holdfast/http-kit'
@@ -35,6 +35,7 @@ export async function startAdmin(
 ): Promise<FastifyInstance> {
   const { config, secrets, rateLimits, readiness, clock, keyring, lookups, accounts, bans } = cluster
   const backups = new ClusterBackups(cluster)
+  backupMetrics(cluster.metrics, () => backups.lastBackupMs)
   const startedMs = clock.now()
   const status = async () => ({
     version,
