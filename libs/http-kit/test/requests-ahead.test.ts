@@ -1,6 +1,7 @@
 /** Requests that arrive before the answer to the one before them. */
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
+import { systemClock } from '@holdfast/kernel'
 import t from 'tap'
 import { requestsAheadMax } from '../src/connections/connections.ts'
 import { get, listening, open, refused, until } from './dialled-host.ts'
@@ -35,6 +36,26 @@ t.test('requests sent ahead are handled one at a time, in their order', async (t
   held.answer()
   await until(() => client.received().split('HTTP/1.1 200').length === 4)
   t.same(held.handled, ['a', 'b', 'c'])
+})
+
+t.test('requests sent ahead begin for a few milliseconds of a turn of the loop', async (t) => {
+  const ahead = 40
+  // A request takes a millisecond, and nothing else takes time.
+  let begun = () => 0
+  const held = await listening(t, { clock: { now: () => systemClock.now(), monotonic: () => begun() } })
+  begun = held.begun
+  const clients = await Promise.all(Array.from({ length: 4 }, () => held.dial()))
+  for (const { socket } of clients) socket.write(get('/now'))
+  await until(() => held.begun() === clients.length)
+  for (const { socket } of clients) socket.write(get('/now').repeat(ahead))
+  const all = clients.length * (ahead + 1)
+  let most = 0
+  for (let before = held.begun(); before < all; before = held.begun()) {
+    await new Promise((resolve) => setImmediate(resolve))
+    most = Math.max(most, held.begun() - before)
+  }
+  t.ok(most <= 2 * 4 + clients.length, `${most} in one turn`)
+  await until(() => clients.every((client) => client.received().split('HTTP/1.1 200').length === ahead + 2))
 })
 
 t.test('a connection that sends too many requests ahead is closed, one at the bound is served', async (t) => {
