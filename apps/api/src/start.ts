@@ -70,7 +70,8 @@ function createApiHost(
     capabilityKey: keyring.derive('capability'),
   })
   const codes = new ShareCodeRoutes(cluster)
-  api.register(webPages({ ...cluster, urls, ids: keyring.ids, presenter, codes, rules: config }))
+  const { answers } = cluster.budgets
+  api.register(webPages({ ...cluster, answers, urls, ids: keyring.ids, presenter, codes, rules: config }))
   const versions = undefined
   api.register(
     webDownloads({ ...cluster, versions, blobs, settings: downloadSettings(config, { webUrl: urls.web }) }),

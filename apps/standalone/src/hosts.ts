@@ -57,7 +57,8 @@ export function createPublicHosts(deps: HostDeps): Record<'api' | 'upload' | 'do
     capabilityKey: deps.keyring.derive('capability'),
   })
   const codes = new ShareCodeRoutes(deps)
-  api.register(webPages({ ...deps, ids: deps.keyring.ids, presenter, codes, rules: config }))
+  const { answers } = deps.budgets
+  api.register(webPages({ ...deps, answers, ids: deps.keyring.ids, presenter, codes, rules: config }))
   api.register(webDownloads({ ...deps, settings: downloads }))
   drainOnClose(api, { drainMs })
   const upload = createUpload({

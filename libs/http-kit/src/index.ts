@@ -11,7 +11,7 @@ export {
   unavailableRetrySeconds,
 } from './answers/refusals.ts'
 export { type DocumentedResponse, type OperationAnswers, responsesOf } from './answers/responses.ts'
-export { okWritten, sendWritten, WrittenAnswer, writeMembers } from './answers/written-answer.ts'
+export { okWritten, sendWritten, shareOf, WrittenAnswer, writeMembers } from './answers/written-answer.ts'
 export { notePassed } from './connections/connection.ts'
 export type { ConnectionLimits, IdleTimes } from './connections/connections.ts'
 export type {

@@ -1,5 +1,12 @@
 /** `/d/<code or UUID>`: what visitors see of a folder or file, and the password of a locked one. */
-import { guessing, httpCodeOf, RefusalError, type RequestGuesses, refusalOf } from '@holdfast/http-kit'
+import {
+  guessing,
+  httpCodeOf,
+  RefusalError,
+  type RequestGuesses,
+  refusalOf,
+  shareOf,
+} from '@holdfast/http-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { contentPage } from './listing-page.ts'
 import { listingQueryOf } from './listing-query.ts'
@@ -30,9 +37,9 @@ export function contentRoutes(app: FastifyInstance, deps: PageDeps): void {
     try {
       const view = await read(request, guesses, password)
       const nowSeconds = Math.floor(deps.clock.now() / 1000)
-      return sendPage(answer, contentPage(view, query, { presenter: deps.presenter, nowSeconds }), {
-        origins,
-      })
+      const share = shareOf(request, answer, deps.answers)
+      const page = await contentPage(view, query, { presenter: deps.presenter, nowSeconds, share })
+      return sendPage(answer, page, { origins })
     } catch (error) {
       const { status } = refusalOf(error)
       if (status !== 'error-passwordRequired' && status !== 'error-passwordWrong') throw error

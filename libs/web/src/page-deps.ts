@@ -1,4 +1,4 @@
-import type { ItemPresenter, RateLimits } from '@holdfast/http-kit'
+import type { AnswerBudget, ItemPresenter, RateLimits } from '@holdfast/http-kit'
 import type { Reports } from '@holdfast/moderation'
 import type { WebReaderDeps } from './reader.ts'
 import type { UploadRules } from './start-page.ts'
@@ -8,6 +8,8 @@ export interface PageDeps extends WebReaderDeps {
   /** Where reports of visitors go. */
   reports: Pick<Reports, 'add'>
   presenter: ItemPresenter
+  /** Shared by all answers of the process. */
+  answers: AnswerBudget
   /** Used in links; no slash at the end. */
   urls: { upload: string; web: string }
   /** The bounds of uploads on the start page. */

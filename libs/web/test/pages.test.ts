@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { AccountClient } from '@holdfast/accounts'
-import { createHttpHost, createLog, createRateLimits, ItemPresenter } from '@holdfast/http-kit'
+import { AnswerBudget, createHttpHost, createLog, createRateLimits, ItemPresenter } from '@holdfast/http-kit'
 import { MemoryLookupStore } from '@holdfast/journal/testing'
 import { Keyring, systemClock } from '@holdfast/kernel'
 import { OperatorActs, Reports } from '@holdfast/moderation'
@@ -68,7 +68,7 @@ t.test(
 )
 
 t.test('content is reported by a form, and an invalid report is refused with the reason', async (t) => {
-  const { host, reports } = await start(t, () => view(file('a.txt')), 'default')
+  const { host, reports } = await start(t, () => view(file('a.txt')), { mode: 'default' })
   t.match((await host.inject('/d/CodeCode')).body, /href="\/report\/[\w-]+"/)
   const form = await host.inject('/report/CodeCode')
   t.match(form, { statusCode: 200, body: /<form[^>]+method="post" action="\/report\/CodeCode"/ })
@@ -180,7 +180,7 @@ t.test(
 
 t.test('guesses of passwords and codes on the pages are bounded as on the API', async (t) => {
   const refused = { $case: 'refusal', value: { status: 'error-passwordWrong' } } as const
-  const { host } = await start(t, () => refused, 'default')
+  const { host } = await start(t, () => refused, { mode: 'default' })
   const guess = (n: number) =>
     host.inject({ url: '/d/CodeCode', headers: { cookie: `folderPassword=${String(n).padStart(64, '0')}` } })
   const codes = []
@@ -241,13 +241,36 @@ t.test('the start page shows the operator’s bounds of uploads', async (t) => {
     t.match(text, `<li>${line}</li>`)
 })
 
+t.test('the rows of a page are made in pieces, each when it is the turn of its network', async (t) => {
+  const children = Array.from({ length: 200 }, (_, number) => folder(`<${number}>`, { code: 'SubCode1' }))
+  const answers = new AnswerBudget()
+  const take = answers.turns.take.bind(answers.turns)
+  const held: number[] = []
+  answers.turns.take = (...piece) => {
+    held.push(answers.held)
+    return take(...piece)
+  }
+  const { host } = await start(t, () => view(folder('shared', { children })), { answers })
+  const { body } = await host.inject('/d/CodeCode')
+  t.same(
+    [...body.matchAll(/<bdi>&lt;(\d+)&gt;<\/bdi>/g)].map(([, number]) => Number(number)),
+    children.map((_, number) => number),
+  )
+  t.equal(held.length, 13, 'pieces of 16 rows')
+  t.ok(
+    held.every((bytes) => bytes >= 100_000),
+    'room for all of them is taken before the first',
+  )
+  t.equal(answers.held, 0, 'and returned with the answer')
+})
+
 type Read = Extract<AccountOperation, { $case: 'readContent' }>['value']
 type Result = NonNullable<AccountReply['result']>
 
 async function start(
   t: { teardown(undo: () => unknown): void },
   answer: (request: Read) => Result,
-  mode: 'off' | 'default' = 'off',
+  { mode = 'off', answers = new AnswerBudget() }: { mode?: 'off' | 'default'; answers?: AnswerBudget } = {},
 ) {
   const asked: Read[] = []
   const accounts: AccountClient = {
@@ -281,7 +304,9 @@ async function start(
   const reports = new Reports({ lookups, clock: systemClock, acts, networkOf: (address) => address })
   const { ids } = keyring
   host.register(
-    webPages({ accounts, codes, ids, clock: systemClock, rateLimits, presenter, urls, rules, reports }),
+    webPages({
+      ...{ accounts, codes, ids, clock: systemClock, rateLimits, presenter, answers, urls, rules, reports },
+    }),
   )
   t.teardown(() => host.close())
   await host.ready()

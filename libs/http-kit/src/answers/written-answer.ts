@@ -136,8 +136,8 @@ function whole(reply: FastifyReply, bytes: Buffer): Buffer {
   return bytes
 }
 
-/** Ends with the response, in any way. */
-function shareOf(request: FastifyRequest, reply: FastifyReply, budget: AnswerBudget): AnswerShare {
+/** The answer's part of the budget. It ends with the response, in any way. */
+export function shareOf(request: FastifyRequest, reply: FastifyReply, budget: AnswerBudget): AnswerShare {
   const response = reply.raw
   const share = budget.open(networkOf(clientAddress(request)), () => response.destroy())
   const close = () => share.close()
