@@ -41,7 +41,7 @@ t.test('accounts leave when memory is short, the least recently used first', asy
   const world = new World()
   t.teardown(() => world.close())
   const time = new ManualTime()
-  const host = world.host('one', { clock: time, timers: time, bounds: { memoryBytesMax: 30_000 } })
+  const host = world.host('one', { clock: time, timers: time, bounds: { memoryBytesMax: 105_000 } })
   const accounts = Array.from({ length: 6 }, (_, at) => `1111111${at}-1111-4111-8111-111111111111`)
   for (const account of accounts) await world.create({ account })
   await world.names({ account: accounts[0] as string })
@@ -50,6 +50,22 @@ t.test('accounts leave when memory is short, the least recently used first', asy
   const before = world.medium.operations
   await world.names({ account: accounts[0] as string })
   t.equal(world.medium.operations, before, 'the one just used is still there')
+})
+
+t.test('all accounts that memory is too short for leave, however many were made', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  const bounds = { memoryBytesMax: 105_000, passivationsAtOnceMax: 4 }
+  const host = world.host('one', { clock: time, timers: time, bounds })
+  for (let made = 0; made < 40; made++) {
+    const account = `111111${10 + made}-1111-4111-8111-111111111111`
+    await world.create({ account })
+  }
+  t.equal(host.activeAccounts, 40)
+  await time.advance(1000)
+  await settled()
+  t.ok(host.activeAccounts <= 4, `${host.activeAccounts} are still there after one look`)
 })
 
 t.test('an account requested while it leaves comes back', async (t) => {

@@ -36,7 +36,7 @@ export interface AccountHostDeps {
 }
 
 /** Accounts may have this part of the heap: the rest is for requests, answers and the collector. */
-const heapPart = 3
+const heapPart = 4
 
 function heapBytes(): number {
   return getHeapStatistics().heap_size_limit

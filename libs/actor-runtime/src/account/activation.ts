@@ -55,7 +55,7 @@ import { SpareIds } from './spare-ids.ts'
 import { sweepsOf } from './sweeps.ts'
 
 /** Memory of an activation besides its state: mailbox, batches, timers. */
-const overheadBytes = 8 * 1024
+const overheadBytes = 32 * 1024
 /** Flushes for effects that end while it leaves. */
 const retireRoundsMax = 4
 

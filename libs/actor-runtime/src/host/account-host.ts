@@ -155,6 +155,9 @@ export class AccountHost implements AccountVersions {
   readonly #visitors: Visitors
   #requests = 0
   #passivating = 0
+  /** Accounts that are to leave memory, by the last look; the next one is last. */
+  #leaving: AccountActor[] = []
+  #lookedMs = 0
   #closing: Promise<void> | undefined
 
   constructor(options: AccountHostOptions) {
@@ -466,8 +469,8 @@ export class AccountHost implements AccountVersions {
     metrics.memory({ accounts, bytes })
     metrics.backupLag(this.backupLag)
     metrics.quarantined({ accounts: this.#actorHost.faultBackoff.quarantinedCount })
+    this.#leaving = []
     for (const actor of this.#actors) {
-      if (this.#passivating >= bounds.passivationsAtOnceMax) break
       const crowded = bytes > bounds.memoryBytesMax || accounts > bounds.activeAccountsMax
       const idle = nowMs - actor.lastUsedMs >= bounds.idleMs && !actor.effectsBusy
       const leaves =
@@ -475,9 +478,25 @@ export class AccountHost implements AccountVersions {
       if (!leaves || !actor.quiet) continue
       bytes -= actor.bytes
       accounts--
-      void this.#passivate(actor)
+      this.#leaving.push(actor)
     }
+    this.#lookedMs = nowMs
+    this.#leaving.reverse()
+    this.#passivateNext()
     this.#leftRows.clearOverdue(nowMs)
+  }
+
+  /**
+   * As many as may leave at one time; the others follow as those have left. A fixed number in each
+   * look would be less than the accounts that strangers make meanwhile.
+   */
+  #passivateNext(): void {
+    const { bounds } = this.#services
+    while (this.#passivating < bounds.passivationsAtOnceMax && !this.#actors.isClosing) {
+      const actor = this.#leaving.pop()
+      if (actor === undefined) return
+      if (actor.quiet && actor.lastUsedMs <= this.#lookedMs) void this.#passivate(actor)
+    }
   }
 
   async #passivate(actor: AccountActor): Promise<void> {
@@ -486,6 +505,7 @@ export class AccountHost implements AccountVersions {
       await actor.passivate()
     } finally {
       this.#passivating--
+      this.#passivateNext()
     }
   }
 
