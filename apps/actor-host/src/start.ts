@@ -126,6 +126,8 @@ function accountHostOf(
       predecessorOf: routes.predecessorOf,
       replicaOf: cluster.replicaOf,
       homes: cluster.homes,
+      // Passwords are hashed by the API's processes.
+      passwordWork: undefined,
     }),
   )
 }

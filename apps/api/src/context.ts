@@ -32,7 +32,7 @@ export function contextOf(deps: ApiDeps): ApiContext {
     }),
     codes: new ShareCodeRoutes(deps),
     tokens: new AcceptedTokens(),
-    passwords: new PasswordHasher(),
+    passwords: new PasswordHasher({ work: deps.passwordWork }),
     mailProofs: deps.keyring.mailProofs,
     answers: deps.budgets?.answers ?? new AnswerBudget(),
     idempotencySecret: deps.keyring.derive('idempotency'),

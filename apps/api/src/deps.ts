@@ -1,4 +1,5 @@
 import type { AccountClient } from '@holdfast/accounts'
+import type { FairSemaphore } from '@holdfast/actor-runtime'
 import type { HostBudgets, HttpHostOptions, RateLimits } from '@holdfast/http-kit'
 import type { LookupStore } from '@holdfast/journal'
 import type { Clock, Keyring, RegionCode } from '@holdfast/kernel'
@@ -17,6 +18,8 @@ export interface ApiDeps {
   blocked: Pick<Blocked, 'blocksAddress' | 'blocksInvitation'>
   /** Undefined: the host makes its own. */
   budgets: HostBudgets | undefined
+  /** Shared with the checks of passwords of the same process. Undefined: it makes none. */
+  passwordWork: FairSemaphore | undefined
   log: Logger
   metrics: Registry
   clock: Clock

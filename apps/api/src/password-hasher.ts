@@ -3,7 +3,8 @@
  * send. An owner may send the plaintext or that hex; both then open the folder.
  *
  * Few hashes run at one time. Networks and accounts take turns, as with checks of passwords, so
- * that a client that sets many does not delay others.
+ * that a client that sets many does not delay others. Where one process does both, they share
+ * the turns.
  */
 import { createHash, randomBytes, scrypt } from 'node:crypto'
 import { FairSemaphore } from '@holdfast/actor-runtime'
@@ -21,10 +22,14 @@ export type HashPassword = (password: string, salt: Buffer) => Promise<Buffer>
 
 export class PasswordHasher {
   readonly #hash: HashPassword
-  readonly #semaphore = new FairSemaphore({ atOnceMax, waitingMax })
+  readonly #semaphore: FairSemaphore
 
-  constructor({ hash = hashOf }: { hash?: HashPassword } = {}) {
+  constructor({
+    hash = hashOf,
+    work = new FairSemaphore({ atOnceMax, waitingMax }),
+  }: { hash?: HashPassword; work?: FairSemaphore | undefined } = {}) {
     this.#hash = hash
+    this.#semaphore = work
   }
 
   /**

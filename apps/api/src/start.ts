@@ -61,6 +61,7 @@ function createApiHost(
   const { config, keyring, serversOf } = cluster
   const api = createApi({
     ...cluster,
+    passwordWork: undefined,
     settings: { ...config, urls, tokenKeyId, founders: cluster.regions.order.founders },
   })
   const presenter = new ItemPresenter({

@@ -1,13 +1,15 @@
 /** A client that sets many passwords does not delay others. */
+import { type FairSemaphore, passwordWork } from '@holdfast/actor-runtime'
 import { RefusalError } from '@holdfast/http-kit'
 import t from 'tap'
 import { PasswordHasher } from '../src/password-hasher.ts'
 
 /** A hasher whose hashes end when the test says so, in the order in which they began. */
-function heldHasher() {
+function heldHasher(work?: FairSemaphore) {
   const begun: string[] = []
   const ends: (() => void)[] = []
   const hasher = new PasswordHasher({
+    work,
     hash: (password) => {
       begun.push(password)
       return new Promise((resolve) => ends.push(() => resolve(Buffer.alloc(32))))
@@ -34,6 +36,22 @@ t.test('another network has its turn at once, however many requests of one wait'
   t.match(await one, { cost: 14, salt: Buffer, hash: Buffer })
   await Promise.all(many)
   t.equal(begun.length, 151)
+})
+
+t.test('where checks and hashes are of one process, two of both run at a time', async (t) => {
+  const work = passwordWork()
+  const { hasher, begun, endOne } = heldHasher(work)
+  const checks: (() => void)[] = []
+  for (const folder of ['one', 'two'])
+    void work.run({ network: 'readers', folder }, () => new Promise<void>((resolve) => checks.push(resolve)))
+  const made = hasher.verifier('new', { network: 'owner', account: 'a' })
+  await new Promise(setImmediate)
+  t.same([checks.length, begun], [2, []])
+  checks[0]?.()
+  await new Promise(setImmediate)
+  t.same(begun, ['new'])
+  await endOne()
+  await made
 })
 
 t.test('past the bound the network that has most is refused, and not the next one', async (t) => {

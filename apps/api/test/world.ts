@@ -111,6 +111,7 @@ export function world(t: Test, options: WorldOptions = {}) {
       connections: { max: 1_024, perNetworkMax: 1_024 },
       tracer: undefined,
     },
+    passwordWork: undefined,
     directUrlOf: undefined,
     uploadUrlOf: undefined,
     rateLimits: createRateLimits(policies ? { mode: 'default', clock, policies } : { mode: 'off', clock }),

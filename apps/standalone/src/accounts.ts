@@ -3,7 +3,9 @@
 import { type AccountClient, type AccountVersions, RoutedAccountClient } from '@holdfast/accounts'
 import {
   AccountHost,
+  type FairSemaphore,
   type HostMetrics,
+  passwordWork,
   type QuarantinedAccount,
   type ReleasedBlob,
   type RepairReport,
@@ -42,6 +44,8 @@ export interface Accounts {
   active(): number
   /** Accounts in quarantine because of damage or a bug. */
   quarantined(): QuarantinedAccount[]
+  /** Of slow checks of passwords: new ones are hashed in the same turns. */
+  passwordWork: FairSemaphore
   repair(question: { account: string; dryRun: boolean }): Promise<RepairReport>
   close(): Promise<void>
 }
@@ -61,9 +65,11 @@ export function startAccounts(deps: AccountsDeps): Accounts {
     onHandlerError: ({ subject, error }) =>
       log.error({ subject, err: error }, 'a request was left without an answer'),
   })
+  const work = passwordWork()
   const host = new AccountHost(
     accountHostOptions({
       ...deps,
+      passwordWork: work,
       hostId,
       bus,
       log,
@@ -93,6 +99,7 @@ export function startAccounts(deps: AccountsDeps): Accounts {
     versions: host,
     active: () => host.activeAccounts,
     quarantined: () => host.quarantined,
+    passwordWork: work,
     repair: ({ account, dryRun }) => host.repair(account, { dryRun }),
     async close() {
       await host.close({ drainMs: restMs })

@@ -150,6 +150,7 @@ async function startWith(
     urls,
     accounts: new BlockedAccounts(accounts.client, (account) => blocked.blocksAccount(account)),
     versions: accounts.versions,
+    passwordWork: accounts.passwordWork,
     blobs: tracedBlobs(blobs, tracer),
     blocked,
     scans,

@@ -2,7 +2,13 @@
  * The host of accounts as both modes build it. What only a cluster has is undefined in the other.
  */
 import { getHeapStatistics } from 'node:v8'
-import type { AccountHostOptions, HostMetrics, ReleasedBlob, RuntimeLog } from '@holdfast/actor-runtime'
+import type {
+  AccountHostOptions,
+  FairSemaphore,
+  HostMetrics,
+  ReleasedBlob,
+  RuntimeLog,
+} from '@holdfast/actor-runtime'
 import type { Bus } from '@holdfast/bus'
 import type { AccountsConfig } from '@holdfast/config'
 import { createAccountStates, metadataBytesMax } from '@holdfast/content-tree'
@@ -33,6 +39,8 @@ export interface AccountHostDeps {
   predecessorOf: AccountHostOptions['predecessorOf']
   replicaOf: AccountHostOptions['replicaOf']
   homes: AccountHostOptions['homes']
+  /** Shared with whatever else hashes passwords in this process; undefined: nothing does. */
+  passwordWork: FairSemaphore | undefined
 }
 
 /** Accounts may have this part of the heap: the rest is for requests, answers and the collector. */
@@ -79,6 +87,7 @@ export function accountHostOptions(deps: AccountHostDeps): AccountHostOptions {
     tracer: deps.tracer,
     timers: undefined,
     randomness: undefined,
+    passwordWork: deps.passwordWork,
     checkPassword: undefined,
   }
 }

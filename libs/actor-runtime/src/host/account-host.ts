@@ -62,6 +62,7 @@ import { CodeLeases } from '../lookups/code-leases.ts'
 import { WakeHours } from '../lookups/wake-hours.ts'
 import { type HostMetrics, noMetrics, type RuntimeLog, silentLog } from '../observer.ts'
 import { Arrivals, type Lag } from '../queues/arrivals.ts'
+import type { FairSemaphore } from '../queues/fair-semaphore.ts'
 import { type PasswordCheck, PasswordChecks } from '../queues/password-checks.ts'
 import { forEachAtMost, Semaphore } from '../queues/semaphore.ts'
 import { type RepairReport, readableState, repair } from '../repair/repair.ts'
@@ -122,6 +123,8 @@ export interface AccountHostOptions {
   metrics: HostMetrics | undefined
   /** Undefined: no request is traced. */
   tracer: Tracer | undefined
+  /** Of slow checks of passwords; undefined: its own. */
+  passwordWork?: FairSemaphore | undefined
   /** Instead of scrypt: for tests. */
   checkPassword: PasswordCheck | undefined
 }
@@ -196,7 +199,9 @@ export class AccountHost implements AccountVersions {
       metrics,
       tracer: options.tracer,
       codes: new CodeLeases(lookups, { drawn: bounds.codesDrawn }),
-      passwords: new PasswordChecks({ check: options.checkPassword, clock, bounds, metrics }),
+      passwords: new PasswordChecks({
+        ...{ check: options.checkPassword, clock, bounds, metrics, work: options.passwordWork },
+      }),
       refusals: new Refusals({ max: bounds.refusalsKeptMax }),
       mailer: options.mailer,
       mailSemaphore: new Semaphore(bounds.mailsAtOnceMax),

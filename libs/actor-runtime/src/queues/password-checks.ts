@@ -9,7 +9,7 @@ import { createHash, scrypt, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'
 import type { PasswordVerifier } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
-import type { RuntimeBounds } from '../bounds.ts'
+import { defaultBounds, type RuntimeBounds } from '../bounds.ts'
 import type { HostMetrics } from '../observer.ts'
 import { FairSemaphore } from './fair-semaphore.ts'
 
@@ -21,6 +21,19 @@ const costMax = 19
 const blockSize = 8
 
 export type PasswordCheck = (verifier: PasswordVerifier, password: string) => Promise<boolean>
+
+/**
+ * How many checks run and wait. New passwords are hashed as slowly: a process that does both shares
+ * it, or the two together take every thread of the pool, and files and journals wait.
+ */
+export function passwordWork(
+  bounds: Pick<RuntimeBounds, 'passwordChecksAtOnceMax' | 'passwordChecksQueuedMax'> = defaultBounds,
+): FairSemaphore {
+  return new FairSemaphore({
+    atOnceMax: bounds.passwordChecksAtOnceMax,
+    waitingMax: bounds.passwordChecksQueuedMax,
+  })
+}
 
 export class PasswordChecks {
   readonly #check: PasswordCheck
@@ -35,14 +48,18 @@ export class PasswordChecks {
     clock,
     bounds,
     metrics,
-  }: { check?: PasswordCheck | undefined; clock: Clock; bounds: RuntimeBounds; metrics: HostMetrics }) {
+    work = passwordWork(bounds),
+  }: {
+    check?: PasswordCheck | undefined
+    clock: Clock
+    bounds: RuntimeBounds
+    metrics: HostMetrics
+    work?: FairSemaphore | undefined
+  }) {
     this.#check = check
     this.#clock = clock
     this.#metrics = metrics
-    this.#semaphore = new FairSemaphore({
-      atOnceMax: bounds.passwordChecksAtOnceMax,
-      waitingMax: bounds.passwordChecksQueuedMax,
-    })
+    this.#semaphore = work
     this.#verdicts = new LRUCache({
       max: bounds.verdictsKeptMax,
       ttl: bounds.verdictsKeptMs,
