@@ -6,10 +6,10 @@
  * of the token and then asks as a visitor.
  */
 import { type AccountResult, type Asker, asBearer, ask, asVisitor, type TokenClaim } from '@holdfast/accounts'
-import { RefusalError, type RequestGuesses } from '@holdfast/http-kit'
+import { type AnswerShare, RefusalError, type RequestGuesses, shareOf } from '@holdfast/http-kit'
 import { type AccountId, isShareCode } from '@holdfast/kernel'
 import { type AccountOperation, type ReadContent, SortField } from '@holdfast/wire'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ApiContext } from './context.ts'
 
 /** The account whose token the request carries. */
@@ -22,9 +22,13 @@ export interface SignedIn extends TokenClaim {
   byCookie: boolean
 }
 
+/** Of ten thousand items as objects, which is the most that an account answers. */
+const viewBytes = 8 * 1024 * 1024
+
 export class Call {
   readonly context: ApiContext
   readonly request: FastifyRequest
+  readonly #reply: FastifyReply
   /** `premium` or empty. */
   readonly tier: string
   /** Undefined where no token is needed and none was sent. */
@@ -37,6 +41,7 @@ export class Call {
   constructor(options: {
     context: ApiContext
     request: FastifyRequest
+    reply: FastifyReply
     tier: string
     signedIn: SignedIn | undefined
     keyRequestId: Buffer | undefined
@@ -44,6 +49,7 @@ export class Call {
   }) {
     this.context = options.context
     this.request = options.request
+    this.#reply = options.reply
     this.tier = options.tier
     this.signedIn = options.signedIn
     this.keyRequestId = options.keyRequestId
@@ -67,6 +73,20 @@ export class Call {
   /** True when the client asks for a representation of the result, RFC 7240. */
   get wantsRepresentation(): boolean {
     return /(?:^|[,;\s])return\s*=\s*"?representation\b/i.test(String(this.request.headers.prefer ?? ''))
+  }
+
+  /**
+   * Waits for room for an answer of thousands of items. It is taken before the account is asked,
+   * because afterwards the objects are there; and the answers of many accounts would wait together
+   * for their readers. Close it when they are written; it ends with the response in any case.
+   *
+   * @throws RefusalError error-unavailable when there was no room in time
+   */
+  async takeView(): Promise<AnswerShare> {
+    const share = shareOf(this.request, this.#reply, this.context.views)
+    const room = share.take(viewBytes)
+    if (room !== undefined) await room
+    return share
   }
 
   /** Checks token and tier, nothing else. */

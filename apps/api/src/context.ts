@@ -16,9 +16,19 @@ export interface ApiContext extends ApiDeps {
   mailProofs: MailProofs
   /** Bytes of answers that are made and not yet read. */
   answers: AnswerBudget
+  /** Answers of accounts with thousands of items, as objects. */
+  views: AnswerBudget
   /** 32 bytes: derives an account from a client's key. */
   idempotencySecret: Uint8Array
 }
+
+/**
+ * An item takes several hundred bytes as an object, so an answer of ten thousand takes as much as
+ * its JSON. Eight such answers at a time are enough: they are made one after the other.
+ */
+const viewsBytesMax = 64 * 1024 * 1024
+/** A slice of 256 KiB at the pace of other answers. */
+const viewStalledMs = 20_000
 
 export function contextOf(deps: ApiDeps): ApiContext {
   return {
@@ -35,6 +45,7 @@ export function contextOf(deps: ApiDeps): ApiContext {
     passwords: new PasswordHasher({ work: deps.passwordWork }),
     mailProofs: deps.keyring.mailProofs,
     answers: deps.budgets?.answers ?? new AnswerBudget(),
+    views: new AnswerBudget({ bytesMax: viewsBytesMax, stalledMs: viewStalledMs, paceBytes: Infinity }),
     idempotencySecret: deps.keyring.derive('idempotency'),
   }
 }

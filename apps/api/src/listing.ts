@@ -1,12 +1,13 @@
 /** Parameters and answer of a listing, shared by the API's endpoint and the pages' path. */
 
 import { viewOf } from '@holdfast/accounts'
-import { okWritten, presentPage, refined } from '@holdfast/http-kit'
+import { type JsonWriter, okWritten, presentPage, refined } from '@holdfast/http-kit'
 import { type Item, type ReadContent, SortField } from '@holdfast/wire'
 import { type Static, Type } from '@sinclair/typebox'
 import { answerBytes, itemBytes } from './answer-bytes.ts'
 import type { Call } from './call.ts'
 import { readerPassword } from './schemas.ts'
+import { holding } from './views.ts'
 
 export const pageSizeMax = 1_000
 /**
@@ -70,6 +71,7 @@ export async function readListing(call: Call, name: string, query: Static<typeof
     maxDepth: query.maxdepth,
     columns: true,
   }
+  const held = request.maxDepth > 1 ? await call.takeView() : undefined
   const view = viewOf(await call.askOf(contentId, { $case: 'readContent', value: request }), 'content')
   const { item } = view
   if (item === undefined) throw new Error('the account answered without an item')
@@ -82,10 +84,13 @@ export async function readListing(call: Call, name: string, query: Static<typeof
     ? { ...view.page, page: query.page }
     : { page: 1, pageSize: request.pageSize, totalCount: 1 }
   const presented = { nowSeconds, tokenCounter: view.tokenCounter }
+  const itemsBytes = answerBytes([item])
+  const filesBytes = view.files === undefined ? 0 : (view.files.ids.length / 16) * itemBytes
+  const write = (json: JsonWriter) => call.context.present.write(json, { ...view, item }, presented)
   return okWritten(
     {
-      bytes: answerBytes([item]) + (view.files === undefined ? 0 : (view.files.ids.length / 16) * itemBytes),
-      write: (json) => call.context.present.write(json, { ...view, item }, presented),
+      bytes: itemsBytes + filesBytes,
+      write: (json) => (held === undefined ? write(json) : holding(held, itemsBytes, write(json))),
     },
     presentPage(page),
   )

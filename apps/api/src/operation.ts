@@ -23,7 +23,7 @@ import {
 } from '@holdfast/http-kit'
 import { requestIdOfKey } from '@holdfast/kernel'
 import { type Static, type TObject, type TSchema, Type } from '@sinclair/typebox'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Call, type SignedIn } from './call.ts'
 import type { ApiContext } from './context.ts'
 
@@ -67,6 +67,12 @@ export interface Operation<P extends TObject, Q extends TObject, B extends TObje
   handle(call: Call, input: Static<P> & Static<Q> & Static<B>): Promise<object>
 }
 
+interface Asked {
+  request: FastifyRequest
+  reply: FastifyReply
+  guesses: RequestGuesses
+}
+
 const nothing = Type.Object({})
 type Nothing = typeof nothing
 
@@ -85,7 +91,9 @@ export function serve<P extends TObject = Nothing, Q extends TObject = Nothing, 
     config: { endpoint: operation.name },
     schema: schemaOf(operation),
     handler: async (request, reply) => {
-      const result = await guessing(context.rateLimits, request, (guesses) => answer(request, guesses))
+      const result = await guessing(context.rateLimits, request, (guesses) =>
+        answer({ request, reply, guesses }),
+      )
       if (!(result instanceof WrittenAnswer)) return result
       const charge = () => context.rateLimits.charge(request, doorOf(request).name, 1)
       return await sendWritten(request, reply, { answer: result, budget: context.answers, charge })
@@ -97,13 +105,13 @@ export function serve<P extends TObject = Nothing, Q extends TObject = Nothing, 
     return otherDoor?.isAskedFor(request) === true ? otherDoor.door : operation
   }
 
-  async function answer(request: FastifyRequest, guesses: RequestGuesses): Promise<object> {
+  async function answer({ request, reply, guesses }: Asked): Promise<object> {
     const door = doorOf(request)
     // The host drew on the budget of the operation's own endpoint.
     if (door !== operation) await context.rateLimits.takeAddress(request, door.name)
     const tier = door.tier ?? ''
     const signedIn = await signIn(context, { request, guesses }, door.token)
-    const asking = { context, request, guesses, signedIn }
+    const asking = { context, request, reply, guesses, signedIn }
     if (signedIn !== undefined) await drawOnAccount({ ...asking, signedIn }, door.name)
     let call = new Call({ ...asking, tier, keyRequestId: undefined })
     const input = await refuseAfterToken(call, () => ({
@@ -150,7 +158,7 @@ const endingTheToken: ReadonlySet<string> = new Set(['resetToken', 'confirmEmail
  * Draws on the account's budget once its token is known to be valid: forged ones must not spend it.
  */
 async function drawOnAccount(
-  asking: { context: ApiContext; request: FastifyRequest; guesses: RequestGuesses; signedIn: SignedIn },
+  asking: Asked & { context: ApiContext; signedIn: SignedIn },
   operation: string,
 ): Promise<void> {
   const { context, request, guesses, signedIn } = asking

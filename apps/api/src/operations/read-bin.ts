@@ -1,5 +1,5 @@
 import { type AccountResult, viewOf } from '@holdfast/accounts'
-import { type JsonWriter, okWritten, writeMembers } from '@holdfast/http-kit'
+import { type AnswerShare, type JsonWriter, okWritten, writeMembers } from '@holdfast/http-kit'
 import type { Item } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
 import { answerBytes } from '../answer-bytes.ts'
@@ -7,6 +7,7 @@ import type { Call } from '../call.ts'
 import type { ApiContext } from '../context.ts'
 import { serve } from '../operation.ts'
 import { mapAnswer } from '../schemas.ts'
+import { holding } from '../views.ts'
 
 export function readBin(app: FastifyInstance, context: ApiContext) {
   serve(app, context, {
@@ -19,14 +20,15 @@ export function readBin(app: FastifyInstance, context: ApiContext) {
     answer: mapAnswer('{childrenCount, children: items keyed by UUID, with recycledTime}'),
     refusals: [],
     async handle(call) {
-      return presentBin(call, await call.askOwn({ $case: 'readBin', value: {} }))
+      const held = await call.takeView()
+      return presentBin(call, itemsOf(await call.askOwn({ $case: 'readBin', value: {} })), held)
     },
   })
 }
 
-function presentBin(call: Call, result: AccountResult) {
-  const items = itemsOf(result)
-  return okWritten({ bytes: answerBytes(items), write: (json) => writeBin(json, call, items) })
+function presentBin(call: Call, items: Item[], held: AnswerShare) {
+  const bytes = answerBytes(items)
+  return okWritten({ bytes, write: (json) => holding(held, bytes, writeBin(json, call, items)) })
 }
 
 function* writeBin(json: JsonWriter, call: Call, items: readonly Item[]): Generator<void, void> {

@@ -7,6 +7,7 @@ import type { ApiContext } from '../context.ts'
 import { pageMax, refusalsOfReading } from '../listing.ts'
 import { serve } from '../operation.ts'
 import { mapAnswer, pageAnswer, readerPassword, uuidOrCode, whiteSpace } from '../schemas.ts'
+import { holding } from '../views.ts'
 
 const hitsMax = 10_000
 /** Approximate bytes of a hit in an answer. */
@@ -49,6 +50,7 @@ export function searchContents(app: FastifyInstance, context: ApiContext) {
         await call.authenticate()
         await call.guesses.wrong('password')
       }
+      const held = await call.takeView()
       const result = await call.askOf(contentId, {
         $case: 'searchContents',
         value: {
@@ -62,11 +64,9 @@ export function searchContents(app: FastifyInstance, context: ApiContext) {
         },
       })
       const view = viewOf(result, 'search')
+      const bytes = view.hits.reduce((sum, { name }) => sum + hitBytes + Buffer.byteLength(name), 0)
       return okWritten(
-        {
-          bytes: view.hits.reduce((sum, { name }) => sum + hitBytes + Buffer.byteLength(name), 0),
-          write: (json) => writeMembers(json, view.hits, presentHit),
-        },
+        { bytes, write: (json) => holding(held, bytes, writeMembers(json, view.hits, presentHit)) },
         view.page && presentPage({ ...view.page, page: input.page }),
       )
     },

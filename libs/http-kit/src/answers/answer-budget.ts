@@ -29,15 +29,21 @@ export interface AnswerBudgetOptions {
   bytesMax?: number
   /** Default 10,000. A reader that takes `paceBytes` in this time is never dropped. */
   stalledMs?: number
+  /** Default 128 KiB: 13 KB/s. Infinity: any progress within `stalledMs` is enough. */
+  paceBytes?: number
   /** Default 30,000: shorter than the time-out of most clients. */
   waitMs?: number
   /** How often a scarce budget looks for stalled readers, ms. Default 1,000. */
   sweepMs?: number
 }
 
-const defaults = { bytesMax: 64 * 1024 * 1024, stalledMs: 10_000, waitMs: 30_000, sweepMs: 1_000 }
-/** The minimum that a reader must read within `stalledMs` while the budget is scarce: 13 KB/s. */
-const paceBytes = 128 * 1024
+const defaults = {
+  bytesMax: 64 * 1024 * 1024,
+  stalledMs: 10_000,
+  paceBytes: 128 * 1024,
+  waitMs: 30_000,
+  sweepMs: 1_000,
+}
 const retrySeconds = 5
 
 /** One answer's part of the budget. */
@@ -212,7 +218,7 @@ export class AnswerBudget {
    */
   sweep(): void {
     const nowMs = this.nowMs()
-    const { stalledMs, waitMs } = this.#options
+    const { stalledMs, paceBytes, waitMs } = this.#options
     for (const network of [...this.#waiting]) {
       for (const share of [...network.waiting])
         if (share.waitedMs(nowMs) >= waitMs) this.#end(share, 'waited')
