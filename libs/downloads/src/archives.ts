@@ -30,11 +30,19 @@ const viewersMax = 10_000
 const pinMs = 10 * 60 * 1000
 /** A failed pin is retried after this time. */
 const pinRetryMs = 500
+/**
+ * Pinned in a turn of the loop, of all responses together: an archive may have ten thousand files,
+ * and a hundred may begin at a time. A blob that is no longer referred to stays for longer than the
+ * last of these pins waits.
+ */
+const pinsPerTurn = 64
 /** Entries examined between two turns of the loop. */
 const sliceEntries = 4_096
 /** Headers and small files are sent together in blocks. */
 const blockBytes = 128 * 1024
 const smallBytes = 32 * 1024
+/** Of a block: a thousand tiny files would be read in one go. */
+const blockPiecesMax = 64
 
 export interface ArchiveRequest {
   /** Names the link. */
@@ -67,6 +75,8 @@ export class Archives {
   readonly #running = new Map<FolderLayout, number>()
   /** The version of the operator's lists at which nothing in the layout was blocked. */
   readonly #openAt = new WeakMap<FolderLayout, number>()
+  /** Responses that wait to pin their next files. */
+  readonly #pinning: (() => void)[] = []
   #keptBytes = 0
   #runningBytes = 0
 
@@ -232,11 +242,26 @@ export class Archives {
   /** @returns those whose pin failed; they do not affect the others. */
   async #pin(files: Iterable<number>, blobNames: Buffer, signal: AbortSignal): Promise<number[]> {
     const failed: number[] = []
+    let pinned = 0
     for (const file of files) {
+      if (pinned++ % pinsPerTurn === 0) await this.#pinTurn()
       if (signal.aborted) break
       await this.#blobs.pin(blobNameOf(blobNames, file), { ttlMs: pinMs }).catch(() => failed.push(file))
     }
     return failed
+  }
+
+  /** One response in each turn of the loop, in order of arrival. */
+  #pinTurn(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#pinning.push(resolve)
+      if (this.#pinning.length === 1) setImmediate(() => this.#nextPins())
+    })
+  }
+
+  #nextPins(): void {
+    this.#pinning.shift()?.()
+    if (this.#pinning.length > 0) setImmediate(() => this.#nextPins())
   }
 }
 
@@ -272,11 +297,15 @@ async function contains(current: Buffer, { layout, blobNames }: FolderLayout): P
 async function* inBlocks(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const block = Buffer.allocUnsafeSlow(blockBytes)
   let used = 0
+  let count = 0
   for await (const piece of pieces) {
-    if (used > 0 && (piece.length > smallBytes || used + piece.length > blockBytes)) {
+    const isFull = piece.length > smallBytes || used + piece.length > blockBytes || count === blockPiecesMax
+    if (used > 0 && isFull) {
       yield block.subarray(0, used)
       used = 0
+      count = 0
     }
+    count++
     if (piece.length > smallBytes) {
       yield piece
     } else {

@@ -26,6 +26,10 @@ export const pieceBytes = 64 * 1024
 
 /** Where neither the source nor the socket makes it wait, a body yields after this many bytes. */
 export const turnBytes = 64 * 1024
+/**
+ * A piece counts as this many at least: reading one byte takes as long as reading some thousand.
+ */
+const leastPieceBytes = 16 * 1024
 
 export class ResponseBody {
   readonly #source: AsyncIterator<Uint8Array>
@@ -94,7 +98,7 @@ export class ResponseBody {
         gone = !(await this.#write(response, next.value)) || gone
         if (gone) break
         this.#onBytes(next.value.length)
-        unbroken += next.value.length
+        unbroken += Math.max(next.value.length, leastPieceBytes)
         if (unbroken >= turnBytes) {
           unbroken = 0
           await (share === undefined ? setImmediate() : share.next())

@@ -313,6 +313,9 @@ async function unpacks(t: Test, archive: Buffer): Promise<boolean> {
 /** Records which blobs were pinned; reads wait for `gate`. */
 class WatchedStore extends MemoryBlobStore {
   readonly pinned = new Set<string>()
+  pins = 0
+  /** Pins are made without a turn of the loop, as of blobs in memory. */
+  pinsAtOnce = false
   gate: Promise<void> | undefined
   /** Pins of this blob that are to fail. */
   failing = { id: '', times: 0 }
@@ -320,7 +323,8 @@ class WatchedStore extends MemoryBlobStore {
     const id = Buffer.from(blob.id).toString('hex')
     if (id === this.failing.id && this.failing.times-- > 0) return Promise.reject(new Error('not now'))
     this.pinned.add(id)
-    return super.pin(blob, options)
+    this.pins++
+    return this.pinsAtOnce ? Promise.resolve(true) : super.pin(blob, options)
   }
   override async *read(...args: Parameters<BlobStore['read']>): AsyncGenerator<Uint8Array> {
     await this.gate
@@ -352,6 +356,35 @@ for (const times of [0, 2]) {
     t.ok(await unpacks(t, (await running).body))
   })
 }
+
+t.test('archives that begin together pin a few files in each turn of the loop', async (t) => {
+  const blobs = new WatchedStore()
+  const { process, token, root } = await start(t, { blobs })
+  const top = await addFolder(process, token, root, 'many')
+  for (let at = 0; at < 300; at++) await addFile(process, token, top, `small ${at}`, Buffer.from(`${at}`))
+  const path = await putLink(process, token, top)
+  const gate = Promise.withResolvers<void>()
+  blobs.gate = gate.promise
+  blobs.pinsAtOnce = true
+  blobs.pins = 0
+  let most = 0
+  let [before, isWatching] = [0, true]
+  const watch = () => {
+    most = Math.max(most, blobs.pins - before)
+    before = blobs.pins
+    if (isWatching) setImmediate(watch)
+  }
+  watch()
+  const running = Array.from({ length: 4 }, () => get(process, path))
+  const givenUpMs = Date.now() + 60_000
+  while (blobs.pins < 4 * 300 && Date.now() < givenUpMs)
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  isWatching = false
+  most = Math.max(most, blobs.pins - before)
+  t.ok(most <= 2 * 64, `${most} in one turn`)
+  gate.resolve()
+  for (const { body } of await Promise.all(running)) t.ok(await unpacks(t, body))
+})
 
 t.test('concurrent requests share one layout of a folder, until it changes', async (t) => {
   let manifests = 0
