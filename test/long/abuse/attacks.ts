@@ -1,10 +1,16 @@
 /** Every attack, in the order of the table. */
 import type { Attack } from './attack.ts'
-import { accountsFlood, mailsFlood } from './attacks/accounts-and-mails.ts'
+import { accountsFlood, accountsOfMany, mailsFlood } from './attacks/accounts-and-mails.ts'
 import { brokenHttp, comingAndGoing, forwardedFor, hugeHeaders } from './attacks/broken-http.ts'
 import { guessesOnADirectLink, passwordGuesses } from './attacks/guesses.ts'
 import { copies, directLinks, expiries, fullDirectLinks, searches } from './attacks/heavy-accounts.ts'
-import { archives, rangeStorms, slowReaders, unreadDownloads } from './attacks/hostile-downloads.ts'
+import {
+  archives,
+  rangeStorms,
+  rangesOfBytes,
+  slowReaders,
+  unreadDownloads,
+} from './attacks/hostile-downloads.ts'
 import {
   abortedUploads,
   formOfManyParts,
@@ -16,10 +22,10 @@ import {
 } from './attacks/hostile-forms.ts'
 import { nestedJson, poisonedJson } from './attacks/hostile-json.ts'
 import { askingNetworks, idleConnections, idleConnectionsV6, idleCrowd } from './attacks/idle-connections.ts'
-import { listingBombRead, listingBombUnread } from './attacks/listing-bombs.ts'
-import { largeListings, smallListings } from './attacks/many-readers.ts'
+import { listingBombRead, listingBombUnread, manyItemsUnread } from './attacks/listing-bombs.ts'
+import { largeListings, pages, smallListings } from './attacks/many-readers.ts'
 import { noDescriptors } from './attacks/no-descriptors.ts'
-import { pipelinedGets, pipelinedListings } from './attacks/pipelines.ts'
+import { pipelinedByMany, pipelinedGets, pipelinedListings } from './attacks/pipelines.ts'
 import { reportsFlood } from './attacks/reports.ts'
 import { halfOpen, slowBodies, slowChunks, slowHeaders } from './attacks/slow-requests.ts'
 
@@ -44,21 +50,26 @@ export const attacks: readonly Attack[] = [
   slowUploads,
   uploadsWithoutToken,
   accountsFlood,
+  accountsOfMany,
   mailsFlood,
   reportsFlood,
   nestedJson,
   poisonedJson,
   listingBombUnread,
   listingBombRead,
+  manyItemsUnread,
   smallListings,
   largeListings,
+  pages,
   pipelinedListings,
   pipelinedGets,
+  pipelinedByMany,
   passwordGuesses,
   guessesOnADirectLink,
   unreadDownloads,
   slowReaders,
   rangeStorms,
+  rangesOfBytes,
   archives,
   searches,
   copies,

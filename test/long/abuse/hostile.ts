@@ -127,6 +127,37 @@ export class Hostile {
     })
   }
 
+  /**
+   * Reads until this number of answers has begun, of a connection that does not read by itself.
+   * False when it is closed or the attack is over.
+   */
+  allAnswered(socket: Socket, count: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      let left = count
+      let tail = ''
+      const end = () => {
+        socket.off('data', read)
+        socket.off('close', end)
+        socket.pause()
+        resolve(this.on && !socket.destroyed)
+      }
+      const read = (chunk: Buffer) => {
+        const text = tail + chunk.toString('latin1')
+        for (const [, code = ''] of text.matchAll(/HTTP\/1\.1 (\d{3})/g)) {
+          this.count(code)
+          left--
+        }
+        // One character less than is counted: it may be in two chunks.
+        tail = text.slice(-11)
+        if (left <= 0) end()
+      }
+      if (socket.destroyed) return end()
+      socket.on('data', read)
+      socket.once('close', end)
+      socket.resume()
+    })
+  }
+
   /** Waits for the other side to close. */
   closed(socket: Socket, withinMs = 1_000): Promise<void> {
     if (socket.destroyed) return Promise.resolve()

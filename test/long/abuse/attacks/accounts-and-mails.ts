@@ -25,6 +25,20 @@ export const accountsFlood: Attack = {
   },
 }
 
+/** Each is in memory until it is idle, or too many are there. */
+export const accountsOfMany: Attack = {
+  name: 'accounts of 160 networks, one after the other',
+  run: async (hostile) => {
+    const make = request('/accounts', { method: 'POST', body: '' })
+    await hostile.each(160, async (number) => {
+      const socket = hostile.connect('api', { from: address(62, number), answers: 'none' })
+      do hostile.sent()
+      while ((await hostile.write(socket, make)) && (await hostile.answered(socket)))
+      await hostile.pause(50)
+    })
+  },
+}
+
 /** Maximum for one address within ten minutes, twice: a window may end while the attack runs. */
 const mailsMax = 40
 

@@ -79,6 +79,23 @@ export const rangeStorms: Attack = {
   },
 }
 
+/** Each range lies in a record of its own, which is checked to read one byte. */
+export const rangesOfBytes: Attack = {
+  name: '64 ranges of a byte: 160 connections of 40 networks',
+  prepare: largeFile,
+  run: async (hostile) => {
+    const far = largeBytes / 64
+    const list = Array.from({ length: 64 }, (_, n) => `${n * far}-${n * far}`).join(',')
+    const get = request(hostile.prepared.paths?.[0] ?? '', { headers: [`Range: bytes=${list}`] })
+    await hostile.each(160, async (number) => {
+      const socket = hostile.connect('download', { from: address(77, number % 40), answers: 'none' })
+      do hostile.sent()
+      while ((await hostile.write(socket, get)) && (await hostile.answered(socket)))
+      await hostile.pause(50)
+    })
+  },
+}
+
 export const archives: Attack = {
   name: 'archives, unread and aborted: 100 connections',
   prepare: async ({ world }: Stage): Promise<Prepared> => {

@@ -20,6 +20,26 @@ export const listingBombRead: Attack = {
   run: (hostile) => ask(hostile, 50, 'drop'),
 }
 
+const accounts = 24
+
+/** Each account answers for itself, and no answer is read. */
+export const manyItemsUnread: Attack = {
+  name: 'listings of 8,000 items of 24 accounts, unread: 240 connections of 40 networks',
+  prepare: async (stage) => {
+    const paths: string[] = []
+    for (let number = 0; number < accounts; number++) paths.push(await manyItems(stage, number))
+    return { paths }
+  },
+  run: async (hostile) => {
+    const { paths = [] } = hostile.prepared
+    await hostile.hold(
+      240,
+      (number) => hostile.connect('api', { from: address(24, number % 40), answers: 'none' }),
+      (socket, number) => socket.write(request(paths[number % accounts] ?? '')),
+    )
+  },
+}
+
 async function ask(hostile: Hostile, connections: number, answers: 'none' | 'drop'): Promise<void> {
   const path = hostile.prepared.paths?.[0] ?? ''
   await hostile.each(connections, async (number) => {
@@ -31,6 +51,17 @@ async function ask(hostile: Hostile, connections: number, answers: 'none' | 'dro
     }
     await hostile.closed(socket, 2_000)
   })
+}
+
+/** A hundred folders of eighty: what an account of anybody may have. */
+async function manyItems({ world }: Stage, number: number): Promise<string> {
+  const owner = await world(address(25, number)).premium()
+  const top = await owner.folder({ name: 'many', public: true })
+  const tree = await owner.folder({ in: top.id, name: 'some', public: true })
+  for (let made = 0; made < 80; made += 10)
+    await Promise.all(Array.from({ length: 10 }, () => owner.folder({ in: tree.id, public: true })))
+  for (let copied = 1; copied < 100; copied++) (await owner.copy([tree.id], top.id)).ok()
+  return `/web/contents/${top.id}?maxdepth=16`
 }
 
 /**

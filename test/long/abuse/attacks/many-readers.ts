@@ -17,6 +17,18 @@ export const smallListings: Attack = {
   run: readAgainAndAgain,
 }
 
+/** Each name takes long to escape. */
+export const pages: Attack = {
+  name: 'pages of 200 rows, read: 160 connections of 40 networks',
+  prepare: async (stage) => ({
+    paths: await eachNetwork(async (number) => {
+      const { top } = await folderOfMany(stage, { number, folders: 200, name: '<'.repeat(250) })
+      return `/d/${top}`
+    }),
+  }),
+  run: readAgainAndAgain,
+}
+
 export const largeListings: Attack = {
   name: 'listings of 0.4 to 4 MiB, read: 160 connections of 40 networks',
   prepare: async (stage) => {
@@ -46,17 +58,25 @@ async function eachNetwork(pathOf: (number: number) => Promise<string>): Promise
 }
 
 /**
- * A public folder of folders: plain ones of 310 bytes, or full ones of 12 KB.
+ * Of a public folder of folders: plain ones of 310 bytes, or full ones of 12 KB.
  *
- * @returns the path of its listing
+ * @returns its path
  */
 async function listing(
-  { world }: Stage,
-  { number, folders, full }: { number: number; folders: number; full: boolean },
+  stage: Stage,
+  options: { number: number; folders: number; full: boolean },
 ): Promise<string> {
+  const { top } = await folderOfMany(stage, { ...options, name: 'one of many' })
+  return `/web/contents/${top}?maxdepth=16`
+}
+
+async function folderOfMany(
+  { world }: Stage,
+  { number, folders, name, full = false }: { number: number; folders: number; name: string; full?: boolean },
+): Promise<{ top: string }> {
   const owner = await world(address(23, number)).premium()
   const top = await owner.folder({ name: 'listed by many', public: true })
-  const { id } = await owner.folder({ in: top.id, name: 'one of many', public: true })
+  const { id } = await owner.folder({ in: top.id, name, public: true })
   if (full) await fill(owner, id)
   const ids = [id]
   while (ids.length < folders) {
@@ -64,7 +84,7 @@ async function listing(
     const copied = await owner.copy(sources, top.id, {}, { prefer: 'return=representation' })
     ids.push(...Object.values(copied.ok<Copies>()).map(({ data }) => data.id))
   }
-  return `/web/contents/${top.id}?maxdepth=16`
+  return { top: top.id }
 }
 
 type Copies = Record<string, { data: { id: string } }>

@@ -28,6 +28,25 @@ export const pipelinedListings: Attack = {
   },
 }
 
+/** As many as a connection may send ahead; the next ones when all are answered. */
+export const pipelinedByMany: Attack = {
+  name: '60 requests ahead: 160 connections of 40 networks',
+  run: async (hostile) => {
+    const ahead = 60
+    const burst = request('/status').repeat(ahead)
+    await hostile.each(160, async (number) => {
+      const socket = hostile.connect('api', { from: address(32, number % 40), answers: 'none' })
+      let going = true
+      while (going) {
+        hostile.sent(ahead)
+        going = await hostile.write(socket, burst)
+        if (going) going = await hostile.allAnswered(socket, ahead)
+      }
+      await hostile.pause(50)
+    })
+  },
+}
+
 export const pipelinedGets: Attack = {
   name: 'pipelined GETs: 20 connections with 500 each',
   run: async (hostile) => {
