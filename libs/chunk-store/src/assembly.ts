@@ -36,7 +36,7 @@ import { Writer } from './writing/writer.ts'
 import { Writes } from './writing/writes.ts'
 
 /** What a start opened and found. */
-export interface Opened {
+export interface OpenedStore {
   disk: Disk
   catalogue: Catalogue
   files: ExtentFiles
@@ -81,7 +81,7 @@ export class Assembly {
   readonly #assertOpen = () => this.state.assertOpen()
   readonly #compactLater = () => this.upkeep.compactLater()
 
-  constructor(options: ChunkStoreOptions, machine: Partial<ChunkStoreMachine>, opened: Opened) {
+  constructor(options: ChunkStoreOptions, machine: Partial<ChunkStoreMachine>, opened: OpenedStore) {
     const { disk, surveyed } = opened
     this.log = opened.log
     this.randomFill = opened.randomFill
@@ -151,7 +151,7 @@ export class Assembly {
     return extents
   }
 
-  #makeSpace({ path }: ChunkStoreOptions, { disk, space }: Opened): Space {
+  #makeSpace({ path }: ChunkStoreOptions, { disk, space }: OpenedStore): Space {
     const { lowWaterBytes, ballastBytes } = this.#bounds
     const { extents, log } = this
     return new Space({ disk, path, clock: this.#clock, log, extents, space, lowWaterBytes, ballastBytes })
