@@ -39,6 +39,8 @@ const leaderSeconds = 60
 const statementMs = 30_000
 /** Data centres that start together come up in sequence, and each hears of tables after a while. */
 const patienceMs = 60_000
+/** How long a node that has just joined may need to hear of all tables. */
+const joinedMs = 10_000
 const waitMs = { least: 200, most: 600 }
 
 const versionRow = 'version'
@@ -55,6 +57,7 @@ export async function isCurrent(client: cassandra.Client, { migrations }: Schema
 /** Safe to repeat and to race. @param client of no keyspace. @throws what the driver throws */
 export async function makeKeyspace(client: cassandra.Client, options: SchemaOptions): Promise<void> {
   const { keyspace } = options
+  if ((await replicasOf(client, keyspace)) === undefined) await heardOfTables(client)
   const replication = replicationText(options.replication)
   await define(client, `CREATE KEYSPACE IF NOT EXISTS ${keyspace} WITH replication = ${replication}`)
   const table = `${keyspace}.schema_state`
@@ -62,6 +65,26 @@ export async function makeKeyspace(client: cassandra.Client, options: SchemaOpti
     client,
     `CREATE TABLE IF NOT EXISTS ${table} (key text PRIMARY KEY, value text) WITH id = ${idOf(table)}`,
   )
+}
+
+/**
+ * Resolves when all nodes have the same schema; after ten seconds at most, because a node that is
+ * down never has. A node that has just joined knows the others before it has their tables: what it
+ * makes then replaces what they have, as the later definition.
+ */
+async function heardOfTables(client: cassandra.Client): Promise<void> {
+  const deadlineMs = performance.now() + joinedMs
+  while (performance.now() < deadlineMs && !(await agrees(client))) await aWhile()
+}
+
+/** Whether a node and all others that it knows have the same schema. */
+async function agrees(client: cassandra.Client): Promise<boolean> {
+  const versions = await Promise.all(
+    ['local', 'peers'].map((table) =>
+      client.execute(`SELECT schema_version FROM system.${table}`, [], { isIdempotent: true }),
+    ),
+  )
+  return new Set(versions.flatMap(({ rows }) => rows.map((row) => String(row.schema_version)))).size === 1
 }
 
 /** Resolves when every migration was made, here or by another process. @throws JournalFault */
