@@ -2,7 +2,7 @@
  * Whether this process should get requests: after its start, before its drain, and while the deps
  * it depends on work; and whether it is alive at all.
  */
-import { type Clock, type Failing, systemClock } from '@holdfast/kernel'
+import { type Clock, type PartFailure, systemClock } from '@holdfast/kernel'
 
 export type Phase = 'starting' | 'ready' | 'draining'
 
@@ -19,7 +19,7 @@ const checkTimeoutMs = 2000
 const hopelessMs = 60_000
 
 /** A part without which the process is useless, and how it fails now. */
-export type VitalPart = () => Failing | undefined
+export type VitalPart = () => PartFailure | undefined
 
 export class Readiness {
   readonly #checks: ReadonlyMap<string, Check>

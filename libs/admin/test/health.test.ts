@@ -1,5 +1,5 @@
 import { createRateLimits } from '@holdfast/http-kit'
-import { type Failing, systemClock } from '@holdfast/kernel'
+import { type PartFailure, systemClock } from '@holdfast/kernel'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t from 'tap'
@@ -63,7 +63,7 @@ t.test(
 
 t.test('a part that does not recover within a minute makes the process count as dead', async (t) => {
   const clock = { nowMs: 1_000, now: () => clock.nowMs, monotonic: () => clock.nowMs }
-  let failing: Failing | undefined
+  let failing: PartFailure | undefined
   const host = createAdminHost({
     log: pino({ level: 'silent' }),
     metrics: new Registry(),

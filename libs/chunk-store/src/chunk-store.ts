@@ -21,7 +21,7 @@ import {
   type WholeBytes,
   type WholeReads,
 } from '@holdfast/blob-store'
-import type { Failing } from '@holdfast/kernel'
+import type { PartFailure } from '@holdfast/kernel'
 import type { Assembly } from './assembly.ts'
 import { countersOf, usageOf } from './figures.ts'
 import type { ChunkStoreMachine, ChunkStoreOptions } from './options.ts'
@@ -141,7 +141,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     return this.#parts.state.recovering
   }
 
-  get failing(): Failing | undefined {
+  get failing(): PartFailure | undefined {
     return this.#parts.state.failing
   }
 

@@ -1,6 +1,6 @@
 /** Whether the store works, and what it lost: for health checks and the operator. */
 import { BlobFault, type QuarantinedFile, type StoreHealth } from '@holdfast/blob-store'
-import type { Clock, Failing } from '@holdfast/kernel'
+import type { Clock, PartFailure } from '@holdfast/kernel'
 import type { Catalogue } from './catalogue/catalogue.ts'
 import type { Disk } from './disk/disk.ts'
 import { extentFileName } from './extents/extent-files.ts'
@@ -52,7 +52,7 @@ export class StoreState {
   }
 
   /** Why nothing can be changed, and since when; a full disk is no such reason. */
-  get failing(): Failing | undefined {
+  get failing(): PartFailure | undefined {
     const { broken, brokenSinceMs } = this.#deps.ledger
     const { failure } = this
     if (failure !== undefined) this.#failedAtMs ??= this.#deps.clock.monotonic()

@@ -22,7 +22,7 @@ export interface PreparedIds {
 /** Copies planned or made before other accounts get their turn: a few milliseconds. */
 const copiesPerSlice = 1_024
 
-interface Planned {
+interface PlannedCopy {
   /** Place in the plan; -1: the destination. */
   parent: number
   isFolder: boolean
@@ -47,7 +47,7 @@ export function* applyCopy(
   }: { settings: TreeSettings; change: Change; prepared: PreparedIds | undefined },
 ): Generator<void, string[]> {
   const { tree } = account
-  const plan: Planned[] = []
+  const plan: PlannedCopy[] = []
   const starts: number[] = []
   const leftOut = new Set(event.leftOut.map((id) => account.row(id)))
   for (const source of event.sources) {
@@ -98,7 +98,7 @@ function idsOf(
 function* planOwn(
   tree: Tree,
   top: number,
-  { plan, leftOut, event }: { plan: Planned[]; leftOut: Set<number>; event: ContentsCopied },
+  { plan, leftOut, event }: { plan: PlannedCopy[]; leftOut: Set<number>; event: ContentsCopied },
 ): Generator<void, void> {
   const open = [{ row: top, parent: -1 }]
   for (let at = open.pop(); at !== undefined; at = open.pop()) {
@@ -122,7 +122,7 @@ function ownEntry(
   tree: Tree,
   row: number,
   { parent, event }: { parent: number; event: ContentsCopied },
-): Planned {
+): PlannedCopy {
   const isFolder = tree.isFolder(row)
   const expiry = isFolder ? tree.expiryOf(row) : undefined
   return {
@@ -145,7 +145,10 @@ function copiedExpiry(expiry: number | undefined, event: ContentsCopied): number
   return kept === undefined || latestExpiry === undefined ? kept : Math.min(kept, latestExpiry)
 }
 
-function planForeign(manifest: Manifest, { plan, event }: { plan: Planned[]; event: ContentsCopied }): void {
+function planForeign(
+  manifest: Manifest,
+  { plan, event }: { plan: PlannedCopy[]; event: ContentsCopied },
+): void {
   const start = plan.length
   for (const [index, entry] of manifest.entries.entries())
     plan.push({
@@ -165,7 +168,7 @@ function planForeign(manifest: Manifest, { plan, event }: { plan: Planned[]; eve
 function make(
   tree: Tree,
   parent: number,
-  planned: Planned,
+  planned: PlannedCopy,
   { id, code, time }: { id: string; code: string; time: number },
 ): number {
   const details = { id, code, name: planned.name, createTime: time, modTime: planned.modTime }

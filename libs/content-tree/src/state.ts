@@ -5,7 +5,7 @@ import { Account, noCode } from './account/account.ts'
 import { applyChange } from './apply.ts'
 import { changedBytesOf, checkpointOf } from './checkpoints/checkpoint.ts'
 import { loadAccount } from './checkpoints/load.ts'
-import { type Salvaged, salvage } from './checkpoints/salvage.ts'
+import { type SalvageResult, salvage } from './checkpoints/salvage.ts'
 import type {
   AccountState,
   AccountStates,
@@ -73,7 +73,7 @@ class State implements AccountState {
     this.#prepared = undefined
   }
 
-  salvage(change: Change): Salvaged {
+  salvage(change: Change): SalvageResult {
     return salvage(this.#account, change)
   }
 

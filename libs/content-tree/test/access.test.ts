@@ -2,7 +2,7 @@
 import { SortField } from '@holdfast/wire'
 import t from 'tap'
 import { expire, link, names, password, set } from './owner.ts'
-import { firstPage, operator, passwordOf, sent, visitor, type Who, World } from './world.ts'
+import { type CallerCase, firstPage, operator, passwordOf, sent, visitor, World } from './world.ts'
 
 t.test(
   'visitors do not see private, expired or recycled content; a protected child shows its lock',
@@ -152,7 +152,7 @@ t.test('a file opened for a visitor says when the first folder above it ends', a
   const above = world.folder(root, { isPublic: true })
   const folder = world.folder(above.id, { isPublic: true })
   const file = world.file(folder.id)
-  const ends = (who: Who, more: object = {}) => {
+  const ends = (who: CallerCase, more: object = {}) => {
     const { result } = world.ask(who, { openFile: { contentId: file.id, ...more } })
     return result?.$case === 'file' ? result.value.ends : result
   }
@@ -183,9 +183,9 @@ t.test('a file follows its folder; a capability follows its folder and password'
   const folder = world.folder(root, { isPublic: true })
   const other = world.folder(root, { isPublic: true })
   const file = world.file(folder.id)
-  const open = (who: Who, more: object = {}) =>
+  const open = (who: CallerCase, more: object = {}) =>
     world.status(who, { openFile: { contentId: file.id, ...more } })
-  const grant = (passwordVersion: Buffer, ownerTokenCounter?: number): Who => ({
+  const grant = (passwordVersion: Buffer, ownerTokenCounter?: number): CallerCase => ({
     $case: 'grant',
     value: { folderId: folder.id, passwordVersion, ownerTokenCounter },
   })

@@ -3,13 +3,13 @@ import { createHash } from 'node:crypto'
 import { type AccountReply, type DirectLink, Manifest, type ManifestEntry } from '@holdfast/wire'
 import t from 'tap'
 import { expire, link, password, set } from './owner.ts'
-import { operator, visitor, type Who, World } from './world.ts'
+import { type CallerCase, operator, visitor, World } from './world.ts'
 
 t.test('direct links are made, replaced as a whole, and removed', async (t) => {
   const world = new World()
   const root = world.create()
   const file = world.file(root)
-  const put = (more: Partial<DirectLink>, linkId?: string, who: Who = world.bearer()) =>
+  const put = (more: Partial<DirectLink>, linkId?: string, who: CallerCase = world.bearer()) =>
     world.ask(who, {
       putDirectLink: {
         contentId: file.id,

@@ -11,7 +11,7 @@ import { sizeOf } from '../../../test/forms.ts'
 import { Model, type Node, shapeOf } from './model.ts'
 import {
   type Ask,
-  type Asked,
+  type AskResult,
   blobOf,
   equal,
   firstPage,
@@ -167,7 +167,7 @@ class Run {
   }
 
   /** Sends a request, and the same once more: nothing may change the second time. */
-  #ask(ask: Ask, who = operator): Asked {
+  #ask(ask: Ask, who = operator): AskResult {
     const requestId = this.world.requestId()
     const asked = this.world.ask(who, ask, { requestId })
     const again = this.world.ask(who, ask, { requestId })
@@ -178,7 +178,7 @@ class Run {
     return asked
   }
 
-  #expect(expected: string, ask: Ask): Asked | undefined {
+  #expect(expected: string, ask: Ask): AskResult | undefined {
     const asked = this.#ask(ask)
     const status = asked.result.$case === 'refusal' ? asked.result.value.status : 'ok'
     same(status, expected, JSON.stringify(ask))
@@ -571,7 +571,7 @@ function byNumber(a: number, b: number): number {
   return a - b
 }
 
-function itemOf({ result }: Asked): Item {
+function itemOf({ result }: AskResult): Item {
   if (result.$case !== 'content' || result.value.item === undefined) throw new Error('no content')
   return result.value.item
 }

@@ -25,7 +25,7 @@ export interface Node extends Record<NoteName, string> {
   recycled: { time: number; from: Node } | undefined
 }
 
-export type Refusable = string
+export type RefusalStatus = string
 
 export class Model {
   readonly root: Node

@@ -1,7 +1,7 @@
 /** What holds for each note, also for one that is added later. */
 import t from 'tap'
 import { answerBytes } from '../src/reading/answer-bytes.ts'
-import type { Reading } from '../src/reading/reading.ts'
+import type { ReaderView } from '../src/reading/reader-view.ts'
 import { none } from '../src/tree/columns.ts'
 import { type NoteName, noteNames } from '../src/tree/notes.ts'
 import { savedNotesBytes } from '../src/tree/saved-bytes.ts'
@@ -31,7 +31,7 @@ t.test('its bytes count in memory, in a checkpoint, in a copy and in an answer',
   const times = { createTime: 1, modTime: 1 }
   const access = { isPublic: false, password: undefined, expiry: undefined }
   const row = tree.addFolder(none, { id, name: 'root', code: '', ...times, ...access })
-  const reading = { tree, isOpen: () => true, isOwner: true } as unknown as Reading
+  const reading = { tree, isOpen: () => true, isOwner: true } as unknown as ReaderView
   const figures = () => ({
     memory: tree.bytes,
     checkpoint: tree.savedBytes,

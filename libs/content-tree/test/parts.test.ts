@@ -14,7 +14,7 @@ import type { AccountState, CheckpointBase, CheckpointCut } from '../src/index.t
 import { blobOf, ended, equal, operator, pagesOf, passwordOf, restored, system, World } from './world.ts'
 
 /** What a runtime stores: the pages of each part, and since when. */
-class Stored {
+class PartStore {
   mark = 0
   parts: Map<number, Uint8Array[]>
 
@@ -66,7 +66,7 @@ function entry(name: string, isFolder = false): ManifestEntry {
 }
 
 /** An account of several parts: folders, files, a few passwords. */
-function grown(files = 2_600, world = new World()): { world: World; root: string; stored: Stored } {
+function grown(files = 2_600, world = new World()): { world: World; root: string; stored: PartStore } {
   const root = world.create({ tier: 'premium' })
   world.ask(operator, { setAccount: { recycleBin: true } })
   for (let at = 0; at < 4; at++) {
@@ -79,7 +79,7 @@ function grown(files = 2_600, world = new World()): { world: World; root: string
     copyContents: { sources: [{ contentId: 'top', manifest: { entries } }], folderId: root },
   })
   shuffled(world, root, files)
-  const stored = new Stored()
+  const stored = new PartStore()
   stored.take(wholeCut(world.state))
   return { world, root, stored }
 }
@@ -229,7 +229,7 @@ function partsAreTheState(cut: Cut): fc.IProperty<unknown> {
   const ids = idsOf(world, root)
   const start = { parts: stored.parts, nowMs: world.nowMs, ids, busy: busyIdsOf(world, root) }
   return fc.property(history, (steps) => {
-    const held = new Stored(start.parts)
+    const held = new PartStore(start.parts)
     world.nowMs = start.nowMs
     world.state = held.load(world)
     for (const step of steps) {
@@ -265,7 +265,7 @@ t.test('each change writes only the parts that it affects', async (t) => {
   for (const kind of kinds)
     for (let at = 0; at < busy.length; at += 4) {
       const one = busy[at]
-      const held = new Stored(parts)
+      const held = new PartStore(parts)
       world.nowMs = nowMs
       world.state = held.load(world)
       // Set, changed and removed, each seen by a checkpoint of its own.

@@ -2,7 +2,7 @@
 import { type ContentView, type Item, SortField } from '@holdfast/wire'
 import t from 'tap'
 import { names, password, set } from './owner.ts'
-import { blobOf, firstPage, operator, sent, system, visitor, type Who, World } from './world.ts'
+import { blobOf, type CallerCase, firstPage, operator, sent, system, visitor, World } from './world.ts'
 
 t.test('files as columns equal the items, and what does not fit stays an item in its place', async (t) => {
   const world = new World()
@@ -238,7 +238,7 @@ t.test('search descends, newest first, and omits the folder itself', async (t) =
   world.file(locked.id, 'match in locked')
   password(world, locked.id, 'secret')
   set(world, ids[1] ?? '', { $case: 'tags', value: 'rematch' })
-  const search = (who: Who, more: object = {}) => {
+  const search = (who: CallerCase, more: object = {}) => {
     const { result } = world.ask(who, {
       searchContents: { contentId: folder.id, searchedString: 'match', page: 1, pageSize: 100, ...more },
     })

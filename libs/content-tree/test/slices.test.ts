@@ -13,7 +13,7 @@ import { manifestOf } from '../src/reading/manifest.ts'
 import { blobOf, ended, equal, operator, pagesOf, settings, system, World } from './world.ts'
 
 /** A second state of a world, to which changes are applied slice by slice. */
-class Sliced {
+class SlicedState {
   readonly account: Account
   /** The most rows that one slice freed. */
   freedMost = 0
@@ -68,7 +68,7 @@ t.test('100,000 deleted contents are freed in slices of a bounded number of rows
   }
   world.settle()
   t.equal(world.account().fileCount, 100_000)
-  const sliced = new Sliced(world)
+  const sliced = new SlicedState(world)
   world.changes.length = 0
   world.ask(operator, { deleteContents: { contentIds: [folderId] } })
   t.match(world.account(), { fileCount: 0, folderCount: 0 }, 'all are gone at once')
@@ -96,7 +96,7 @@ t.test('the same for contents side by side in a bin', async (t) => {
     world.ask(operator, { deleteContents: { contentIds } })
   }
   world.settle()
-  const sliced = new Sliced(world)
+  const sliced = new SlicedState(world)
   const { change } = world.ask(operator, { emptyBin: {} })
   sliced.apply(change as Change)
   t.equal(sliced.freed, 4_000)

@@ -37,17 +37,17 @@ export const settings = plainSettings(ring, {
 
 export const startMs = 1_700_000_000_000
 
-export type Who = NonNullable<NonNullable<AccountRequest['caller']>['who']>
+export type CallerCase = NonNullable<NonNullable<AccountRequest['caller']>['who']>
 type Result = NonNullable<AccountReply['result']>
 
-export const visitor: Who = { $case: 'visitor', value: { accountId: '' } }
-export const operator: Who = { $case: 'operator', value: {} }
-export const system: Who = { $case: 'system', value: {} }
+export const visitor: CallerCase = { $case: 'visitor', value: { accountId: '' } }
+export const operator: CallerCase = { $case: 'operator', value: {} }
+export const system: CallerCase = { $case: 'system', value: {} }
 
 /** Optional fields of a request: protobuf's defaults. */
-type Loose<Value> = { [Key in keyof Value]?: Value[Key] }
+type LooseFields<Value> = { [Key in keyof Value]?: Value[Key] }
 export type Ask = {
-  [Case in AccountOperation['$case']]?: Loose<Extract<AccountOperation, { $case: Case }>['value']>
+  [Case in AccountOperation['$case']]?: LooseFields<Extract<AccountOperation, { $case: Case }>['value']>
 }
 
 /** Of each kind, with the defaults of its fields: a message of one empty field is one of them. */
@@ -58,7 +58,7 @@ for (let field = 1; field < 100; field++) {
   if (operation !== undefined) blankOperations.set(operation.$case, operation.value)
 }
 
-export interface Asked {
+export interface AskResult {
   result: Result
   change: Change | undefined
   outcome: Outcome
@@ -93,7 +93,7 @@ export class World {
     return createAccountStates(this.settings)
   }
 
-  bearer(counter = 0, keyId = 1): Who {
+  bearer(counter = 0, keyId = 1): CallerCase {
     const token = Buffer.from(ring.tokens.token(this.id, { keyId, counter }), 'base64url')
     return { $case: 'bearer', value: { token } }
   }
@@ -106,7 +106,7 @@ export class World {
     return id
   }
 
-  request(who: Who, ask: Ask, more: { requestId?: Buffer; tierNeeded?: string } = {}): AccountRequest {
+  request(who: CallerCase, ask: Ask, more: { requestId?: Buffer; tierNeeded?: string } = {}): AccountRequest {
     const [[$case, value] = []] = Object.entries(ask)
     // Through the wire, as in production.
     const request = {
@@ -168,7 +168,7 @@ export class World {
     }
   }
 
-  send(request: AccountRequest): Asked {
+  send(request: AccountRequest): AskResult {
     const outcome = this.decide(request)
     if (outcome.kind === 'needs' || outcome.kind === 'slices')
       throw new Error(`${outcome.kind} was not expected`)
@@ -181,17 +181,17 @@ export class World {
     return { result: through(outcome.reply()), change, outcome }
   }
 
-  ask(who: Who, ask: Ask, more: { requestId?: Buffer; tierNeeded?: string } = {}): Asked {
+  ask(who: CallerCase, ask: Ask, more: { requestId?: Buffer; tierNeeded?: string } = {}): AskResult {
     return this.send(this.request(who, ask, more))
   }
 
   /** The status of a refusal, `ok` for anything else. */
-  status(who: Who, ask: Ask, more: { requestId?: Buffer; tierNeeded?: string } = {}): string {
+  status(who: CallerCase, ask: Ask, more: { requestId?: Buffer; tierNeeded?: string } = {}): string {
     const { result } = this.ask(who, ask, more)
     return result.$case === 'refusal' ? result.value.status : 'ok'
   }
 
-  item(who: Who, ask: Ask): Item {
+  item(who: CallerCase, ask: Ask): Item {
     const { result } = this.ask(who, ask)
     if (result.$case !== 'content' || result.value.item === undefined)
       throw new Error(`no content: ${JSON.stringify(result)}`)
@@ -219,7 +219,7 @@ export class World {
     return this.item(operator, { addFile: { folderId, name, mimetype: 'text/plain', blob } })
   }
 
-  read(who: Who, contentId: string, more: Ask['readContent'] = {}): Item {
+  read(who: CallerCase, contentId: string, more: Ask['readContent'] = {}): Item {
     return this.item(who, { readContent: { ...firstPage, contentId, ...more } })
   }
 

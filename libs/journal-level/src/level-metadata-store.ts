@@ -12,7 +12,7 @@ import {
   type LookupStore,
   type LookupWalk,
 } from '@holdfast/journal'
-import { type Clock, type Failing, makeDirectories, systemClock, writableBytes } from '@holdfast/kernel'
+import { type Clock, makeDirectories, type PartFailure, systemClock, writableBytes } from '@holdfast/kernel'
 import { BallastFile } from './ballast-file.ts'
 import { type AuditedFact, CommitAudit, readEntries, Suspicions } from './commit-audit.ts'
 import {
@@ -113,7 +113,7 @@ export class LevelMetadataStore {
   /** The message of the fault that was reported last, while it lasts. */
   #told: string | undefined
   /** Until a write succeeds: a successful reopening does not prove that the disk works. */
-  #failing: (Failing & { lastMs: number; tries: number }) | undefined
+  #failing: (PartFailure & { lastMs: number; tries: number }) | undefined
 
   private constructor(
     options: LevelMetadataStoreOptions,
@@ -272,7 +272,7 @@ export class LevelMetadataStore {
   }
 
   /** As `failure`, but until a write has succeeded; a full disk does not count. */
-  get failing(): Failing | undefined {
+  get failing(): PartFailure | undefined {
     const failing = this.#failing
     if (failing === undefined || isOutOfSpace(this.failure?.cause)) return undefined
     const isOver = this.failure === undefined && this.#clock.monotonic() - failing.lastMs > quietMs

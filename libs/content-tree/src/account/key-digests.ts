@@ -11,7 +11,7 @@
 import type { KeyDigestColumns } from '@holdfast/wire'
 import { forgottenDigestsPerChange, keyDigestsMax, keyDigestsPerPart, keyedSecondsMax } from '../bounds.ts'
 import { assertRows, setColumn } from '../tree/columns.ts'
-import { Cuts, RowMarks } from '../tree/row-marks.ts'
+import { CutClock, RowMarks } from '../tree/row-marks.ts'
 import { WordIndex } from '../tree/word-index.ts'
 
 /** Of a request id: the last two bytes that all chosen ids share, and the ten of the key. */
@@ -46,7 +46,7 @@ export class KeyDigests {
   readonly #key = new Uint32Array(nameWords)
   readonly #question = new Uint32Array(askedWords)
 
-  constructor({ max = keyDigestsMax, cuts = new Cuts() }: { max?: number; cuts?: Cuts } = {}) {
+  constructor({ max = keyDigestsMax, cuts = new CutClock() }: { max?: number; cuts?: CutClock } = {}) {
     this.#max = max
     this.marks = new RowMarks(cuts, keyDigestsPerPart)
   }

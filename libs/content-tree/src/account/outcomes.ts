@@ -18,7 +18,7 @@ import {
   outcomesPerPart,
   requestAheadMsMax,
 } from '../bounds.ts'
-import { type Cuts, RowMarks } from '../tree/row-marks.ts'
+import { type CutClock, RowMarks } from '../tree/row-marks.ts'
 import { type KeyDigest, KeyDigests } from './key-digests.ts'
 
 export class Outcomes {
@@ -27,7 +27,7 @@ export class Outcomes {
   readonly keyed: Window
   readonly digests: KeyDigests
 
-  constructor(cuts: Cuts) {
+  constructor(cuts: CutClock) {
     this.minted = new Window({ count: outcomesMax, ageMs: outcomeAgeMsMax }, cuts)
     this.keyed = new Window({ count: keyedOutcomesMax, ageMs: keyedOutcomeAgeMsMax }, cuts)
     this.digests = new KeyDigests({ cuts })
@@ -103,7 +103,7 @@ class Window {
   /** What of it a checkpoint has to write, by numbers. */
   readonly marks: RowMarks
 
-  constructor(bound: { count: number; ageMs: number }, cuts: Cuts) {
+  constructor(bound: { count: number; ageMs: number }, cuts: CutClock) {
     this.#bound = bound
     this.marks = new RowMarks(cuts, outcomesPerPart)
   }

@@ -31,7 +31,7 @@ export const pageVersion = 2
 const kinds = ['head', 'passwords', 'blobs', 'contents', 'minted', 'keyed', 'digests'] as const
 
 /** Rows or numbers that are cut into parts. */
-interface Ranged {
+interface PagedPart {
   kind: Exclude<(typeof kinds)[number], 'head'>
   marks: RowMarks
   first: number
@@ -57,7 +57,7 @@ export function* checkpointOf(
 }
 
 function* writeRanged(
-  { kind, marks, first, end, write }: Ranged,
+  { kind, marks, first, end, write }: PagedPart,
   { parts, base }: { parts: CheckpointPart[]; base: CheckpointBase | undefined },
 ): Generator<void> {
   const rows = marks.rowsPerRange
@@ -74,11 +74,11 @@ function* writeRanged(
   }
 }
 
-function rangedOf({ tree, outcomes }: Account): Ranged[] {
+function rangedOf({ tree, outcomes }: Account): PagedPart[] {
   const { passwords, blobs, contents } = tree
   const { minted, keyed, digests } = outcomes
   const kept =
-    (window: typeof minted): Ranged['write'] =>
+    (window: typeof minted): PagedPart['write'] =>
     (pages, first, end) =>
       writeOutcomes(window.all(), { pages, first, end })
   return [

@@ -12,18 +12,18 @@ import { isTier } from '../account/record.ts'
 import { attributesOf } from '../attributes.ts'
 import { treeDepthMax } from '../bounds.ts'
 
-export interface Salvaged {
+export interface SalvageResult {
   /** Undefined: nothing of it. */
   change: Change | undefined
   /** The omitted parts, as text. */
   left: string[]
 }
 
-type Known = NonNullable<Event['event']>
+type KnownEvent = NonNullable<Event['event']>
 
-export function salvage(account: Account, change: Change): Salvaged {
+export function salvage(account: Account, change: Change): SalvageResult {
   const left: string[] = []
-  const events: Known[] = []
+  const events: KnownEvent[] = []
   // Things that this change itself makes.
   const made = new Map<string, 'folder' | 'file'>()
   for (const { event } of change.events) {
@@ -38,9 +38,9 @@ export function salvage(account: Account, change: Change): Salvaged {
 /** @returns undefined for what is left out without a loss. */
 function salvaged(
   account: Account,
-  event: Known,
+  event: KnownEvent,
   made: Map<string, 'folder' | 'file'>,
-): Known | string | undefined {
+): KnownEvent | string | undefined {
   const { tree } = account
   const isThere = (id: string) => tree.find(id) >= 0 || made.has(id)
   const isFolder = (id: string) =>

@@ -4,21 +4,21 @@ import type { ConfirmEmail, CreateAccount, ResetToken, SetAccount } from '@holdf
 import { type AccountRecord, accountView, isTier, withSet } from '../account/record.ts'
 import { recordOfNew } from '../apply.ts'
 import type { Outcome } from '../contract.ts'
-import { answer, type Deciding, done, type Result, refuse } from './deciding.ts'
 import { lifetimesOf } from './lifetimes.ts'
+import { answer, done, type RequestContext, type Result, refuse } from './request-context.ts'
 import { dueEvents, notesUses } from './tick.ts'
 
-export function authenticate(deciding: Deciding): Outcome {
+export function authenticate(deciding: RequestContext): Outcome {
   if (!deciding.viewer.isOwner) return refuse('error-token')
   return answer(ofAccount(deciding.accountView()))
 }
 
-export function getAccount(deciding: Deciding): Outcome {
+export function getAccount(deciding: RequestContext): Outcome {
   if (!deciding.viewer.isOwner) return refuse('error-notOwner')
   return answer(ofAccount(deciding.accountView()))
 }
 
-export function createAccount(deciding: Deciding, command: CreateAccount): Outcome {
+export function createAccount(deciding: RequestContext, command: CreateAccount): Outcome {
   const created = newAccount(deciding, command)
   const view = accountView(created.record, deciding.settings, {
     rootId: created.rootId,
@@ -30,7 +30,7 @@ export function createAccount(deciding: Deciding, command: CreateAccount): Outco
 }
 
 /** The events that create an account. */
-export function newAccount(deciding: Deciding, command: CreateAccount) {
+export function newAccount(deciding: RequestContext, command: CreateAccount) {
   const rootId = deciding.context.newId()
   const binId = deciding.context.newId()
   const value = {
@@ -55,7 +55,7 @@ export function newAccount(deciding: Deciding, command: CreateAccount) {
   }
 }
 
-export function resetToken(deciding: Deciding, command: ResetToken): Outcome {
+export function resetToken(deciding: RequestContext, command: ResetToken): Outcome {
   if (!deciding.viewer.isOwner) return refuse('error-notOwner')
   const { tokenCounter, email } = deciding.account.known
   const reset = {
@@ -70,7 +70,7 @@ export function resetToken(deciding: Deciding, command: ResetToken): Outcome {
  * The first time, the token is replaced unless its owner keeps it, and the new one is mailed, too.
  * A confirmed address stays confirmed, and nothing changes.
  */
-export function confirmEmail(deciding: Deciding, command: ConfirmEmail): Outcome {
+export function confirmEmail(deciding: RequestContext, command: ConfirmEmail): Outcome {
   if (!deciding.viewer.isOwner) return refuse('error-notOwner')
   const { known } = deciding.account
   if (known.email === undefined) return refuse('error-email')
@@ -86,7 +86,7 @@ export function confirmEmail(deciding: Deciding, command: ConfirmEmail): Outcome
   )
 }
 
-export function setAccount(deciding: Deciding, command: SetAccount): Outcome {
+export function setAccount(deciding: RequestContext, command: SetAccount): Outcome {
   const { viewer, account } = deciding
   if (!viewer.isOwner) return refuse('error-notOwner')
   if (viewer.kind === 'bearer' && !setsBinAlone(command)) return refuse('error-forbidden')
@@ -126,7 +126,7 @@ function setsBinAlone(command: SetAccount): boolean {
 }
 
 /** A guest's address reaches no inbox: nothing is sent. */
-export function sendSignIn(deciding: Deciding): Outcome {
+export function sendSignIn(deciding: RequestContext): Outcome {
   if (!deciding.viewer.isOwner) return refuse('error-notOwner')
   if (deciding.account.known.email === undefined) return answer(done)
   return deciding.changed([{ $case: 'signInRequested', value: { time: deciding.now } }], done)

@@ -15,13 +15,13 @@ import { attributesOf } from '../attributes.ts'
 import { treeDepthMax } from '../bounds.ts'
 import type { Outcome } from '../contract.ts'
 import type { NewIds } from '../new-ids.ts'
-import { blankItem } from '../reading/reading.ts'
+import { blankItem } from '../reading/reader-view.ts'
 import { savedNoteBytes, savedRowBytes, savedTextBytes } from '../tree/saved-bytes.ts'
 import type { Tree } from '../tree/tree.ts'
 import { newAccount } from './account.ts'
 import { areTags } from './check.ts'
-import { type Deciding, isRefusal, refuse } from './deciding.ts'
 import { endsOfNew, latestExpiry, newExpiry } from './lifetimes.ts'
+import { isRefusal, type RequestContext, refuse } from './request-context.ts'
 
 type Events = NonNullable<Event['event']>[]
 
@@ -29,7 +29,7 @@ type Events = NonNullable<Event['event']>[]
  * An upload. Without a folder a new public one is made at the root; without any token the account
  * is made first.
  */
-export function addFile(deciding: Deciding, command: AddFile): Outcome {
+export function addFile(deciding: RequestContext, command: AddFile): Outcome {
   if (command.blob === undefined || !isName(command.name)) return refuse('error-file')
   if (command.modTime !== undefined && !isTime(command.modTime)) return refuse('error-modTime')
   if (command.createAccount !== undefined) return firstUpload(deciding, command)
@@ -58,7 +58,7 @@ export function addFile(deciding: Deciding, command: AddFile): Outcome {
   })
 }
 
-function firstUpload(deciding: Deciding, command: AddFile): Outcome {
+function firstUpload(deciding: RequestContext, command: AddFile): Outcome {
   const ids = deciding.newIds()
   const { createAccount, blob } = command
   if (createAccount === undefined || blob === undefined) return refuse('error-file')
@@ -72,12 +72,12 @@ function firstUpload(deciding: Deciding, command: AddFile): Outcome {
 }
 
 function uploadIntoNewFolder(
-  deciding: Deciding,
+  deciding: RequestContext,
   command: AddFile,
   parts: {
     ids: NewIds
     rootId: string
-    inherited: ReturnType<Deciding['inherited']>
+    inherited: ReturnType<RequestContext['inherited']>
     events?: Events
     record?: AccountRecord
   },
@@ -118,7 +118,7 @@ function metadataOf({ name, mimetype }: AddFile): number {
 }
 
 function newFile(
-  deciding: Deciding,
+  deciding: RequestContext,
   command: AddFile,
   { ids, parentId }: { ids: NewIds; parentId: string },
 ): FileAdded {
@@ -135,7 +135,7 @@ function newFile(
 }
 
 function uploaded(
-  deciding: Deciding,
+  deciding: RequestContext,
   events: Events,
   {
     file,
@@ -178,7 +178,7 @@ function commonOf(added: FileAdded | FolderAdded): Partial<Item> {
   }
 }
 
-export function createFolder(deciding: Deciding, command: CreateFolder): Outcome {
+export function createFolder(deciding: RequestContext, command: CreateFolder): Outcome {
   if (command.name !== undefined && !isName(command.name)) return refuse('error-folderName')
   if (command.modTime !== undefined && !isTime(command.modTime)) return refuse('error-modTime')
   const parent = deciding.destination(command.parentFolderId, 'parentFolderId')
@@ -208,7 +208,7 @@ function metadataOfFolder(name: string | undefined): number {
 }
 
 /** A folder as it was made before share codes had eight characters, or before there were any. */
-export function addLegacyFolder(deciding: Deciding, command: AddLegacyFolder): Outcome {
+export function addLegacyFolder(deciding: RequestContext, command: AddLegacyFolder): Outcome {
   const { viewer, tree, context, settings } = deciding
   if (viewer.kind !== 'operator' && viewer.kind !== 'system') return refuse('error-notOwner')
   if (command.name !== undefined && !isName(command.name)) return refuse('error-folderName')
@@ -233,7 +233,7 @@ export function addLegacyFolder(deciding: Deciding, command: AddLegacyFolder): O
 }
 
 function folderMade(
-  deciding: Deciding,
+  deciding: RequestContext,
   folder: FolderAdded,
   used: { codesUsed?: number; legacyCodesUsed?: number },
 ): Outcome {
@@ -251,7 +251,7 @@ function folderMade(
 
 type Attribute = NonNullable<UpdateContent['attribute']>
 
-export function updateContent(deciding: Deciding, command: UpdateContent): Outcome {
+export function updateContent(deciding: RequestContext, command: UpdateContent): Outcome {
   const { attribute: sent, contentId } = command
   if (sent === undefined) return refuse('error-attribute')
   if (!isGoodValue(sent, deciding.now)) return refuse(`error-${nameOf(sent)}`)
@@ -278,7 +278,7 @@ export function updateContent(deciding: Deciding, command: UpdateContent): Outco
 
 /** No expiry is later than the longest lifetime, and none means the latest. */
 function withinLifetime(
-  deciding: Deciding,
+  deciding: RequestContext,
   folder: number,
   sent: Extract<Attribute, { $case: 'expiry' }>,
 ): typeof sent {

@@ -9,13 +9,13 @@ import type { Outcome } from '../contract.ts'
 import type { PreparedIds } from '../copy.ts'
 import { savedNotesBytes, savedRowBytes, savedTextBytes } from '../tree/saved-bytes.ts'
 import { isList } from './check.ts'
-import { type Deciding, inSlices, isRefusal, type Result, refuse } from './deciding.ts'
 import { newExpiries } from './lifetimes.ts'
+import { inSlices, isRefusal, type RequestContext, type Result, refuse } from './request-context.ts'
 
 /** Ids of copies are made in slices of this number: about two milliseconds each. */
 const idsPerSlice = 256
 
-interface Measured {
+interface CopySize {
   contents: number
   bytes: number
   /** Levels of folders. */
@@ -25,7 +25,7 @@ interface Measured {
 
 /** @param prepared receives the ids of the copies, for when they are applied. */
 export function copyContents(
-  deciding: Deciding,
+  deciding: RequestContext,
   command: CopyContents,
   prepared: (ids: PreparedIds) => void,
 ): Outcome {
@@ -81,7 +81,7 @@ function eachOnce(sources: readonly CopySource[]): CopySource[] {
 }
 
 function* copied(
-  deciding: Deciding,
+  deciding: RequestContext,
   {
     event,
     sizes,
@@ -113,7 +113,7 @@ function* copied(
 
 /** Counted row by row only where the sources might be too much. */
 function* metadataFits(
-  deciding: Deciding,
+  deciding: RequestContext,
   { event, uses }: { event: ContentsCopied; uses: readonly Blob[] },
 ): Generator<void, boolean> {
   const { tree, metadataLeft } = deciding
@@ -152,7 +152,7 @@ function metadataOf(entry: Manifest['entries'][number]): number {
 }
 
 /** Rows of the named sources in this account; -1 for manifests. Recycled content does not count. */
-function ownRows(deciding: Deciding, sources: readonly CopySource[]): number[] | Refusal {
+function ownRows(deciding: RequestContext, sources: readonly CopySource[]): number[] | Refusal {
   const rows: number[] = []
   for (const source of sources) {
     const row = source.manifest === undefined ? deciding.visible(source.contentId) : -1
@@ -163,9 +163,9 @@ function ownRows(deciding: Deciding, sources: readonly CopySource[]): number[] |
 }
 
 /** Descendants that are expired now are left out, each with everything below. */
-function measureOwn({ tree, now }: Deciding, top: number): Measured {
+function measureOwn({ tree, now }: RequestContext, top: number): CopySize {
   const totals = tree.totalsOf(top)
-  const measured: Measured = {
+  const measured: CopySize = {
     contents: totals.files + totals.folders,
     bytes: totals.bytes,
     height: tree.isFolder(top) ? 1 : 0,
@@ -191,7 +191,7 @@ function measureOwn({ tree, now }: Deciding, top: number): Measured {
   return measured
 }
 
-function measure({ entries }: Manifest): Measured {
+function measure({ entries }: Manifest): CopySize {
   const heights: number[] = []
   let bytes = 0
   for (const [index, entry] of entries.entries()) {
@@ -218,7 +218,7 @@ function isManifest({ entries }: Manifest): boolean {
 }
 
 /** Each once: blobs of the manifests that the account does not use yet. */
-function newBlobs({ tree }: Deciding, sources: readonly CopySource[]): Blob[] {
+function newBlobs({ tree }: RequestContext, sources: readonly CopySource[]): Blob[] {
   const blobs = new Map<string, Blob>()
   for (const { manifest } of sources)
     for (const { blob } of manifest?.entries ?? [])
@@ -228,7 +228,7 @@ function newBlobs({ tree }: Deciding, sources: readonly CopySource[]): Blob[] {
 }
 
 /** @param pairs source, copy, source, copy, … */
-export function copiesOf(deciding: Deciding, pairs: readonly string[]): Result {
+export function copiesOf(deciding: RequestContext, pairs: readonly string[]): Result {
   const reading = deciding.owners()
   const results = []
   for (let at = 0; at < pairs.length; at += 2) {

@@ -26,7 +26,6 @@ import {
 } from './account.ts'
 import { addFile, addLegacyFolder, createFolder, updateContent } from './contents.ts'
 import { copiesOf, copyContents } from './copies.ts'
-import { answer, Deciding, type Result, refuse, type Viewer } from './deciding.ts'
 import { deleteDirectLink, linkView, putDirectLink } from './direct-links.ts'
 import { readHeld, undoSweeps } from './held.ts'
 import { deleteContents, emptyBin, itemsOf, moveContents, restoreContents } from './lists.ts'
@@ -42,6 +41,7 @@ import {
   takeManifest,
 } from './reads.ts'
 import { reportDownloads } from './reports.ts'
+import { answer, RequestContext, type Result, refuse, type Viewer } from './request-context.ts'
 import { tick } from './tick.ts'
 import { usesOf } from './uses.ts'
 
@@ -57,7 +57,7 @@ export function decide(
   if (viewer === undefined) return refuse('error-token')
   if (operation.$case === 'reconcile')
     return viewer.kind === 'system' ? usesOf(account, operation.value) : refuse('error-notOwner')
-  const deciding = new Deciding({ ...parts, account, request, operation: operation.$case, viewer })
+  const deciding = new RequestContext({ ...parts, account, request, operation: operation.$case, viewer })
   if (account.record === undefined && !createsAccount(operation)) return refuse('error-notFound')
   if (account.record?.endTime !== undefined && viewer.kind !== 'operator' && viewer.kind !== 'system')
     return refuse('error-blocked')
@@ -132,7 +132,7 @@ function earlierRun(
 }
 
 /** The status when a request that seems to be new must not be executed. */
-function hindranceOf({ account, request, operation, context }: Deciding): string | undefined {
+function hindranceOf({ account, request, operation, context }: RequestContext): string | undefined {
   const { requestId } = request
   if (!isKept({ requestId, operation: commandNumbers[operation] ?? 0 })) return undefined
   const why = account.outcomes.refuses(requestId, context.nowMs)
@@ -141,7 +141,7 @@ function hindranceOf({ account, request, operation, context }: Deciding): string
 }
 
 /** Only bearers have a tier; the operator's switch opens reading to all. */
-function lacksTier(deciding: Deciding): boolean {
+function lacksTier(deciding: RequestContext): boolean {
   const { request, viewer, settings, operation } = deciding
   if (request.tierNeeded !== 'premium' || viewer.kind !== 'bearer') return false
   if (settings.openListing && (operation === 'readContent' || operation === 'searchContents')) return false
@@ -149,7 +149,7 @@ function lacksTier(deciding: Deciding): boolean {
 }
 
 function decideOperation(
-  deciding: Deciding,
+  deciding: RequestContext,
   operation: Exclude<AccountOperation, { $case: 'reconcile' }>,
   prepared: (ids: PreparedIds) => void,
 ): Outcome {
@@ -222,7 +222,7 @@ function decideOperation(
 /**
  * The first answer: its bytes, or made again from its ids. A key is valid for one request.
  */
-function repeated(deciding: Deciding, before: EarlierRun): Outcome {
+function repeated(deciding: RequestContext, before: EarlierRun): Outcome {
   const isSame = before.asks(deciding.request.requestId)
   if (!isSame || before.operation !== commandNumbers[deciding.operation])
     return refuse('error-idempotencyKey')
@@ -238,7 +238,7 @@ function replyOf(bytes: Buffer): AccountReply {
   return Reply.decode(bytes)
 }
 
-function madeAgain(deciding: Deciding, ids: string[]): Result {
+function madeAgain(deciding: RequestContext, ids: string[]): Result {
   const { operation, tree } = deciding
   if (operation === 'copyContents') return copiesOf(deciding, ids)
   if (operation === 'moveContents' || operation === 'restoreContents' || operation === 'undoSweeps')

@@ -4,10 +4,10 @@ import { type DeleteDirectLink, DirectLink, type PutDirectLink } from '@holdfast
 import { directLinkBytesMax, directLinksPerContentMax } from '../bounds.ts'
 import type { Outcome } from '../contract.ts'
 import { savedLinkBytes } from '../tree/saved-bytes.ts'
-import { type Deciding, done, isRefusal, type Result, refuse } from './deciding.ts'
+import { done, isRefusal, type RequestContext, type Result, refuse } from './request-context.ts'
 
 /** Replaces as a whole: omitted fields restrict nothing any more. */
-export function putDirectLink(deciding: Deciding, { contentId, linkId, link }: PutDirectLink): Outcome {
+export function putDirectLink(deciding: RequestContext, { contentId, linkId, link }: PutDirectLink): Outcome {
   const { viewer, settings, tree } = deciding
   if (settings.directLinksPremium && viewer.kind === 'bearer' && !deciding.isPremium)
     return refuse('error-notPremium')
@@ -32,7 +32,7 @@ export function putDirectLink(deciding: Deciding, { contentId, linkId, link }: P
   return deciding.changed([{ $case: 'directLinkPut', value }], linkView(deciding, row, record))
 }
 
-export function deleteDirectLink(deciding: Deciding, { contentId, linkId }: DeleteDirectLink): Outcome {
+export function deleteDirectLink(deciding: RequestContext, { contentId, linkId }: DeleteDirectLink): Outcome {
   const row = deciding.own(contentId)
   if (isRefusal(row)) return refuse(row.status)
   const { tree } = deciding
@@ -42,7 +42,7 @@ export function deleteDirectLink(deciding: Deciding, { contentId, linkId }: Dele
   return deciding.changed([{ $case: 'directLinkDeleted', value }], done)
 }
 
-export function linkView({ tree }: Deciding, row: number, link: DirectLink): Result {
+export function linkView({ tree }: RequestContext, row: number, link: DirectLink): Result {
   return {
     $case: 'directLink',
     value: {

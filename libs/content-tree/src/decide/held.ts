@@ -7,11 +7,11 @@ import { contentsMax, itemsPerAnswerMax } from '../bounds.ts'
 import type { Outcome } from '../contract.ts'
 import { none } from '../tree/columns.ts'
 import { isList } from './check.ts'
-import { answer, type Deciding, refuse } from './deciding.ts'
 import { itemsOf } from './lists.ts'
+import { answer, type RequestContext, refuse } from './request-context.ts'
 
 /** Newest first, as many as an answer holds. */
-export function readHeld({ tree, viewer }: Deciding): Outcome {
+export function readHeld({ tree, viewer }: RequestContext): Outcome {
   if (viewer.kind !== 'operator') return refuse('error-notOwner')
   const rows = tree.held === none ? [] : [...tree.children(tree.held)]
   const contents: HeldContent[] = []
@@ -35,7 +35,7 @@ export function readHeld({ tree, viewer }: Deciding): Outcome {
 }
 
 /** Restores to the old folder, or to the root, without expiries in the past. */
-export function undoSweeps(deciding: Deciding, { contentIds }: UndoSweeps): Outcome {
+export function undoSweeps(deciding: RequestContext, { contentIds }: UndoSweeps): Outcome {
   const { tree, viewer } = deciding
   if (viewer.kind !== 'operator') return refuse('error-notOwner')
   if (!isList(contentIds)) return refuse('error-contentsId')

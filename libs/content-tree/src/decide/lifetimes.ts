@@ -8,7 +8,7 @@ import type { AccountRecord } from '../account/record.ts'
 import { type Lifetimes, noLifetimes, type TreeSettings } from '../contract.ts'
 
 /** Of a request being decided. */
-interface Decided {
+interface LifetimeInput {
   account: Account
   settings: TreeSettings
   viewer: { kind: string }
@@ -25,7 +25,7 @@ export function lifetimesOf(
 
 /** Of a new folder. @param inherited of its parent, or its own of a copied one. */
 export function newExpiry(
-  deciding: Decided,
+  deciding: LifetimeInput,
   inherited: number | undefined,
   record: Pick<AccountRecord, 'tier'> = deciding.account.known,
 ): number | undefined {
@@ -36,7 +36,7 @@ export function newExpiry(
 
 /** Of folders made now: the expiry of those that have none, and the latest. */
 export function newExpiries(
-  deciding: Decided,
+  deciding: LifetimeInput,
   record: Pick<AccountRecord, 'tier'> = deciding.account.known,
 ): { usual: number | undefined; latest: number | undefined } {
   if (deciding.viewer.kind === 'operator') return { usual: undefined, latest: undefined }
@@ -49,7 +49,7 @@ export function newExpiries(
  * The latest expiry that a folder may get: its longest lifetime counts from its creation. An older
  * folder without an expiry was made before the rule: its time begins now. Undefined: any.
  */
-export function latestExpiry({ account, settings, viewer, now }: Decided, folder: number) {
+export function latestExpiry({ account, settings, viewer, now }: LifetimeInput, folder: number) {
   const { folderSecondsMax } = lifetimesOf(account.known, settings)
   if (folderSecondsMax === undefined || viewer.kind === 'operator') return undefined
   const { tree } = account
@@ -60,7 +60,7 @@ export function latestExpiry({ account, settings, viewer, now }: Decided, folder
 
 /** The times in an upload's answer at which the file ends; none where no lifetimes are set. */
 export function endsOfNew(
-  deciding: Decided,
+  deciding: LifetimeInput,
   ends: number | undefined,
   record: Pick<AccountRecord, 'tier'>,
 ): Partial<Pick<Item, 'expiry' | 'idleExpiry'>> {

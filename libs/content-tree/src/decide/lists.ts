@@ -10,14 +10,14 @@ import { contentsMax, heldSecondsMax, treeDepthMax } from '../bounds.ts'
 import type { Outcome } from '../contract.ts'
 import { none } from '../tree/columns.ts'
 import { isList } from './check.ts'
-import { type Deciding, done, isRefusal, type Result, refuse } from './deciding.ts'
+import { done, isRefusal, type RequestContext, type Result, refuse } from './request-context.ts'
 
 /**
  * Into the bin when it is on; what is already in the bin is deleted permanently. By the operator:
  * from everywhere, held for as long as they say.
  */
 export function deleteContents(
-  deciding: Deciding,
+  deciding: RequestContext,
   { contentIds, representation, heldSeconds }: DeleteContents,
 ): Outcome {
   if (!isList(contentIds)) return refuse('error-contentsId')
@@ -61,7 +61,7 @@ export function deleteContents(
  * Whether these may be held beside the contents held already: in all as many as an account may
  * have.
  */
-function fitsHeld({ tree }: Deciding, rows: readonly number[]): boolean {
+function fitsHeld({ tree }: RequestContext, rows: readonly number[]): boolean {
   const held = tree.held === none ? { files: 0, folders: 0 } : tree.below(tree.held)
   let contents = held.files + held.folders
   for (const row of rows) {
@@ -72,18 +72,18 @@ function fitsHeld({ tree }: Deciding, rows: readonly number[]): boolean {
 }
 
 /** A deletion that no timer made. */
-function byRequest({ now }: Deciding) {
+function byRequest({ now }: RequestContext) {
   return { time: now, sweep: undefined, ended: [] }
 }
 
-function isBelowAny({ tree }: Deciding, row: number, named: ReadonlySet<number>): boolean {
+function isBelowAny({ tree }: RequestContext, row: number, named: ReadonlySet<number>): boolean {
   if (row === tree.root || row === tree.bin) return false
   for (let at = tree.parentOf(row); at !== tree.root && at !== tree.bin; at = tree.parentOf(at))
     if (named.has(at)) return true
   return false
 }
 
-export function moveContents(deciding: Deciding, { contentIds, folderId }: MoveContents): Outcome {
+export function moveContents(deciding: RequestContext, { contentIds, folderId }: MoveContents): Outcome {
   if (!isList(contentIds)) return refuse('error-contentsId')
   const { tree, viewer } = deciding
   const rows: number[] = []
@@ -106,7 +106,7 @@ export function moveContents(deciding: Deciding, { contentIds, folderId }: MoveC
   return deciding.changed([{ $case: 'contentsMoved', value }], result)
 }
 
-export function restoreContents(deciding: Deciding, { contentIds }: RestoreContents): Outcome {
+export function restoreContents(deciding: RequestContext, { contentIds }: RestoreContents): Outcome {
   if (!isList(contentIds)) return refuse('error-contentsId')
   const { tree, viewer } = deciding
   if (!viewer.isOwner) return refuse('error-notOwner')
@@ -121,7 +121,7 @@ export function restoreContents(deciding: Deciding, { contentIds }: RestoreConte
   return deciding.changed([{ $case: 'contentsRestored', value }], () => itemsOf(deciding, ids))
 }
 
-export function emptyBin(deciding: Deciding): Outcome {
+export function emptyBin(deciding: RequestContext): Outcome {
   const { tree, viewer } = deciding
   if (!viewer.isOwner) return refuse('error-notOwner')
   if (tree.childCount(tree.bin) === 0) return deciding.changed([], done)
@@ -130,7 +130,7 @@ export function emptyBin(deciding: Deciding): Outcome {
 }
 
 /** As they are now, one for each id that still exists. */
-export function itemsOf(deciding: Deciding, ids: readonly string[]): Result {
+export function itemsOf(deciding: RequestContext, ids: readonly string[]): Result {
   const reading = deciding.owners()
   const rows = ids.map((id) => deciding.tree.find(id)).filter((row) => row >= 0)
   return { $case: 'items', value: { items: rows.map((row) => reading.item(row)) } }

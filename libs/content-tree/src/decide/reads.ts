@@ -21,13 +21,13 @@ import type { Outcome } from '../contract.ts'
 import { answerBytes } from '../reading/answer-bytes.ts'
 import { listing } from '../reading/listing.ts'
 import { manifestOf, pagesOf, readableOnly } from '../reading/manifest.ts'
-import type { Reading } from '../reading/reading.ts'
+import type { ReaderView } from '../reading/reader-view.ts'
 import { search, searchAll } from '../reading/search.ts'
 import { sortFields } from '../tree/listing-order.ts'
 import { savedRowBytes } from '../tree/saved-bytes.ts'
-import { answer, type Deciding, done, inSlices, isRefusal, refuse } from './deciding.ts'
+import { answer, done, inSlices, isRefusal, type RequestContext, refuse } from './request-context.ts'
 
-export function readContent(deciding: Deciding, query: ReadContent): Outcome {
+export function readContent(deciding: RequestContext, query: ReadContent): Outcome {
   const row = deciding.tree.find(query.contentId)
   if (row < 0) return refuse('error-notFound')
   const reading = deciding.reading(query.password)
@@ -40,14 +40,14 @@ export function readContent(deciding: Deciding, query: ReadContent): Outcome {
 }
 
 function* readFolder(
-  deciding: Deciding,
-  { reading, row, query }: { reading: Reading; row: number; query: ReadContent },
+  deciding: RequestContext,
+  { reading, row, query }: { reading: ReaderView; row: number; query: ReadContent },
 ): Generator<void, Outcome> {
   const { item, ...page } = yield* listing(reading, row, query)
   return deciding.read(reading, () => deciding.contentView(item, page))
 }
 
-export function searchContents(deciding: Deciding, query: SearchContents): Outcome {
+export function searchContents(deciding: RequestContext, query: SearchContents): Outcome {
   if (query.searchedString === '') return refuse('error-searchedString')
   const row = deciding.tree.find(query.contentId)
   if (row < 0) return refuse('error-notFound')
@@ -59,8 +59,8 @@ export function searchContents(deciding: Deciding, query: SearchContents): Outco
 }
 
 function* searchFolder(
-  deciding: Deciding,
-  { reading, row, query }: { reading: Reading; row: number; query: SearchContents },
+  deciding: RequestContext,
+  { reading, row, query }: { reading: ReaderView; row: number; query: SearchContents },
 ): Generator<void, Outcome> {
   const view = yield* search(reading, row, query)
   return deciding.read(reading, () => ({ $case: 'search', value: view }))
@@ -69,7 +69,7 @@ function* searchFolder(
 const copyBytes = { id: 48, incarnation: 16 } as const
 
 /** Everything that the operator may look for, wherever it lies. */
-export function findContents(deciding: Deciding, query: FindContents): Outcome {
+export function findContents(deciding: RequestContext, query: FindContents): Outcome {
   if (deciding.viewer.kind !== 'operator') return refuse('error-notOwner')
   const { by } = query
   if (by === undefined || (by.$case === 'text' && by.value === '')) return refuse('error-searchedString')
@@ -82,7 +82,7 @@ export function findContents(deciding: Deciding, query: FindContents): Outcome {
 }
 
 function* findAll(
-  deciding: Deciding,
+  deciding: RequestContext,
   by: NonNullable<FindContents['by']>,
   page: { page: number; pageSize: number },
 ): Generator<void, Outcome> {
@@ -96,13 +96,13 @@ function pageBounds<Query extends { page: number; pageSize: number }>(query: Que
 }
 
 /** A code gives no access, so any caller may ask which content has it. */
-export function findCode(deciding: Deciding, { code }: FindCode): Outcome {
+export function findCode(deciding: RequestContext, { code }: FindCode): Outcome {
   const contentId = deciding.tree.idOfCode(code)
   return contentId === undefined ? refuse('error-notFound') : answer({ $case: 'code', value: { contentId } })
 }
 
 /** Only a hint: the same checks run again when the file arrives, and those decide. */
-export function checkUpload(deciding: Deciding, query: CheckUpload): Outcome {
+export function checkUpload(deciding: RequestContext, query: CheckUpload): Outcome {
   if (query.folderId === undefined) {
     if (!deciding.viewer.isOwner) return refuse('error-notOwner')
   } else {
@@ -116,7 +116,7 @@ export function checkUpload(deciding: Deciding, query: CheckUpload): Outcome {
     : refuse('error-limits')
 }
 
-export function openFile(deciding: Deciding, query: OpenFile): Outcome {
+export function openFile(deciding: RequestContext, query: OpenFile): Outcome {
   const { tree } = deciding
   const row = tree.find(query.contentId)
   if (row < 0 || tree.isFolder(row)) return refuse('error-notFound')
@@ -128,7 +128,7 @@ export function openFile(deciding: Deciding, query: OpenFile): Outcome {
   return answer({ $case: 'file', value: fileView(reading, row) })
 }
 
-function fileView(reading: Reading, row: number): FileView {
+function fileView(reading: ReaderView, row: number): FileView {
   const { tree, isOwner } = reading
   const ends = isOwner ? undefined : tree.endsOf(tree.parentOf(row))
   return { item: reading.item(row), isOwner, ends }
@@ -139,7 +139,7 @@ function fileView(reading: Reading, row: number): FileView {
  * changes, to a visitor while the folder still opens under the password given then. Without a valid
  * one the caller is an ordinary visitor.
  */
-function grantedTo(deciding: Deciding, row: number): FileView | undefined {
+function grantedTo(deciding: RequestContext, row: number): FileView | undefined {
   const { tree, viewer, account } = deciding
   const { grant } = viewer
   if (grant === undefined || tree.idOf(tree.parentOf(row)) !== grant.folderId) return undefined
@@ -158,7 +158,7 @@ function grantedTo(deciding: Deciding, row: number): FileView | undefined {
  * A separate access path: only deletion, the bin and an expiry above close it, and its own
  * restrictions.
  */
-export function openDirectLink(deciding: Deciding, query: OpenDirectLink): Outcome {
+export function openDirectLink(deciding: RequestContext, query: OpenDirectLink): Outcome {
   const { tree } = deciding
   const row = tree.find(query.contentId)
   const link = tree.sparse.directLinks.get(row)?.find((other) => other.id === query.linkId)
@@ -182,7 +182,7 @@ export function openDirectLink(deciding: Deciding, query: OpenDirectLink): Outco
   return answer({ $case: 'archive', value: { version, ends: undefined, pages: [], entries: 0 } })
 }
 
-function* archive(deciding: Deciding, row: number, version: Buffer): Generator<void, Outcome> {
+function* archive(deciding: RequestContext, row: number, version: Buffer): Generator<void, Outcome> {
   const { tree, now } = deciding
   const readable = readableOnly(deciding.owners(), true)
   let ends: number | undefined
@@ -196,7 +196,7 @@ function* archive(deciding: Deciding, row: number, version: Buffer): Generator<v
   return answer({ $case: 'archive', value: { version, ends, pages, entries: manifest.entries.length } })
 }
 
-export function takeManifest(deciding: Deciding, query: TakeManifest): Outcome {
+export function takeManifest(deciding: RequestContext, query: TakeManifest): Outcome {
   const { tree } = deciding
   if (query.contentIds.length === 0 || query.contentIds.length > idsPerListMax)
     return refuse('error-contentsId')
@@ -216,8 +216,8 @@ export function takeManifest(deciding: Deciding, query: TakeManifest): Outcome {
 }
 
 function* manifests(
-  deciding: Deciding,
-  { reading, rows, query }: { reading: Reading; rows: number[]; query: TakeManifest },
+  deciding: RequestContext,
+  { reading, rows, query }: { reading: ReaderView; rows: number[]; query: TakeManifest },
 ): Generator<void, Outcome> {
   const choose = readableOnly(reading, query.skipUnreadable)
   const taken: Manifest[] = []
@@ -233,11 +233,11 @@ function* manifests(
 }
 
 /** Newest first, as many as an answer holds. */
-export function readBin(deciding: Deciding): Outcome {
+export function readBin(deciding: RequestContext): Outcome {
   return deciding.viewer.isOwner ? inSlices(listBin(deciding)) : refuse('error-notOwner')
 }
 
-function* listBin(deciding: Deciding): Generator<void, Outcome> {
+function* listBin(deciding: RequestContext): Generator<void, Outcome> {
   const { tree } = deciding
   const rows = [...tree.children(tree.bin)]
   const timeOf = (row: number) => tree.sparse.recycled.get(row)?.time ?? 0

@@ -2,10 +2,10 @@
 import type { ReportDownloads } from '@holdfast/wire'
 import { usedFreshSeconds } from '../bounds.ts'
 import type { Outcome } from '../contract.ts'
-import { answer, type Deciding, done, refuse } from './deciding.ts'
+import { answer, done, type RequestContext, refuse } from './request-context.ts'
 
 /** A report counts once: a sequence at or below the source's last one was already counted. */
-export function reportDownloads(deciding: Deciding, report: ReportDownloads): Outcome {
+export function reportDownloads(deciding: RequestContext, report: ReportDownloads): Outcome {
   const { viewer, account } = deciding
   if (viewer.kind !== 'system' && viewer.kind !== 'operator') return refuse('error-notOwner')
   if (!account.isNewReport(report.source.toString('hex'), report.sequence)) return answer(done)
@@ -16,7 +16,7 @@ export function reportDownloads(deciding: Deciding, report: ReportDownloads): Ou
 }
 
 /** A crash would lose the only use of a file in a long time: its deletion would come too early. */
-function isNews({ account, tree, now }: Deciding, { counts }: ReportDownloads): boolean {
+function isNews({ account, tree, now }: RequestContext, { counts }: ReportDownloads): boolean {
   const { idleFrom } = account.known
   if (idleFrom === undefined) return false
   const { used, created } = tree.contents

@@ -9,12 +9,12 @@ import { duePerTickMax, heldContentsMax, recycledSecondsMax } from '../bounds.ts
 import type { Outcome, TreeSettings } from '../contract.ts'
 import { none } from '../tree/columns.ts'
 import { idleBefore, idleDue, idleFiles } from '../tree/idle-files.ts'
-import { answer, type Deciding, done, refuse } from './deciding.ts'
 import { lifetimesOf } from './lifetimes.ts'
+import { answer, done, type RequestContext, refuse } from './request-context.ts'
 
 type Events = NonNullable<Event['event']>[]
 
-export function tick(deciding: Deciding): Outcome {
+export function tick(deciding: RequestContext): Outcome {
   if (deciding.viewer.kind !== 'system' && deciding.viewer.kind !== 'operator')
     return refuse('error-notOwner')
   const { endTime } = deciding.account.known
@@ -31,7 +31,7 @@ export function tick(deciding: Deciding): Outcome {
  * now, or closed permanently; and what is over in the bin. At most a bounded number; the rest stays
  * due.
  */
-export function dueEvents(deciding: Deciding): Events {
+export function dueEvents(deciding: RequestContext): Events {
   const { tree, now } = deciding
   const expired: number[] = []
   const events: Events = []
@@ -53,12 +53,12 @@ export function dueEvents(deciding: Deciding): Events {
   ]
 }
 
-function isBelowAny({ tree }: Deciding, folder: number, among: ReadonlySet<number>): boolean {
+function isBelowAny({ tree }: RequestContext, folder: number, among: ReadonlySet<number>): boolean {
   for (let at = tree.parentOf(folder); at !== none; at = tree.parentOf(at)) if (among.has(at)) return true
   return false
 }
 
-function overInBin({ tree, now }: Deciding, max: number): number[] {
+function overInBin({ tree, now }: RequestContext, max: number): number[] {
   const rows: number[] = []
   for (const row of tree.children(tree.bin)) {
     if (rows.length >= max) break
@@ -70,7 +70,7 @@ function overInBin({ tree, now }: Deciding, max: number): number[] {
 
 /** The deletion of these rows by a timer. @param folderOf their folder in the operator's log. */
 function swept(
-  deciding: Deciding,
+  deciding: RequestContext,
   why: SweepReason,
   rows: readonly number[],
   folderOf: (row: number) => number,
@@ -93,7 +93,7 @@ function swept(
  * Undefined: it cannot be restored. Held content has bounds equal to those of the account, so that
  * expiring folders do not take unlimited space.
  */
-function heldUntil(deciding: Deciding, folders: readonly SweptFolder[]): number | undefined {
+function heldUntil(deciding: RequestContext, folders: readonly SweptFolder[]): number | undefined {
   const { tree, account, settings, now } = deciding
   if (settings.undoSeconds === 0) return undefined
   const held = tree.held === none ? { files: 0, folders: 0, bytes: 0 } : tree.below(tree.held)
@@ -114,7 +114,7 @@ function heldUntil(deciding: Deciding, folders: readonly SweptFolder[]): number 
  * A deleted account keeps its content until its end, so that the deletion can be undone, and is
  * then emptied: as much as one Tick does, the rest stays due.
  */
-function ended(deciding: Deciding, isOver: boolean): Events {
+function ended(deciding: RequestContext, isOver: boolean): Events {
   const { tree, now } = deciding
   const held = heldOver(deciding, isOver)
   if (!isOver) return held
@@ -130,7 +130,7 @@ function ended(deciding: Deciding, isOver: boolean): Events {
 }
 
 /** Content that cannot be restored any more. @param all all of it. */
-function heldOver({ tree, now }: Deciding, all: boolean): Events {
+function heldOver({ tree, now }: RequestContext, all: boolean): Events {
   if (tree.held === none) return []
   const rows = all
     ? tree.children(tree.held).take(duePerTickMax)
@@ -144,7 +144,7 @@ function heldOver({ tree, now }: Deciding, all: boolean): Events {
  * Files without a download for too long. The first time the account only begins to note uses: no
  * file counts as unused since before then.
  */
-function idleNow(deciding: Deciding): Events {
+function idleNow(deciding: RequestContext): Events {
   const { account, settings, tree, now } = deciding
   const { idleSeconds } = lifetimesOf(account.known, settings)
   if (idleSeconds === undefined) return []

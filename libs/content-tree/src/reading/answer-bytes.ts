@@ -5,14 +5,14 @@
 import { hasNotes, noteNames } from '../tree/notes.ts'
 import type { Tree } from '../tree/tree.ts'
 import { jsonBytes, linksBytes, urlBytes } from './json-bytes.ts'
-import type { Reading } from './reading.ts'
+import type { ReaderView } from './reader-view.ts'
 
 /** Ids, times, numbers, the names of the members, a server, the link with its capability. */
 const fileBytes = 700
 const folderBytes = 350
 
 /** An item as it is listed, without children. */
-export function answerBytes(reading: Reading, row: number): number {
+export function answerBytes(reading: ReaderView, row: number): number {
   const { tree } = reading
   const name = tree.contents.names[row] as string
   const isFolder = tree.isFolder(row)

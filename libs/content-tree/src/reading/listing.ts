@@ -17,7 +17,7 @@ import { composed, folded } from '../text.ts'
 import { fileColumns, fitsColumns } from '../tree/file-columns.ts'
 import type { Tree } from '../tree/tree.ts'
 import { answerBytes } from './answer-bytes.ts'
-import type { Reading } from './reading.ts'
+import type { ReaderView } from './reader-view.ts'
 
 type Query = Pick<
   ReadContent,
@@ -37,7 +37,7 @@ export interface Listing {
 }
 
 /** The folder is open to the reader. */
-export function* listing(reading: Reading, folder: number, query: Query): Generator<void, Listing> {
+export function* listing(reading: ReaderView, folder: number, query: Query): Generator<void, Listing> {
   const item = reading.item(folder)
   const { rows, total } = yield* pageOf(reading, folder, query)
   const page = { page: query.page, pageSize: query.pageSize, totalCount: total }
@@ -54,7 +54,7 @@ export function* listing(reading: Reading, folder: number, query: Query): Genera
 }
 
 function inColumns(
-  { tree }: Reading,
+  { tree }: ReaderView,
   rows: readonly number[],
 ): { shown: number[]; places: number[]; files: FileColumns } {
   const shown: number[] = []
@@ -74,7 +74,7 @@ function inColumns(
  * Whether a text occurs in a content's name, or in tags that this reader may see.
  * @param needle folded.
  */
-export function matches(reading: Reading, row: number, needle: string): boolean {
+export function matches(reading: ReaderView, row: number, needle: string): boolean {
   const { tree } = reading
   if (folded(tree.contents.names[row] as string).includes(needle)) return true
   const tags = tree.sparse.notes.tags.get(row)
@@ -82,7 +82,7 @@ export function matches(reading: Reading, row: number, needle: string): boolean 
 }
 
 /** Reports when examined rows, or their texts, have taken long enough to yield. */
-export class Looks {
+export class SearchMeter {
   #rows = 0
   #units = 0
 
@@ -101,7 +101,7 @@ export class Looks {
 }
 
 function* pageOf(
-  reading: Reading,
+  reading: ReaderView,
   folder: number,
   query: Query,
 ): Generator<void, { rows: number[]; total: number }> {
@@ -114,7 +114,7 @@ function* pageOf(
     return { rows: Array.from({ length: count }, (_, place) => at(start + place)), total: order.length }
   }
   const rows: number[] = []
-  const looks = new Looks()
+  const looks = new SearchMeter()
   let total = 0
   for (let place = 0; place < order.length; place++) {
     const row = at(place)
@@ -131,7 +131,7 @@ function* pageOf(
 }
 
 /** What passes the filters; undefined: everything. */
-function wantedBy(reading: Reading, query: Query): ((row: number) => boolean) | undefined {
+function wantedBy(reading: ReaderView, query: Query): ((row: number) => boolean) | undefined {
   const { names } = reading.tree.contents
   const needle = folded(query.contentFilter)
   const name = query.contentName === undefined ? undefined : composed(query.contentName)
@@ -143,7 +143,7 @@ function wantedBy(reading: Reading, query: Query): ((row: number) => boolean) | 
 
 /** Level by level, every folder that fits into the rest of the answer. */
 function* fillBelow(
-  reading: Reading,
+  reading: ReaderView,
   { query, rows, items, left: room }: { query: Query; rows: number[]; items: Item[]; left: number },
 ): Generator<void, void> {
   let left = room
@@ -182,7 +182,7 @@ function* fillBelow(
 const bytesLikeAnItem = 1_024
 
 /** The size of a folder's children in the answer; stops beyond `most`. */
-function bytesBelow(reading: Reading, folder: number, most: number): number {
+function bytesBelow(reading: ReaderView, folder: number, most: number): number {
   let bytes = 0
   for (const row of reading.tree.children(folder)) {
     if (!reading.isShown(row)) continue
@@ -192,7 +192,7 @@ function bytesBelow(reading: Reading, folder: number, most: number): number {
   return bytes
 }
 
-function* childrenOf(reading: Reading, rows: readonly number[]): Generator<void, Item[]> {
+function* childrenOf(reading: ReaderView, rows: readonly number[]): Generator<void, Item[]> {
   const items: Item[] = []
   for (const row of rows) {
     items.push(reading.child(row))
@@ -213,7 +213,7 @@ function foldersOf(rows: readonly number[], items: readonly Item[]): OpenFolder[
   return folders
 }
 
-function* shownChildren(reading: Reading, folder: number, query: Query): Generator<void, number[]> {
+function* shownChildren(reading: ReaderView, folder: number, query: Query): Generator<void, number[]> {
   const order = yield* reading.tree.orders.sorted(folder, query.sortField)
   const rows = [...order].filter((row) => reading.isShown(row))
   return query.ascending ? rows : rows.reverse()

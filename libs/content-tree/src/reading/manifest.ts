@@ -3,7 +3,7 @@ import { accessRefusal } from '@holdfast/access'
 import { Manifest, type ManifestEntry } from '@holdfast/wire'
 import { manifestEntriesPerSlice } from '../bounds.ts'
 import type { Tree } from '../tree/tree.ts'
-import type { Reading } from './reading.ts'
+import type { ReaderView } from './reader-view.ts'
 
 /**
  * What to do with a folder met on the way down: take it, leave it out with everything below it, or
@@ -57,7 +57,7 @@ export function* pagesOf({ entries }: Manifest): Generator<void, Buffer[]> {
  * Expired folders are never taken; a visitor takes readable folders, and leaves out or fails on the
  * rest.
  */
-export function readableOnly(reading: Reading, skipUnreadable: boolean): (folder: number) => Choice {
+export function readableOnly(reading: ReaderView, skipUnreadable: boolean): (folder: number) => Choice {
   return (folder) => {
     const ends = reading.tree.expiryOf(folder)
     if (ends !== undefined && reading.now >= ends) return 'leave'

@@ -6,12 +6,12 @@ import type { Copy, FindContents, SearchContents, SearchView } from '@holdfast/w
 import { folded } from '../text.ts'
 import { sortInSlices } from '../tree/listing-order.ts'
 import type { Tree } from '../tree/tree.ts'
-import { Looks, matches } from './listing.ts'
-import type { Reading } from './reading.ts'
+import { matches, SearchMeter } from './listing.ts'
+import type { ReaderView } from './reader-view.ts'
 
 /** The folder is open to the reader; it is not among the hits. */
 export function* search(
-  reading: Reading,
+  reading: ReaderView,
   folder: number,
   query: SearchContents,
 ): Generator<void, SearchView> {
@@ -20,7 +20,7 @@ export function* search(
 
 /** In all that the account holds, the bin included. @param reading of the owner. */
 export function* searchAll(
-  reading: Reading,
+  reading: ReaderView,
   by: NonNullable<FindContents['by']>,
   page: Page,
 ): Generator<void, SearchView> {
@@ -28,7 +28,7 @@ export function* searchAll(
   const isWanted = by.$case === 'copy' ? usesOf(tree, by.value) : namedBy(reading, by.value)
   const rows: number[] = []
   const open = [tree.root, tree.bin]
-  const looks = new Looks()
+  const looks = new SearchMeter()
   for (let at = isWanted && open.pop(); at !== undefined; at = open.pop())
     for (const row of tree.children(at)) {
       if (looks.next()) yield
@@ -54,7 +54,7 @@ function usesOf(tree: Tree, copy: Copy): ((row: number) => boolean) | undefined 
   return blob < 0 ? undefined : (row) => !tree.isFolder(row) && tree.blobRowOf(row) === blob
 }
 
-function namedBy(reading: Reading, text: string): (row: number) => boolean {
+function namedBy(reading: ReaderView, text: string): (row: number) => boolean {
   const needle = folded(text)
   return (row) => matches(reading, row, needle)
 }
@@ -89,14 +89,14 @@ function* pageOf(tree: Tree, found: readonly number[], query: Page): Generator<v
   }
 }
 
-function* hits(reading: Reading, folder: number, query: SearchContents): Generator<void, number[]> {
+function* hits(reading: ReaderView, folder: number, query: SearchContents): Generator<void, number[]> {
   const { tree } = reading
   const needle = folded(query.searchedString)
   const from = query.createTimeFrom ?? Number.NEGATIVE_INFINITY
   const to = query.createTimeTo ?? Number.POSITIVE_INFINITY
   const rows: number[] = []
   const open = [folder]
-  const looks = new Looks()
+  const looks = new SearchMeter()
   for (let at = open.pop(); at !== undefined; at = open.pop()) {
     for (const row of tree.children(at)) {
       if (looks.next()) yield

@@ -7,7 +7,7 @@
  */
 import type { Blob, BlobColumns as SavedBlobs } from '@holdfast/wire'
 import { assertRows, BlobColumns, type RowRun, setColumn, wordsOf } from './columns.ts'
-import type { Cuts } from './row-marks.ts'
+import type { CutClock } from './row-marks.ts'
 import { WordIndex } from './word-index.ts'
 
 const keyBytes = 64
@@ -19,7 +19,7 @@ export class BlobTable {
   readonly #releases = new Map<number, number>()
   readonly #key = new Uint32Array(16)
 
-  constructor(cuts: Cuts) {
+  constructor(cuts: CutClock) {
     this.columns = new BlobColumns(cuts)
     // The incarnation is random, an md5 could be chosen.
     this.#index = new WordIndex(this.columns.keys, { words: 16, hashWord: 12 })

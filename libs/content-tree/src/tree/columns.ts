@@ -1,6 +1,6 @@
 /** Rows in packed columns: typed arrays that grow together, with freed rows used again. */
 import { rowsPerPart } from '../bounds.ts'
-import { type Cuts, RowMarks } from './row-marks.ts'
+import { type CutClock, RowMarks } from './row-marks.ts'
 import type { WordIndex } from './word-index.ts'
 
 type Column = Uint8Array | Uint32Array | Float64Array
@@ -61,7 +61,7 @@ abstract class Table {
   #free: number[] = []
   #taken = new Uint8Array(firstCapacity)
 
-  constructor(cuts: Cuts) {
+  constructor(cuts: CutClock) {
     this.marks = new RowMarks(cuts, rowsPerPart)
   }
 

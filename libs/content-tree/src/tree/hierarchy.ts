@@ -8,7 +8,7 @@
 import { rowsPerSlice } from '../bounds.ts'
 import { BlobTable } from './blobs.ts'
 import { ContentTable, FolderTable, none } from './columns.ts'
-import { Cuts } from './row-marks.ts'
+import { CutClock } from './row-marks.ts'
 
 export interface Totals {
   files: number
@@ -17,7 +17,7 @@ export interface Totals {
 }
 
 export class Hierarchy {
-  readonly cuts = new Cuts()
+  readonly cuts = new CutClock()
   readonly contents = new ContentTable(this.cuts)
   /** Saved with the contents: it needs no marks of its own. */
   readonly folders = new FolderTable(this.cuts)

@@ -14,7 +14,7 @@ import type { ContentTable } from './columns.ts'
 /** All orders of one folder are dropped together when a change would shift more words than this. */
 const shiftedWordsMax = 4 * 1024 * 1024
 
-export interface Ordered {
+export interface OrderSource {
   contents: ContentTable
   /** Bytes of a file, 0 for a folder. */
   sizeOf(row: number): number
@@ -31,14 +31,14 @@ interface Order {
 }
 
 export class ListingOrders {
-  readonly #tree: Ordered
+  readonly #tree: OrderSource
   /** Least recently used first. */
   readonly #orders = new Map<string, Order>()
   /** How many orders a folder has. */
   readonly #folders = new Map<number, number>()
   #bytes = 0
 
-  constructor(tree: Ordered) {
+  constructor(tree: OrderSource) {
     this.#tree = tree
   }
 

@@ -4,7 +4,7 @@
  */
 import type { PasswordVerifier } from '@holdfast/wire'
 import { rowsPerPart } from '../bounds.ts'
-import { type Cuts, RowMarks } from './row-marks.ts'
+import { type CutClock, RowMarks } from './row-marks.ts'
 
 export class PasswordTable {
   #rows: ({ verifier: PasswordVerifier; key: string; uses: number } | undefined)[] = []
@@ -13,7 +13,7 @@ export class PasswordTable {
   /** What of it a checkpoint has to write. */
   readonly marks: RowMarks
 
-  constructor(cuts: Cuts) {
+  constructor(cuts: CutClock) {
     this.marks = new RowMarks(cuts, rowsPerPart)
   }
 

@@ -7,18 +7,18 @@
  */
 
 /** The clock of an account's marks. */
-export class Cuts {
+export class CutClock {
   /** The mark of what changes now; 0 is what was loaded. */
   now = 1
 }
 
 export class RowMarks {
   readonly rowsPerRange: number
-  readonly #cuts: Cuts
+  readonly #cuts: CutClock
   /** Range → mark of its last change; absent: not since it was loaded. */
   readonly #marks = new Map<number, number>()
 
-  constructor(cuts: Cuts, rowsPerRange: number) {
+  constructor(cuts: CutClock, rowsPerRange: number) {
     this.#cuts = cuts
     this.rowsPerRange = rowsPerRange
   }

@@ -18,14 +18,14 @@ const noteBytes = 100
  */
 const directLinkObjects = 6
 
-export interface Recycled {
+export interface BinPlace {
   time: number
   /** Id of its previous folder. */
   from: string
 }
 
 /** Content that a timer deleted and the operator can restore. */
-export interface Swept extends Recycled {
+export interface SweptContent extends BinPlace {
   /** Unix seconds. */
   until: number
   why: SweepReason
@@ -42,9 +42,9 @@ export class SparseColumns {
    */
   readonly notesInAnswers = new Map<number, number>()
   readonly directLinks = new Map<number, DirectLink[]>()
-  readonly recycled = new Map<number, Recycled>()
+  readonly recycled = new Map<number, BinPlace>()
   /** Of what lies in the folder `held` by itself. */
-  readonly sweptByRow = new Map<number, Swept>()
+  readonly sweptByRow = new Map<number, SweptContent>()
   /** When content in `held` cannot be restored any more: each has its own time. */
   readonly heldTimers = new ExpiryHeap((row, until) => this.sweptByRow.get(row)?.until === until)
   directLinkCount = 0
@@ -110,7 +110,7 @@ export class SparseColumns {
    *
    * @param recycled undefined: it does not lie in the bin by itself.
    */
-  setRecycled(row: number, recycled: Recycled | undefined): void {
+  setRecycled(row: number, recycled: BinPlace | undefined): void {
     if (recycled === undefined) this.recycled.delete(row)
     else this.recycled.set(row, recycled)
   }
@@ -120,7 +120,7 @@ export class SparseColumns {
    *
    * @param swept undefined: it does not lie there by itself.
    */
-  setSwept(row: number, swept: Swept | undefined): void {
+  setSwept(row: number, swept: SweptContent | undefined): void {
     if (swept === undefined) this.sweptByRow.delete(row)
     else {
       this.sweptByRow.set(row, swept)

@@ -65,7 +65,7 @@ export class PasswordTries {
   }
 }
 
-export class Reading {
+export class ReaderView {
   readonly account: Account
   readonly tree: Tree
   readonly isOwner: boolean

@@ -25,7 +25,7 @@ import {
 import type { DecideContext, Outcome, TreeSettings } from '../contract.ts'
 import { NewIds } from '../new-ids.ts'
 import { commandNumbers, type OperationName } from '../operations.ts'
-import { PasswordTries, Reading } from '../reading/reading.ts'
+import { PasswordTries, ReaderView } from '../reading/reader-view.ts'
 import { newExpiry } from './lifetimes.ts'
 
 export interface Viewer {
@@ -69,7 +69,7 @@ function keptOf(result: Result, ifLarge: Result | undefined): Buffer | undefined
   return ifLarge === undefined ? undefined : asBuffer(Reply.encode({ result: ifLarge }).finish())
 }
 
-export class Deciding {
+export class RequestContext {
   readonly account: Account
   readonly settings: TreeSettings
   readonly context: DecideContext
@@ -108,13 +108,13 @@ export class Deciding {
     return this.settings.guestUploads || this.account.known.tier !== 'guest'
   }
 
-  reading(password: string | undefined, isOwner = this.viewer.isOwner): Reading {
+  reading(password: string | undefined, isOwner = this.viewer.isOwner): ReaderView {
     const tries = new PasswordTries(this.context, password)
-    return new Reading(this.account, { isOwner, now: this.now, tries })
+    return new ReaderView(this.account, { isOwner, now: this.now, tries })
   }
 
   /** As the owner sees it: in answers to commands. */
-  owners(): Reading {
+  owners(): ReaderView {
     return this.reading(undefined, true)
   }
 
@@ -303,13 +303,13 @@ export class Deciding {
   }
 
   /** The answer of a read, or what must be checked first. */
-  read(reading: Reading, result: () => Result): Outcome {
+  read(reading: ReaderView, result: () => Result): Outcome {
     const { open } = reading.tries
     return open.length > 0 ? { kind: 'needs', verdicts: open } : answer(result())
   }
 
   /** Undefined when the content opens to the reader. */
-  closed(reading: Reading, row: number): Outcome | undefined {
+  closed(reading: ReaderView, row: number): Outcome | undefined {
     const access = reading.accessToContent(row)
     if (access === 'open') return undefined
     if (access === 'unknown') return { kind: 'needs', verdicts: reading.tries.open }
