@@ -30,7 +30,7 @@ export function* cutRequest(message: Uint8Array, transfer: Uint8Array): Generato
   }
 }
 
-interface Unfinished {
+interface PartialRequest {
   parts: Uint8Array[]
   bytes: number
 }
@@ -39,7 +39,7 @@ export type JoinedPart = 'more' | 'unknown' | Uint8Array
 
 /** The receiving side; bounded by bytes and time. */
 export class RequestJoiner {
-  readonly #unfinished: LRUCache<string, Unfinished>
+  readonly #unfinished: LRUCache<string, PartialRequest>
 
   constructor(clock: Clock) {
     this.#unfinished = new LRUCache({

@@ -82,7 +82,7 @@ interface Question {
 }
 
 /** Which calls wait for which host. */
-interface Waiting {
+interface WaitingCall {
   account: string
   host: string
   moved: AbortController
@@ -102,7 +102,7 @@ export class RoutedAccountClient implements AccountClient {
   readonly #onSilent: (host: string) => void
   readonly #unwritable: () => Error | undefined
   /** Which calls wait for which host; undefined where hosts never change. */
-  readonly #waiting: Set<Waiting> | undefined
+  readonly #waiting: Set<WaitingCall> | undefined
 
   constructor(options: RoutedAccountClientOptions) {
     const { bus, hostOf, local, onHostsChanged, onSilent = () => {}, clock, timers, randomness } = options
@@ -111,7 +111,7 @@ export class RoutedAccountClient implements AccountClient {
     this.#local = local
     this.#onSilent = onSilent
     this.#unwritable = options.unwritable ?? (() => undefined)
-    const waiting = onHostsChanged && new Set<Waiting>()
+    const waiting = onHostsChanged && new Set<WaitingCall>()
     this.#waiting = waiting
     onHostsChanged?.(() => {
       for (const { account, host, moved } of waiting ?? []) if (hostOf(account) !== host) moved.abort()
@@ -186,7 +186,7 @@ export class RoutedAccountClient implements AccountClient {
       timeoutMs: number
       patienceMs: number | undefined
       signal: AbortSignal | undefined
-      waitingNow: Set<Waiting>
+      waitingNow: Set<WaitingCall>
     },
   ): Promise<Attempt> {
     const { timeoutMs, patienceMs, signal, waitingNow } = wait

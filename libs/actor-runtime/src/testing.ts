@@ -1,10 +1,10 @@
 /** For tests of what uses a host of accounts. */
 import type { AccountHostOptions } from './host/account-host.ts'
 
-type Needed = 'hostId' | 'bus' | 'journal' | 'lookups' | 'states' | 'mailer' | 'sweepMs'
+type RequiredOption = 'hostId' | 'bus' | 'journal' | 'lookups' | 'states' | 'mailer' | 'sweepMs'
 
 /** Default parts of a host in tests. */
-export const plainHost: Omit<AccountHostOptions, Needed> = {
+export const plainHost: Omit<AccountHostOptions, RequiredOption> = {
   journalRepair: undefined,
   journalBackup: undefined,
   onBlobReleased: undefined,

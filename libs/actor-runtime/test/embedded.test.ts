@@ -27,7 +27,7 @@ import { plainHost } from '../src/testing.ts'
 const ring = new Keyring(Buffer.alloc(32, 7))
 const states = createAccountStates(plainSettings(ring))
 
-type Who = NonNullable<NonNullable<AccountRequest['caller']>['who']>
+type CallerCase = NonNullable<NonNullable<AccountRequest['caller']>['who']>
 
 /** One life of the process. */
 async function live(
@@ -68,7 +68,7 @@ async function live(
     ask(
       account: string,
       operation: AccountOperation,
-      who: Who = { $case: 'operator', value: {} },
+      who: CallerCase = { $case: 'operator', value: {} },
     ): Promise<AccountReply> {
       const requestId = mintRequestId(Date.now())
       return client.call(
@@ -357,7 +357,7 @@ t.test('a folder password opens with its hash, checked by scrypt beside the turn
     value: { contentId: folderId, attribute: { $case: 'password', value: { verifier } } },
   })
   const visit = async (password?: string) => {
-    const visitor: Who = { $case: 'visitor', value: { accountId: '' } }
+    const visitor: CallerCase = { $case: 'visitor', value: { accountId: '' } }
     const { result } = await life.ask(account, reading(folderId, password), visitor)
     return result?.$case === 'refusal' ? result.value.status : result?.$case
   }

@@ -4,7 +4,7 @@
  */
 import type { JournalStore, LookupStore } from '@holdfast/journal'
 
-export interface Mortal<T> {
+export interface MortalStores<T> {
   journal: JournalStore
   lookups: LookupStore
   /** Resolves at the death. */
@@ -18,7 +18,7 @@ export function mortal(
   journal: JournalStore,
   lookups: LookupStore,
   dies: { at: number; when: 'before' | 'after' },
-): Mortal<never> {
+): MortalStores<never> {
   const death = Promise.withResolvers<void>()
   const never = new Promise<never>(() => {})
   let operations = 0

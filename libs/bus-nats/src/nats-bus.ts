@@ -84,7 +84,7 @@ export interface BusFigures {
 export const requestEnds = ['answered', 'timeout', 'no responders', 'cancelled', 'busy'] as const
 export type RequestEnd = (typeof requestEnds)[number]
 
-interface Waiting {
+interface PendingReply {
   joiner: ReplyJoiner
   resolve(bytes: Uint8Array): void
   reject(fault: BusFault): void
@@ -93,7 +93,7 @@ interface Waiting {
 export class NatsBus implements Bus {
   readonly #connection: NatsConnection
   readonly #inbox = createInbox()
-  readonly #waiting = new Map<string, Waiting>()
+  readonly #waiting = new Map<string, PendingReply>()
   readonly #underWay = new Set<Promise<unknown>>()
   readonly #servings = new Set<NatsSubscription>()
   readonly #linkLost = Promise.withResolvers<void>()

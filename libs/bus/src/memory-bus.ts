@@ -139,18 +139,18 @@ export class MemoryBus implements Bus {
   }
 }
 
-interface Serving {
+interface SubjectServer {
   /** Resolves to the parts of the reply, or to undefined when the handler failed. */
   take(message: Uint8Array): Promise<Uint8Array[] | undefined>
 }
 
 /** The servers and subscribers of all participants of one bus. */
 class Exchange {
-  readonly #servings = new Map<string, Serving[]>()
+  readonly #servings = new Map<string, SubjectServer[]>()
   readonly #listeners = new Map<string, Set<MessageHandler>>()
   inFlight = 0
 
-  addServing(subject: string, serving: Serving): () => void {
+  addServing(subject: string, serving: SubjectServer): () => void {
     const servings = [...(this.#servings.get(subject) ?? []), serving]
     this.#servings.set(subject, servings)
     return () => {
@@ -161,7 +161,7 @@ class Exchange {
   }
 
   /** One of the servers of the subject, in turn. */
-  servingOf(subject: string): Serving | undefined {
+  servingOf(subject: string): SubjectServer | undefined {
     const servings = this.#servings.get(subject)
     const first = servings?.shift()
     if (first !== undefined) servings?.push(first)

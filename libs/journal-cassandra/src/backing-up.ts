@@ -13,7 +13,7 @@
  * Cost when nothing is missing: five small parallel reads, one round trip between the regions.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Brought, JournalFault } from '@holdfast/journal'
+import { type BackupResult, JournalFault } from '@holdfast/journal'
 import type { CassandraConnection, CassandraRow, Statement } from './connection.ts'
 import {
   bytesOf,
@@ -43,7 +43,7 @@ const backupFirstMs = 50
 const staticColumns = ['epoch', 'cut', 'head', 'chain', 'root', 'root_through'] as const
 const writtenStatics = `SELECT ${staticColumns.map((name) => `${name}, WRITETIME(${name}) AS ${name}_at`).join(', ')} FROM journal WHERE account = ? AND term = ? LIMIT 1`
 
-interface Lacking {
+interface LackingRows {
   seqs: number[]
   names: string[]
   statics: Statement[]
@@ -70,7 +70,7 @@ export async function bring(
   places: Places,
   partition: Partition,
   onLacking: () => Promise<void>,
-): Promise<Brought> {
+): Promise<BackupResult> {
   if (isWhole(await lacking(places, partition))) return { rows: 0, pages: 0 }
   await delay(onItsWayMs)
   const found = await lacking(places, partition)
@@ -84,7 +84,7 @@ export async function bring(
   return { rows: found.seqs.length, pages: found.names.length }
 }
 
-function isWhole({ seqs, names, statics }: Lacking): boolean {
+function isWhole({ seqs, names, statics }: LackingRows): boolean {
   return seqs.length + names.length + statics.length === 0
 }
 
@@ -93,7 +93,7 @@ async function lacking(
   { here, backup }: Places,
   partition: Partition,
   among?: { seqs: readonly number[]; names: readonly string[]; statics: readonly Statement[] },
-): Promise<Lacking> {
+): Promise<LackingRows> {
   const key = [partition.account, partition.term]
   const pages = pagesOf(partition)
   const [[own], [others], ownNames, othersNames] = await Promise.all([

@@ -18,7 +18,7 @@ import {
   assertPage,
   assertRoot,
   assertRow,
-  type Brought,
+  type BackupResult,
   firstChain,
   isUnwritten,
   type JournalAccounts,
@@ -41,7 +41,7 @@ import {
   bytesOf,
   changedMsOf,
   copyNotes,
-  type Earlier,
+  type EarlierTerm,
   equal,
   fence,
   firstEpochOf,
@@ -50,7 +50,7 @@ import {
   isOpen,
   lastEpochOf,
   numberOf,
-  type Opened,
+  type OpenedPartition,
   type Partition,
   pageNames,
   pagesOf,
@@ -79,7 +79,7 @@ const overtakenDoublingsMax = 5
 /** Accounts that a pass over all of them opens at one time: each waits for some round trips. */
 const takenAtOnce = 48
 
-interface Acquiring extends AcquireOptions {
+interface OpenOptions extends AcquireOptions {
   /** What is open stays as it is, and what is opened has no owner afterwards. */
   opensOnly?: boolean
 }
@@ -136,7 +136,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     return this.#acquireAtLast(account, options)
   }
 
-  async #acquireAtLast(account: string, options: Acquiring): Promise<JournalOwnership> {
+  async #acquireAtLast(account: string, options: OpenOptions): Promise<JournalOwnership> {
     for (let attempt = 1; ; attempt++) {
       try {
         return await this.#acquire(account, options)
@@ -151,7 +151,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
 
   async #acquire(
     account: string,
-    { owner, unwritten = 'begin', askRelease, opensOnly = false }: Acquiring,
+    { owner, unwritten = 'begin', askRelease, opensOnly = false }: OpenOptions,
   ): Promise<JournalOwnership> {
     const term = this.#termOf(account)
     const partition = [account, term]
@@ -175,7 +175,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       const epoch = isBegun(before) ? numberOf(before.epoch) : firstEpochOf(term)
       if (epoch === lastEpochOf(term))
         throw new JournalFault('FENCED', `${account} was handed over in term ${term}`)
-      const ownershipOf = (row: CassandraRow | Opened | undefined) =>
+      const ownershipOf = (row: CassandraRow | OpenedPartition | undefined) =>
         this.#ownershipOf({ account, term }, { owner, before, row, epoch: epoch + 1 })
       if (isOpen(before, term)) {
         if (opensOnly) return ownershipOf(before)
@@ -214,7 +214,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     }: {
       owner: string
       before: CassandraRow | undefined
-      row: CassandraRow | Opened | undefined
+      row: CassandraRow | OpenedPartition | undefined
       epoch: number
     },
   ): JournalOwnership {
@@ -260,7 +260,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     return this.#handedOver(account) ? this.#backup?.() : undefined
   }
 
-  async #before(partition: Partition): Promise<Earlier | undefined> {
+  async #before(partition: Partition): Promise<EarlierTerm | undefined> {
     const other = this.#otherOf(partition.account)
     if (other !== undefined) return servedBefore({ own: this.#connection, other, close: false }, partition)
     const found = await termBefore(this.#connection, partition)
@@ -582,7 +582,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   }
 
   /** See `JournalBackup`. Without a backup there is nothing to send. */
-  async backUp(account: string, onLacking: () => Promise<void>): Promise<Brought> {
+  async backUp(account: string, onLacking: () => Promise<void>): Promise<BackupResult> {
     if (this.#backup === undefined) return { rows: 0, pages: 0 }
     const places = { here: this.#connection, backup: this.#backup() }
     return bring(places, { account, term: this.#termOf(account) }, onLacking)

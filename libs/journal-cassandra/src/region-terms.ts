@@ -74,7 +74,7 @@ export async function termBefore(
 }
 
 /** The account's state in its last term, and where that can be read. */
-export interface Earlier {
+export interface EarlierTerm {
   connection: CassandraConnection
   term: number
   row: CassandraRow
@@ -89,7 +89,7 @@ export interface Earlier {
 export async function servedBefore(
   keepers: { own: CassandraConnection; other: CassandraConnection; close: boolean },
   { account, term }: Partition,
-): Promise<Earlier | undefined> {
+): Promise<EarlierTerm | undefined> {
   for (let earlier = term - 1; earlier > 0; earlier--) {
     const connection = (term - earlier) % 2 === 1 ? keepers.other : keepers.own
     const partition = { account, term: earlier }
@@ -121,7 +121,7 @@ async function closed(
 }
 
 /** A partition as its opener left it. */
-export interface Opened {
+export interface OpenedPartition {
   head: number
   chain: Uint8Array
   root: Uint8Array | undefined
@@ -143,7 +143,7 @@ export async function takeOver(
     other,
     release = false,
   }: { epoch: number; other?: CassandraConnection | undefined; release?: boolean },
-): Promise<Opened | undefined> {
+): Promise<OpenedPartition | undefined> {
   const arrived = other === undefined ? await termBefore(connection, { account, term }) : undefined
   const before =
     other === undefined
@@ -181,7 +181,7 @@ export async function takeOver(
       )
   }
   const root = before?.row.root ?? null
-  const opened: Opened = { head, chain: chain ?? firstChain, root: bytesOf(root) }
+  const opened: OpenedPartition = { head, chain: chain ?? firstChain, root: bytesOf(root) }
   const details = [BigInt(head), Buffer.from(opened.chain), root, BigInt(through), BigInt(head)]
   const open = fenced(
     `head = ?, chain = ?, root = ?, root_through = ?, cut = ?${release ? ', owner = null' : ''}`,
@@ -289,7 +289,7 @@ export async function writePage(
   ])
 }
 
-async function copyPages(from: Earlier, connection: CassandraConnection, to: Partition): Promise<void> {
+async function copyPages(from: EarlierTerm, connection: CassandraConnection, to: Partition): Promise<void> {
   const pages = pagesOf({ account: to.account, term: from.term })
   for await (const name of pageNames(from.connection, pages)) {
     const bytes = await readPage(from.connection, pages, name)

@@ -70,9 +70,9 @@ export class CassandraWholeStore implements WholeStore {
     term,
     onDamaged,
   }: Parameters<WholeStore['accounts']>[0]): AsyncIterable<AccountFact | RowFact | PageFact> {
-    const ahead: Promise<Begun>[] = []
+    const ahead: Promise<AccountFacts>[] = []
     async function* nextOne(): AsyncGenerator<JournalFact> {
-      const { first, rest } = await (ahead.shift() as Promise<Begun>)
+      const { first, rest } = await (ahead.shift() as Promise<AccountFacts>)
       yield* first
       yield* rest
     }
@@ -174,17 +174,17 @@ export class CassandraWholeStore implements WholeStore {
   }
 
   restoring({ atMs }: { atMs: number }): FactWriter {
-    return new Writing(this.#connection, BigInt(atMs - olderMs) * 1_000n)
+    return new CassandraFactWriter(this.#connection, BigInt(atMs - olderMs) * 1_000n)
   }
 }
 
 /** What of an account was read ahead, and the rest of it. */
-interface Begun {
+interface AccountFacts {
   first: JournalFact[]
   rest: AsyncGenerator<JournalFact>
 }
 
-async function begin(rest: AsyncGenerator<JournalFact>): Promise<Begun> {
+async function begin(rest: AsyncGenerator<JournalFact>): Promise<AccountFacts> {
   const first: JournalFact[] = []
   for (let bytes = 0; bytes < aheadBytesMax; ) {
     const { done, value } = await rest.next()
@@ -215,7 +215,7 @@ function hasRootOf(one: CassandraRow, other: CassandraRow): boolean {
   return isSame && numberOf(one.root_through) === numberOf(other.root_through)
 }
 
-class Writing implements FactWriter {
+class CassandraFactWriter implements FactWriter {
   readonly #connection: CassandraConnection
   #micros: bigint
   #statements: Statement[] = []

@@ -7,7 +7,7 @@ import cassandra from 'cassandra-driver'
 import t from 'tap'
 import { withSteadyControl } from '../src/control-connection-patch.ts'
 
-interface Inside {
+interface DriverInternals {
   host: EventEmitter | null
   connection: EventEmitter | null
   _refresh(): Promise<void>
@@ -20,7 +20,7 @@ interface Inside {
 function world({ steady }: { steady: boolean }) {
   const client = new cassandra.Client({ contactPoints: ['127.0.0.1'], localDataCenter: 'here' })
   if (steady) withSteadyControl(client)
-  const { controlConnection: control } = client as unknown as { controlConnection: Inside }
+  const { controlConnection: control } = client as unknown as { controlConnection: DriverInternals }
   const steps = new EventEmitter()
   let rounds = 0
   control._refreshControlConnection = async () => {

@@ -72,7 +72,7 @@ function numberKey(before: string, number: number, bytes: number): Buffer {
 }
 
 /** The static facts of an account's journal. */
-export interface Fixed {
+export interface StaticFacts {
   epoch: number
   head: number
   chain: Uint8Array
@@ -82,7 +82,7 @@ export interface Fixed {
   root: { through: number; digest: Uint8Array } | undefined
 }
 
-export const neverWritten: Fixed = {
+export const neverWritten: StaticFacts = {
   epoch: 0,
   head: 0,
   chain: firstChain,
@@ -94,7 +94,7 @@ export const neverWritten: Fixed = {
 export const maxOwnerBytes = 256
 const fixedBytes = 1 + 8 + 8 + chainBytes + 8 + 8 + chainBytes + 1 + 2
 
-export function encodeFixed(account: string, fixed: Fixed): Buffer {
+export function encodeFixed(account: string, fixed: StaticFacts): Buffer {
   const owner = Buffer.from(fixed.owner ?? '', 'utf8')
   const row = Buffer.alloc(fixedBytes + owner.length + chainBytes)
   row.writeUInt8(rowVersion, 0)
@@ -111,7 +111,7 @@ export function encodeFixed(account: string, fixed: Fixed): Buffer {
   return row
 }
 
-export function decodeFixed(account: string, bytes: Uint8Array): Fixed {
+export function decodeFixed(account: string, bytes: Uint8Array): StaticFacts {
   const row = bufferOf(bytes)
   const proven =
     row.length >= fixedBytes + chainBytes &&

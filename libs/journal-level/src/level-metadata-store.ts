@@ -117,7 +117,7 @@ export class LevelMetadataStore {
 
   private constructor(
     options: LevelMetadataStoreOptions,
-    parts: { rows: Rows; store: Uint8Array; audit: CommitAudit; found: Inspected },
+    parts: { rows: Rows; store: Uint8Array; audit: CommitAudit; found: InspectResult },
   ) {
     const { rows, store, audit, found } = parts
     const { suspicions } = found
@@ -465,7 +465,7 @@ async function identify(rows: Rows): Promise<Uint8Array> {
   return name
 }
 
-interface Inspected {
+interface InspectResult {
   suspicions: Suspicions
   lostBatches: number
   nextBatch: number
@@ -476,7 +476,10 @@ interface Inspected {
  * LevelDB's log into tables, so a comparison need not be repeated: only batches behind the last one
  * are judged.
  */
-async function inspect(rows: Rows, { path, store }: { path: string; store: Uint8Array }): Promise<Inspected> {
+async function inspect(
+  rows: Rows,
+  { path, store }: { path: string; store: Uint8Array },
+): Promise<InspectResult> {
   const checked = await numberAt(rows, keys.meta('checked'))
   const marked = await markedBatches(rows)
   const seen = (await readEntries(path, store)).filter(({ batch }) => batch > checked)

@@ -56,7 +56,7 @@ t.test('a killed process has lost nothing that it acknowledged', async (t) => {
 })
 
 /** What the store in the damage tests has acknowledged. */
-interface Acknowledged {
+interface AcknowledgedState {
   rows: Map<string, string[]>
   lookups: Map<string, string>
   numbers: number
@@ -66,7 +66,7 @@ async function filled(t: Test) {
   const path = await directory(t)
   const store = await LevelMetadataStore.open({ path })
   t.teardown(() => store.close())
-  const acknowledged: Acknowledged = { rows: new Map(), lookups: new Map(), numbers: 0 }
+  const acknowledged: AcknowledgedState = { rows: new Map(), lookups: new Map(), numbers: 0 }
   const ownerships = await Promise.all(
     accounts.map((account) => store.journals.acquire(account, { owner: 'writer' })),
   )
@@ -95,7 +95,7 @@ interface Verdict {
 }
 
 /** Opens a damaged store and compares everything acknowledged with its content. */
-async function judge(path: string, { rows, lookups, numbers }: Acknowledged): Promise<Verdict> {
+async function judge(path: string, { rows, lookups, numbers }: AcknowledgedState): Promise<Verdict> {
   const verdict: Verdict = { noticed: 0, sound: 0, silent: [] }
   const ask = async <T>(name: string, question: () => Promise<T>, isRight: (answer: T) => boolean) => {
     try {
@@ -148,7 +148,7 @@ async function judge(path: string, { rows, lookups, numbers }: Acknowledged): Pr
 async function judgeFlips(
   t: Test,
   image: string,
-  { acknowledged, ending, places }: { acknowledged: Acknowledged; ending: string; places: number },
+  { acknowledged, ending, places }: { acknowledged: AcknowledgedState; ending: string; places: number },
 ): Promise<Verdict> {
   const all: Verdict = { noticed: 0, sound: 0, silent: [] }
   const names = (await readdir(join(image, 'rows'))).filter((name) => name.endsWith(ending))

@@ -17,7 +17,7 @@ export { JournalFault, type JournalFaultCode } from './errors.ts'
 export type { JournalRemain, JournalRepair } from './journal-repair.ts'
 export {
   type AcquireOptions,
-  type Brought,
+  type BackupResult,
   isUnwritten,
   type JournalAccounts,
   type JournalBackup,
@@ -29,7 +29,7 @@ export {
   unwrittenOwnership,
 } from './journal-store.ts'
 export type { LookupChange, LookupRow, LookupStore, LookupWalk } from './lookup-store.ts'
-export { isReferenced, type Referred, referencedOf, referenceKey, referencesOf } from './references.ts'
+export { type CopyName, isReferenced, referencedOf, referenceKey, referencesOf } from './references.ts'
 export { chainBytes, firstChain, rowChecksum } from './row-checksum.ts'
 export {
   type AccountFact,

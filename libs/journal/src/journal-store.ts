@@ -147,11 +147,11 @@ export interface JournalBackup {
    * @throws JournalFault `UNAVAILABLE` while that place is unreachable; some of it may have been
    *   sent.
    */
-  backUp(account: string, onLacking: () => Promise<void>): Promise<Brought>
+  backUp(account: string, onLacking: () => Promise<void>): Promise<BackupResult>
 }
 
 /** What had not arrived. */
-export interface Brought {
+export interface BackupResult {
   rows: number
   pages: number
 }

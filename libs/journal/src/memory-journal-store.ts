@@ -7,7 +7,7 @@ import { JournalFault } from './errors.ts'
 import type { JournalRemain, JournalRepair } from './journal-repair.ts'
 import {
   type AcquireOptions,
-  type Brought,
+  type BackupResult,
   isUnwritten,
   type JournalAccounts,
   type JournalBackup,
@@ -160,7 +160,7 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
   }
 
   /** As a second place that has everything at once; faults of `backUp` make it unreachable. */
-  async backUp(account: string, _onLacking: () => Promise<void>): Promise<Brought> {
+  async backUp(account: string, _onLacking: () => Promise<void>): Promise<BackupResult> {
     return this.#read('backUp', account, () => ({ rows: 0, pages: 0 }))
   }
 

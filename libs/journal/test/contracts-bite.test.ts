@@ -13,9 +13,9 @@ import {
   type OpenedJournals,
 } from '../src/testing.ts'
 
-type Broken<T> = { [fault: string]: (sound: T) => Partial<T> }
+type PlantedFaults<T> = { [fault: string]: (sound: T) => Partial<T> }
 
-const brokenJournals: Broken<JournalStore> = {
+const brokenJournals: PlantedFaults<JournalStore> = {
   'append ignores the epoch': (sound) => ({
     append: async (ownership, row) => {
       const now = await sound.head(ownership.account)
@@ -174,7 +174,7 @@ const brokenJournals: Broken<JournalStore> = {
   }),
 }
 
-const brokenLookups: Broken<LookupStore> = {
+const brokenLookups: PlantedFaults<LookupStore> = {
   'the last claim wins': (sound) => ({
     claim: async (key, value) => {
       await sound.write([{ put: key, value }])

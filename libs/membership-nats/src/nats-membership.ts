@@ -64,7 +64,7 @@ export interface NatsMembershipOptions {
   onListenerError?: (error: unknown) => void
 }
 
-interface Heard {
+interface HeardMember {
   beat: Heartbeat
   seenMs: number
   /** Monotonic. */
@@ -100,7 +100,7 @@ export class NatsMembership implements Membership {
   readonly #onListenerError: (error: unknown) => void
   readonly #incarnation: Buffer
   readonly #listeners = new Set<Listener>()
-  readonly #heard = new Map<string, Heard>()
+  readonly #heard = new Map<string, HeardMember>()
   readonly #timer: NodeJS.Timeout
   readonly #suspected = new Set<string>()
   readonly #suspicions: Subscription
@@ -325,7 +325,7 @@ export class NatsMembership implements Membership {
   }
 }
 
-function memberOf({ beat, seenMs }: Heard, clockOffsetMs: number): Member {
+function memberOf({ beat, seenMs }: HeardMember, clockOffsetMs: number): Member {
   const { id, region, addresses, load } = beat
   const role = beat.roles[0] as MemberRole
   return { id, role, region, addresses: { ...addresses }, load, seenMs, clockOffsetMs }

@@ -5,7 +5,7 @@ import { type Clock, systemClock } from '@holdfast/kernel'
 import { isClockOff } from './clocks.ts'
 import type { Member, MemberInfo, Membership } from './membership.ts'
 
-export interface Joining {
+export interface MemberGroup {
   /** Adds a member to the group of this test; the others may not know it yet when this resolves. */
   join(info: MemberInfo, options: { load: () => number; clock?: Clock }): Promise<Membership>
   /** Ends a member as a crash would, without a message; omit it where that cannot be done. */
@@ -15,7 +15,7 @@ export interface Joining {
 export interface MembershipContract<T> {
   test: (name: string, body: (t: T) => Promise<void>) => unknown
   /** A group without members; the test's own teardown closes those that joined. */
-  open: (t: T) => Promise<Joining>
+  open: (t: T) => Promise<MemberGroup>
   /** How long a view may take to follow. Default 10 s, which only a broken one reaches. */
   patientMs?: number
 }

@@ -31,7 +31,7 @@ export class MemoryMembership implements Membership {
   readonly #load: () => number
   readonly #clock: Clock
   readonly #onListenerError: (error: unknown) => void
-  readonly #gathering: Gathering
+  readonly #gathering: MemoryGroup
   readonly #listeners = new Set<Listener>()
   readonly #hidden = new Set<string>()
   #told = false
@@ -40,7 +40,7 @@ export class MemoryMembership implements Membership {
   constructor(
     info: MemberInfo,
     options: MemoryMembershipOptions = {},
-    gathering: Gathering = new Gathering(),
+    gathering: MemoryGroup = new MemoryGroup(),
   ) {
     assertMemberInfo(info)
     this.#info = structuredClone(info)
@@ -127,7 +127,7 @@ export class MemoryMembership implements Membership {
   }
 }
 
-class Gathering {
+class MemoryGroup {
   readonly #members = new Map<string, MemoryMembership>()
 
   join(id: string, member: MemoryMembership): void {

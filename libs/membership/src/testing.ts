@@ -1,1 +1,1 @@
-export { type Joining, type MembershipContract, membershipContract } from './membership-contract.ts'
+export { type MemberGroup, type MembershipContract, membershipContract } from './membership-contract.ts'

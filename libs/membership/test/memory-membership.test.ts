@@ -9,11 +9,11 @@ import {
   MemoryMembership,
   maxMembers,
 } from '../src/index.ts'
-import { type Joining, membershipContract } from '../src/testing.ts'
+import { type MemberGroup, membershipContract } from '../src/testing.ts'
 
 const info = (id: string): MemberInfo => ({ id, role: 'standalone', region: 'eu-par', addresses: {} })
 
-function gathering(broken: (sound: MemoryMembership) => Partial<Membership> = () => ({})): Joining {
+function gathering(broken: (sound: MemoryMembership) => Partial<Membership> = () => ({})): MemberGroup {
   let first: MemoryMembership | undefined
   return {
     join: async (info, options) => {

@@ -11,7 +11,7 @@ import {
   serveHolding,
   wantRound,
 } from '@holdfast/cluster'
-import { isReferenced, type Referred, referencedOf } from '@holdfast/journal'
+import { type CopyName, isReferenced, referencedOf } from '@holdfast/journal'
 import { backgroundTimers } from '@holdfast/kernel'
 import {
   groupProgress,
@@ -65,7 +65,7 @@ export async function openNode(
   const log = cluster.log.child({ part: 'node' })
   const node = new LocalNode({ store, groups, peers })
   peers.local = { id, region, node }
-  const referenced = (blob: Referred) => isReferenced(lookups, blob)
+  const referenced = (blob: CopyName) => isReferenced(lookups, blob)
   const rejoinCheck = new RejoinCheck({ node, referenced, clock })
   await rejoinCheck.begin()
   const owned: OwnedNode = { cluster, store, node, referenced, log }
@@ -129,7 +129,7 @@ interface OwnedNode {
   cluster: ClusterPart
   store: NodeStore
   node: LocalNode
-  referenced: (blob: Referred) => Promise<boolean>
+  referenced: (blob: CopyName) => Promise<boolean>
   log: Logger
 }
 

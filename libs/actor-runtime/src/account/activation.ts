@@ -47,7 +47,7 @@ import { passes } from './full-accounts.ts'
 import { Leftovers } from './leftovers.ts'
 import { Mailbox } from './mailbox.ts'
 import { fetchNeeds, type Needs } from './needs.ts'
-import { type Look, PendingEffects } from './pending-effects.ts'
+import { PendingEffects, type ReferenceCheck } from './pending-effects.ts'
 import { type Answer, encodeReply, PendingRequest } from './pending-request.ts'
 import { type RecoveredAccount, recover } from './recovery.ts'
 import { blobNamed, end, mendReferences, placeBehind, type RouteLook, routesFrom } from './reference-look.ts'
@@ -61,7 +61,7 @@ const retireRoundsMax = 4
 
 const noCodes: CodeRange = { next: 0, end: 0 }
 
-type Decided = Extract<Outcome, { kind: 'change' }>
+type ChangeOutcome = Extract<Outcome, { kind: 'change' }>
 
 export class Activation {
   readonly #services: Services
@@ -449,7 +449,7 @@ export class Activation {
       durable: boolean
       answer: Answer
       view: ReconcileView
-      look: Look
+      look: ReferenceCheck
       routeLook: RouteLook
       dryRun: boolean
     },
@@ -530,11 +530,11 @@ export class Activation {
   }
 
   /** Applies a decided change; from here on it is in the next flush or the state is dropped. */
-  #commit(ask: PendingRequest, outcome: Decided, codes: CodeLease): void {
+  #commit(ask: PendingRequest, outcome: ChangeOutcome, codes: CodeLease): void {
     void this.#turn.run(this.#committing(ask, outcome, codes))
   }
 
-  *#committing(ask: PendingRequest, outcome: Decided, codes: CodeLease): Generator<void, void> {
+  *#committing(ask: PendingRequest, outcome: ChangeOutcome, codes: CodeLease): Generator<void, void> {
     const { change, uses, reply } = outcome
     const entry = this.#pipeline.entryOf(change)
     const keys = uses.map((blob) => referenceKey(blob, this.#ownership.account))
@@ -566,7 +566,11 @@ export class Activation {
     this.#pipeline.answerWhenDurable(ask, answer)
   }
 
-  #routesOf(ask: PendingRequest, { codesUsed, legacyCodesUsed }: Decided, codes: CodeLease): LookupChange[] {
+  #routesOf(
+    ask: PendingRequest,
+    { codesUsed, legacyCodesUsed }: ChangeOutcome,
+    codes: CodeLease,
+  ): LookupChange[] {
     const routes = this.#codes.used(codes, codesUsed)
     if (legacyCodesUsed > 0) routes.push(routeRow(6, ask.legacyCodes?.next ?? 0, this.#ownership.account))
     return routes

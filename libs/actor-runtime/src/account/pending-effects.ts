@@ -33,7 +33,7 @@ interface Release {
 }
 
 /** An effect, and the client's request that made it, if that is known. */
-interface Numbered {
+interface NumberedEffect {
   number: number
   requestId: string | undefined
 }
@@ -41,7 +41,7 @@ interface Numbered {
 type BlobName = Pick<Blob, 'id' | 'incarnation'>
 
 /** References being checked. */
-export interface Look {
+export interface ReferenceCheck {
   /**
    * Deletes the references of those unclaimed blobs that the account still does not use; resolves
    * with the number of deletions. The look is over.
@@ -114,7 +114,7 @@ export class PendingEffects {
     if (this.#releases.size > 0 && !this.#releasing) void this.#release()
   }
 
-  #addRelease({ number, requestId }: Numbered, blob: Blob): void {
+  #addRelease({ number, requestId }: NumberedEffect, blob: Blob): void {
     const key = referenceKey(blob, this.#account)
     const known = this.#releases.get(key)
     if (known === undefined) this.#releases.set(key, { numbers: [number], blob, requestId })
@@ -137,7 +137,7 @@ export class PendingEffects {
   /**
    * Call it in the turn that read the state. @param strangers blobs that the account does not know
    */
-  look(strangers: readonly BlobName[]): Look {
+  look(strangers: readonly BlobName[]): ReferenceCheck {
     const over = Promise.withResolvers<void>()
     const byKey = new Map(strangers.map((blob) => [referenceKey(blob, this.#account), blob]))
     const look = { strangers: byKey, over: over.promise }
@@ -226,7 +226,7 @@ export class PendingEffects {
     this.#services.onBlobReleased({ blob: release.blob, account: this.#account })
   }
 
-  #mail(effect: Numbered, mail: SignInMail): void {
+  #mail(effect: NumberedEffect, mail: SignInMail): void {
     const { number, requestId } = effect
     this.#countMail(1)
     this.#sendMail(effect, mail).then(
@@ -251,7 +251,7 @@ export class PendingEffects {
     this.#services.metrics.mailsWaiting(change)
   }
 
-  async #sendMail({ number, requestId }: Numbered, mail: SignInMail): Promise<boolean> {
+  async #sendMail({ number, requestId }: NumberedEffect, mail: SignInMail): Promise<boolean> {
     const { bounds, log, mailSemaphore, mailer, metrics, randomness } = this.#services
     const id = `${this.#account}-${number}`
     for (let attempt = 0; attempt < bounds.mailAttemptsMax && !this.#stopped; attempt++) {

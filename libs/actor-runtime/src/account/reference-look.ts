@@ -14,7 +14,7 @@ import type { ReconcileView, UsesPlace } from '@holdfast/wire'
 import { routeRow } from '../lookups/lookup-rows.ts'
 import { forEachAtMost } from '../queues/semaphore.ts'
 import type { Services } from '../services.ts'
-import type { Look } from './pending-effects.ts'
+import type { ReferenceCheck } from './pending-effects.ts'
 
 /** Rows read at one time. */
 const readsAtOnce = 64
@@ -76,7 +76,7 @@ export async function mendReferences(
   }: {
     account: string
     view: ReconcileView
-    look: Look
+    look: ReferenceCheck
     routeLook: RouteLook
     dryRun: boolean
     restore: (rows: readonly LookupChange[]) => Promise<void>

@@ -12,7 +12,7 @@ import type { AccountReply, AccountRequest } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
 import { isCommand } from './full-accounts.ts'
 
-interface Given {
+interface RefusalRecord {
   /** Another one has not seen what this one saw. */
   activation: symbol
   deadlineMs: number
@@ -20,7 +20,7 @@ interface Given {
 }
 
 export class Refusals {
-  readonly #given: LRUCache<string, Given>
+  readonly #given: LRUCache<string, RefusalRecord>
 
   constructor({ max }: { max: number }) {
     this.#given = new LRUCache({ max })

@@ -34,7 +34,7 @@ export interface SegmentRange {
 }
 
 /** The content of a host's row. */
-interface Noted extends SegmentRange {
+interface SegmentRecord extends SegmentRange {
   /** Unix seconds of when it did not answer and had no rows left. */
   gone?: number
 }
@@ -193,20 +193,20 @@ export class ActiveSegments {
    * Marks the row of a host that is gone, or removes it when its mark is old enough. To be called
    * repeatedly, with a clock that is not far off. Nothing happens while the host has rows left.
    */
-  async prune(home: string, { host, range }: { host: string; range: Noted }): Promise<void> {
+  async prune(home: string, { host, range }: { host: string; range: SegmentRecord }): Promise<void> {
     for await (const _ of this.rowsIn({ home, host, range })) return
     const { from, to, gone } = range
     const nowSeconds = Math.floor(this.#clock.now() / 1000)
     const key = hostKey(home, host)
     if (gone === undefined) {
-      const value = Buffer.from(JSON.stringify({ from, to, gone: nowSeconds } satisfies Noted))
+      const value = Buffer.from(JSON.stringify({ from, to, gone: nowSeconds } satisfies SegmentRecord))
       await this.#lookups.write([{ put: key, value }], writeTimeOf(to, markWrite))
     } else if (nowSeconds - gone > this.#bounds.goneSeconds)
       await this.#lookups.write([{ delete: key }], writeTimeOf(to, removal))
   }
 
   /** Other hosts that may have rows. */
-  async *others(home: string): AsyncIterable<{ host: string; range: Noted }> {
+  async *others(home: string): AsyncIterable<{ host: string; range: SegmentRecord }> {
     const prefix = hostsPrefix(home)
     for await (const { key, value } of this.#lookups.scan(prefix)) {
       const host = key.slice(prefix.length)
@@ -291,6 +291,6 @@ function writeTimeOf(segment: number, which: bigint): bigint {
   return BigInt(segment) * writeTimesPerSegment + which
 }
 
-function notedOf(value: Uint8Array): Noted {
-  return JSON.parse(Buffer.from(value).toString()) as Noted
+function notedOf(value: Uint8Array): SegmentRecord {
+  return JSON.parse(Buffer.from(value).toString()) as SegmentRecord
 }

@@ -52,7 +52,7 @@ const pauseMs = 5_000
 /** An account that failed is retried after this time. */
 const accountPauseMs = 30_000
 
-interface Behind {
+interface LateAccount {
   sinceMs: number
   changedMs: number
   retryAtMs: number
@@ -61,7 +61,7 @@ interface Behind {
 export class Arrivals {
   readonly #options: ArrivalsOptions
   /** The longest waiting first; monotonic times. */
-  readonly #behind = new Map<string, Behind>()
+  readonly #behind = new Map<string, LateAccount>()
   #failures = 0
   #retryAtMs = Number.NEGATIVE_INFINITY
   #passing = false

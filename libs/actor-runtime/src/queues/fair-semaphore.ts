@@ -19,7 +19,7 @@ export interface Lane {
 
 type Kind = keyof Lane
 
-interface Waiting extends Lane {
+interface LaneWaiter extends Lane {
   admit: (admitted: boolean) => void
 }
 
@@ -27,7 +27,7 @@ export class FairSemaphore {
   #free: number
   readonly #waitingMax: number
   /** In order of arrival; few enough to be searched each time. */
-  readonly #waiting: Waiting[] = []
+  readonly #waiting: LaneWaiter[] = []
   readonly #served = {
     network: new RecentMap<string, number>({ max: rememberedMax }),
     folder: new RecentMap<string, number>({ max: rememberedMax }),
@@ -77,9 +77,9 @@ export class FairSemaphore {
     this.#served.folder.set(folder, this.#turn)
   }
 
-  #next(): Waiting | undefined {
+  #next(): LaneWaiter | undefined {
     const [first, second]: [Kind, Kind] = this.#turn % 2 === 0 ? ['network', 'folder'] : ['folder', 'network']
-    let next: Waiting | undefined
+    let next: LaneWaiter | undefined
     for (const waiting of this.#waiting) {
       const isNext =
         next === undefined ||
@@ -89,7 +89,7 @@ export class FairSemaphore {
     return next
   }
 
-  #compare(a: Waiting, b: Waiting, kind: Kind): number {
+  #compare(a: LaneWaiter, b: LaneWaiter, kind: Kind): number {
     return (this.#served[kind].get(a[kind]) ?? 0) - (this.#served[kind].get(b[kind]) ?? 0)
   }
 
@@ -100,9 +100,9 @@ export class FairSemaphore {
     away.admit(false)
   }
 
-  #largest(kind: Kind): { count: number; youngest: Waiting } {
+  #largest(kind: Kind): { count: number; youngest: LaneWaiter } {
     const counts = new Map<string, number>()
-    let largest = { count: 0, youngest: this.#waiting[0] as Waiting }
+    let largest = { count: 0, youngest: this.#waiting[0] as LaneWaiter }
     for (const waiting of this.#waiting) {
       const count = (counts.get(waiting[kind]) ?? 0) + 1
       counts.set(waiting[kind], count)

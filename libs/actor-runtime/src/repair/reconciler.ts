@@ -281,7 +281,7 @@ export class Reconciler {
     }
   }
 
-  async #run(round: Round & Progress, how: How): Promise<Round> {
+  async #run(round: Round & Progress, how: PassOptions): Promise<Round> {
     this.#current = round
     this.#failedInARow = 0
     try {
@@ -311,7 +311,7 @@ export class Reconciler {
   // ---- the first part
 
   /** @returns false: it was ended early. */
-  async #askAccounts(round: Round & Progress, how: How): Promise<boolean> {
+  async #askAccounts(round: Round & Progress, how: PassOptions): Promise<boolean> {
     const { listAccounts } = this.#options
     const pages = pagesOf((after) => listAccounts(after), {
       after: round.after,
@@ -330,7 +330,7 @@ export class Reconciler {
     return !how.signal.aborted
   }
 
-  async #askAccount(account: string, round: Round, how: How): Promise<void> {
+  async #askAccount(account: string, round: Round, how: PassOptions): Promise<void> {
     round.accounts++
     for (let uses: ReconcileView['next'] = { epoch: 0, row: 0, content: 0 }; uses !== undefined; ) {
       const view = await this.#ask(account, { uses, suspects: [] }, round, how)
@@ -348,7 +348,7 @@ export class Reconciler {
   // ---- the second part
 
   /** @returns false: it was ended early. */
-  async #askReferences(round: Round & Progress, how: How): Promise<boolean> {
+  async #askReferences(round: Round & Progress, how: PassOptions): Promise<boolean> {
     const { listReferences } = this.#options
     const pages = pagesOf((after) => listReferences(after), {
       after: round.after,
@@ -390,7 +390,7 @@ export class Reconciler {
     return 1
   }
 
-  async #askSuspects(suspects: Map<string, Buffer[]>, round: Round, how: How): Promise<void> {
+  async #askSuspects(suspects: Map<string, Buffer[]>, round: Round, how: PassOptions): Promise<void> {
     await forEachAtMost(asksAtOnce, suspects, async ([account, names]) => {
       for (let at = 0; at < names.length && !how.signal.aborted; at += suspectsPerAsk) {
         const some = names.slice(at, at + suspectsPerAsk)
@@ -410,7 +410,7 @@ export class Reconciler {
     account: string,
     question: { uses: ReconcileView['next']; suspects: Buffer[] },
     round: Round,
-    how: How,
+    how: PassOptions,
   ): Promise<ReconcileView | undefined> {
     const { accounts, clock, log } = this.#options
     let fault: unknown
@@ -444,7 +444,7 @@ export class Reconciler {
     return undefined
   }
 
-  async #pace({ perSecond, signal }: How): Promise<void> {
+  async #pace({ perSecond, signal }: PassOptions): Promise<void> {
     const { clock, timers } = this.#options
     const nowMs = clock.monotonic()
     const atMs = Math.max(nowMs, this.#nextAskMs)
@@ -478,7 +478,7 @@ export class Reconciler {
   }
 }
 
-interface How {
+interface PassOptions {
   perSecond: number
   signal: AbortSignal
 }

@@ -4,7 +4,7 @@
  */
 import {
   type AcquireOptions,
-  type Brought,
+  type BackupResult,
   firstChain,
   type JournalBackup,
   JournalFault,
@@ -119,7 +119,7 @@ export class RegionalJournals implements KeptJournals {
     return this.#of(account).seize(account, options)
   }
 
-  async backUp(account: string, onLacking: () => Promise<void>): Promise<Brought> {
+  async backUp(account: string, onLacking: () => Promise<void>): Promise<BackupResult> {
     await this.#fresh()
     return this.#of(account).backUp(account, onLacking)
   }
