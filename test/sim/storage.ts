@@ -19,7 +19,7 @@ import {
   type NodeStore,
   type PlacedCommit,
   type PlacedStage,
-  type Pulled,
+  type PullAnswer,
   type PutOptions,
   type SealedContent,
   type SmallBlob,
@@ -461,7 +461,7 @@ class RemoteNode implements StorageNode {
     after?: LogPosition | undefined
     limit: number
     groups?: readonly number[]
-  }): Promise<Pulled> {
+  }): Promise<PullAnswer> {
     return this.#call('pull', (node) => node.pull(request))
   }
 

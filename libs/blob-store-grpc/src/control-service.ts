@@ -8,7 +8,7 @@ import {
   type sendUnaryData,
   type status,
 } from '@grpc/grpc-js'
-import { BlobFault, type GroupVersion, type LogPosition, type Pulled } from '@holdfast/blob-store'
+import { BlobFault, type GroupVersion, type LogPosition, type PullAnswer } from '@holdfast/blob-store'
 import type {
   InventoryRequest,
   InventoryResponse,
@@ -184,7 +184,7 @@ function pullOf({ storeIncarnation, after, limit, placementGroups }: PullRequest
   }
 }
 
-function pullResponse(pulled: Pulled): PullResponse {
+function pullResponse(pulled: PullAnswer): PullResponse {
   if (pulled.kind === 'unknown position')
     return {
       storeIncarnation: Buffer.from(pulled.now.store),

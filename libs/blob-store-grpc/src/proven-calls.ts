@@ -21,7 +21,7 @@ const notTaken = { code: status.UNAVAILABLE, details: 'too many calls are under 
 const unproven = { code: status.UNAUTHENTICATED, details: 'the caller does not prove the cluster secret' }
 
 /** A message and its bytes, which the proof covers. */
-interface Received {
+interface ReceivedMessage {
   message: unknown
   bytes: Buffer
 }
@@ -42,7 +42,10 @@ export const provenDefinition = Object.fromEntries(
     name,
     {
       ...method,
-      requestDeserialize: (bytes: Buffer): Received => ({ message: method.requestDeserialize(bytes), bytes }),
+      requestDeserialize: (bytes: Buffer): ReceivedMessage => ({
+        message: method.requestDeserialize(bytes),
+        bytes,
+      }),
     },
   ]),
 ) as unknown as typeof StorageServiceService
@@ -92,7 +95,7 @@ export function provenCalls({
           onCancel() {
             end?.()
           },
-          onReceiveMessage({ message, bytes }: Received, go) {
+          onReceiveMessage({ message, bytes }: ReceivedMessage, go) {
             if (digestOf(bytes) === digest) go(message)
             else refuse()
           },

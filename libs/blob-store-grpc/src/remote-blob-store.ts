@@ -11,7 +11,7 @@ import {
   type LogEntry,
   type LogPosition,
   type PlacedStage,
-  type Pulled,
+  type PullAnswer,
   type PutOptions,
   type SmallBlob,
   type StageOptions,
@@ -249,7 +249,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
     limit: number
     groups?: readonly number[]
     signal?: AbortSignal
-  }): Promise<Pulled> {
+  }): Promise<PullAnswer> {
     const { after, limit, groups = [], signal } = request
     const response = await this.#call(
       'pull',
@@ -429,7 +429,7 @@ function required<T>(value: T | undefined): T {
   return value
 }
 
-function pulledOf(response: PullResponse): Pulled {
+function pulledOf(response: PullResponse): PullAnswer {
   const position = { store: response.storeIncarnation, sequence: response.through }
   const { nowMs, behind } = response
   if (response.unknownPosition) return { kind: 'unknown position', now: position, nowMs }

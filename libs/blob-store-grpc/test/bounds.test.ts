@@ -22,7 +22,7 @@ async function served(t: Test, store: ServedStore, bounds: NodeBounds) {
 }
 
 /** Holds calls and reads until they are released. */
-class Held extends MemoryBlobStore {
+class HeldBlobStore extends MemoryBlobStore {
   readonly gate = Promise.withResolvers<void>()
   asked = 0
 
@@ -49,7 +49,7 @@ class Held extends MemoryBlobStore {
 }
 
 t.test('calls past the bound are refused as unavailable, on any connection', async (t) => {
-  const store = new Held()
+  const store = new HeldBlobStore()
   const { server, remote } = await served(t, store, { callsMax: 2 })
   const { control, bytes } = server
   const other = new RemoteBlobStore({ node: 'b', control, bytes, secret })
@@ -68,7 +68,7 @@ t.test('calls past the bound are refused as unavailable, on any connection', asy
 })
 
 t.test('cancelled calls make room', async (t) => {
-  const store = new Held()
+  const store = new HeldBlobStore()
   const { server, remote } = await served(t, store, { callsMax: 2 })
   const gone = new RemoteBlobStore({ node: 'a', control: server.control, bytes: server.bytes, secret })
   const running = [gone.find(randomBytes(48)), gone.find(randomBytes(48))].map((call) => call.catch(() => 0))
@@ -81,7 +81,7 @@ t.test('cancelled calls make room', async (t) => {
 })
 
 t.test('bytes in transit have a total bound, and their memory is released at the end', async (t) => {
-  const store = new Held()
+  const store = new HeldBlobStore()
   const { server, remote } = await served(t, store, { bytesMax: 400 * KiB })
   const content = randomBytes(600 * KiB)
   const info = await put(store, content)
@@ -99,7 +99,7 @@ t.test('bytes in transit have a total bound, and their memory is released at the
 })
 
 t.test('connections are bounded; unproven ones give way to peers', async (t) => {
-  const store = new Held()
+  const store = new HeldBlobStore()
   const { server, remote } = await served(t, store, { connections: { control: 4, bytes: 8 } })
   const info = await put(store, randomBytes(10))
   const port = Number(new URL(server.bytes).port)
@@ -125,7 +125,7 @@ t.test('connections are bounded; unproven ones give way to peers', async (t) => 
 })
 
 t.test('a second request ahead of an answer ends the connection', async (t) => {
-  const store = new Held()
+  const store = new HeldBlobStore()
   const { server } = await served(t, store, {})
   const info = await put(store, randomBytes(10))
   const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
@@ -139,7 +139,7 @@ t.test('a second request ahead of an answer ends the connection', async (t) => {
 })
 
 t.test('a body whose end is not where everybody sees it is refused before its proof', async (t) => {
-  const { server } = await served(t, new Held(), {})
+  const { server } = await served(t, new HeldBlobStore(), {})
   for (const coding of ['gzip, chunked', 'identity', ', chunked']) {
     const socket = connect(Number(new URL(server.bytes).port), '127.0.0.1').on('error', () => undefined)
     socket.write(`POST /blobs HTTP/1.1\r\nhost: a\r\ntransfer-encoding: ${coding}\r\n\r\n0\r\n\r\n`)

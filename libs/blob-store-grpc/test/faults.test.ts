@@ -200,7 +200,7 @@ t.test('an unproven caller is refused before its message is read, and is not kep
   t.same(await remote.find(Buffer.alloc(48)), [], 'and peers stay')
 })
 
-class Broken extends MemoryBlobStore {
+class FaultyBlobStore extends MemoryBlobStore {
   fault: BlobFault | undefined
   afterBytes = 0
   override async *read(
@@ -218,7 +218,7 @@ class Broken extends MemoryBlobStore {
 }
 
 t.test('a fault of the store keeps its code, before and in the middle of the bytes', async (t) => {
-  const store = new Broken()
+  const store = new FaultyBlobStore()
   const bytes = randomBytes(3 * MiB)
   const info = await put(store, bytes)
   const { remote } = await served(t, store)

@@ -63,7 +63,7 @@ export interface CollectorOptions {
 }
 
 /** Result of a pass. */
-export interface Collected {
+export interface CollectResult {
   /** Copies whose references were read. */
   examined: number
   deleted: number
@@ -109,7 +109,7 @@ interface Pass {
   graceMs: number
   /** Undefined: no round is awaited. */
   confirmedMs: number | undefined
-  collected: Collected
+  collected: CollectResult
 }
 
 interface PendingDeletion {
@@ -180,7 +180,7 @@ export class Collector {
    * deleted.
    * @param graceMs replaces the configured grace; accounts are not awaited then
    */
-  collect({ graceMs }: { graceMs?: number } = {}): Promise<Collected> {
+  collect({ graceMs }: { graceMs?: number } = {}): Promise<CollectResult> {
     const pass = this.#running.then(() => this.#walk({ graceMs, all: true }))
     this.#running = pass.catch(() => {})
     return pass
@@ -219,9 +219,9 @@ export class Collector {
     }
   }
 
-  async #walk({ graceMs, all }: { graceMs?: number | undefined; all: boolean }): Promise<Collected> {
+  async #walk({ graceMs, all }: { graceMs?: number | undefined; all: boolean }): Promise<CollectResult> {
     const { accounts, blobs, clock, distrust } = this.#options
-    const collected: Collected = {
+    const collected: CollectResult = {
       examined: 0,
       deleted: 0,
       freedBytes: 0,

@@ -20,11 +20,11 @@ export {
   type WholeReads,
 } from './blob-store.ts'
 export {
-  type Collected,
   Collector,
   type CollectorFigures,
   type CollectorOptions,
   type CollectorPause,
+  type CollectResult,
 } from './collector.ts'
 export { BlobFault, type BlobFaultCode } from './errors.ts'
 export { MemoryBlobStore, type MemoryBlobStoreOptions } from './memory-blob-store.ts'
@@ -39,7 +39,7 @@ export {
   type PlacedBlobStore,
   type PlacedCommit,
   type PlacedStage,
-  type Pulled,
+  type PullAnswer,
   type PutOptions,
   type ReplicationSource,
   type SealedContent,
@@ -54,4 +54,4 @@ export { putSmall } from './put-small.ts'
 export { readBatch } from './read-batch.ts'
 export { releaseBuffer } from './release-buffer.ts'
 export { restoreCopy } from './restore-copy.ts'
-export { type Scrubbed, Scrubber, type ScrubberOptions, type ScrubFigures } from './scrubber.ts'
+export { Scrubber, type ScrubberOptions, type ScrubFigures, type ScrubResult } from './scrubber.ts'

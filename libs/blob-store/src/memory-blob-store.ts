@@ -13,7 +13,7 @@ import type {
   NodeStore,
   PlacedCommit,
   PlacedStage,
-  Pulled,
+  PullAnswer,
   PutOptions,
   SealedContent,
   SmallBlob,
@@ -181,7 +181,7 @@ export class MemoryBlobStore implements NodeStore {
     after?: LogPosition | undefined
     limit: number
     groups?: readonly number[]
-  }): Promise<Pulled> {
+  }): Promise<PullAnswer> {
     this.#assertOpen()
     return this.#log.pull(request)
   }

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'
 import type { BlobInfo, BlobName } from './blob-store.ts'
 import { BlobFault } from './errors.ts'
-import type { LogEntry, LogPosition, Pulled } from './placed-blob-store.ts'
+import type { LogEntry, LogPosition, PullAnswer } from './placed-blob-store.ts'
 
 export interface MemoryLogOptions {
   /** Generates upload ids and lives; the simulation seeds it. */
@@ -66,7 +66,7 @@ export class MemoryLog {
     after?: LogPosition | undefined
     limit: number
     groups?: readonly number[]
-  }): Pulled {
+  }): PullAnswer {
     if (!(limit >= 1 && limit <= 10_000)) throw new BlobFault('INVALID', `${limit} entries at once`)
     this.#trim()
     const nowMs = this.#clock.now()

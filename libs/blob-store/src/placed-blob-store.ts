@@ -124,7 +124,7 @@ export type LogEntry =
   /** The deletion of this very copy. */
   | { kind: 'deleted'; sequence: number; copy: BlobName & { placementGroup: number } }
 
-export type Pulled =
+export type PullAnswer =
   | {
       kind: 'entries'
       /** In rising order; entries of other groups are omitted. */
@@ -160,7 +160,7 @@ export interface ReplicationSource {
     limit: number
     groups?: readonly number[]
     signal?: AbortSignal
-  }): Promise<Pulled>
+  }): Promise<PullAnswer>
   /**
    * Reads many small copies in one request instead of one each.
    * @param copies at most `batchCopiesMax`, none of them larger than `smallBlobBytesMax`.

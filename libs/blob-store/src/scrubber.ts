@@ -44,7 +44,7 @@ export interface ScrubberOptions {
   log: { warn(fields: object, message: string): void; error(fields: object, message: string): void }
 }
 
-export interface Scrubbed {
+export interface ScrubResult {
   copies: number
   bytes: number
   damaged: number
@@ -102,8 +102,8 @@ export class Scrubber {
   /** Monotonic ms at which the rate allows the next read. */
   #paidAt = Number.NEGATIVE_INFINITY
   readonly #told = new Set<string>()
-  readonly #totals: Scrubbed = { copies: 0, bytes: 0, damaged: 0, repaired: 0, unreadable: 0 }
-  #pass: Scrubbed | undefined
+  readonly #totals: ScrubResult = { copies: 0, bytes: 0, damaged: 0, repaired: 0, unreadable: 0 }
+  #pass: ScrubResult | undefined
   #lastPassMs: number | undefined
   /** Id in hex. */
   #at: string | undefined
@@ -155,9 +155,9 @@ export class Scrubber {
   }
 
   /** One full pass, or up to where the store became suspect. */
-  async pass(): Promise<Scrubbed> {
+  async pass(): Promise<ScrubResult> {
     await this.#walk('')
-    return { ...(this.#pass as Scrubbed) }
+    return { ...(this.#pass as ScrubResult) }
   }
 
   /**
@@ -197,7 +197,7 @@ export class Scrubber {
   /** @returns whether it came to the end. */
   async #walk(after: string): Promise<boolean> {
     const { store, clock } = this.#options
-    const done: Scrubbed = { copies: 0, bytes: 0, damaged: 0, repaired: 0, unreadable: 0 }
+    const done: ScrubResult = { copies: 0, bytes: 0, damaged: 0, repaired: 0, unreadable: 0 }
     this.#pass = done
     let notedAt = clock.monotonic()
     try {
@@ -219,7 +219,7 @@ export class Scrubber {
     }
   }
 
-  async #examine(info: BlobInfo, done: Scrubbed): Promise<void> {
+  async #examine(info: BlobInfo, done: ScrubResult): Promise<void> {
     const { store, log } = this.#options
     this.#count(done, 'copies', 1)
     const outcome = info.damaged ? 'damaged' : await this.#verify(info, done)
@@ -241,7 +241,7 @@ export class Scrubber {
     if (await this.repair((await store.stat(info)) ?? info)) this.#count(done, 'repaired', 1)
   }
 
-  async #verify(info: BlobInfo, done: Scrubbed): Promise<'whole' | 'damaged' | BlobFault> {
+  async #verify(info: BlobInfo, done: ScrubResult): Promise<'whole' | 'damaged' | BlobFault> {
     const { store } = this.#options
     let owed = copyBytesMin
     try {
@@ -264,7 +264,7 @@ export class Scrubber {
     }
   }
 
-  #count(done: Scrubbed, what: keyof Scrubbed, by: number): void {
+  #count(done: ScrubResult, what: keyof ScrubResult, by: number): void {
     done[what] += by
     this.#totals[what] += by
   }

@@ -22,7 +22,7 @@ const rot = async (_: unknown, store: BlobStore, blob: BlobInfo) => {
 blobStoreContract({ ...runner, open: async () => new MemoryBlobStore(), rot })
 
 /** A store with one fault; everything else goes to a correct one. */
-class Broken implements BlobStore {
+class FaultyBlobStore implements BlobStore {
   readonly right = new MemoryBlobStore()
   stage(options?: { expectedBytes?: number; signal?: AbortSignal }): Promise<BlobStage> {
     return this.right.stage(options)
@@ -75,13 +75,13 @@ class AliasingStage implements BlobStage {
 
 const broken: Record<string, () => BlobStore> = {
   'keeps references to the written buffers': () =>
-    new (class extends Broken {
+    new (class extends FaultyBlobStore {
       override async stage(options?: { expectedBytes?: number; signal?: AbortSignal }) {
         return new AliasingStage(await super.stage(options))
       }
     })(),
   'ends a short body cleanly': () =>
-    new (class extends Broken {
+    new (class extends FaultyBlobStore {
       override async *read(blob: BlobName, range: { start: number; end: number }) {
         let left = 1024 * 1024
         for await (const chunk of super.read(blob, range)) {
@@ -92,14 +92,14 @@ const broken: Record<string, () => BlobStore> = {
       }
     })(),
   'serves the range end inclusively': () =>
-    new (class extends Broken {
+    new (class extends FaultyBlobStore {
       override async *read(blob: BlobName, { start, end }: { start: number; end: number }) {
         const size = (await this.stat(blob))?.size ?? 0
         yield* super.read(blob, { start, end: Math.min(size, end + 1) })
       }
     })(),
   'flips a bit on the way out': () =>
-    new (class extends Broken {
+    new (class extends FaultyBlobStore {
       override async *read(blob: BlobName, range: { start: number; end: number }) {
         for await (const chunk of super.read(blob, range)) {
           chunk[0] = (chunk[0] ?? 0) ^ 1
@@ -108,7 +108,7 @@ const broken: Record<string, () => BlobStore> = {
       }
     })(),
   'addresses by md5 alone': () =>
-    new (class extends Broken {
+    new (class extends FaultyBlobStore {
       readonly #byMd5 = new Map<string, BlobInfo>()
       override async stage(options?: { expectedBytes?: number; signal?: AbortSignal }): Promise<BlobStage> {
         const stage = await super.stage(options)
@@ -128,20 +128,20 @@ const broken: Record<string, () => BlobStore> = {
       }
     })(),
   'deletes what is pinned': () =>
-    new (class extends Broken {
+    new (class extends FaultyBlobStore {
       override async pin(blob: BlobName) {
         return (await this.stat(blob)) !== undefined
       }
     })(),
   'ignores the incarnation': () =>
-    new (class extends Broken {
+    new (class extends FaultyBlobStore {
       override async stat(blob: BlobName) {
         for await (const info of this.inventory()) if (Buffer.compare(info.id, blob.id) === 0) return info
         return undefined
       }
     })(),
   'stores identical content twice': () =>
-    new (class extends Broken {
+    new (class extends FaultyBlobStore {
       #extra = 0
       override async stage(options?: { expectedBytes?: number; signal?: AbortSignal }): Promise<BlobStage> {
         const stage = await super.stage(options)
@@ -162,7 +162,7 @@ const broken: Record<string, () => BlobStore> = {
       }
     })(),
   'leaves aborted stages behind': () =>
-    new (class extends Broken {
+    new (class extends FaultyBlobStore {
       override async stage(options?: { expectedBytes?: number; signal?: AbortSignal }): Promise<BlobStage> {
         const stage = await super.stage(options)
         return {
@@ -174,7 +174,7 @@ const broken: Record<string, () => BlobStore> = {
       }
     })(),
   'drops the stage for a copy that it does not pin': () =>
-    new (class extends Broken {
+    new (class extends FaultyBlobStore {
       override async stage(options?: { expectedBytes?: number; signal?: AbortSignal }): Promise<BlobStage> {
         const stage = await super.stage(options)
         return {
@@ -186,7 +186,7 @@ const broken: Record<string, () => BlobStore> = {
       }
     })(),
   'drops the stage for a rotten copy': () =>
-    new (class extends Broken {
+    new (class extends FaultyBlobStore {
       override async stage(options?: { expectedBytes?: number; signal?: AbortSignal }): Promise<BlobStage> {
         const stage = await super.stage(options)
         const parts: Buffer[] = []
@@ -213,7 +213,7 @@ const broken: Record<string, () => BlobStore> = {
       }
     })(),
   'answers an absent blob with no bytes': () =>
-    new (class extends Broken {
+    new (class extends FaultyBlobStore {
       override async *read(blob: BlobName, range: { start: number; end: number }) {
         if ((await super.stat(blob)) !== undefined) yield* super.read(blob, range)
       }
@@ -226,7 +226,7 @@ t.test('the suite finds faults: each deliberately broken store fails at least on
     for (const check of blobStoreChecks.filter(({ reopens }) => !reopens)) {
       const store = make()
       const rotting = async (blob: BlobInfo) => {
-        ;(store as Broken).right.rot(blob)
+        ;(store as FaultyBlobStore).right.rot(blob)
         return store
       }
       await check

@@ -1,7 +1,13 @@
 /** The memory store as a node's store, and broken variants. */
 import { randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
-import { type BlobInfo, type BlobName, MemoryBlobStore, type NodeStore, type Pulled } from '../src/index.ts'
+import {
+  type BlobInfo,
+  type BlobName,
+  MemoryBlobStore,
+  type NodeStore,
+  type PullAnswer,
+} from '../src/index.ts'
 import { nodeStoreChecks, nodeStoreContract } from '../src/testing.ts'
 
 nodeStoreContract<Test>({
@@ -40,7 +46,7 @@ const broken: [string, () => NodeStore][] = [
     'knows every position',
     () =>
       new (class extends MemoryBlobStore {
-        override async pull(request: Parameters<MemoryBlobStore['pull']>[0]): Promise<Pulled> {
+        override async pull(request: Parameters<MemoryBlobStore['pull']>[0]): Promise<PullAnswer> {
           const pulled = await super.pull(request)
           if (pulled.kind === 'entries') return pulled
           return { kind: 'entries', entries: [], through: pulled.now, behind: 0, nowMs: pulled.nowMs }
@@ -51,7 +57,7 @@ const broken: [string, () => NodeStore][] = [
     'hands out one entry too few',
     () =>
       new (class extends MemoryBlobStore {
-        override async pull(request: Parameters<MemoryBlobStore['pull']>[0]): Promise<Pulled> {
+        override async pull(request: Parameters<MemoryBlobStore['pull']>[0]): Promise<PullAnswer> {
           const pulled = await super.pull(request)
           return pulled.kind === 'entries' ? { ...pulled, entries: pulled.entries.slice(1) } : pulled
         }

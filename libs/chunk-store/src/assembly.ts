@@ -14,7 +14,7 @@ import { chunkBytes, HeaderSeal } from './format.ts'
 import { Crc32Combiner } from './hashing/crc32-combine.ts'
 import { type Hashing, WorkerHashing } from './hashing/hashing.ts'
 import type { Log } from './log.ts'
-import { type After, BufferPool, bufferBytes } from './memory/buffer-pool.ts'
+import { BufferPool, bufferBytes, type DelayedCall } from './memory/buffer-pool.ts'
 import { boundsOf, type ChunkStoreMachine, type ChunkStoreOptions, type StoreBounds } from './options.ts'
 import { Inventory } from './reading/inventory.ts'
 import { Reads } from './reading/reads.ts'
@@ -22,7 +22,7 @@ import { Compactor } from './space/compactor.ts'
 import { Space } from './space/space.ts'
 import { Upkeep } from './space/upkeep.ts'
 import type { CleanShutdownMarker } from './start/clean-shutdown-marker.ts'
-import type { Surveyed } from './start/survey.ts'
+import type { SurveyResult } from './start/survey.ts'
 import { StoreState } from './state.ts'
 import { CatalogueNotes } from './writing/catalogue-notes.ts'
 import { DamagedCopies } from './writing/damaged-copies.ts'
@@ -41,7 +41,7 @@ export interface OpenedStore {
   catalogue: Catalogue
   files: ExtentFiles
   end: CleanShutdownMarker
-  surveyed: Surveyed
+  surveyed: SurveyResult
   /** Of the disk. */
   space: { freeBytes: number; totalBytes: number }
   log: Log
@@ -73,7 +73,7 @@ export class Assembly {
   readonly upkeep: Upkeep
   readonly #bounds: StoreBounds
   readonly #clock: Clock
-  readonly #after: After
+  readonly #after: DelayedCall
   /** What the writer and its intents act on. */
   readonly #writing: WriterDeps
   readonly #known: KnownCopies
@@ -128,7 +128,7 @@ export class Assembly {
     this.upkeep = this.#makeUpkeep(machine)
   }
 
-  #makeExtents({ info }: Surveyed): ExtentTable {
+  #makeExtents({ info }: SurveyResult): ExtentTable {
     const extents = new ExtentTable({
       files: this.files,
       capacityBytes: this.#bounds.extentBytes,
@@ -157,7 +157,7 @@ export class Assembly {
     return new Space({ disk, path, clock: this.#clock, log, extents, space, lowWaterBytes, ballastBytes })
   }
 
-  #makeLedger({ info }: Surveyed): Ledger {
+  #makeLedger({ info }: SurveyResult): Ledger {
     return new Ledger({
       info,
       catalogue: this.catalogue,

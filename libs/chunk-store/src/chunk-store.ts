@@ -10,7 +10,7 @@ import {
   type DirectSends,
   type NodeStore,
   type PlacedStage,
-  type Pulled,
+  type PullAnswer,
   type PutOptions,
   putSmall,
   readBatch,
@@ -99,7 +99,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     return this.#parts.inventory.find(id)
   }
 
-  pull(request: PullRequest): Promise<Pulled> {
+  pull(request: PullRequest): Promise<PullAnswer> {
     this.#parts.state.assertOpen()
     return this.#parts.history.pull(request)
   }

@@ -7,7 +7,7 @@ import { openExtentsMaxDefault, openExtentsMaxLeast } from './extents/extent-fil
 import { blockBytes } from './format.ts'
 import type { Hashing } from './hashing/hashing.ts'
 import type { Log } from './log.ts'
-import type { After } from './memory/buffer-pool.ts'
+import type { DelayedCall } from './memory/buffer-pool.ts'
 import { alignUp } from './numbers.ts'
 
 const MiB = 1024 * 1024
@@ -86,7 +86,7 @@ export interface ChunkStoreMachine {
   /** Fills it with random bytes, and returns it. */
   randomFill: (bytes: Buffer) => Buffer
   /** Runs once after the delay. */
-  after: After
+  after: DelayedCall
   /** False: no background work; call `sweep` and `compact`. */
   background: boolean
 }

@@ -82,17 +82,17 @@ function flipped(image: Image, into: string, file: string, at: number): Image {
   return { ...image, path: into }
 }
 
-interface Looked {
+interface ReadFindings {
   wrong: string[]
   /** Blobs that are missing, or are back. */
   missing: number
   refused: number
 }
 
-const right: Looked = { wrong: [], missing: 0, refused: 0 }
+const right: ReadFindings = { wrong: [], missing: 0, refused: 0 }
 
-async function lookAt({ path, kept, gone, position }: Image): Promise<Looked> {
-  const looked: Looked = { wrong: [], missing: 0, refused: 0 }
+async function lookAt({ path, kept, gone, position }: Image): Promise<ReadFindings> {
+  const looked: ReadFindings = { wrong: [], missing: 0, refused: 0 }
   const store = await openStore(path)
   try {
     for (const [info, bytes] of kept)

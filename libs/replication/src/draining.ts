@@ -27,7 +27,7 @@ export interface DrainOptions {
   replacement: (group: PlacementGroup) => string | undefined
 }
 
-export interface Drained {
+export interface DrainResult {
   /** Copies that this node held. */
   copies: number
   /** Copies that others lacked and received. */
@@ -44,7 +44,7 @@ const pinMs = 10 * 60_000
  * @throws BlobFault `UNAVAILABLE` when copies cannot be sent to others: the node stays a member;
  *   call it again.
  */
-export async function leaveGroup(number: number, options: DrainOptions): Promise<Drained> {
+export async function leaveGroup(number: number, options: DrainOptions): Promise<DrainResult> {
   const { node, publish } = options
   const self = node.id
   let group = known(node, number)

@@ -8,7 +8,7 @@ import {
 } from '@holdfast/blob-store'
 
 /** The methods of a holder that a read needs. */
-export interface Readable {
+export interface ReadSource {
   read(
     blob: BlobName,
     range: { start: number; end: number },
@@ -18,7 +18,7 @@ export interface Readable {
 
 export interface Holder {
   id: string
-  node: Readable
+  node: ReadSource
 }
 
 export interface FailoverOptions {
@@ -64,13 +64,13 @@ export async function* readFromAny(
  * fails: `read` then continues elsewhere and reports the fault.
  */
 export async function readWholeFrom(
-  node: Readable | undefined,
+  node: ReadSource | undefined,
   blob: BlobName,
   range: { start: number; end: number },
 ): Promise<WholeBytes | undefined> {
   if (node === undefined || !('readWhole' in node)) return undefined
   try {
-    return await (node as Readable & WholeReads).readWhole(blob, range)
+    return await (node as ReadSource & WholeReads).readWhole(blob, range)
   } catch (error) {
     if (retryable(error) === undefined) throw error
     return undefined

@@ -1,4 +1,4 @@
-export { type Drained, type DrainOptions, leaveGroup } from './draining.ts'
+export { type DrainOptions, type DrainResult, leaveGroup } from './draining.ts'
 export type { Holder } from './failover-read.ts'
 export { type GroupProgress, groupProgress } from './group-progress.ts'
 export { Holders, type HoldersOptions, type NodeReport } from './holders.ts'

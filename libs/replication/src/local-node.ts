@@ -12,7 +12,7 @@ import {
   type LogPosition,
   type NodeStore,
   type PlacedStage,
-  type Pulled,
+  type PullAnswer,
   type PutOptions,
   putSmall,
   readsWhole,
@@ -163,7 +163,7 @@ export class LocalNode implements StorageNode, WholeReads {
     limit: number
     groups?: readonly number[]
     signal?: AbortSignal
-  }): Promise<Pulled> {
+  }): Promise<PullAnswer> {
     this.#assertVerified()
     return this.#store.pull(request)
   }

@@ -19,7 +19,7 @@ import {
   batchBytesMax,
   batchCopiesMax,
   type LogEntry,
-  type Pulled,
+  type PullAnswer,
   type StorageNode,
   smallBlobBytesMax,
 } from '@holdfast/blob-store'
@@ -110,7 +110,7 @@ export class Puller {
   }
 
   async #follow(
-    pulled: Pulled & { kind: 'entries' },
+    pulled: PullAnswer & { kind: 'entries' },
     mark: Watermark,
     groups: readonly number[],
   ): Promise<PullRound> {
@@ -136,7 +136,7 @@ export class Puller {
    */
   async #startOver(
     source: StorageNode,
-    { now, nowMs }: Pulled & { kind: 'unknown position' },
+    { now, nowMs }: PullAnswer & { kind: 'unknown position' },
     groups: readonly number[],
   ): Promise<PullRound> {
     const comparedMs = this.#options.clock.now()

@@ -43,7 +43,7 @@ import {
   type PlacementGroup,
   quorumOf,
 } from './placement-groups.ts'
-import { type Known, type Leg, type RefusedCopy, ReplicatedStage } from './replicated-stage.ts'
+import { type KnownCopy, type Leg, type RefusedCopy, ReplicatedStage } from './replicated-stage.ts'
 import { SmallPut } from './small-put.ts'
 
 export interface ReplicatedBlobStoreOptions {
@@ -478,7 +478,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
    * A copy of this content in the region that W members of its group have just pinned, each of them
    * whole on its disk.
    */
-  async #known(id: Uint8Array, pinMs: number): Promise<Known> {
+  async #known(id: Uint8Array, pinMs: number): Promise<KnownCopy> {
     const members = this.#regionGroups().flatMap(({ members }) => members)
     const nodes = this.#nearest(members).slice(0, dedupNodesMax)
     const { peers, localNode } = this.#options

@@ -26,7 +26,7 @@ export interface RefusedCopy {
   whole: string[]
 }
 
-export interface Known {
+export interface KnownCopy {
   copy: BlobInfo | undefined
   refused: RefusedCopy[]
 }
@@ -38,7 +38,7 @@ export interface ReplicatedStageDeps {
   /** One commit of a content at a time. */
   inTurn<T>(id: Uint8Array, commit: () => Promise<T>): Promise<T>
   /** A known copy that W nodes have pinned, each of them whole. */
-  known(id: Uint8Array, pinMs: number): Promise<Known>
+  known(id: Uint8Array, pinMs: number): Promise<KnownCopy>
   /** Copies of the same content are damaged somewhere, and these nodes have it whole now. */
   repair(refused: readonly RefusedCopy[], holders: readonly string[]): void
   /** Members without a part yet, nearest first. */

@@ -8,7 +8,7 @@ import { type LocalNode, leaveGroup, nodesOf, type PlacementGroup } from '@holdf
 
 const lookMs = 2_000
 
-export class Draining {
+export class NodeDrain {
   readonly #cluster: ClusterPart
   readonly #node: LocalNode
   #timer: NodeJS.Timeout | undefined

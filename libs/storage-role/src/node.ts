@@ -23,7 +23,7 @@ import {
   repairSources,
 } from '@holdfast/replication'
 import type { Logger } from 'pino'
-import { Draining } from './draining.ts'
+import { NodeDrain } from './draining.ts'
 
 /** The node's part of heartbeats. */
 export interface NodeStatus {
@@ -82,7 +82,7 @@ export async function openNode(
   })
   const holding = serveHolding(cluster, () => collector.hold())
   const progress = serveGroupStatus(cluster, () => groupProgress({ node, replicator, clock }))
-  const draining = new Draining(cluster, node)
+  const draining = new NodeDrain(cluster, node)
   const timers: NodeJS.Timeout[] = []
   let leader: GroupLeader | undefined
   const quietly = (what: string, work: () => Promise<unknown>) => () =>

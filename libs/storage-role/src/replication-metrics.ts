@@ -8,9 +8,9 @@ export interface ReplicationMetricsDeps {
   clock: Clock
 }
 
-type Shown = readonly [name: string, help: string, figure: (lag: SourceLag, nowMs: number) => number]
+type LagMetric = readonly [name: string, help: string, figure: (lag: SourceLag, nowMs: number) => number]
 
-const shown: readonly Shown[] = [
+const shown: readonly LagMetric[] = [
   [
     'holdfast_replication_lag_seconds',
     'Maximum age of copies that are missing here and a source has; +Inf before it was followed once.',

@@ -9,8 +9,8 @@ import {
   BlobFault,
   type BlobInfo,
   type LogPosition,
-  type Scrubbed,
   Scrubber,
+  type ScrubResult,
   type StorageNode,
 } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
@@ -32,7 +32,7 @@ const secret = 'a secret of this test'
 const quiet = { warn: () => {}, error: () => {} }
 const group = { number: 1, version: 1, region: 'r1', members: ['a', 'b'], remote: [], writable: true }
 
-interface Running {
+interface ServedNode {
   store: ChunkStore
   node: LocalNode
   server: BlobStoreServer
@@ -42,7 +42,7 @@ interface Running {
 class TwoNodes implements Peers {
   readonly path: string
   readonly #rows = new GroupMap()
-  readonly #running = new Map<string, Running>()
+  readonly #running = new Map<string, ServedNode>()
   readonly #silent = new Set<string>()
 
   constructor(path: string) {
@@ -86,8 +86,8 @@ class TwoNodes implements Peers {
     for (const id of this.#running.keys()) await this.stop(id)
   }
 
-  running(id: string): Running {
-    return this.#running.get(id) as Running
+  running(id: string): ServedNode {
+    return this.#running.get(id) as ServedNode
   }
 
   /** No other process notices it, or repeats it. */
@@ -105,7 +105,7 @@ class TwoNodes implements Peers {
     })
   }
 
-  scrub(id: string): Promise<Scrubbed> {
+  scrub(id: string): Promise<ScrubResult> {
     const { node, store } = this.running(id)
     const sources = { self: id, region: 'r1', groups: this.#rows, peers: this }
     return new Scrubber({

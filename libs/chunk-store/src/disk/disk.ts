@@ -3,7 +3,7 @@
  * write and sync, drop, tear and reorder what was not synced, refuse with ENOSPC or EIO.
  */
 import type { FileRange } from './blocks.ts'
-import type { Passed, PassRequest } from './splice-sender.ts'
+import type { PassRequest, SpliceResult } from './splice-sender.ts'
 
 export interface Disk {
   /** Makes the directory and all missing parents; its entry is durable when it resolves. */
@@ -47,7 +47,7 @@ export interface DiskFile {
    * them, and only bytes that need no wait for the device.
    * @returns undefined when nothing was sent: then `read` is needed.
    */
-  passOn?(request: PassOn): Passed | undefined
+  passOn?(request: PassOn): SpliceResult | undefined
   /**
    * Like `read`, bypassing every cache of the host where possible. Address and length of `into` are
    * multiples of 4 KiB.

@@ -25,7 +25,7 @@ import { alignedBytes } from '../memory/buffer-pool.ts'
 import { Blocks, type FileRange } from './blocks.ts'
 import type { Disk, DiskFile, PassOn } from './disk.ts'
 import { cachedRead } from './page-cache.ts'
-import { type Passed, SpliceSender } from './splice-sender.ts'
+import { type SpliceResult, SpliceSender } from './splice-sender.ts'
 
 const openFile = promisify(openFd)
 const closeFile = promisify(closeFd)
@@ -152,7 +152,7 @@ class NodeDiskFile implements DiskFile {
     return cachedRead?.(this.#cached, into, position) ?? 0
   }
 
-  passOn(request: PassOn): Passed | undefined {
+  passOn(request: PassOn): SpliceResult | undefined {
     return this.#spliceSender?.pass({ file: this.#cached, ...request })
   }
 
@@ -243,7 +243,7 @@ function writeSome(fd: number, bytes: Uint8Array, at: number, position: number):
   })
 }
 
-interface Allowed {
+interface DirectAccess {
   direct: boolean
   pipe?: SpliceSender
 }
@@ -252,7 +252,7 @@ interface Allowed {
  * A test: some file systems refuse the flag, some the write, and some accept it and write through
  * the page cache.
  */
-async function allowedIn(directory: string): Promise<Allowed> {
+async function allowedIn(directory: string): Promise<DirectAccess> {
   if (constants.O_DIRECT === undefined) return { direct: false }
   const path = join(directory, `probe-${process.pid}-${Math.random().toString(36).slice(2)}`)
   try {
@@ -267,7 +267,7 @@ async function allowedIn(directory: string): Promise<Allowed> {
   }
 }
 
-async function allowedFor(file: number, path: string): Promise<Allowed> {
+async function allowedFor(file: number, path: string): Promise<DirectAccess> {
   const block = alignedBytes(4096)
   try {
     const direct = await openFile(path, constants.O_RDWR | constants.O_DIRECT)

@@ -34,7 +34,7 @@ export interface PassRequest {
 /** The next bytes, at most `pieceBytes`, valid until the next call. */
 export type HeldRead = (length: number) => Buffer
 
-export interface Passed {
+export interface SpliceResult {
   /** Bytes that the socket accepted. */
   count: number
   /** At the beginning of `into`: the rest of the requested bytes, also verified. */
@@ -104,7 +104,16 @@ export class SpliceSender {
    * Completes before it returns. @returns undefined when the device would be needed, or the bytes
    * are wrong.
    */
-  pass({ file, position, length, skipped, wanted, socket, check, into }: PassRequest): Passed | undefined {
+  pass({
+    file,
+    position,
+    length,
+    skipped,
+    wanted,
+    socket,
+    check,
+    into,
+  }: PassRequest): SpliceResult | undefined {
     const pipes = this.#isCached(file, position, length) ? this.#open() : undefined
     if (pipes === undefined) return undefined
     const { sending, checking } = pipes

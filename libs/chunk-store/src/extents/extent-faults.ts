@@ -8,7 +8,7 @@ import { ChunkStage } from '../writing/stage.ts'
 import type { Extent } from './extent.ts'
 import { extentFileName } from './extent-files.ts'
 import type { ExtentTable } from './extent-table.ts'
-import type { Missed } from './scan.ts'
+import type { UnreadBlocks } from './scan.ts'
 
 export interface ExtentFaultsDeps {
   extents: ExtentTable
@@ -51,7 +51,7 @@ export class ExtentFaults {
   }
 
   /** Some of its blocks cannot be read. */
-  setAside(extent: Extent, { blocks, unknown }: Missed): void {
+  setAside(extent: Extent, { blocks, unknown }: UnreadBlocks): void {
     const isNews = extent.quarantine === undefined
     extent.setAside('unreadable', { gap: unknown > 0 })
     this.#deps.ledger.touchExtent(extent)

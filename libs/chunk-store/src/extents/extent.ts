@@ -7,7 +7,7 @@ import type { ExtentRow, ExtentState } from '../catalogue/rows.ts'
 import type { FileRange } from '../disk/blocks.ts'
 import type { DiskFile, PassOn } from '../disk/disk.ts'
 import { didNotBegin, faultOf } from '../disk/faults.ts'
-import type { Passed } from '../disk/splice-sender.ts'
+import type { SpliceResult } from '../disk/splice-sender.ts'
 import { firstRecordOffset } from '../format.ts'
 
 /** The files of all extents: how one of them reaches its own. */
@@ -83,7 +83,7 @@ export class Extent implements ExtentRow {
   /**
    * Sends the page cache's part of it to a socket; undefined when that is nothing, or not correct.
    */
-  passOn(request: PassOn): Passed | undefined {
+  passOn(request: PassOn): SpliceResult | undefined {
     return this.#files.opened(this)?.passOn?.(request)
   }
 

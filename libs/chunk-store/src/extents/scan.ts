@@ -24,7 +24,7 @@ import type { Extent } from './extent.ts'
 export type RecordState = 'whole' | 'torn' | 'unreadable'
 
 /** Blocks of an extent that a walk could not read. */
-export class Missed {
+export class UnreadBlocks {
   blocks = 0
   /** Of these, where a record may have begun: its content is unknown. */
   unknown = 0
@@ -43,7 +43,7 @@ const missedMax = 4096
 export async function* walk(
   extent: Extent,
   from: number,
-  { seal, window, missed }: { seal: HeaderSeal; window: Buffer; missed: Missed },
+  { seal, window, missed }: { seal: HeaderSeal; window: Buffer; missed: UnreadBlocks },
 ): AsyncGenerator<DataHeader | GroupHeader, void, undefined> {
   const place = { extent: extent.number, generation: extent.generation, offset: 0 }
   let at = Math.max(from, firstRecordOffset)
@@ -119,7 +119,7 @@ async function readHalves(
 async function recordAt(
   extent: Extent,
   place: { extent: number; generation: number; offset: number },
-  { bytes, seal, missed }: { bytes: Buffer; seal: HeaderSeal; missed: Missed },
+  { bytes, seal, missed }: { bytes: Buffer; seal: HeaderSeal; missed: UnreadBlocks },
 ): Promise<DataHeader | GroupHeader | undefined> {
   const headerBytes = recordHeaderBytes(bytes, 0, place, seal)
   if (headerBytes === undefined) return undefined

@@ -161,12 +161,12 @@ class WorkerHashStream implements HashStream {
   }
 }
 
-type Answered = (digest: Uint8Array | undefined, error?: Error) => void
+type DigestCallback = (digest: Uint8Array | undefined, error?: Error) => void
 
 class HashWorker {
   readonly #worker: Worker
   /** By stream, in the order of the requests, which is that of the answers. */
-  readonly #waiting = new Map<number, Answered[]>()
+  readonly #waiting = new Map<number, DigestCallback[]>()
   readonly #streams = new Int32Array(new SharedArrayBuffer(4))
   #waitingCount = 0
   failure: Error | undefined
@@ -201,7 +201,7 @@ class HashWorker {
     Atomics.store(this.#streams, 0, this.#waiting.size)
   }
 
-  ask(request: HashRequest, answered: Answered): void {
+  ask(request: HashRequest, answered: DigestCallback): void {
     if (this.failure === undefined) {
       if (this.#waitingCount++ === 0) this.#worker.ref() // keeps the process alive while a digest is awaited
       this.#waiting.get(request[0])?.push(answered)

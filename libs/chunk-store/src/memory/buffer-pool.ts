@@ -17,7 +17,7 @@ const pageBytes = 64 * 1024
 const lookMs = 10
 
 /** Runs once after this many milliseconds; its result is ignored. */
-export type After = (run: () => void, ms: number) => unknown
+export type DelayedCall = (run: () => void, ms: number) => unknown
 
 export interface PooledBuffer {
   /** Of the buffer in the shared memory. */
@@ -46,10 +46,10 @@ export class BufferPool {
    */
   readonly #partial = new Map<BufferHolder, number>()
   #looking = false
-  readonly #after: After
+  readonly #after: DelayedCall
 
   /** @param buffers at least 4. */
-  constructor(buffers: number, after: After = setTimeout) {
+  constructor(buffers: number, after: DelayedCall = setTimeout) {
     this.#after = after
     const pages = Math.ceil((buffers * bufferBytes) / pageBytes)
     this.memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true })

@@ -325,7 +325,7 @@ export class BlobReader {
     this.active++
     let position = start
     let turn = 0
-    let reading: Filled | Promise<Filled> | undefined
+    let reading: FilledBuffer | Promise<FilledBuffer> | undefined
     const readNext = () => {
       const record = this.#recordAt(entry, lease.copy, position)
       const cached = this.#cached(lease.copy, pieceOf(record, position, end, readBytesSmall))
@@ -342,7 +342,7 @@ export class BlobReader {
     }
     try {
       while (position < end || reading !== undefined) {
-        const next: Filled | Promise<Filled> = reading ?? readNext()
+        const next: FilledBuffer | Promise<FilledBuffer> = reading ?? readNext()
         reading = undefined
         const waits = next instanceof Promise
         const { buffer, bytes, position: first } = waits ? await next : next
@@ -419,7 +419,7 @@ export class BlobReader {
     return ends
   }
 
-  async #fill(entry: RowEntry, lease: ExtentClaim, piece: Piece, buffer: Buffer): Promise<Filled> {
+  async #fill(entry: RowEntry, lease: ExtentClaim, piece: Piece, buffer: Buffer): Promise<FilledBuffer> {
     const { copy } = lease
     lease.begin()
     try {
@@ -442,7 +442,7 @@ export class BlobReader {
    * The piece, verified, when all of it is in memory; a mismatch is left to the path that can
    * bypass every cache.
    */
-  #cached(copy: Copy, piece: Piece): Filled | undefined {
+  #cached(copy: Copy, piece: Piece): FilledBuffer | undefined {
     const { record, from } = piece
     const buffer = this.#takeBuffer(readBytesSmall)
     const known = this.#headers.get(nameOf(record))
@@ -565,7 +565,7 @@ function nameOf({ extent, generation, offset }: Record): string {
   return `${extent.number}/${generation}/${offset}`
 }
 
-interface Filled {
+interface FilledBuffer {
   buffer: Buffer
   bytes: Buffer
   /** Of the first byte, in the blob. */

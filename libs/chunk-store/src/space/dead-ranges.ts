@@ -7,7 +7,7 @@ import { BlobFault } from '@holdfast/blob-store'
 import type { Copy, RowCache, RowEntry } from '../catalogue/rows.ts'
 import type { FileRange } from '../disk/blocks.ts'
 import type { Extent } from '../extents/extent.ts'
-import { Missed, walk } from '../extents/scan.ts'
+import { UnreadBlocks, walk } from '../extents/scan.ts'
 import {
   blockBytes,
   type DataHeader,
@@ -40,7 +40,7 @@ export interface DeadRangesDeps {
  */
 export async function deadRanges(extent: Extent, deps: DeadRangesDeps): Promise<FileRange[] | undefined> {
   const { liveBytes } = extent
-  const found = new Found(extent, deps)
+  const found = new DeadRangeScan(extent, deps)
   if (!(await findAll(extent, found, deps))) return undefined
   // Nothing new becomes live in it. Deletions before the look also reduce the count: then missing
   // records cannot be distinguished from them.
@@ -53,12 +53,12 @@ export async function deadRanges(extent: Extent, deps: DeadRangesDeps): Promise<
 }
 
 /** @returns false when it was told to end. */
-async function findAll(extent: Extent, found: Found, deps: DeadRangesDeps): Promise<boolean> {
+async function findAll(extent: Extent, found: DeadRangeScan, deps: DeadRangesDeps): Promise<boolean> {
   let restsAt = 0
   // Many at once, so that the catalogue is read once for all their blobs.
   let groups: Promise<void>[] = []
   try {
-    const missed = new Missed()
+    const missed = new UnreadBlocks()
     for await (const record of walk(extent, firstRecordOffset, { ...deps, missed })) {
       if (record.kind === 'data') await found.data(record)
       else {
@@ -81,18 +81,18 @@ async function findAll(extent: Extent, found: Found, deps: DeadRangesDeps): Prom
   }
 }
 
-interface Needed {
+interface UploadRanges {
   live: readonly FileRange[]
   held: readonly FileRange[]
 }
 
-class Found {
+class DeadRangeScan {
   readonly dead: FileRange[] = []
   /** As the ledger counts them. */
   liveBytes = 0
   readonly #extent: Extent
   readonly #deps: DeadRangesDeps
-  readonly #uploads = new Map<string, Needed>()
+  readonly #uploads = new Map<string, UploadRanges>()
 
   constructor(extent: Extent, deps: DeadRangesDeps) {
     this.#extent = extent
@@ -138,7 +138,7 @@ class Found {
     for (const range of wholeBlocks(joined(dead))) this.dead.push(range)
   }
 
-  async #neededOf(uploadId: Buffer): Promise<Needed> {
+  async #neededOf(uploadId: Buffer): Promise<UploadRanges> {
     const { rows, blobOf } = this.#deps
     const id = await blobOf(uploadId)
     let entry: RowEntry | undefined

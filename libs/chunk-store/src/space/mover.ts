@@ -6,7 +6,7 @@ import type { Copy, RowCache, RowEntry } from '../catalogue/rows.ts'
 import { isUnreadable } from '../disk/faults.ts'
 import type { Extent } from '../extents/extent.ts'
 import type { ExtentTable } from '../extents/extent-table.ts'
-import { Missed, readInline, readRecord, recordsOf, walk, windowBytes } from '../extents/scan.ts'
+import { readInline, readRecord, recordsOf, UnreadBlocks, walk, windowBytes } from '../extents/scan.ts'
 import {
   blockBytes,
   type DataHeader,
@@ -24,7 +24,7 @@ import {
 import type { Log } from '../log.ts'
 import { alignedBytes, bufferBytes } from '../memory/buffer-pool.ts'
 import { bytesOfRun, type Ledger } from '../writing/ledger.ts'
-import { type Carried, CarryIntent, carriedEntriesMax, MoveIntent } from '../writing/move-intents.ts'
+import { type CarriedEntry, CarryIntent, carriedEntriesMax, MoveIntent } from '../writing/move-intents.ts'
 import type { Writer } from '../writing/writer.ts'
 
 export interface MoverDeps {
@@ -39,7 +39,7 @@ export interface MoverDeps {
   /** The copy is at another place now. */
   moved(entry: RowEntry, old: Copy, copy: Copy, from: Extent): void
   /** Some of its blocks cannot be read. */
-  unreadable(extent: Extent, missed: Missed): void
+  unreadable(extent: Extent, missed: UnreadBlocks): void
   /** Lets uploads and readers use the device; resolves when the next MiB may be moved. */
   pause(): Promise<void>
 }
@@ -80,7 +80,7 @@ export class Mover {
     const carried: (DeletedEntry | VoidEntry)[] = []
     const uploads = new Map<string, Buffer>()
     await this.#deps.ledger.flush() // so that `blobOf` knows every live upload
-    const missed = new Missed()
+    const missed = new UnreadBlocks()
     for await (const record of walk(extent, firstRecordOffset, {
       seal: this.#deps.seal,
       window: this.#window,
@@ -107,7 +107,7 @@ export class Mover {
 
   async #carry(entries: readonly (DeletedEntry | VoidEntry)[]): Promise<void> {
     const { rows, writer } = this.#deps
-    const carried: Carried[] = []
+    const carried: CarriedEntry[] = []
     try {
       for (const entry of entries)
         carried.push({ entry, row: entry.kind === 'deleted' ? await rows.acquire(entry.id) : undefined })

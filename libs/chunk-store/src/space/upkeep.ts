@@ -4,7 +4,7 @@
  */
 import type { ExtentTable } from '../extents/extent-table.ts'
 import type { Log } from '../log.ts'
-import { type After, bufferBytes } from '../memory/buffer-pool.ts'
+import { bufferBytes, type DelayedCall } from '../memory/buffer-pool.ts'
 import type { StoreBounds } from '../options.ts'
 import type { BlobReader } from '../reading/reader.ts'
 import { ChunkStage } from '../writing/stage.ts'
@@ -22,7 +22,7 @@ export interface UpkeepDeps {
   stages: Stages
   reader: BlobReader
   bounds: StoreBounds
-  after: After
+  after: DelayedCall
   log: Log
   /** False: nothing is done unless it is called for; for tests. */
   background: boolean

@@ -98,7 +98,7 @@ async function openUsable(
  *
  * @throws BlobFault `UNAVAILABLE`
  */
-async function expectNoOther(path: string, own: Named): Promise<void> {
+async function expectNoOther(path: string, own: CatalogueName): Promise<void> {
   for (const other of await cataloguesIn(path)) {
     const isLater = other.number > own.number
     if (isLater || (other.engine !== own.engine && (await isLocked(join(path, nameOf(other))))))
@@ -128,24 +128,24 @@ async function isWhole(catalogue: ThreadedCatalogue, path: string): Promise<bool
   return row === undefined
 }
 
-interface Named {
+interface CatalogueName {
   number: number
   engine: EngineName
 }
 
 const suffixes: Record<EngineName, string> = { rocksdb: '', level: '-level' }
 
-function nameOf({ number, engine }: Named): string {
+function nameOf({ number, engine }: CatalogueName): string {
   return `catalogue-${number}${suffixes[engine]}`
 }
 
 /** By their numbers. */
-async function cataloguesIn(path: string): Promise<Named[]> {
+async function cataloguesIn(path: string): Promise<CatalogueName[]> {
   const found = (await readdir(path)).map((name) => /^catalogue-(\d{1,9})(-level)?$/.exec(name))
   return found
     .filter((match) => match !== null)
     .map(
-      ([, number, level]): Named => ({
+      ([, number, level]): CatalogueName => ({
         number: Number(number),
         engine: level === undefined ? 'rocksdb' : 'level',
       }),

@@ -25,7 +25,14 @@ import type { Catalogue } from '../catalogue/catalogue.ts'
 import { blobPrefix, type Copy, decodeCopies, type RowCache, type RowEntry } from '../catalogue/rows.ts'
 import { isUnreadable } from '../disk/faults.ts'
 import type { Extent } from '../extents/extent.ts'
-import { Missed, type RecordState, verifyInline, verifyRuns, walk, windowBytes } from '../extents/scan.ts'
+import {
+  type RecordState,
+  UnreadBlocks,
+  verifyInline,
+  verifyRuns,
+  walk,
+  windowBytes,
+} from '../extents/scan.ts'
 import {
   blockBytes,
   type GroupEntry,
@@ -39,7 +46,7 @@ import { alignedBytes } from '../memory/buffer-pool.ts'
 import { alignUp } from '../numbers.ts'
 import { copyOf, homeOf } from '../writing/copy-of-entry.ts'
 import type { Ledger } from '../writing/ledger.ts'
-import type { Surveyed } from './survey.ts'
+import type { SurveyResult } from './survey.ts'
 
 export interface RecoveryFigures {
   scannedExtents: number
@@ -64,7 +71,7 @@ const toldMax = 10
  */
 const flushEveryGroups = 1000
 
-interface Found {
+interface FoundGroup {
   extent: Extent
   generation: number
   offset: number
@@ -72,8 +79,8 @@ interface Found {
   entries: GroupEntry[]
 }
 
-interface Torn {
-  group: Found
+interface TornEntry {
+  group: FoundGroup
   entry: CommitEntry
 }
 
@@ -87,11 +94,11 @@ export class Recovery {
   readonly #extentOf: (run: { extent: number; generation: number }) => Extent | undefined
   readonly #seal: HeaderSeal
   readonly #log: Log
-  readonly #unreadable: (extent: Extent, missed: Missed) => void
+  readonly #unreadable: (extent: Extent, missed: UnreadBlocks) => void
   readonly #window = alignedBytes(windowBytes)
   readonly #result: RecoveryFigures = nothingRecovered()
   /** Commits whose bytes are not whole, in the order of their groups. */
-  readonly #torn: Torn[] = []
+  readonly #torn: TornEntry[] = []
 
   constructor(deps: {
     rows: RowCache
@@ -100,7 +107,7 @@ export class Recovery {
     extentOf: (run: { extent: number; generation: number }) => Extent | undefined
     log: Log
     /** The disk returns errors for some of it. */
-    unreadable: (extent: Extent, missed: Missed) => void
+    unreadable: (extent: Extent, missed: UnreadBlocks) => void
   }) {
     this.#unreadable = deps.unreadable
     this.#rows = deps.rows
@@ -111,10 +118,10 @@ export class Recovery {
     this.#seal = new HeaderSeal(deps.ledger.info.secret)
   }
 
-  async run({ scans, extents, audit }: Surveyed): Promise<RecoveryFigures> {
+  async run({ scans, extents, audit }: SurveyResult): Promise<RecoveryFigures> {
     const { info } = this.#ledger
     if (audit) await this.#audit(extents)
-    const found: Found[] = []
+    const found: FoundGroup[] = []
     const voided = new Set<string>()
     for (const { extent, from } of scans) await this.#scan(extent, from, found, voided)
     found.sort((a, b) => a.sequence - b.sequence)
@@ -138,11 +145,11 @@ export class Recovery {
     return this.#result
   }
 
-  async #scan(extent: Extent, from: number, found: Found[], voided: Set<string>): Promise<void> {
+  async #scan(extent: Extent, from: number, found: FoundGroup[], voided: Set<string>): Promise<void> {
     await this.#syncScanned(extent)
     this.#result.scannedExtents++
     let end = Math.max(from, extent.frontier)
-    const missed = new Missed()
+    const missed = new UnreadBlocks()
     for await (const record of walk(extent, from, { seal: this.#seal, window: this.#window, missed })) {
       end = Math.max(end, record.offset + recordBytes(record))
       if (record.kind === 'group') this.#note(extent, record, found, voided)
@@ -159,11 +166,11 @@ export class Recovery {
       await extent.sync()
     } catch (error) {
       if (!isUnreadable((error as BlobFault).cause)) throw error
-      this.#unreadable(extent, new Missed())
+      this.#unreadable(extent, new UnreadBlocks())
     }
   }
 
-  #note(extent: Extent, group: GroupHeader, found: Found[], voided: Set<string>): void {
+  #note(extent: Extent, group: GroupHeader, found: FoundGroup[], voided: Set<string>): void {
     this.#result.groups++
     const { generation, offset, sequence, entries } = group
     found.push({ extent, generation, offset, sequence, entries })
@@ -173,7 +180,7 @@ export class Recovery {
     }
   }
 
-  async #apply(group: Found, entry: GroupEntry, dead: ReadonlyMap<string, number>): Promise<void> {
+  async #apply(group: FoundGroup, entry: GroupEntry, dead: ReadonlyMap<string, number>): Promise<void> {
     if (entry.kind === 'void') return
     const row = await this.#rows.acquire(entry.id)
     try {
@@ -190,7 +197,12 @@ export class Recovery {
     }
   }
 
-  async #commit(group: Found, entry: CommitEntry, row: RowEntry, known: Copy | undefined): Promise<void> {
+  async #commit(
+    group: FoundGroup,
+    entry: CommitEntry,
+    row: RowEntry,
+    known: Copy | undefined,
+  ): Promise<void> {
     const copy = copyOf(entry, group, known, { get: this.#extentOf })
     const verdict = await this.#verify(group, entry, copy)
     if (verdict === 'torn') this.#torn.push({ group, entry })
@@ -207,7 +219,7 @@ export class Recovery {
   }
 
   /** A commit whose bytes are not whole, once it is known which copies are. */
-  async #settle(group: Found, entry: CommitEntry, last: Found | undefined): Promise<void> {
+  async #settle(group: FoundGroup, entry: CommitEntry, last: FoundGroup | undefined): Promise<void> {
     const row = await this.#rows.acquire(entry.id)
     try {
       const known = row.copies.find(({ incarnation }) => incarnation.equals(entry.incarnation))
@@ -227,14 +239,14 @@ export class Recovery {
   }
 
   /** A deletion of the copy must name this group's entry, too. */
-  #addHome(row: RowEntry, copy: Copy, { extent, generation }: Found): void {
+  #addHome(row: RowEntry, copy: Copy, { extent, generation }: FoundGroup): void {
     const homes = [homeOf(copy), ...copy.earlierHomes]
     if (homes.some((home) => home.generation === generation)) return
     copy.earlierHomes = [...copy.earlierHomes, { extent: extent.number, generation }]
     this.#ledger.touchRow(row)
   }
 
-  #verify(group: Found, entry: CommitEntry, copy: Copy): Promise<RecordState> {
+  #verify(group: FoundGroup, entry: CommitEntry, copy: Copy): Promise<RecordState> {
     return entry.kind === 'inline'
       ? verifyInline(entry, group.extent, copy.inlineOffset as number)
       : verifyRuns(entry, (run: Run) => this.#extentOf(run), this.#seal, this.#window)
@@ -272,7 +284,7 @@ export class Recovery {
 }
 
 /** When each deleted copy was last deleted: its earlier commits need no check of their bytes. */
-function deathsOf(found: readonly Found[], voided: ReadonlySet<string>): Map<string, number> {
+function deathsOf(found: readonly FoundGroup[], voided: ReadonlySet<string>): Map<string, number> {
   const dead = new Map<string, number>()
   for (const { extent, generation, sequence, entries } of found) {
     if (voided.has(`${extent.number}/${generation}/${sequence}`)) continue

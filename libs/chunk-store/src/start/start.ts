@@ -18,9 +18,9 @@ import { CleanShutdownMarker, endMarkKey } from './clean-shutdown-marker.ts'
 import { IdentityFile } from './identity-file.ts'
 import { openCatalogue } from './open-catalogue.ts'
 import { Recovery, type RecoveryFigures } from './recovery.ts'
-import { type Surveyed, survey } from './survey.ts'
+import { type SurveyResult, survey } from './survey.ts'
 
-export interface Started {
+export interface StartResult {
   parts: Assembly
   recovered: RecoveryFigures
 }
@@ -38,7 +38,7 @@ interface Start {
 export async function startStore(
   options: ChunkStoreOptions,
   machine: Partial<ChunkStoreMachine>,
-): Promise<Started> {
+): Promise<StartResult> {
   const log = options.log ?? silentLog
   const disk = machine.disk ?? new NodeDisk({ direct: options.direct ?? true })
   const directory = join(options.path, 'extents')
@@ -54,7 +54,7 @@ export async function startStore(
   }
 }
 
-async function startWithRoom(start: Start, { rebuild }: { rebuild: boolean }): Promise<Started> {
+async function startWithRoom(start: Start, { rebuild }: { rebuild: boolean }): Promise<StartResult> {
   try {
     return await startOnce(start, { rebuild })
   } catch (error) {
@@ -64,7 +64,7 @@ async function startWithRoom(start: Start, { rebuild }: { rebuild: boolean }): P
   }
 }
 
-async function startOnce(start: Start, { rebuild }: { rebuild: boolean }): Promise<Started> {
+async function startOnce(start: Start, { rebuild }: { rebuild: boolean }): Promise<StartResult> {
   const { options, machine, disk, directory, log } = start
   const catalogue = await (machine.catalogue?.() ??
     openCatalogue(options.cataloguesIn ?? options.path, log, { engine: options.catalogue, rebuild }))
@@ -90,7 +90,7 @@ async function startOnce(start: Start, { rebuild }: { rebuild: boolean }): Promi
   }
 }
 
-async function recover(parts: Assembly, surveyed: Surveyed): Promise<RecoveryFigures> {
+async function recover(parts: Assembly, surveyed: SurveyResult): Promise<RecoveryFigures> {
   const { catalogue, compactor, end, extents, faults, ledger, log, rows, space } = parts
   const recovery = new Recovery({
     rows,

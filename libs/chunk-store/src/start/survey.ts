@@ -42,7 +42,7 @@ import { bytesOfRun, readStoreInfo, type StoreInfo } from '../writing/ledger.ts'
 import { type CleanShutdownMarker, endMarkKey } from './clean-shutdown-marker.ts'
 import { type IdentityFile, identityFileName } from './identity-file.ts'
 
-export interface Surveyed {
+export interface SurveyResult {
   info: StoreInfo
   extents: Extent[]
   /** Free, with a header that does not say so yet. */
@@ -89,7 +89,7 @@ interface FoundFile {
  * @throws BlobFault `IO` also when there are too few descriptors or too little memory: that says
  *   nothing about the files.
  */
-export async function survey(deps: SurveyDeps): Promise<Surveyed> {
+export async function survey(deps: SurveyDeps): Promise<SurveyResult> {
   try {
     return await surveyAll(deps)
   } catch (error) {
@@ -102,7 +102,7 @@ export async function survey(deps: SurveyDeps): Promise<Surveyed> {
   }
 }
 
-async function surveyAll(deps: SurveyDeps): Promise<Surveyed> {
+async function surveyAll(deps: SurveyDeps): Promise<SurveyResult> {
   const { catalogue, disk, directory, files, end, log } = deps
   const known = await readStoreInfo(catalogue)
   const [endMark] = await catalogue.get([endMarkKey])
@@ -117,7 +117,7 @@ async function surveyAll(deps: SurveyDeps): Promise<Surveyed> {
   }
   await findCut(rows, found, catalogue)
   const info = known ?? (await infoWithoutCatalogue(found, deps))
-  const result: Surveyed = {
+  const result: SurveyResult = {
     info,
     extents: [],
     halfFreed: [],
@@ -138,7 +138,7 @@ async function adopt(
   extent: Extent,
   row: ExtentRow | undefined,
   file: FoundFile | undefined,
-  result: Surveyed,
+  result: SurveyResult,
   log: Log,
 ): Promise<void> {
   if (file === undefined) {
@@ -181,7 +181,7 @@ function adoptWhole(
   extent: Extent,
   row: ExtentRow | undefined,
   header: ExtentHeader | undefined,
-  result: Surveyed,
+  result: SurveyResult,
 ): void {
   if (header !== undefined) {
     noteGeneration(header.generation, result.info)
@@ -202,7 +202,7 @@ async function adoptHeadless(
   extent: Extent,
   row: ExtentRow | undefined,
   { size, blocks, hasErrors }: FoundFile,
-  result: Surveyed,
+  result: SurveyResult,
 ): Promise<void> {
   const reason = hasErrors ? 'unreadable' : 'damaged'
   if (row !== undefined && result.inOrder) {
@@ -254,7 +254,7 @@ function isBegun(blocks: Buffer): boolean {
 }
 
 /** Records may have been written to it after the catalogue's moment. */
-function holdsNews({ state }: ExtentRow, { inOrder }: Surveyed): boolean {
+function holdsNews({ state }: ExtentRow, { inOrder }: SurveyResult): boolean {
   return state === 'open' || (state === 'paused' && !inOrder)
 }
 
@@ -303,7 +303,7 @@ function endsOf(copy: Copy): { extent: number; generation: number; end: number }
 }
 
 /** Of extents that the catalogue calls open: what was written after its moment. */
-function scanNews(extent: Extent, row: ExtentRow, result: Surveyed): void {
+function scanNews(extent: Extent, row: ExtentRow, result: SurveyResult): void {
   if (row.state === 'open') {
     result.scans.push({ extent, from: row.scanFrom })
   } else if (row.state === 'paused' && !result.inOrder) {
@@ -312,7 +312,7 @@ function scanNews(extent: Extent, row: ExtentRow, result: Surveyed): void {
   }
 }
 
-function beginScanned(extent: Extent, generation: number, result: Surveyed): void {
+function beginScanned(extent: Extent, generation: number, result: SurveyResult): void {
   const { quarantine, gap } = extent
   result.audit = true
   extent.begin(generation, firstRecordOffset)
@@ -320,7 +320,7 @@ function beginScanned(extent: Extent, generation: number, result: Surveyed): voi
   result.scans.push({ extent, from: firstRecordOffset })
 }
 
-function setAsideForeign(extent: Extent, row: ExtentRow | undefined, result: Surveyed): void {
+function setAsideForeign(extent: Extent, row: ExtentRow | undefined, result: SurveyResult): void {
   extent.state = 'sealed'
   extent.setAside('foreign', { gap: row !== undefined && holdsNews(row, result) })
 }

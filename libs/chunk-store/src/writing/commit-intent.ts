@@ -3,7 +3,7 @@ import { BlobFault, type BlobInfo } from '@holdfast/blob-store'
 import type { Copy, RowEntry } from '../catalogue/rows.ts'
 import { entryBytes, type GroupEntry, type Run } from '../format.ts'
 import { copyOf } from './copy-of-entry.ts'
-import type { Committed, Follower, Group, Intent, Leader, WriterDeps } from './group.ts'
+import type { CommittedRecord, Follower, Group, Intent, Leader, WriterDeps } from './group.ts'
 import { knownCopyOf } from './known-copies.ts'
 import { infoOf } from './ledger.ts'
 
@@ -134,7 +134,7 @@ export class CommitIntent implements Intent, Leader, Follower {
 
   /** @param damaged the copy of the same name that this one replaces. */
   #applied(
-    at: Committed,
+    at: CommittedRecord,
     entry: GroupEntry & { kind: 'inline' | 'staged' },
     damaged: Copy | undefined,
   ): void {

@@ -29,7 +29,7 @@ export interface WriterDeps {
   log: Log
 }
 
-export interface Committed {
+export interface CommittedRecord {
   extent: Extent
   generation: number
   /** Of the record. */
@@ -63,7 +63,7 @@ export class Group {
   readonly sequence: number
   readonly entries: GroupEntry[] = []
   readonly payloads: Uint8Array[] = []
-  readonly outcomes: { applied: (at: Committed) => void; refused: (error: Error) => void }[] = []
+  readonly outcomes: { applied: (at: CommittedRecord) => void; refused: (error: Error) => void }[] = []
   /** By blob. */
   readonly commits = new Map<RowEntry, Leader>()
   readonly moving = new Set<Copy>()

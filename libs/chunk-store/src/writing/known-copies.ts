@@ -66,13 +66,13 @@ export class KnownCopies {
    * @returns a damaged copy to be replaced when none is whole, and `unsure` when one could not be
    *   read for a reason that says nothing about the disk: the upload becomes its own copy.
    */
-  look(entry: RowEntry, wanted: Wanted): undefined | Promise<Copy | 'unsure' | undefined> {
+  look(entry: RowEntry, wanted: CopyProperties): undefined | Promise<Copy | 'unsure' | undefined> {
     if (entry.copies.length === 0) return undefined
     const known = knownCopyOf(entry, wanted)
     return known !== undefined && this.isFresh(known) ? undefined : this.#look(entry, wanted)
   }
 
-  async #look(entry: RowEntry, wanted: Wanted): Promise<Copy | 'unsure' | undefined> {
+  async #look(entry: RowEntry, wanted: CopyProperties): Promise<Copy | 'unsure' | undefined> {
     for (;;) {
       const known = knownCopyOf(entry, wanted)
       if (known === undefined) return knownCopyOf(entry, wanted, { quarantined: true })
@@ -119,7 +119,7 @@ function saysUnreadable({ cause }: BlobFault): boolean {
 }
 
 /** The properties that a copy must share with the upload that is dropped for it. */
-export interface Wanted {
+export interface CopyProperties {
   size: number
   placementGroup: number
 }
@@ -127,7 +127,7 @@ export interface Wanted {
 /** Of several the one with the lowest incarnation, as every node of the group chooses. */
 export function knownCopyOf(
   { copies, deleting }: RowEntry,
-  { size, placementGroup }: Wanted,
+  { size, placementGroup }: CopyProperties,
   { quarantined = false } = {},
 ): Copy | undefined {
   let chosen: Copy | undefined

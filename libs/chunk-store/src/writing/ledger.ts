@@ -23,7 +23,7 @@ import {
 import type { Extent } from '../extents/extent.ts'
 import { dataRecordBytes, type Run, recordBytesMax } from '../format.ts'
 import type { Log } from '../log.ts'
-import type { After } from '../memory/buffer-pool.ts'
+import type { DelayedCall } from '../memory/buffer-pool.ts'
 import { getU64, putU64 } from '../numbers.ts'
 
 const storeKey = Buffer.from('mstore')
@@ -63,7 +63,7 @@ export class Ledger {
   readonly #now: () => number
   readonly #monotonic: () => number
   readonly #failed: (error: Error) => void
-  readonly #after: After
+  readonly #after: DelayedCall
   readonly #dirtyRows = new Set<RowEntry>()
   readonly #dirtyExtents = new Set<Extent>()
   readonly #dirtyKeys = new Map<string, CatalogueChange>()
@@ -97,7 +97,7 @@ export class Ledger {
     monotonic: () => number
     /** The catalogue accepted no batch. */
     failed: (error: Error) => void
-    after: After
+    after: DelayedCall
   }) {
     this.info = options.info
     this.#logSynced = options.info.logHead

@@ -87,13 +87,13 @@ export class MoveIntent implements Intent {
  */
 export class CarryIntent implements Intent {
   readonly #ledger: Ledger
-  readonly #entries: readonly Carried[]
+  readonly #entries: readonly CarriedEntry[]
   readonly done: Promise<void>
   #resolve!: () => void
   #reject!: (error: Error) => void
 
   /** @param entries at most what fits one group. */
-  constructor({ ledger }: WriterDeps, entries: readonly Carried[]) {
+  constructor({ ledger }: WriterDeps, entries: readonly CarriedEntry[]) {
     this.#ledger = ledger
     this.#entries = entries
     this.done = new Promise((resolve, reject) => {
@@ -127,7 +127,7 @@ export class CarryIntent implements Intent {
   }
 }
 
-export interface Carried {
+export interface CarriedEntry {
   entry: DeletedEntry | VoidEntry
   /** Of the blob that a deletion names. */
   row: RowEntry | undefined

@@ -6,7 +6,13 @@
  * clean shutdown begins a new life with its own positions: entries that were acknowledged and not
  * yet written are in no log then, and followers compare inventories.
  */
-import { BlobFault, type BlobName, type LogEntry, type LogPosition, type Pulled } from '@holdfast/blob-store'
+import {
+  BlobFault,
+  type BlobName,
+  type LogEntry,
+  type LogPosition,
+  type PullAnswer,
+} from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import {
@@ -56,7 +62,7 @@ export class ReplicationLog {
     }, trimEveryMs).unref()
   }
 
-  async pull({ after, limit, groups }: PullRequest): Promise<Pulled> {
+  async pull({ after, limit, groups }: PullRequest): Promise<PullAnswer> {
     if (!(limit >= 1 && limit <= limitMax)) throw new BlobFault('INVALID', `${limit} entries at once`)
     const nowMs = this.#clock.now()
     const { info } = this.#ledger

@@ -56,7 +56,7 @@ export interface StageDeps {
   released(): void
 }
 
-interface Sealed {
+interface StageContent {
   blob: { id: Buffer; crc32: number }
   size: number
   body: { bytes: Uint8Array } | { runs: Run[] }
@@ -71,7 +71,7 @@ export class ChunkStage implements PlacedStage, BufferHolder {
   /** Monotonic milliseconds of the last activity. */
   activeAt: number
   #state: 'open' | 'sealing' | 'sealed' | 'committing' | 'ended' = 'open'
-  #sealed: Promise<Sealed> | undefined
+  #sealed: Promise<StageContent> | undefined
   #fault: BlobFault | undefined
   #committed: Promise<BlobInfo> | undefined
   /** A small blob so far; later, what waits for a buffer. */
@@ -338,12 +338,12 @@ export class ChunkStage implements PlacedStage, BufferHolder {
     }
   }
 
-  #sealOnce(): Promise<Sealed> {
+  #sealOnce(): Promise<StageContent> {
     this.#sealed ??= this.#seal()
     return this.#sealed
   }
 
-  async #seal(): Promise<Sealed> {
+  async #seal(): Promise<StageContent> {
     this.#assertOpen()
     this.#state = 'sealing'
     try {
@@ -359,12 +359,12 @@ export class ChunkStage implements PlacedStage, BufferHolder {
     }
   }
 
-  #sealSmall(): Sealed {
+  #sealSmall(): StageContent {
     const bytes = this.#aside.view()
     return { blob: digestOf(bytes), size: this.size, body: { bytes } }
   }
 
-  async #sealBulk(): Promise<Sealed> {
+  async #sealBulk(): Promise<StageContent> {
     await this.#filling
     if (this.#aside.length > 0) await this.#drainAside()
     if (this.#buffer !== undefined) await this.#writeOut()

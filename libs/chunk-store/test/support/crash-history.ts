@@ -19,7 +19,7 @@ import { CrashMachine, type DiskState, seeded } from './crash-machine.ts'
 
 const MiB = 1024 * 1024
 
-export interface Promised {
+export interface PromisedBlob {
   info: BlobInfo
   /** Event at which the commit was answered. */
   committed: number
@@ -36,7 +36,7 @@ export interface Promised {
 
 export interface History {
   machine: CrashMachine
-  promises: Promised[]
+  promises: PromisedBlob[]
   /** Wrong data that readers got while the load ran. */
   misread: string[]
 }
@@ -121,7 +121,7 @@ export async function makeHistory(
   operations: number,
   options: {
     base?: DiskState
-    promises?: Promised[]
+    promises?: PromisedBlob[]
     /** Instead of the machine itself: a planted fault's variant of it. */
     machine?: (random: () => number, base?: DiskState) => CrashMachine
   } = {},
@@ -129,7 +129,7 @@ export async function makeHistory(
   const random = seeded(seed)
   const machine = options.machine?.(random, options.base) ?? new CrashMachine(random, options.base)
   const store = await openOn(machine)
-  const promises: Promised[] = (options.promises ?? []).map((promise) => ({ ...promise }))
+  const promises: PromisedBlob[] = (options.promises ?? []).map((promise) => ({ ...promise }))
   const misread: string[] = []
   let left = operations
   let busy = 4
@@ -214,7 +214,7 @@ async function linger(
   for (const promise of promises.filter(isLive)) await compare(store, promise, misread, async () => {})
 }
 
-function isLive({ deleteAsked }: Promised): boolean {
+function isLive({ deleteAsked }: PromisedBlob): boolean {
   return deleteAsked === never
 }
 
@@ -224,7 +224,7 @@ function isLive({ deleteAsked }: Promised): boolean {
  */
 async function readSlowly(
   store: ChunkStore,
-  promises: readonly Promised[],
+  promises: readonly PromisedBlob[],
   random: () => number,
   misread: string[],
 ): Promise<void> {
@@ -240,7 +240,7 @@ async function readSlowly(
 /** @param rest while the reader holds a piece */
 async function compare(
   store: ChunkStore,
-  { info, number }: Promised,
+  { info, number }: PromisedBlob,
   misread: string[],
   rest: () => Promise<void>,
 ): Promise<void> {
@@ -263,7 +263,7 @@ async function compare(
 async function step(
   store: ChunkStore,
   machine: CrashMachine,
-  promises: Promised[],
+  promises: PromisedBlob[],
   random: () => number,
 ): Promise<void> {
   const dice = random()
@@ -284,7 +284,7 @@ async function step(
 async function upload(
   store: NodeStore,
   machine: CrashMachine,
-  promises: Promised[],
+  promises: PromisedBlob[],
   random: () => number,
   wanted?: number,
 ): Promise<void> {
@@ -326,7 +326,7 @@ async function stageUnlessFull(
 }
 
 /** A deleted one that is to be restored under its name. */
-function goneFor(promises: readonly Promised[], random: () => number): Promised | undefined {
+function goneFor(promises: readonly PromisedBlob[], random: () => number): PromisedBlob | undefined {
   const gone = promises.filter(({ deleteAnswered, reborn }) => deleteAnswered < never && reborn === never)
   return gone[Math.floor(random() * gone.length)]
 }
@@ -334,7 +334,7 @@ function goneFor(promises: readonly Promised[], random: () => number): Promised 
 async function remove(
   store: BlobStore,
   machine: CrashMachine,
-  promises: Promised[],
+  promises: PromisedBlob[],
   random: () => number,
 ): Promise<void> {
   const live = promises.filter(({ deleteAsked }) => deleteAsked === never)
@@ -342,7 +342,7 @@ async function remove(
   if (promise !== undefined) await removePromised(store, machine, promise)
 }
 
-async function removePromised(store: BlobStore, machine: CrashMachine, promise: Promised): Promise<void> {
+async function removePromised(store: BlobStore, machine: CrashMachine, promise: PromisedBlob): Promise<void> {
   if (promise.deleteAsked !== never) return
   promise.deleteAsked = ++machine.events
   if ((await store.delete(promise.info)) === 'deleted') promise.deleteAnswered = ++machine.events
@@ -357,8 +357,8 @@ function same(a: BlobInfo, b: BlobInfo): boolean {
  * What still holds for a run that begins with the state after this event; operations under way are
  * left out.
  */
-export function promisesAfter({ promises }: History, event: number): Promised[] {
-  const held: Promised[] = []
+export function promisesAfter({ promises }: History, event: number): PromisedBlob[] {
+  const held: PromisedBlob[] = []
   for (const promise of promises) {
     if (promise.reborn <= event) continue // its next life has a separate promise, or is unknown
     if (promise.deleteAnswered <= event)
@@ -372,7 +372,7 @@ export function promisesAfter({ promises }: History, event: number): Promised[] 
 /** Opens the state and compares it with what was promised by then. @returns the violations. */
 export async function violations(
   state: DiskState,
-  promises: readonly Promised[],
+  promises: readonly PromisedBlob[],
   event: number,
   options: {
     deletionsHold: boolean
@@ -414,7 +414,7 @@ export async function violations(
 
 async function check(
   store: BlobStore,
-  promises: readonly Promised[],
+  promises: readonly PromisedBlob[],
   event: number,
   { deletionsHold, ghosts = false }: { deletionsHold: boolean; ghosts?: boolean },
   broken: string[],

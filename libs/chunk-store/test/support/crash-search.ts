@@ -2,7 +2,7 @@
  * Crashes of random loads at random events, each state checked; and how soon that finds planted
  * faults.
  */
-import { type History, makeHistory, type Promised, promisesAfter, violations } from './crash-history.ts'
+import { type History, makeHistory, type PromisedBlob, promisesAfter, violations } from './crash-history.ts'
 import { CrashMachine, type DiskState, seeded } from './crash-machine.ts'
 import type { PlantedFault } from './planted-faults.ts'
 
@@ -36,7 +36,7 @@ export async function searchCrashStates(
 ): Promise<CrashSearch> {
   const histories = Math.max(2, Math.ceil(states / (fault === undefined ? statesOfHistory : statesOfPlanted)))
   let tried = 0
-  let crashed: { base: DiskState; promises: Promised[] } | undefined
+  let crashed: { base: DiskState; promises: PromisedBlob[] } | undefined
   for (let n = 0; n < histories; n++) {
     // Every other one begins with the state after a crash of the one before.
     const machine = (random: () => number, base?: DiskState) => {
