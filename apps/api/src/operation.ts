@@ -67,20 +67,20 @@ export interface Operation<P extends TObject, Q extends TObject, B extends TObje
   handle(call: Call, input: Static<P> & Static<Q> & Static<B>): Promise<object>
 }
 
-interface Asked {
+interface HttpExchange {
   request: FastifyRequest
   reply: FastifyReply
   guesses: RequestGuesses
 }
 
 const nothing = Type.Object({})
-type Nothing = typeof nothing
+type NoParameters = typeof nothing
 
-export function serve<P extends TObject = Nothing, Q extends TObject = Nothing, B extends TObject = Nothing>(
-  app: FastifyInstance,
-  context: ApiContext,
-  operation: Operation<P, Q, B>,
-): void {
+export function serve<
+  P extends TObject = NoParameters,
+  Q extends TObject = NoParameters,
+  B extends TObject = NoParameters,
+>(app: FastifyInstance, context: ApiContext, operation: Operation<P, Q, B>): void {
   const readParams = parametersOf(operation.params ?? nothing)
   const readQuery = parametersOf(operation.query ?? nothing)
   const readBody = parametersOf(operation.body ?? nothing)
@@ -105,7 +105,7 @@ export function serve<P extends TObject = Nothing, Q extends TObject = Nothing, 
     return otherDoor?.isAskedFor(request) === true ? otherDoor.door : operation
   }
 
-  async function answer({ request, reply, guesses }: Asked): Promise<object> {
+  async function answer({ request, reply, guesses }: HttpExchange): Promise<object> {
     const door = doorOf(request)
     // The host drew on the budget of the operation's own endpoint.
     if (door !== operation) await context.rateLimits.takeAddress(request, door.name)
@@ -158,7 +158,7 @@ const endingTheToken: ReadonlySet<string> = new Set(['resetToken', 'confirmEmail
  * Draws on the account's budget once its token is known to be valid: forged ones must not spend it.
  */
 async function drawOnAccount(
-  asking: Asked & { context: ApiContext; signedIn: SignedIn },
+  asking: HttpExchange & { context: ApiContext; signedIn: SignedIn },
   operation: string,
 ): Promise<void> {
   const { context, request, guesses, signedIn } = asking

@@ -10,7 +10,7 @@ export interface Addresses {
   web: string
 }
 
-export interface Listening {
+export interface ListenAddresses {
   host: string
   adminHost: string
   ports: Record<'api' | 'upload' | 'download' | 'admin', number>
@@ -18,7 +18,7 @@ export interface Listening {
   urls: Addresses
 }
 
-export async function listeningOf({ listen, publicUrls }: Config): Promise<Listening> {
+export async function listeningOf({ listen, publicUrls }: Config): Promise<ListenAddresses> {
   const { host, adminHost, ...asked } = listen
   const ports = await chosenPorts(asked, host)
   const api = publicUrls.api ?? urlOf(host, ports.api)

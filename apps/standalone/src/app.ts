@@ -41,7 +41,7 @@ import { openScans } from '@holdfast/upload'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { type Accounts, type AccountsDeps, startAccounts } from './accounts.ts'
-import { type Addresses, type Listening, listeningOf } from './addresses.ts'
+import { type Addresses, type ListenAddresses, listeningOf } from './addresses.ts'
 import { BackupJobs, type BackupJobsDeps } from './backup-jobs.ts'
 import { type CollectingDeps, createCollector, createReconciler, walksOf } from './collecting.ts'
 import { isFullDisk, untilRoom } from './full-disk.ts'
@@ -259,7 +259,7 @@ function operatorOf(
 
 async function listenPublicly(
   hosts: ReturnType<typeof createPublicHosts>,
-  { opened, host, ports }: Pick<PartOptions, 'opened'> & Pick<Listening, 'host' | 'ports'>,
+  { opened, host, ports }: Pick<PartOptions, 'opened'> & Pick<ListenAddresses, 'host' | 'ports'>,
 ): Promise<void> {
   opened.defer(async () => {
     await Promise.all(Object.values(hosts).map((app) => app.close()))

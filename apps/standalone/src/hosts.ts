@@ -14,11 +14,11 @@ import { webPages } from '@holdfast/web'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
-import type { Listening } from './addresses.ts'
+import type { ListenAddresses } from './addresses.ts'
 
 export interface HostDeps {
   config: Config
-  urls: Listening['urls']
+  urls: ListenAddresses['urls']
   accounts: AccountClient
   versions: AccountVersions
   passwordWork: FairSemaphore

@@ -14,18 +14,18 @@ import { join } from 'node:path'
 import t from 'tap'
 import { call, dataDir, operator, startHere, uploadText } from './run.ts'
 
-interface Uploaded {
+interface UploadAnswer {
   id: string
   guestToken: string
   md5: string
 }
 
-async function uploaded(upload: string, text: string): Promise<Uploaded> {
+async function uploaded(upload: string, text: string): Promise<UploadAnswer> {
   const { data } = await uploadText(upload, { name: 'a.txt', text })
   return { id: data.id, guestToken: data.guestToken, md5: createHash('md5').update(text).digest('hex') }
 }
 
-async function digestOf(api: string, { id, guestToken }: Uploaded): Promise<string> {
+async function digestOf(api: string, { id, guestToken }: UploadAnswer): Promise<string> {
   const headers = { authorization: `Bearer ${guestToken}` }
   const link = await call(`${api}/contents/${id}/directlinks`, { method: 'POST', headers })
   const bytes = await (await fetch(link.data.directLink)).arrayBuffer()
@@ -37,7 +37,7 @@ t.test('everything acknowledged before a backup is in the restore, with its dige
   const target = join(dataDir(t), 'backup')
   const service = await startHere(dir)
   const { upload, api, admin } = service.addresses
-  const before: Uploaded[] = []
+  const before: UploadAnswer[] = []
   for (let n = 0; n < 20; n++) before.push(await uploaded(upload, `text ${n} `.repeat(1 + n * 2_000)))
   const headers = { authorization: `Bearer ${before[0]?.guestToken}` }
   const load = Promise.all(Array.from({ length: 10 }, (_, n) => uploaded(upload, `during ${n}`)))

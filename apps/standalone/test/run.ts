@@ -37,7 +37,7 @@ export async function startHere(
   return startStandalone({ config: prepared(config), secrets, log: createLog({ level: 'silent' }) })
 }
 
-export interface Running {
+export interface ServiceProcess {
   process: ChildProcess
   /** Hosts as the ready line names them. */
   api: string
@@ -62,7 +62,7 @@ export async function startProcess(
    * @param options.descriptors files that it may open
    */
   { errorsTo = 'pipe', descriptors }: { errorsTo?: number | 'pipe'; descriptors?: number } = {},
-): Promise<Running> {
+): Promise<ServiceProcess> {
   const env = { PATH: process.env.PATH, ...freePorts, HOLDFAST_DATA_DIR: dataDir, ...more }
   const limit = descriptors === undefined ? '' : `ulimit -n ${descriptors} && `
   const child = spawn('sh', ['-c', `${limit}exec "$0" "$1"`, launcher, main], {

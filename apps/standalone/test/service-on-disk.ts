@@ -6,15 +6,20 @@ import { join } from 'node:path'
 import type { Test } from 'tap'
 import { freePorts } from '../../../infra/servers/ports.ts'
 import { Filler } from '../../../test/support/small-disk.ts'
-import { type Running, startProcess } from './run.ts'
+import { type ServiceProcess, startProcess } from './run.ts'
 
 export class ServiceOnDisk {
   readonly dataDir: string
   readonly filler: Filler
   readonly settings: Record<string, string>
-  #running: Running
+  #running: ServiceProcess
 
-  private constructor(dataDir: string, filler: Filler, settings: Record<string, string>, running: Running) {
+  private constructor(
+    dataDir: string,
+    filler: Filler,
+    settings: Record<string, string>,
+    running: ServiceProcess,
+  ) {
     this.dataDir = dataDir
     this.filler = filler
     this.settings = settings

@@ -23,7 +23,7 @@ export interface PlacesOptions {
 }
 
 /** A running upload, as its place sees it. */
-export interface Running {
+export interface RunningUpload {
   /** All of its bytes have arrived: it is about to end. */
   readonly isComplete: boolean
   /** Ends it; its stage is released at once. */
@@ -59,7 +59,7 @@ export class RunningUploads {
    * @throws RefusalError error-rateLimit when this network has its share, error-unavailable when
    *   all places belong to uploads that are fast enough.
    */
-  begin(network: string, running: Running): UploadPlace {
+  begin(network: string, running: RunningUpload): UploadPlace {
     const found = this.#networks.get(network)
     const { perNetworkMax, metrics } = this.#options
     if ((found?.uploads ?? 0) >= perNetworkMax) {
@@ -160,10 +160,10 @@ export class UploadPlace {
   hasStage = false
   readonly #owner: RunningUploads
   readonly #network: Network
-  readonly #running: Running
+  readonly #running: RunningUpload
   #ended = false
 
-  constructor(owner: RunningUploads, network: Network, running: Running, beganMs: number) {
+  constructor(owner: RunningUploads, network: Network, running: RunningUpload, beganMs: number) {
     this.#owner = owner
     this.#network = network
     this.#running = running

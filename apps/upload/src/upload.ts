@@ -32,7 +32,7 @@ import { fileType } from './file-type.ts'
 import { FormScanner, type PartHead } from './form-scanner.ts'
 import { guestOf, idempotencyKeyOf, uploadRequestId } from './idempotency.ts'
 import { type RequestBytes, requestBytes, slowestUploadPace } from './request-bytes.ts'
-import type { Running, UploadPlace } from './running-uploads.ts'
+import type { RunningUpload, UploadPlace } from './running-uploads.ts'
 import { UploadForm } from './upload-form.ts'
 import type { UploadOutcome } from './upload-metrics.ts'
 
@@ -110,7 +110,7 @@ function answerEarly(
   return answerUnread(request, reply, { refusal, isCostly })
 }
 
-class IncomingUpload implements Running {
+class IncomingUpload implements RunningUpload {
   readonly #context: UploadContext
   readonly #request: FastifyRequest
   readonly #reply: FastifyReply

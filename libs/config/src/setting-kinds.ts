@@ -124,9 +124,9 @@ function distance(a: string, b: string): number {
 
 // ---- kinds of values
 
-type Described = { fallback: string; meaning: string }
+type SettingText = { fallback: string; meaning: string }
 
-export function text({ fallback, meaning }: Described): Setting<string> {
+export function text({ fallback, meaning }: SettingText): Setting<string> {
   return { fallback, meaning, secret: false, parse: (value) => value }
 }
 
@@ -151,7 +151,7 @@ export function secret({
 
 export function choice<const T extends string>(
   among: readonly T[],
-  { fallback, meaning }: Described & { fallback: T },
+  { fallback, meaning }: SettingText & { fallback: T },
 ): Setting<T> {
   return {
     fallback,
@@ -165,7 +165,7 @@ export function choice<const T extends string>(
   }
 }
 
-export function onOff({ fallback, meaning }: Described & { fallback: 'on' | 'off' }): Setting<boolean> {
+export function onOff({ fallback, meaning }: SettingText & { fallback: 'on' | 'off' }): Setting<boolean> {
   const words = choice(['on', 'off'], { fallback, meaning })
   return { ...words, parse: (value) => words.parse(value) === 'on' }
 }
@@ -175,7 +175,7 @@ export function integer({
   meaning,
   min,
   max,
-}: Described & { min: number; max: number }): Setting<number> {
+}: SettingText & { min: number; max: number }): Setting<number> {
   return {
     fallback,
     meaning,
@@ -195,7 +195,7 @@ export function seconds({
   meaning,
   min,
   max,
-}: Described & { min: number; max: number }): Setting<number> {
+}: SettingText & { min: number; max: number }): Setting<number> {
   return {
     fallback,
     meaning,
@@ -213,7 +213,7 @@ const daySeconds = 86_400
 const daysMax = 36_500
 
 /** Days, fractions allowed, as seconds; or `none`. */
-export function daysOrNone({ fallback, meaning }: Described): Setting<number | undefined> {
+export function daysOrNone({ fallback, meaning }: SettingText): Setting<number | undefined> {
   return {
     fallback,
     meaning,
@@ -243,13 +243,13 @@ const byteUnits: Record<string, number> = {
 }
 
 /** Bytes, as a plain number or with a unit; with `none` where that makes sense. */
-export function bytesOrNone({ fallback, meaning }: Described): Setting<number | undefined> {
+export function bytesOrNone({ fallback, meaning }: SettingText): Setting<number | undefined> {
   const some = bytes({ fallback, meaning })
   return { ...some, parse: (value) => (value === 'none' ? undefined : some.parse(value)) }
 }
 
 /** @param min smallest accepted value, bytes. */
-export function bytes({ fallback, meaning, min = 0 }: Described & { min?: number }): Setting<number> {
+export function bytes({ fallback, meaning, min = 0 }: SettingText & { min?: number }): Setting<number> {
   return {
     fallback,
     meaning,
@@ -301,7 +301,11 @@ function parsedUrl(value: string): string | undefined {
 }
 
 /** @param described what the form is, for the fault. */
-export function pattern(form: RegExp, described: string, { fallback, meaning }: Described): Setting<string> {
+export function pattern(
+  form: RegExp,
+  described: string,
+  { fallback, meaning }: SettingText,
+): Setting<string> {
   return {
     fallback,
     meaning,

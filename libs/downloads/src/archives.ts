@@ -58,7 +58,7 @@ export interface Archive extends Representation {
   begun(): void
 }
 
-interface Kept {
+interface KeptLayout {
   laid: FolderLayout
   /** Monotonic time of its last start. */
   keptMs: number
@@ -69,7 +69,7 @@ export class Archives {
   readonly #blocked: Blocked
   readonly #clock: Clock
   readonly #layouts: FolderLayouts
-  readonly #kept = new Map<string, Kept>()
+  readonly #kept = new Map<string, KeptLayout>()
   readonly #begunBy = new Map<string, string>()
   /** Layouts in use by responses, and by how many. */
   readonly #running = new Map<FolderLayout, number>()

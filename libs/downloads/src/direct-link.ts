@@ -76,14 +76,14 @@ interface Link {
   linkId: string
 }
 
-type Opened = { $case: 'file'; value: FileView } | { $case: 'archive'; value: ArchiveView }
+type LinkTarget = { $case: 'file'; value: FileView } | { $case: 'archive'; value: ArchiveView }
 
 async function open(
   context: DownloadContext,
   request: FastifyRequest,
   reply: FastifyReply,
   link: Link,
-): Promise<Opened> {
+): Promise<LinkTarget> {
   return await guessing(context.rateLimits, request, async (guesses) => {
     const guessed = basicCredentials(request.headers.authorization) !== undefined
     if (guessed) await guesses.begin('password')
@@ -104,7 +104,7 @@ async function openLink(
   request: FastifyRequest,
   { accountId, contentId, linkId }: Link,
   { versionOnly }: { versionOnly: boolean },
-): Promise<Opened> {
+): Promise<LinkTarget> {
   const operation = {
     contentId,
     linkId,
@@ -129,7 +129,7 @@ function itemOf({ item }: FileView): Item {
   return item
 }
 
-function archiveOf(opened: Opened): ArchiveView {
+function archiveOf(opened: LinkTarget): ArchiveView {
   if (opened.$case !== 'archive') throw new RefusalError('error-notFound')
   return opened.value
 }

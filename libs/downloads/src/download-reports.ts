@@ -22,7 +22,7 @@ const contentsPerReport = 5_000
 const reportsAtATime = 16
 const timeoutMs = 5_000
 
-interface Pending {
+interface PendingReport {
   counts: Map<string, number>
   trafficDirect: number
   trafficWeb: number
@@ -37,7 +37,7 @@ export class DownloadReports {
   readonly #clock: Clock
   readonly #log: Logger
   readonly #source = randomBytes(16)
-  readonly #pending = new Map<string, Pending>()
+  readonly #pending = new Map<string, PendingReport>()
   readonly #timer: NodeJS.Timeout
   #sequence = 0
   #flushing: Promise<void> | undefined
@@ -86,7 +86,7 @@ export class DownloadReports {
     }
   }
 
-  #of(accountId: string): Pending | undefined {
+  #of(accountId: string): PendingReport | undefined {
     const known = this.#pending.get(accountId)
     if (known !== undefined) return known
     if (this.#pending.size >= accountsMax) {
@@ -118,7 +118,7 @@ export class DownloadReports {
     this.#pending.delete(accountId)
   }
 
-  #take(pending: Pending): ReportDownloads | undefined {
+  #take(pending: PendingReport): ReportDownloads | undefined {
     const { trafficDirect, trafficWeb } = pending
     const counts = pending.counts.entries().take(contentsPerReport).toArray()
     if (counts.length === 0 && trafficDirect === 0 && trafficWeb === 0) return undefined

@@ -13,7 +13,7 @@ import { isShareCode } from '@holdfast/kernel'
 import { blank, type FileView, ReadContent } from '@holdfast/wire'
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { DownloadContext } from './context.ts'
-import { type Content, type Guessing, opener, sendFile, unlessRefused } from './download.ts'
+import { type Content, type GuessedRequest, opener, sendFile, unlessRefused } from './download.ts'
 import { type DownloadContextDeps, downloadContext } from './download-context.ts'
 
 /**
@@ -63,7 +63,7 @@ async function downloadWeb(
 /** Undefined when the request has no account, or one that may not read the file. */
 async function openSignedIn(
   context: DownloadContext,
-  { request, guesses }: Guessing,
+  { request, guesses }: GuessedRequest,
   content: Content,
 ): Promise<FileView | undefined> {
   const sent = tokenOf(request)

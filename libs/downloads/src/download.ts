@@ -46,7 +46,7 @@ export interface Content {
 }
 
 /** A request and its guesses. */
-export interface Guessing {
+export interface GuessedRequest {
   request: FastifyRequest
   guesses: RequestGuesses
 }
@@ -89,7 +89,7 @@ export function noteDownload(
 /** Opens the file with the request's password, for one caller after the other. */
 export async function opener(
   context: DownloadContext,
-  { request, guesses }: Guessing,
+  { request, guesses }: GuessedRequest,
   content: Content,
 ): Promise<{ password: string | undefined; openAs: (who: Asker) => Promise<FileView> }> {
   const password = passwordOf(request)
@@ -121,7 +121,7 @@ function openedBefore(
 
 async function open(
   context: DownloadContext,
-  { request, guesses }: Guessing,
+  { request, guesses }: GuessedRequest,
   content: Content,
 ): Promise<FileView> {
   const { password, openAs } = await opener(context, { request, guesses }, content)

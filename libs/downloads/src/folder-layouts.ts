@@ -32,7 +32,7 @@ export interface FolderNow {
   take(): Promise<ArchiveView>
 }
 
-interface Made {
+interface CachedLayout {
   version: Buffer
   /** Unix seconds at which it stops matching the folder. */
   ends: number | undefined
@@ -42,9 +42,9 @@ interface Made {
 export class FolderLayouts {
   readonly #clock: Clock
   /** By folder, the most recently used last. */
-  readonly #recent = new Map<string, Made>()
+  readonly #recent = new Map<string, CachedLayout>()
   /** By folder and version. */
-  readonly #underWay = new Map<string, Promise<Made>>()
+  readonly #underWay = new Map<string, Promise<CachedLayout>>()
   readonly #waiting: (() => void)[] = []
   #recentBytes = 0
   #heldEntries = 0
@@ -69,7 +69,7 @@ export class FolderLayouts {
     }
   }
 
-  #recentOf({ folder, version }: FolderNow): Made | undefined {
+  #recentOf({ folder, version }: FolderNow): CachedLayout | undefined {
     const made = this.#recent.get(folder)
     if (made === undefined || !made.version.equals(version) || this.#isOver(made)) return undefined
     this.#recent.delete(folder)
@@ -77,11 +77,11 @@ export class FolderLayouts {
     return made
   }
 
-  #isOver({ ends }: Made): boolean {
+  #isOver({ ends }: CachedLayout): boolean {
     return ends !== undefined && this.#clock.now() >= ends * 1000
   }
 
-  #begin(question: string, { folder, take }: FolderNow): Promise<Made> {
+  #begin(question: string, { folder, take }: FolderNow): Promise<CachedLayout> {
     const making = this.#make(take)
       .then((made) => {
         this.#remember(folder, made)
@@ -92,7 +92,7 @@ export class FolderLayouts {
     return making
   }
 
-  #remember(folder: string, made: Made): void {
+  #remember(folder: string, made: CachedLayout): void {
     this.#forget(folder)
     this.#recent.set(folder, made)
     this.#recentBytes += bytesOf(made.laid)
@@ -109,7 +109,7 @@ export class FolderLayouts {
     this.#recentBytes -= bytesOf(made.laid)
   }
 
-  async #make(take: () => Promise<ArchiveView>): Promise<Made> {
+  async #make(take: () => Promise<ArchiveView>): Promise<CachedLayout> {
     const { version, ends, pages, entries } = await take()
     if (this.#heldEntries > 0 && this.#heldEntries + entries > heldEntriesMax) {
       throw new RefusalError('error-unavailable', { retryAfter: 2 })

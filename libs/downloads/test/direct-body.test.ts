@@ -19,7 +19,7 @@ import { directBytes, storedBytes } from '../src/stored-bytes.ts'
 const MiB = 1024 * 1024
 const bytes = randomBytes(12 * MiB + 1000)
 
-interface Served {
+interface ServeOptions {
   range: ByteRange
   pace?: DownloadPace
   /** In front of the store's. */
@@ -36,7 +36,7 @@ async function host(t: Test) {
   for await (const _ of storedBytes(store, blob, all, new AbortController().signal)); // into memory
   const ended: Promise<unknown>[] = []
   let sent = 0
-  let served: Served = { range: all }
+  let served: ServeOptions = { range: all }
   const answer = async (response: ServerResponse) => {
     const { range, pace, send } = served
     const direct = (await directBytes(store, blob, range)) as DirectBytes
@@ -53,7 +53,7 @@ async function host(t: Test) {
   await once(server, 'listening')
   t.teardown(() => server.close())
   const { port } = server.address() as AddressInfo
-  const serve = (what: Served) => {
+  const serve = (what: ServeOptions) => {
     served = what
     sent = 0
   }

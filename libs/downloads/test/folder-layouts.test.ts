@@ -12,7 +12,7 @@ function viewOf(name: string, { ends, said = name }: { ends?: number; said?: str
   return { version: version(said), ends, pages: [page], entries: entries.length }
 }
 
-class Clocked implements Clock {
+class HandClock implements Clock {
   nowMs = 1_000_000
   now = () => this.nowMs
   monotonic = () => this.nowMs
@@ -32,7 +32,7 @@ class Account {
 }
 
 t.test('concurrent requests for one version share one manifest', async (t) => {
-  const layouts = new FolderLayouts(new Clocked())
+  const layouts = new FolderLayouts(new HandClock())
   const account = new Account()
   const all = [layouts.of(account.now('v1')), layouts.of(account.now('v1')), layouts.of(account.now('v1'))]
   const other = layouts.of(account.now('v1', 'other'))
@@ -55,7 +55,7 @@ t.test('concurrent requests for one version share one manifest', async (t) => {
 t.test(
   'a link that closes to one caller does not close to others that wait; a fault is shared by all',
   async (t) => {
-    const layouts = new FolderLayouts(new Clocked())
+    const layouts = new FolderLayouts(new HandClock())
     const account = new Account()
     const leader = layouts.of(account.now('v1'))
     const follower = layouts.of(account.now('v1'))
@@ -73,7 +73,7 @@ t.test(
 )
 
 t.test('a layout ends with the earliest expiry of a folder in it', async (t) => {
-  const clock = new Clocked()
+  const clock = new HandClock()
   const layouts = new FolderLayouts(clock)
   const account = new Account()
   const ends = clock.nowMs / 1000 + 5

@@ -49,7 +49,7 @@ export {
 export { PiecewiseRequest, smallPieceBytes, takePieces } from './reading/piecewise-request.ts'
 export { type PiecesLane, SmallPiecesLane, type Turn } from './reading/small-pieces-lane.ts'
 export { answerUnread } from './reading/unread-answer.ts'
-export { type Fields, Repeated } from './requests/bodies.ts'
+export { type Fields, RepeatedParameter } from './requests/bodies.ts'
 export {
   cleanUploadName,
   isOfDomains,

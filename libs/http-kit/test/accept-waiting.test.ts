@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import t from 'tap'
-import { nextWaiting, type Waiting } from '../src/connections/accept-waiting.ts'
+import { nextWaiting, type WaitingConnection } from '../src/connections/accept-waiting.ts'
 
 /** Elsewhere Node accepts them. */
 const onLinux = { skip: process.platform !== 'linux' && 'accept4 is a call of Linux' }
@@ -11,7 +11,7 @@ async function until(condition: () => boolean): Promise<void> {
 }
 
 t.test('it is known of a connection that waits whether it has ended', onLinux, async (t) => {
-  const waiting = new Map<string, Waiting>()
+  const waiting = new Map<string, WaitingConnection>()
   const server = createServer((socket) => {
     t.teardown(() => socket.destroy())
     for (let next = nextWaiting(socket); next !== undefined; next = nextWaiting(socket))

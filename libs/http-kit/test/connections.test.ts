@@ -1,6 +1,6 @@
 /** How connections end: by themselves, by time, and when the host closes. */
 import t from 'tap'
-import { type Client, get, type Held, listening, open, openOf, until } from './dialled-host.ts'
+import { type Client, type DialledHost, get, listening, open, openOf, until } from './dialled-host.ts'
 
 t.test('a connection that sends nothing does not hold up the close', async (t) => {
   const held = await listening(t)
@@ -19,7 +19,7 @@ t.test('a connection that ends before it sent anything is closed', async (t) => 
 })
 
 /** One has sent nothing, the other was answered. */
-async function idling(held: Held, from: string): Promise<Client[]> {
+async function idling(held: DialledHost, from: string): Promise<Client[]> {
   const silent = await held.dial(from)
   const kept = await held.dial(from)
   kept.socket.write(get('/now'))

@@ -18,7 +18,7 @@ import {
 /** More than the systems of both ends take. */
 const largeBytes = 128 * 1024 * 1024
 
-export interface Held {
+export interface DialledHost {
   app: FastifyInstance
   metrics: Registry
   /** Requests that are being handled, the latest last. */
@@ -46,7 +46,7 @@ export interface Client {
 export async function listening(
   t: Test,
   { drainMs, ...options }: Partial<HttpHostOptions> & { drainMs?: number } = {},
-): Promise<Held> {
+): Promise<DialledHost> {
   const metrics = new Registry()
   const app = createHttpHost({
     name: 'api',
@@ -134,12 +134,12 @@ async function figure(metrics: Registry, name: string, labels: Record<string, st
   return found?.value ?? 0
 }
 
-export const open = (held: Held) => figure(held.metrics, 'holdfast_connections', { host: 'api' })
+export const open = (held: DialledHost) => figure(held.metrics, 'holdfast_connections', { host: 'api' })
 
-export const refused = (held: Held, reason: string) =>
+export const refused = (held: DialledHost, reason: string) =>
   figure(held.metrics, 'holdfast_connections_refused_total', { host: 'api', reason })
 
-export const evicted = (held: Held, reason: string) =>
+export const evicted = (held: DialledHost, reason: string) =>
   figure(held.metrics, 'holdfast_connections_evicted_total', { host: 'api', reason })
 
 /** Elsewhere Node accepts one in a turn. */
@@ -149,7 +149,7 @@ export const onLinux = { skip: process.platform !== 'linux' && 'accept4 is a cal
 export const idle = () => new Promise((resolve) => setTimeout(resolve, 1_050))
 
 /** All in one tick: the system has them in the listener's queue before the loop goes on. */
-export function crowd(t: Test, held: Held, count: number) {
+export function crowd(t: Test, held: DialledHost, count: number) {
   const { port } = held.app.server.address() as { port: number }
   return Array.from({ length: count }, () => {
     const client = { socket: connect({ port, host: '127.0.0.1' }), received: '' }
@@ -178,7 +178,7 @@ const unfinished = (headers = '') =>
   `POST /body HTTP/1.1\r\nHost: x\r\n${headers}Content-Length: 1000\r\n\r\n{`
 
 /** Requests whose body does not arrive, each on its connection. */
-export async function dialSlow(held: Held, from: string[], headers?: string): Promise<Client[]> {
+export async function dialSlow(held: DialledHost, from: string[], headers?: string): Promise<Client[]> {
   const clients: Client[] = []
   for (const address of from) {
     const client = await held.dial(address)
@@ -191,7 +191,7 @@ export async function dialSlow(held: Held, from: string[], headers?: string): Pr
 }
 
 /** @returns the code, or the fate of the connection */
-export async function ask(held: Held, from: string, headers?: string): Promise<string> {
+export async function ask(held: DialledHost, from: string, headers?: string): Promise<string> {
   const client = await held.dial(from)
   client.socket.write(get('/now', headers))
   await until(() => client.received() !== '' || !client.isOpen())

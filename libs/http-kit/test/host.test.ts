@@ -15,7 +15,7 @@ import {
 import { PiecewiseRequest } from '../src/reading/piecewise-request.ts'
 import { readBody } from '../src/reading/read-body.ts'
 
-class Broken extends Fault {
+class ReplicaFault extends Fault {
   readonly code = 'BROKEN'
   readonly category: FaultCategory
   constructor(category: FaultCategory) {
@@ -46,7 +46,7 @@ function host(t: Test, options: Partial<HttpHostOptions> = {}) {
   app.get('/broken/:category', async (request) => {
     const { category } = request.params as { category: string }
     if (category === 'bug') throw new TypeError('secret of line 7')
-    throw new Broken(category as FaultCategory)
+    throw new ReplicaFault(category as FaultCategory)
   })
   app.get('/refused', async () => {
     throw new RefusalError('error-tags')

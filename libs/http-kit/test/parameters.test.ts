@@ -8,7 +8,7 @@ import {
   parametersOf,
   parseEmail,
   RefusalError,
-  Repeated,
+  RepeatedParameter,
   refined,
 } from '../src/index.ts'
 import { pathOf } from '../src/log.ts'
@@ -144,7 +144,7 @@ t.test(
     t.throws(() => parseJson(`{"a":${'['.repeat(32)}${']'.repeat(32)}}`), new RefusalError('error-body'))
     t.equal((parseJson(`{"a":[${'0,'.repeat(1_022)}0]}`).a as number[]).length, 1_023)
     t.ok(parseJson(`{"a":"${'[{,'.repeat(10_000)}"}`), 'text in a string is no structure')
-    t.ok(Object.values(parseJson('{"a":1,"b":2,"a":3}')).some((value) => value instanceof Repeated))
+    t.ok(Object.values(parseJson('{"a":1,"b":2,"a":3}')).some((value) => value instanceof RepeatedParameter))
   },
 )
 

@@ -12,7 +12,7 @@ import { forTrace, type Tracer, traceparent, traceparentOf } from '@holdfast/ker
 import t, { type Test } from 'tap'
 import { tracedAccounts, tracedBlobs, tracedJournals, tracedLookups } from '../src/index.ts'
 
-interface Ended {
+interface EndedSpan {
   name: string
   parent: string | undefined
   fault: string | undefined
@@ -20,7 +20,7 @@ interface Ended {
 
 /** Its spans are known by their names. */
 function listing() {
-  const ended: Ended[] = []
+  const ended: EndedSpan[] = []
   const tracer: Tracer = {
     begin: (name, { parent }) => ({
       traceparent: name,

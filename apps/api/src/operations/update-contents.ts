@@ -13,7 +13,7 @@ import {
   passwordLengthMax,
   passwordLengthMin,
   RefusalError,
-  Repeated,
+  RepeatedParameter,
 } from '@holdfast/http-kit'
 import {
   descriptionCodePointsMax,
@@ -129,10 +129,10 @@ export function updateContents(app: FastifyInstance, context: ApiContext) {
 
 type Change = UpdateContent['attribute']
 /** A password is hashed only after all other checks. */
-type Unhashed = Change | { $case: 'plainPassword'; value: string }
+type UnhashedChange = Change | { $case: 'plainPassword'; value: string }
 
 /** @throws RefusalError named after the attribute, after token and tier were checked */
-async function attributeOf(call: Call, input: Static<typeof body>): Promise<Unhashed> {
+async function attributeOf(call: Call, input: Static<typeof body>): Promise<UnhashedChange> {
   const attribute = readAttribute(input, call.nowSeconds)
   if (attribute !== undefined) return attribute
   await call.authenticate()
@@ -140,8 +140,8 @@ async function attributeOf(call: Call, input: Static<typeof body>): Promise<Unha
 }
 
 /** The attribute as accounts accept it; undefined for an invalid value. */
-function readAttribute(input: Static<typeof body>, nowSeconds: number): Unhashed | undefined {
-  const sent = input.attributeValue instanceof Repeated ? undefined : input.attributeValue
+function readAttribute(input: Static<typeof body>, nowSeconds: number): UnhashedChange | undefined {
+  const sent = input.attributeValue instanceof RepeatedParameter ? undefined : input.attributeValue
   const text = typeof sent === 'string' ? sent : undefined
   const removes = sent === null || sent === ''
   switch (input.attribute) {
@@ -170,14 +170,14 @@ function readAttribute(input: Static<typeof body>, nowSeconds: number): Unhashed
   }
 }
 
-function changed<Case extends NonNullable<Unhashed>['$case']>(
+function changed<Case extends NonNullable<UnhashedChange>['$case']>(
   $case: Case,
-  value: Extract<NonNullable<Unhashed>, { $case: Case }>['value'] | undefined,
-): Unhashed | undefined {
-  return value === undefined ? undefined : ({ $case, value } as Unhashed)
+  value: Extract<NonNullable<UnhashedChange>, { $case: Case }>['value'] | undefined,
+): UnhashedChange | undefined {
+  return value === undefined ? undefined : ({ $case, value } as UnhashedChange)
 }
 
-async function hashed(call: Call, attribute: Unhashed): Promise<Change> {
+async function hashed(call: Call, attribute: UnhashedChange): Promise<Change> {
   if (attribute?.$case !== 'plainPassword') return attribute
   const { networkKey: network = '', caller } = call
   const verifier = await call.context.passwords.verifier(attribute.value, {

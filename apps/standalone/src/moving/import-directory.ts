@@ -147,7 +147,7 @@ class Import {
   /** @returns whether it was added */
   async #takeEntry(
     directory: Buffer,
-    { entry, folder, there }: { entry: Dirent<Buffer>; folder: string; there: Present },
+    { entry, folder, there }: { entry: Dirent<Buffer>; folder: string; there: ExistingItems },
   ): Promise<boolean> {
     this.#options.signal.throwIfAborted()
     const path = pathOf(directory, entry)
@@ -164,7 +164,7 @@ class Import {
 
   async #takeFile(
     path: Buffer,
-    { name, folder, there }: { name: string; folder: string; there: Present },
+    { name, folder, there }: { name: string; folder: string; there: ExistingItems },
   ): Promise<boolean> {
     const { tree, blobs, isBlocked, scans } = this.#options
     // another program may have put a link or a pipe there since
@@ -215,8 +215,8 @@ class Import {
     return folder
   }
 
-  async #present(folder: string): Promise<Present> {
-    const there = new Present()
+  async #present(folder: string): Promise<ExistingItems> {
+    const there = new ExistingItems()
     try {
       for await (const item of this.#options.tree.children(folder)) there.add(item)
     } catch (error) {
@@ -260,7 +260,7 @@ class Import {
 }
 
 /** The items of a folder of the account, each for one entry of the directory. */
-class Present {
+class ExistingItems {
   /** By name, the oldest first. */
   readonly #folders = new Map<string, string[]>()
   readonly #files = new Map<string, number>()

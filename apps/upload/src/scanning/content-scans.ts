@@ -82,7 +82,7 @@ export interface ScanFigures {
 }
 
 /** Of a scan. */
-interface Scanned {
+interface ScanInput {
   content: (signal: AbortSignal) => AsyncIterable<Uint8Array>
   network: string
 }
@@ -192,7 +192,7 @@ export class ContentScans implements JudgesContent {
     this.#isTried = false
   }
 
-  async #scanned(scanner: Scanner, { content, network }: Scanned): Promise<Verdict> {
+  async #scanned(scanner: Scanner, { content, network }: ScanInput): Promise<Verdict> {
     const { deadlineMs } = this.#deps.settings
     const late = new AbortController()
     const timer = setTimeout(

@@ -91,7 +91,7 @@ export function* writeMembers<T>(
   json.text('}')
 }
 
-export interface Sending {
+export interface SendContext {
   answer: WrittenAnswer
   budget: AnswerBudget
   /** Called for each slice beyond what one answer usually takes. */
@@ -102,7 +102,7 @@ export interface Sending {
 export async function sendWritten(
   request: FastifyRequest,
   reply: FastifyReply,
-  { answer, budget, charge }: Sending,
+  { answer, budget, charge }: SendContext,
 ): Promise<Buffer | FastifyReply> {
   const json = new JsonWriter(wholeBytesMax, pieceBytes)
   const steps = answer.write(json)

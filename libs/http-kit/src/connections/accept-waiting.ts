@@ -19,7 +19,7 @@ export const acceptedMax = 256
 export const acceptingMs = 2
 
 /** A connection that no part of Node holds yet: it is refused or adopted, once. */
-export interface Waiting {
+export interface WaitingConnection {
   /** Of the client; undefined when it is neither v4 nor v6. */
   address: string | undefined
   /** The client reset it, or closed it and had sent nothing. */
@@ -72,7 +72,7 @@ const calls = systemCalls(
  * The next connection that waits at the listener of which this socket is. Undefined: none waits,
  * or Node must accept it, because the system refuses.
  */
-export function nextWaiting(accepted: Socket): Waiting | undefined {
+export function nextWaiting(accepted: Socket): WaitingConnection | undefined {
   const server = (accepted as SocketOfServer).server as ServerWithHandle | undefined
   const listener = server?._handle?.fd
   if (calls === undefined || server === undefined || listener === undefined || listener < 0) return undefined

@@ -4,7 +4,7 @@
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { isReadingPaused } from '../reading/unknown-length.ts'
-import type { Waiting } from './accept-waiting.ts'
+import type { WaitingConnection } from './accept-waiting.ts'
 import { confirmedBytes } from './confirmed-bytes.ts'
 
 /** The pace of a request is not known before. */
@@ -71,7 +71,7 @@ export class Connection {
   isCounting = false
   /** Its first bytes are parsed in this turn of the loop, in the turn of small pieces. */
   isBeingParsed = false
-  #waiting: Waiting | undefined
+  #waiting: WaitingConnection | undefined
   #socket: HeldSocket | undefined
   /** Of the previous window: a window that has just begun says nothing. */
   #earlierMs: number
@@ -86,7 +86,7 @@ export class Connection {
 
   constructor(
     owner: ConnectionOwner,
-    { waiting, network, nowMs }: { waiting: Waiting | undefined; network: Network; nowMs: number },
+    { waiting, network, nowMs }: { waiting: WaitingConnection | undefined; network: Network; nowMs: number },
   ) {
     this.owner = owner
     this.#waiting = waiting
@@ -97,7 +97,7 @@ export class Connection {
   }
 
   /** Undefined when it has a socket, or was closed before. */
-  get waiting(): Waiting | undefined {
+  get waiting(): WaitingConnection | undefined {
     return this.#waiting
   }
 

@@ -30,7 +30,7 @@ import { clientAddress, networkOf, normalAddress, siteOf } from '../rate-limits/
 import type { PiecesLane } from '../reading/small-pieces-lane.ts'
 import { isOfUnknownLength, isReadingPaused, pauseReading, readInTurns } from '../reading/unknown-length.ts'
 import { LoopTurns } from '../turns/loop-turns.ts'
-import { acceptedMax, acceptingMs, nextWaiting, type Waiting } from './accept-waiting.ts'
+import { acceptedMax, acceptingMs, nextWaiting, type WaitingConnection } from './accept-waiting.ts'
 import {
   Connection,
   type ConnectionHolder,
@@ -40,7 +40,7 @@ import {
 } from './connection.ts'
 import { connectionFigures } from './connection-figures.ts'
 import { awaitFirstBytes, emitInPieces, hasManyLines, mayBeManyRequests } from './newcomers.ts'
-import { type Evicted, fairShareMin, Room } from './room.ts'
+import { type EvictionReason, fairShareMin, Room } from './room.ts'
 
 /**
  * How long a connection may idle, ms. A request that a proxy sends while its connection is closed
@@ -92,7 +92,7 @@ export interface ConnectionsDeps {
 }
 
 /** What a new connection counts for. */
-interface Admitted {
+interface ConnectionCharge {
   network: Network
   site: ConnectionHolder | undefined
 }
@@ -410,7 +410,7 @@ export class Connections {
   }
 
   /** @returns undefined: it is closed already, or the host closes */
-  #admit(from: string | undefined): Admitted | RefusedStatus | undefined {
+  #admit(from: string | undefined): ConnectionCharge | RefusedStatus | undefined {
     const { limits, isProxy } = this.#deps
     const address = normalAddress(from)
     if (address === undefined || this.#closing) return undefined
@@ -434,7 +434,7 @@ export class Connections {
   }
 
   /** The connection counts from now on. @param waiting for a connection without a socket */
-  #hold({ network, site }: Admitted, waiting?: Waiting): Connection {
+  #hold({ network, site }: ConnectionCharge, waiting?: WaitingConnection): Connection {
     this.#networks.set(network.name, network)
     const connection = new Connection(this, { waiting, network, nowMs: this.#clock.monotonic() })
     network.open.add(connection)
@@ -555,7 +555,7 @@ export class Connections {
     this.#silent.delete(connection)
   }
 
-  #evict(connection: Connection, reason: Evicted): void {
+  #evict(connection: Connection, reason: EvictionReason): void {
     this.#figures.evicted.inc({ host: this.#deps.host, reason })
     connection.close()
     // Its close event comes later; its place is free now.

@@ -41,7 +41,7 @@ const lookMs = 100
 export const fairShareMin = 6
 
 /** Why a connection was closed to make room. */
-export type Evicted = 'idle' | 'network' | 'silent' | 'slow' | 'stalled' | 'young'
+export type EvictionReason = 'idle' | 'network' | 'silent' | 'slow' | 'stalled' | 'young'
 
 export interface RoomDeps {
   /** Connections of the listener. */
@@ -55,7 +55,7 @@ export interface RoomDeps {
   /** Of all networks except proxies, those that have never sent a whole request head. */
   silent: ReadonlySet<Connection>
   /** Closes it; its place is free at once. */
-  evict: (connection: Connection, reason: Evicted) => void
+  evict: (connection: Connection, reason: EvictionReason) => void
 }
 
 export class Room {

@@ -56,7 +56,7 @@ export const linkSeconds = 6 * 60 * 60
 const rememberedCapabilitiesMax = 1_024
 
 /** A content and its page, of which columns hold some files. */
-export type Listed = Pick<ContentView, 'files'> & { item: Item; places: readonly number[] }
+export type ListedContent = Pick<ContentView, 'files'> & { item: Item; places: readonly number[] }
 
 export class ItemPresenter {
   readonly #settings: PresentSettings
@@ -79,7 +79,7 @@ export class ItemPresenter {
    * Writes the item with everything below it: the same as `item`, also for files in columns. Yields
    * when the writer is full.
    */
-  *write(json: JsonWriter, listed: Listed, view: PresentView): Generator<void, void> {
+  *write(json: JsonWriter, listed: ListedContent, view: PresentView): Generator<void, void> {
     const { item } = listed
     if (item.isFolder && item.canAccess) yield* this.#writeFolder(json, listed, view)
     else json.text(JSON.stringify(this.item(item, view)))
@@ -135,7 +135,11 @@ export class ItemPresenter {
   }
 
   /** Its children in their order: rows of files, and the others at their positions. */
-  *#writeFolder(json: JsonWriter, { item, files, places }: Listed, view: PresentView): Generator<void, void> {
+  *#writeFolder(
+    json: JsonWriter,
+    { item, files, places }: ListedContent,
+    view: PresentView,
+  ): Generator<void, void> {
     const shape = this.#shape({ ...item, children: [] }, view, '')
     delete shape.children
     json.text(`${JSON.stringify(shape).slice(0, -1)},"children":{`)

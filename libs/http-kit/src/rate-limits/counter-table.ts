@@ -9,7 +9,7 @@
  * Frontends exchange their counts (`take`, `news`): a remote count is added while the window lasts.
  * Only counters near their quota are sent; for the others it makes no difference yet.
  */
-export interface Counted {
+export interface CountResult {
   /** The key of the counter that was used. */
   counter: string
   count: number
@@ -58,7 +58,7 @@ export class CounterTable {
   add(
     key: string,
     options: { outerKey: string; quota: number; points: number; nowMs: number; shared?: boolean },
-  ): Counted {
+  ): CountResult {
     const { outerKey, quota, points, nowMs, shared = false } = options
     this.#turn(nowMs)
     const resetMs = this.#windowMs - (nowMs % this.#windowMs)

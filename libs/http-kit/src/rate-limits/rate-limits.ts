@@ -9,7 +9,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Guess, GuessKind, RateLimits } from '../contract.ts'
 import { clientAddress, networkOf, normalAddress, outerNetworkOf, siteOf } from './addresses.ts'
 import { type Ban, Bans } from './bans.ts'
-import { type Counted, CounterTable, type ToldCounts } from './counter-table.ts'
+import { CounterTable, type CountResult, type ToldCounts } from './counter-table.ts'
 import { freeGuess, GuessGates } from './guesses.ts'
 
 export interface Budget {
@@ -230,7 +230,7 @@ export class CountingRateLimits implements RateLimits {
   }
 
   /** In the counter of its network, and of its /48: the fuller one counts. */
-  #count(prefix: string, key: string, budget: Budget, points: number): Counted {
+  #count(prefix: string, key: string, budget: Budget, points: number): CountResult {
     const own = this.#countIn(networkOf(key), { prefix, key, budget, points })
     const site = siteOf(key)
     if (site === undefined) return own
@@ -241,7 +241,7 @@ export class CountingRateLimits implements RateLimits {
   #countIn(
     network: string,
     { prefix, key, budget, points }: { prefix: string; key: string; budget: Budget; points: number },
-  ): Counted {
+  ): CountResult {
     const windowMs = budget.windowSeconds * 1000
     return this.#table(windowMs).add(prefix + network, {
       outerKey: prefix + outerNetworkOf(key),
@@ -259,7 +259,7 @@ export class CountingRateLimits implements RateLimits {
     return table
   }
 
-  #exceeded(address: string, counted: Counted): never {
+  #exceeded(address: string, counted: CountResult): never {
     const network = networkOf(address)
     const budget = this.#policies.excess
     const { count, quota } = this.#countIn(network, { prefix: 'x ', key: address, budget, points: 1 })
@@ -272,7 +272,7 @@ export class CountingRateLimits implements RateLimits {
     if (remainingMs > 0) throw new RefusalError('error-rateLimit', { retryAfter: secondsOf(remainingMs) })
   }
 
-  #show(request: FastifyRequest, policy: string, budget: Budget, counted: Counted) {
+  #show(request: FastifyRequest, policy: string, budget: Budget, counted: CountResult) {
     const remaining = Math.max(0, counted.quota - counted.count)
     const shown = request.rateLimit
     if (shown !== null && shown !== undefined && shown.remaining <= remaining) return

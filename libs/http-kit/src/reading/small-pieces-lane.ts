@@ -75,7 +75,7 @@ export interface LaneBody {
 /** What hosts ask of it. */
 export type PiecesLane = Pick<SmallPiecesLane, 'isKnown' | 'enter' | 'begin' | 'beginBody'>
 
-interface Waiting extends Turn {
+interface WaitingTurn extends Turn {
   /** It is refused after this time of the lane. Infinity: it holds nothing and is not refused. */
   latestMs: number
 }
@@ -83,7 +83,7 @@ interface Waiting extends Turn {
 export class SmallPiecesLane {
   readonly #clock: Pick<Clock, 'monotonic'>
   /** By network. */
-  readonly #waiting = new RoundRobin<string, Waiting>()
+  readonly #waiting = new RoundRobin<string, WaitingTurn>()
   /** Of those that wait: how many may hold bytes. */
   #holding = 0
   readonly #flowing = new Set<Body>()
@@ -187,7 +187,7 @@ export class SmallPiecesLane {
     this.#push(network, { ...turn, latestMs: this.#clock.monotonic() - this.#stalledMs + waitMs })
   }
 
-  #push(network: string, waiting: Waiting): void {
+  #push(network: string, waiting: WaitingTurn): void {
     this.#waiting.push(network, waiting)
     this.#serveSoon()
   }

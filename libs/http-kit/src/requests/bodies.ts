@@ -9,7 +9,7 @@
 import { RefusalError } from '@holdfast/kernel'
 
 /** A parameter that was sent several times. */
-export class Repeated {
+export class RepeatedParameter {
   /** As sent in a form or query; empty for a JSON body, where the earlier values are lost. */
   readonly values: readonly string[]
 
@@ -69,7 +69,7 @@ export function parseJson(text: string): Fields {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new RefusalError('error-body')
   const fields = value as Fields
-  for (const name of repeated) define(fields, name, new Repeated([]))
+  for (const name of repeated) define(fields, name, new RepeatedParameter([]))
   return fields
 }
 
@@ -87,8 +87,8 @@ export function parseForm(text: string): Fields {
     const before = Object.hasOwn(fields, name) ? fields[name] : undefined
     // Without a prototype every name is an own property.
     if (before === undefined) fields[name] = value
-    else if (before instanceof Repeated) (before.values as string[]).push(value)
-    else define(fields, name, new Repeated([before as string, value]))
+    else if (before instanceof RepeatedParameter) (before.values as string[]).push(value)
+    else define(fields, name, new RepeatedParameter([before as string, value]))
   }
   return fields
 }

@@ -10,7 +10,7 @@
 import { RefusalError } from '@holdfast/kernel'
 import { Kind, type Static, type TObject, type TSchema, type TUnsafe, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
-import { type Fields, Repeated } from './bodies.ts'
+import { type Fields, RepeatedParameter } from './bodies.ts'
 import { integerForms, integerOf } from './integers.ts'
 
 const refine = Symbol('holdfast.refine')
@@ -93,7 +93,7 @@ function readerOf(schema: TSchema, required: boolean): (raw: unknown) => unknown
   return (raw) => {
     const value = raw === null && !acceptsNull(schema) ? undefined : convert(schema, raw)
     if (value === undefined) return schema.default ?? (required ? bad : undefined)
-    if (value instanceof Repeated || !plain.Check(value)) return bad
+    if (value instanceof RepeatedParameter || !plain.Check(value)) return bad
     if (typeof value === 'string' && isLonger(value, charactersMax)) return bad
     if (parse === undefined) return value
     return parse(value) ?? bad
@@ -109,7 +109,7 @@ function acceptsNull(schema: TSchema): boolean {
 }
 
 function convert(schema: TSchema, raw: unknown): unknown {
-  if (raw instanceof Repeated) {
+  if (raw instanceof RepeatedParameter) {
     return schema.type === 'array' && raw.values.length > 0 ? [...raw.values] : raw
   }
   if (typeof raw !== 'string') return raw

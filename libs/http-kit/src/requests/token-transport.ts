@@ -6,7 +6,7 @@
 
 import { RefusalError } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
-import { Repeated } from './bodies.ts'
+import { RepeatedParameter } from './bodies.ts'
 
 /** The token as sent; undefined when none was. @throws RefusalError error-token */
 export function tokenOf(request: FastifyRequest): string | undefined {
@@ -14,7 +14,7 @@ export function tokenOf(request: FastifyRequest): string | undefined {
   const isRead = request.method === 'GET' || request.method === 'HEAD'
   const fields = (isRead ? request.query : request.body) as Record<string, unknown> | undefined | null
   const sent = fields && Object.hasOwn(fields, 'token') ? fields.token : undefined
-  if (sent instanceof Repeated) throw new RefusalError('error-token')
+  if (sent instanceof RepeatedParameter) throw new RefusalError('error-token')
   if (sent !== undefined && sent !== null && typeof sent !== 'string') throw new RefusalError('error-token')
   return oneToken(fromHeader, sent ?? undefined)
 }
