@@ -36,6 +36,8 @@ export interface DataRelease {
 }
 
 const fileName = 'release.json'
+/** One of them is in every data directory, also in those without `release.json`. */
+const storeNames = ['metadata', 'blobs', 'extents']
 const firstRelease: DataRelease = { format: 1, version: 'unknown', commit: 'unknown', agreed: 1 }
 
 /**
@@ -61,13 +63,16 @@ export async function dataReleaseOf(path: string): Promise<DataRelease | undefin
 }
 
 /**
- * Whether this release may write to the directory.
+ * Whether this release may write to the directory. It may write to one without a store: no older
+ * release has data there.
  * @param formats those that this release knows; it writes the last one.
  * @throws StartFault `DATA_FORMAT`: a newer release wrote it, or older ones would not open it any
  *   more and nobody agreed to that.
  */
 export async function checkDataFormat(path: string, formats = dataFormats): Promise<void> {
-  const told = (await dataReleaseOf(path)) ?? firstRelease
+  const written = await dataReleaseOf(path)
+  if (written === undefined && !(await hasStore(path))) return
+  const told = written ?? firstRelease
   const own = newestOf(formats)
   if (told.format > own.format)
     throw new StartFault(
@@ -87,9 +92,6 @@ export async function signDataFormat(path: string, formats = dataFormats): Promi
   await write(path, { format, version, commit, agreed: format })
 }
 
-/** One of them is in every data directory, also in those without `release.json`. */
-const storeNames = ['metadata', 'blobs', 'extents']
-
 /**
  * For the operator: what would happen at a start of this release.
  * @param yes agrees to a step that cannot be rolled back.
@@ -105,7 +107,7 @@ export async function upgradeOf(
   answer: string
 }> {
   const written = await dataReleaseOf(path)
-  if (written === undefined && !(await existing(path, storeNames)).includes(true))
+  if (written === undefined && !(await hasStore(path)))
     throw new StartFault('DATA_MISSING', `${path} has no store: is it the data directory, and mounted?`)
   const told = written ?? firstRelease
   const own = newestOf(formats)
@@ -134,6 +136,11 @@ export async function requireStores(path: string, stores: readonly string[]): Pr
     'DATA_MISSING',
     `the data directory ${path} has no store (${missing} is missing), and HOLDFAST_REQUIRE_STORE=on makes none: is its disk mounted? For a first start set it to off`,
   )
+}
+
+/** @throws StartFault `DATA_UNUSABLE` */
+async function hasStore(path: string): Promise<boolean> {
+  return (await existing(path, storeNames)).includes(true)
 }
 
 /** @throws StartFault `DATA_UNUSABLE`: another user's directory is not a missing one. */

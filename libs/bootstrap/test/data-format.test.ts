@@ -63,6 +63,16 @@ t.test('a step that cannot be rolled back is announced, and needs --yes', async 
   await t.rejects(checkDataFormat(dir), { code: 'DATA_FORMAT' }, 'the older release does not open it')
 })
 
+t.test('a new directory needs no agreement, one with the data of an older release does', async (t) => {
+  const dir = t.testdir({ new: {}, old: { metadata: {} }, node: { blobs: {} } })
+  await checkDataFormat(join(dir, 'new'), later)
+  await checkDataFormat(join(dir, 'missing'), later)
+  await signDataFormat(join(dir, 'new'), later)
+  await checkDataFormat(join(dir, 'new'), later)
+  for (const name of ['old', 'node'])
+    await t.rejects(checkDataFormat(join(dir, name), later), { code: 'DATA_FORMAT', message: /agree/ }, name)
+})
+
 t.test('a damaged note of the format is refused', async (t) => {
   for (const text of ['', '{', '{}', '{"format":"1"}', '{"format":0}', 'null']) {
     const dir = t.testdir({ 'release.json': text })
