@@ -13,7 +13,7 @@ import type { Bench, Scenario } from './scenarios.ts'
 /** How often both are started. */
 export const starts = 6
 
-export interface Compared {
+export interface ScenarioComparison {
   name: string
   /** Of each round: the new figure by the old one; above 1 is better. */
   figures: number[]
@@ -26,7 +26,7 @@ export async function compared(
   scenario: Scenario,
   both: { old: Bench; new: Bench },
   rounds: number,
-): Promise<Compared> {
+): Promise<ScenarioComparison> {
   const one = async (bench: Bench) => {
     const measure = await scenario.prepare(bench)
     return async () => {
@@ -55,7 +55,7 @@ export async function compared(
 }
 
 /** Of several starts. */
-export function together(parts: readonly Compared[]): Compared[] {
+export function together(parts: readonly ScenarioComparison[]): ScenarioComparison[] {
   const names = [...new Set(parts.map(({ name }) => name))]
   return names.map((name) => {
     const own = parts.filter((part) => part.name === name)
@@ -69,7 +69,7 @@ export function together(parts: readonly Compared[]): Compared[] {
 }
 
 /** Medians, with the quartiles in brackets. */
-export function againstTable(all: readonly Compared[]): string {
+export function againstTable(all: readonly ScenarioComparison[]): string {
   const cell = (sorted: readonly number[]) => {
     const [low, middle, high] = [0.25, 0.5, 0.75].map((q) => quantile(sorted, q).toFixed(2))
     return `${middle} (${low}–${high})`

@@ -17,7 +17,7 @@ export interface Budget {
   of(results: ReadonlyMap<string, Result>): number | undefined
 }
 
-export interface Judged {
+export interface BudgetResult {
   name: string
   unit: string
   figure: number
@@ -103,7 +103,7 @@ export const budgets: readonly Budget[] = [
   },
 ]
 
-export function judged(results: readonly Result[]): Judged[] {
+export function judged(results: readonly Result[]): BudgetResult[] {
   const byName = new Map(results.map((result) => [result.name, result]))
   return budgets.flatMap((budget) => {
     const { name, unit, floor, aim } = budget
@@ -116,7 +116,7 @@ export function judged(results: readonly Result[]): Judged[] {
 }
 
 /** Empty when none could be judged. */
-export function budgetTable(all: readonly Judged[]): string {
+export function budgetTable(all: readonly BudgetResult[]): string {
   if (all.length === 0) return ''
   const rows = all.map(({ name, unit, figure, floor, aim, verdict }) => [
     name,

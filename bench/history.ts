@@ -5,7 +5,7 @@
  */
 import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Kept } from './report.ts'
+import type { BaselineEntry } from './report.ts'
 
 export interface PastRun {
   version: 1
@@ -13,7 +13,7 @@ export interface PastRun {
   time: string
   commit: string
   machine: Record<string, unknown>
-  scenarios: Record<string, Kept>
+  scenarios: Record<string, BaselineEntry>
 }
 
 /** The newest ones are drawn. */

@@ -1,6 +1,6 @@
 /** JSON endpoints under autocannon: many small requests over several connections. */
 import autocannon from 'autocannon'
-import type { Measured } from './load.ts'
+import type { LoadResult } from './load.ts'
 
 export interface JsonRequest {
   method: 'GET' | 'POST'
@@ -13,7 +13,7 @@ export async function cannon(
   url: URL,
   requests: readonly JsonRequest[],
   options: { connections: number; seconds: number },
-): Promise<Measured> {
+): Promise<LoadResult> {
   const result = await autocannon({
     url: url.origin,
     connections: options.connections,

@@ -1,7 +1,7 @@
 /** Closed loops of requests over several connections, and what they measured. */
 import { Wire } from './wire.ts'
 
-export interface Measured {
+export interface LoadResult {
   /** Requests that ended well. */
   count: number
   errors: number
@@ -31,7 +31,7 @@ export interface LoopOptions {
   ok?: readonly number[]
 }
 
-export async function loop(options: LoopOptions): Promise<Measured> {
+export async function loop(options: LoopOptions): Promise<LoadResult> {
   const ok = options.ok ?? [200, 206]
   const times: number[] = []
   let errors = 0

@@ -1,9 +1,9 @@
 /** Tables, JSON, and the comparison with the committed baseline. */
-import type { Measured } from './load.ts'
+import type { LoadResult } from './load.ts'
 import { median } from './load.ts'
 
 /** The result of a reference in a round. */
-export interface Beside {
+export interface ReferenceResult {
   /** In the scenario's unit. */
   figure: number
   /**
@@ -14,8 +14,8 @@ export interface Beside {
 }
 
 export interface Round {
-  measured: Measured
-  references: Record<string, Beside>
+  measured: LoadResult
+  references: Record<string, ReferenceResult>
   /** Of the service's processes. */
   cpuSeconds: number
   /** The same by kind of process, where there are several. */
@@ -60,11 +60,11 @@ export interface Result {
 
 export function summarise(name: string, unit: Result['unit'], rounds: readonly Round[]): Result {
   const figures = rounds.map((round) => figureOf(unit, round.measured))
-  const overRounds = (ratio: (beside: Beside, round: Round, figure: number) => number) =>
+  const overRounds = (ratio: (beside: ReferenceResult, round: Round, figure: number) => number) =>
     Object.fromEntries(
       Object.keys(rounds[0]?.references ?? {}).flatMap((name) => {
         const values = rounds.map((round, index) =>
-          ratio(round.references[name] as Beside, round, figures[index] as number),
+          ratio(round.references[name] as ReferenceResult, round, figures[index] as number),
         )
         return values.every(Number.isFinite) ? [[name, median(values)]] : []
       }),
@@ -105,7 +105,7 @@ export function summarise(name: string, unit: Result['unit'], rounds: readonly R
 }
 
 /** The unit of CPU time: per request, or per byte. */
-export function workOf(unit: Result['unit'], measured: Measured): number {
+export function workOf(unit: Result['unit'], measured: LoadResult): number {
   return unit === 'bytes' ? measured.bytes : measured.count
 }
 
@@ -121,7 +121,7 @@ function sharesOf(rounds: readonly Round[]): Record<string, number> {
   )
 }
 
-export function figureOf(unit: Result['unit'], measured: Measured): number {
+export function figureOf(unit: Result['unit'], measured: LoadResult): number {
   if (unit === 'ms') return measured.p50
   return (unit === 'requests' ? measured.count : measured.bytes) / measured.seconds
 }
@@ -169,7 +169,7 @@ export function written(unit: Result['unit'], figure: number): string {
 }
 
 /** Of one scenario. */
-export interface Kept {
+export interface BaselineEntry {
   ratios: Record<string, number>
   costs: Record<string, number>
   writeAmplification?: number | undefined
@@ -178,7 +178,7 @@ export interface Kept {
 export interface Baseline {
   commit: string
   machine: Record<string, unknown>
-  scenarios: Record<string, Kept>
+  scenarios: Record<string, BaselineEntry>
 }
 
 /**

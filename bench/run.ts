@@ -25,7 +25,7 @@ import { cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { commandLine, headOf } from '../infra/command-line.ts'
-import { againstTable, type Compared, compared, starts, together } from './against.ts'
+import { againstTable, compared, type ScenarioComparison, starts, together } from './against.ts'
 import { budgetTable, judged } from './budgets.ts'
 import { Client } from './client.ts'
 import { addToHistory } from './history.ts'
@@ -45,10 +45,10 @@ import {
 import { profiling, whereTimeGoes } from './profile.ts'
 import {
   type Baseline,
-  type Beside,
   faultsOf,
   figureOf,
   keptOf,
+  type ReferenceResult,
   type Result,
   type Round,
   summarise,
@@ -216,7 +216,7 @@ async function end(): Promise<void> {
 
 /** Of all chosen scenarios, shown as they are measured and as a table at the end. */
 async function turns(checkout: string): Promise<void> {
-  const all: Compared[] = []
+  const all: ScenarioComparison[] = []
   for (let start = 0; start < starts; start++) {
     const both = { old: checkout, new: undefined }
     const services = {} as Record<'old' | 'new', Service>
@@ -263,8 +263,8 @@ async function measured(scenario: Scenario): Promise<Result> {
     const here = own === undefined ? bench : { ...bench, service: own, client: new Client(own) }
     const { pids, kinds = {} } = here.service
     const measure = await scenario.prepare(here)
-    const besides = async (): Promise<Record<string, Beside>> => {
-      const all: Record<string, Beside> = {}
+    const besides = async (): Promise<Record<string, ReferenceResult>> => {
+      const all: Record<string, ReferenceResult> = {}
       for (const [name, run] of Object.entries(scenario.references)) {
         const before = cpuSeconds(referencePids)
         const given = await run(here)

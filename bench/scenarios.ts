@@ -1,7 +1,7 @@
 /** The scenarios: one per hot path, each with the references of the same round. */
 import { type Account, type Client, get, post } from './client.ts'
 import { cannon } from './json-load.ts'
-import { type LoopOptions, loop, type Measured } from './load.ts'
+import { type LoadResult, type LoopOptions, loop } from './load.ts'
 import type { Nginx } from './nginx.ts'
 import type { Payloads } from './payload.ts'
 import type { Reference, Service } from './processes.ts'
@@ -25,12 +25,12 @@ export interface Scenario {
   /** What the figure counts: requests, or payload bytes. */
   unit: 'requests' | 'bytes' | 'ms'
   /** Prepares once, then measures a phase as often as called. */
-  prepare(bench: Bench): Promise<() => Promise<Measured>>
+  prepare(bench: Bench): Promise<() => Promise<LoadResult>>
   /**
    * What it is compared with in the same round: the same load on a reference server, or a bare rate
    * of the machine in the same unit. Undefined: not on this machine.
    */
-  references: Record<string, (bench: Bench) => Promise<Measured | number> | undefined>
+  references: Record<string, (bench: Bench) => Promise<LoadResult | number> | undefined>
   /** Needs a fresh service; only where one can be started. Not warmed up. */
   own?: boolean
   /** Requests before the first round (1): code runs at its final speed after some thousand. */
@@ -275,7 +275,7 @@ function search(children: number): Scenario {
  * A page's worth of bytes from memory, one request at a time: what a connection and its kernel
  * cost.
  */
-function readyListing(bench: Bench): Promise<Measured> {
+function readyListing(bench: Bench): Promise<LoadResult> {
   const { http: url } = bench.reference
   const request = get(new URL('/listing', url))
   return loop({

@@ -7,7 +7,7 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-interface Recorded {
+interface ProcessRecord {
   name: string
   pid: number
   began: string
@@ -24,7 +24,9 @@ export function recordRunning(
   dataDir: string,
   running: Iterable<readonly [name: string, pid: number]>,
 ): void {
-  const recorded = [...running].map(([name, pid]): Recorded => ({ name, pid, began: beganOf(pid) ?? '' }))
+  const recorded = [...running].map(
+    ([name, pid]): ProcessRecord => ({ name, pid, began: beganOf(pid) ?? '' }),
+  )
   writeFileSync(`${pathIn(dataDir)}.new`, JSON.stringify(recorded))
   renameSync(`${pathIn(dataDir)}.new`, pathIn(dataDir))
 }
@@ -40,15 +42,15 @@ export async function endLeftovers(dataDir: string): Promise<string[]> {
   return left.map(({ name }) => name)
 }
 
-function recorded(dataDir: string): Recorded[] {
+function recorded(dataDir: string): ProcessRecord[] {
   try {
-    return JSON.parse(readFileSync(pathIn(dataDir), 'utf8')) as Recorded[]
+    return JSON.parse(readFileSync(pathIn(dataDir), 'utf8')) as ProcessRecord[]
   } catch {
     return []
   }
 }
 
-function runs({ pid, began }: Recorded): boolean {
+function runs({ pid, began }: ProcessRecord): boolean {
   return began !== '' && beganOf(pid) === began
 }
 

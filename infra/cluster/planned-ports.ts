@@ -21,7 +21,7 @@ const publicPorts: Partial<Record<ProcessRole, readonly PublicPort[]>> = {
   upload: ['upload', 'download'],
 }
 
-interface Wanted {
+interface PortRequest {
   /** What listens there, the same from start to start. */
   key: string
   /** Addresses of all that listen on it. */
@@ -31,7 +31,7 @@ interface Wanted {
   region: number
 }
 
-interface Chosen {
+interface ChosenPort {
   key: string
   name: PublicPort
   host: string
@@ -78,11 +78,11 @@ export async function plannedPorts({
   return Object.fromEntries(wanted.map(({ key }) => [key, ports.get(key) as number]))
 }
 
-function wantedPorts({ regions }: Deployment, hosts: { any: string; admin: string }): Wanted[] {
+function wantedPorts({ regions }: Deployment, hosts: { any: string; admin: string }): PortRequest[] {
   const ofProcesses = regions.flatMap(({ code, hosts: [host] }, region) =>
     (Object.keys(counts) as ProcessRole[]).flatMap((role) =>
       Array.from({ length: counts[role] }, (_, at) =>
-        portNames[role].map((name): Wanted => {
+        portNames[role].map((name): PortRequest => {
           const internal = name === 'control' || name === 'bytes'
           return {
             key: portKey(processName(code, role, at), name),
@@ -96,7 +96,7 @@ function wantedPorts({ regions }: Deployment, hosts: { any: string; admin: strin
   )
   const addresses = regions.flatMap(({ hosts }) => hosts.map(({ internal }) => internal))
   const ofServers = Object.values(natsPorts).map(
-    (key): Wanted => ({
+    (key): PortRequest => ({
       key,
       hosts: [...addresses, ...addresses.map(listenAddressOf)],
       public: undefined,
@@ -110,10 +110,10 @@ function wantedPorts({ regions }: Deployment, hosts: { any: string; admin: strin
 function chosenPorts(
   env: Record<string, string>,
   { regions }: Deployment,
-  wanted: readonly Wanted[],
-): Chosen[] {
+  wanted: readonly PortRequest[],
+): ChosenPort[] {
   const faults: string[] = []
-  const chosen: (Chosen & { region: string | undefined })[] = []
+  const chosen: (ChosenPort & { region: string | undefined })[] = []
   for (const { key, hosts, public: name, region: at } of wanted) {
     if (name === undefined) continue
     const first = Number(env[settingOf(name)] || defaults[name])
@@ -133,7 +133,7 @@ function chosenPorts(
   return chosen
 }
 
-async function refuseTaken(chosen: readonly Chosen[]): Promise<void> {
+async function refuseTaken(chosen: readonly ChosenPort[]): Promise<void> {
   const faults: StartFault[] = []
   for (const { name, host, port } of chosen) {
     try {

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { urlOf } from '@holdfast/bootstrap'
 import type { RegionCode } from '@holdfast/kernel'
 import type { Deployment, HostProcess } from '../regions/deployment.ts'
-import type { Placed, Platform } from '../regions/platform.ts'
+import type { PlacedProcess, Platform } from '../regions/platform.ts'
 import { type PortName, serverPorts, shortNames } from '../regions/roles.ts'
 import { smallCassandra } from '../servers/cassandra.ts'
 import type { Choices, ProcessRole } from './planned-processes.ts'
@@ -109,8 +109,8 @@ export function platformOf({
     if (number === undefined) throw new Error(`no port was planned for ${key}`)
     return number
   }
-  const nameOf = ({ region, role, at }: Placed) => processName(region.code, role as ProcessRole, at)
-  const keeps = ({ role }: Placed) => portNames[role as ProcessRole].includes('control')
+  const nameOf = ({ region, role, at }: PlacedProcess) => processName(region.code, role as ProcessRole, at)
+  const keeps = ({ role }: PlacedProcess) => portNames[role as ProcessRole].includes('control')
   return {
     serverPorts: {
       nats: {

@@ -71,7 +71,7 @@ class Direction implements Passage {
  * The direction of a connection from one of several regions. Until its first bytes tell which, it
  * passes where any of them could: a server that speaks first is heard unless all are cut.
  */
-class Undecided implements Passage {
+class UndecidedPassage implements Passage {
   readonly delayMs: number
   #possible: readonly Direction[]
 
@@ -163,7 +163,7 @@ export class Wan {
 
   #passagesOf(near: Socket, { from, to }: Pick<Link, 'from' | 'to'>): { there: Passage; back: Passage } {
     if (typeof from === 'string') return { there: this.#direction(from, to), back: this.#direction(to, from) }
-    const undecided = (directions: Direction[]) => new Undecided(this.#delayMs, directions)
+    const undecided = (directions: Direction[]) => new UndecidedPassage(this.#delayMs, directions)
     const there = undecided(from.regions.map((region) => this.#direction(region, to)))
     const back = undecided(from.regions.map((region) => this.#direction(to, region)))
     let first = Buffer.alloc(0)

@@ -14,14 +14,14 @@ import { beganOf } from '../cluster/leftovers.ts'
 import type { Plan, PlannedRegion } from '../regions/plan.ts'
 
 /** A process, and when it began: its number may be another's later. */
-export interface Running {
+export interface RunningProcess {
   pid: number
   began: string
 }
 
 export interface State {
-  delay: Running | undefined
-  hosts: Record<string, Running>
+  delay: RunningProcess | undefined
+  hosts: Record<string, RunningProcess>
 }
 
 export interface Layout {
@@ -67,11 +67,11 @@ export function writeState({ folder }: Layout, state: State): void {
   renameSync(`${path}.new`, path)
 }
 
-export function runningOf(pid: number): Running {
+export function runningOf(pid: number): RunningProcess {
   return { pid, began: beganOf(pid) ?? '' }
 }
 
-export function runs(process: Running | undefined): process is Running {
+export function runs(process: RunningProcess | undefined): process is RunningProcess {
   return process !== undefined && process.began !== '' && beganOf(process.pid) === process.began
 }
 

@@ -30,7 +30,7 @@ import {
   isOurs,
   type Layout,
   netnsOf,
-  type Running,
+  type RunningProcess,
   readState,
   runningOf,
   runs,
@@ -168,7 +168,7 @@ function groupOf(layout: Layout, host: string): string {
 }
 
 /** Resolves when its systemd has started. */
-async function bootHost(layout: Layout, host: string, jars: string): Promise<Running> {
+async function bootHost(layout: Layout, host: string, jars: string): Promise<RunningProcess> {
   const folder = hostFolder(layout, host)
   for (const name of ['disk', 'work', 'root']) mkdirSync(join(folder, name), { recursive: true })
   const group = groupOf(layout, host)

@@ -10,7 +10,15 @@ import { join } from 'node:path'
 import type { RegionCode } from '@holdfast/kernel'
 import { endOf } from '../servers/server.ts'
 import type { DelayOptions } from './delay.ts'
-import { allHosts, clientNetwork, clientOf, type Layout, netnsOf, type Running, runningOf } from './layout.ts'
+import {
+  allHosts,
+  clientNetwork,
+  clientOf,
+  type Layout,
+  netnsOf,
+  type RunningProcess,
+  runningOf,
+} from './layout.ts'
 
 /** Of routers, on every wire to a host. */
 const gateway = '169.254.1.1'
@@ -88,7 +96,7 @@ function makeWire(
 }
 
 /** Joins the routers. */
-export async function startDelay(layout: Layout, launcher: string): Promise<Running> {
+export async function startDelay(layout: Layout, launcher: string): Promise<RunningProcess> {
   const { folder, plan } = layout
   const digest = createHash('sha256').update(folder).digest('hex').slice(0, 8)
   const options: DelayOptions = {

@@ -31,7 +31,7 @@ function burns(
   return `${ratio(long)} > ${most} and ${ratio(short)} > ${most}`
 }
 
-interface Wanted {
+interface AlertInput {
   severity: AlertRule['severity']
   /** Seconds. */
   pending: number
@@ -52,7 +52,7 @@ export function alertRules(times: Times): AlertRule[] {
   )
 }
 
-function servingAlerts({ window, age }: Times): Record<string, Wanted> {
+function servingAlerts({ window, age }: Times): Record<string, AlertInput> {
   return {
     HoldfastProcessDown: {
       severity: 'page',
@@ -153,7 +153,7 @@ function servingAlerts({ window, age }: Times): Record<string, Wanted> {
   }
 }
 
-function storingAlerts({ window, age }: Times): Record<string, Wanted> {
+function storingAlerts({ window, age }: Times): Record<string, AlertInput> {
   return {
     HoldfastMetadataUnwritable: {
       severity: 'page',
@@ -224,7 +224,7 @@ function storingAlerts({ window, age }: Times): Record<string, Wanted> {
   }
 }
 
-function clusterAlerts({ window, age }: Times): Record<string, Wanted> {
+function clusterAlerts({ window, age }: Times): Record<string, AlertInput> {
   return {
     HoldfastNatsDown: {
       severity: 'page',

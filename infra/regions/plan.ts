@@ -4,7 +4,7 @@
  */
 import type { Deployment, Host, Region, Settings } from './deployment.ts'
 import { namesOf, type PublicNames } from './names.ts'
-import { machines, type Placed, type Platform } from './platform.ts'
+import { machines, type PlacedProcess, type Platform } from './platform.ts'
 import { type HostRole, isOurs, type OurRole, type PortName, programs } from './roles.ts'
 
 export interface Plan {
@@ -55,7 +55,10 @@ export function hostsWith<H extends { roles: readonly HostRole[] }>(
   return hosts.filter(({ roles }) => roles.includes(role))
 }
 
-function plannedHost(platform: Platform, place: Pick<Placed, 'deployment' | 'region' | 'host'>): PlannedHost {
+function plannedHost(
+  platform: Platform,
+  place: Pick<PlacedProcess, 'deployment' | 'region' | 'host'>,
+): PlannedHost {
   const { roles, settings: _, ...rest } = place.host
   return {
     ...rest,
@@ -71,7 +74,7 @@ function plannedHost(platform: Platform, place: Pick<Placed, 'deployment' | 'reg
   }
 }
 
-function plannedProcess(platform: Platform, placed: Placed): PlannedProcess {
+function plannedProcess(platform: Platform, placed: PlacedProcess): PlannedProcess {
   const { deployment, region, host, process, role } = placed
   const [name, dataDir, ports] = [
     platform.nameOf(placed),
@@ -109,7 +112,7 @@ function plannedProcess(platform: Platform, placed: Placed): PlannedProcess {
 }
 
 /** Only this machine reaches it, by its proxy. */
-function aloneSettings({ host, region }: Placed): Settings {
+function aloneSettings({ host, region }: PlacedProcess): Settings {
   const proxies = region.hosts.filter(({ roles }) => roles.some(({ role }) => role === 'proxy'))
   const near = proxies.every(({ name }) => name === host.name)
   return {
@@ -119,7 +122,7 @@ function aloneSettings({ host, region }: Placed): Settings {
   }
 }
 
-function clusterSettings(platform: Platform, placed: Placed): Settings {
+function clusterSettings(platform: Platform, placed: PlacedProcess): Settings {
   const { deployment, region } = placed
   const { nats, cassandra } = platform.serverPorts
   const addresses = (hosts: readonly Host[], role: HostRole, port: number) =>

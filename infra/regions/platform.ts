@@ -8,7 +8,7 @@ import { namesOf } from './names.ts'
 import { firstPorts, type OurRole, type PortName, portStep, serverPorts, shortNames } from './roles.ts'
 
 /** One of the processes of a role on a host. */
-export interface Placed {
+export interface PlacedProcess {
   deployment: Deployment
   region: Region
   host: Host
@@ -37,12 +37,12 @@ export interface Platform {
    * the regions answers there for them.
    */
   listenOf(host: Pick<Host, 'internal'>): string
-  nameOf(placed: Placed): string
-  dataDirOf(placed: Placed): string
-  portsOf(placed: Placed): Partial<Record<PortName, number>>
+  nameOf(placed: PlacedProcess): string
+  dataDirOf(placed: PlacedProcess): string
+  portsOf(placed: PlacedProcess): Partial<Record<PortName, number>>
   urlsOf(deployment: Deployment, code: Region['code']): Record<'api' | 'upload' | 'download' | 'web', string>
   /** Settings of the addresses of a process in a cluster. */
-  addressesOf(placed: Placed): Settings
+  addressesOf(placed: PlacedProcess): Settings
   /** The setting that gives a process this secret; none where it gets the secret in another way. */
   secret(name: SecretName): Settings
 }
