@@ -1,6 +1,6 @@
 /** How the rows of the abuse table (`npm run test:long -- --only abuse`) are judged. */
 import t from 'tap'
-import { lastTroubleMs, limits, type Measured, p99Of, rowOf, tableOf } from './long/abuse/row.ts'
+import { type AttackResult, lastTroubleMs, limits, p99Of, rowOf, tableOf } from './long/abuse/row.ts'
 import type { Sample } from './long/abuse/users.ts'
 
 const MiB = 1024 * 1024
@@ -17,7 +17,7 @@ function calls(latencyMs: (dueMs: number) => number): Sample[] {
   })
 }
 
-function measured(changes: Partial<Measured>): Measured {
+function measured(changes: Partial<AttackResult>): AttackResult {
   return {
     ...{ attack: 'an attack', inputs: 1, connections: 1, tally: {}, acknowledged: 10, restarts: 0 },
     ...{ before, reference, during, lost: [], faults: [] },
@@ -40,7 +40,7 @@ t.test('an attack that costs others little passes', async (t) => {
 
 t.test('each limit fails a row by itself', async (t) => {
   const late = (dueMs: number) => (dueMs >= during.fromMs && dueMs < during.toMs ? 300 : 10)
-  const cases: [Partial<Measured>, RegExp][] = [
+  const cases: [Partial<AttackResult>, RegExp][] = [
     [{ samples: calls(late) }, /others waited 300 ms \(p99\), 260 ms at most/],
     [{ lost: ['a file is gone'] }, /a file is gone/],
     [{ restarts: 1 }, /ended 1 times/],

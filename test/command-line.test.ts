@@ -47,7 +47,7 @@ for (const program of programs) {
 /** `apps/standalone/test/guides.test.ts` runs `bash` blocks as written. */
 const languages = ['', 'bash', 'mermaid', 'sh', 'ts']
 
-interface Printed {
+interface PrintedCommand {
   document: string
   command: string
 }
@@ -56,7 +56,7 @@ interface Printed {
  * Lines of `sh` blocks without their comments. Within the text, commands of npm, and what is
  * written as `ctl …`.
  */
-const printed: Printed[] = execFileSync('git', ['ls-files', '*.md'], { cwd: root, encoding: 'utf8' })
+const printed: PrintedCommand[] = execFileSync('git', ['ls-files', '*.md'], { cwd: root, encoding: 'utf8' })
   .split('\n')
   .filter((path) => path !== '')
   .flatMap((document) => {

@@ -37,7 +37,7 @@ const longestName = '😀'.repeat(250)
 /** Elsewhere the machine has one address of loopback. */
 const ownAddresses = process.platform === 'linux' ? ['--network', '127.77'] : []
 
-interface Proxied {
+interface ProxiedService {
   service: Standalone
   port: number
   /** File with the authority of its certificate. */
@@ -169,7 +169,7 @@ async function startBehind(
   t: Test,
   proxy: 'nginx' | 'caddy',
   more: Record<string, string>,
-): Promise<Proxied> {
+): Promise<ProxiedService> {
   const folder = t.testdir({})
   const [port] = (await freePorts(1)) as [number]
   const given = [...settings.matchAll(/^(HOLDFAST_\w+)=(.*)$/gm)].map(([, name = '', value = '']) => [
@@ -192,12 +192,12 @@ async function startBehind(
   return proxied
 }
 
-interface Started {
+interface StartedProxy {
   running: ChildProcess
   authority: string
 }
 
-function startNginx(folder: string, port: number, service: Standalone): Started {
+function startNginx(folder: string, port: number, service: Standalone): StartedProxy {
   makeSecrets(folder, [...Object.values(names), regionalUpload])
   const text = recipe('nginx.conf')
     .replaceAll('/etc/holdfast', folder)
@@ -223,7 +223,7 @@ function startNginx(folder: string, port: number, service: Standalone): Started 
 }
 
 /** It makes certificates by itself, as it gets them on the internet. */
-function startCaddy(folder: string, port: number, service: Standalone): Started {
+function startCaddy(folder: string, port: number, service: Standalone): StartedProxy {
   const here = ['admin off', 'auto_https disable_redirects', 'local_certs', 'skip_install_trust']
   const text = recipe('Caddyfile').replace('{\n', `{\n\t${here.join('\n\t')}\n\thttps_port ${port}\n`)
   const file = join(folder, 'Caddyfile')
@@ -244,7 +244,7 @@ function toService(text: string, { ports }: Standalone): string {
   )
 }
 
-async function listening(proxied: Proxied, running: ChildProcess): Promise<void> {
+async function listening(proxied: ProxiedService, running: ChildProcess): Promise<void> {
   for (;;) {
     if (running.exitCode !== null) throw new Error(`the proxy ended with ${running.exitCode}`)
     const there = await call(proxied, names.api, '/regions').catch(() => undefined)
@@ -253,17 +253,17 @@ async function listening(proxied: Proxied, running: ChildProcess): Promise<void>
   }
 }
 
-interface Sent {
+interface RequestOptions {
   method?: string
   headers?: Record<string, string>
   body?: Buffer
 }
 
 async function call(
-  { port, authority }: Proxied,
+  { port, authority }: ProxiedService,
   host: string,
   path: string,
-  { method = 'GET', headers = {}, body }: Sent = {},
+  { method = 'GET', headers = {}, body }: RequestOptions = {},
 ) {
   const length = body === undefined ? {} : { 'content-length': String(body.length) }
   const request = https.request({

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { Received } from './http.ts'
+import type { HttpAnswer } from './http.ts'
 
 /** HTTP codes of the contract's statuses; any other status has 400. */
 export const httpCodes: Record<string, number> = {
@@ -117,14 +117,14 @@ interface Envelope {
 }
 
 /** One answer, whose envelope is checked at its first use as one. */
-export class Answer implements Received {
+export class Answer implements HttpAnswer {
   readonly code: number
-  readonly headers: Received['headers']
+  readonly headers: HttpAnswer['headers']
   readonly rawHeaders: string[]
   readonly body: Buffer
   readonly #request: string
 
-  constructor(request: string, received: Received) {
+  constructor(request: string, received: HttpAnswer) {
     this.code = received.code
     this.headers = received.headers
     this.rawHeaders = received.rawHeaders

@@ -3,7 +3,7 @@
  * undocumented answer is a fault of the service or of the document.
  */
 import { send } from './http.ts'
-import { type Answered, answersOf } from './seen.ts'
+import { answersOf, type SeenAnswer } from './seen.ts'
 import type { Hosts } from './world.ts'
 
 interface Schema {
@@ -86,13 +86,13 @@ function routesOf(paths: Paths): Route[] {
   return routes.sort((a, b) => a.parameters - b.parameters)
 }
 
-function operationOf(routes: readonly Route[], { method, url }: Answered): Operation | undefined {
+function operationOf(routes: readonly Route[], { method, url }: SeenAnswer): Operation | undefined {
   const asked = method === 'HEAD' ? 'GET' : method
   const path = routes.find((route) => route.path.test(url.pathname))?.path.source
   return routes.find((route) => route.method === asked && route.path.source === path)?.operation
 }
 
-function isDocumented({ responses }: Operation, { method, code, status }: Answered): boolean {
+function isDocumented({ responses }: Operation, { method, code, status }: SeenAnswer): boolean {
   // No case expects a fault, although documents name it.
   if (status === 'error-internal') return false
   const schema = responses[code]?.content?.['application/json']?.schema

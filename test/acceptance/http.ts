@@ -29,7 +29,7 @@ export function leadNamesTo(address: string): void {
   addressOfNames = address
 }
 
-export interface Sent {
+export interface RequestOptions {
   method?: string
   headers?: Record<string, string | string[]>
   body?: Uint8Array | string
@@ -39,7 +39,7 @@ export interface Sent {
   timeoutMs?: number
 }
 
-export interface Received {
+export interface HttpAnswer {
   code: number
   headers: IncomingHttpHeaders
   /** Name, value, name, value, … as received. */
@@ -47,13 +47,13 @@ export interface Received {
   body: Buffer
 }
 
-export async function send(url: string | URL, sent: Sent = {}): Promise<Received> {
+export async function send(url: string | URL, sent: RequestOptions = {}): Promise<HttpAnswer> {
   const received = await once(url, sent)
   note(sent.method ?? 'GET', String(url), received)
   return received
 }
 
-function once(url: string | URL, sent: Sent): Promise<Received> {
+function once(url: string | URL, sent: RequestOptions): Promise<HttpAnswer> {
   const target = new URL(url)
   const body = typeof sent.body === 'string' ? Buffer.from(sent.body) : sent.body
   const path = rawPathOf(url) ?? target.pathname + target.search
@@ -84,7 +84,7 @@ function once(url: string | URL, sent: Sent): Promise<Received> {
   })
 }
 
-async function read(response: IncomingMessage): Promise<Received> {
+async function read(response: IncomingMessage): Promise<HttpAnswer> {
   const chunks: Buffer[] = []
   for await (const chunk of response) chunks.push(chunk as Buffer)
   return {

@@ -1,8 +1,8 @@
 /** Every answer that the suite gets, for the comparison at its end. */
-import type { Received } from './http.ts'
+import type { HttpAnswer } from './http.ts'
 
 /** As far as the document distinguishes answers. */
-export interface Answered {
+export interface SeenAnswer {
   method: string
   url: URL
   code: number
@@ -11,19 +11,19 @@ export interface Answered {
 }
 
 /** By origin, each kind once. */
-const answers = new Map<string, Map<string, Answered>>()
+const answers = new Map<string, Map<string, SeenAnswer>>()
 
 export function note(
   method: string,
   url: string,
-  { code, headers, body }: Omit<Received, 'rawHeaders'>,
+  { code, headers, body }: Omit<HttpAnswer, 'rawHeaders'>,
 ): void {
   const isJson = headers['content-type']?.startsWith('application/json') === true
   const answered = { method, url: new URL(url), code, status: isJson ? statusOf(body) : undefined }
   const { origin, pathname, protocol } = answered.url
   // A proxy answers by itself what it cannot read. Cases judge the answer.
   if (protocol === 'https:' && code >= 400 && answered.status === undefined) return
-  const ofOrigin = answers.get(origin) ?? new Map<string, Answered>()
+  const ofOrigin = answers.get(origin) ?? new Map<string, SeenAnswer>()
   answers.set(origin, ofOrigin)
   ofOrigin.set(`${method} ${pathname} ${code} ${answered.status}`, answered)
 }
@@ -44,6 +44,6 @@ function statusOf(body: Buffer): string | undefined {
   return status
 }
 
-export function answersOf(url: string): Answered[] {
+export function answersOf(url: string): SeenAnswer[] {
   return [...(answers.get(new URL(url).origin)?.values() ?? [])]
 }

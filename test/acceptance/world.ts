@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { type AccountDetails, Answer, type DirectLink, type Item } from './answer.ts'
-import { type Sent, send } from './http.ts'
+import { type RequestOptions, send } from './http.ts'
 import type { Instances } from './instances.ts'
 import { type Mail, mailsTo } from './mails.ts'
 import { type FilePart, multipart, type Part } from './multipart.ts'
@@ -139,7 +139,7 @@ export class World {
     const target = query === '' ? url : `${url}${url.includes('?') ? '&' : '?'}${query}`
     const body = options.json === undefined ? options.body : JSON.stringify(options.json)
     const type = options.json === undefined ? options.type : 'application/json'
-    const sent: Sent = {
+    const sent: RequestOptions = {
       method,
       headers: {
         ...(type === undefined ? {} : { 'content-type': type }),

@@ -5,7 +5,7 @@
 import { digestsOf, largeBytes, names } from './files.ts'
 import type { Account, Item, World } from './world.ts'
 
-export interface Shared {
+export interface SharedFolder {
   owner: Account
   folder: Item
   /** Directly in the folder. */
@@ -18,7 +18,10 @@ export interface Shared {
   file: Item
 }
 
-export async function share(world: World, { full, many }: { full: boolean; many: number }): Promise<Shared> {
+export async function share(
+  world: World,
+  { full, many }: { full: boolean; many: number },
+): Promise<SharedFolder> {
   const owner = await world.account('guest')
   const { token } = owner
   const files: Record<string, string | Uint8Array> = {

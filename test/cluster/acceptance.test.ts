@@ -19,7 +19,7 @@ t.teardown(() => cluster.stop())
 const regions = await cluster.regions()
 const [home, other] = regions as [(typeof regions)[0], (typeof regions)[0]]
 
-interface Uploaded {
+interface UploadAnswer {
   id: string
   link: string
   guestToken: string
@@ -30,7 +30,7 @@ async function upload(
   host: string,
   content: string,
   headers: Record<string, string> = {},
-): Promise<Uploaded> {
+): Promise<UploadAnswer> {
   const body = `--b\r\ncontent-disposition: form-data; name="file"; filename="a.txt"\r\n\r\n${content}\r\n--b--\r\n`
   const text = await new Promise<string>((resolve, reject) => {
     // Not fetch: it does not allow a custom Host header.
@@ -52,7 +52,7 @@ async function upload(
     })
     sending.end(body)
   })
-  const { status, data } = JSON.parse(text) as { status: string; data: Uploaded }
+  const { status, data } = JSON.parse(text) as { status: string; data: UploadAnswer }
   if (status !== 'ok') throw new Error(`the upload was answered with ${status}`)
   return data
 }

@@ -12,11 +12,11 @@ import type { WholeStore } from '@holdfast/journal'
 import { referenceOfRow } from '@holdfast/journal-level'
 import { pino } from 'pino'
 import t from 'tap'
-import { dataOf, eventually, newMemoryCluster, type Running } from './in-memory.ts'
+import { dataOf, eventually, newMemoryCluster, type RunningProcess } from './in-memory.ts'
 
 t.setTimeout(120_000)
 
-interface Stored {
+interface StoredFile {
   token: string
   id: string
   folder: string
@@ -26,7 +26,7 @@ interface Stored {
 
 const logOf = () => pino({ level: 'silent' })
 
-async function commanded(process: Running, ...words: string[]) {
+async function commanded(process: RunningProcess, ...words: string[]) {
   const out: string[] = []
   const err: string[] = []
   const code = await ctl([...words, '--admin', process.addresses.admin as string], {
@@ -38,7 +38,7 @@ async function commanded(process: Running, ...words: string[]) {
   return { code, said: out.join('\n'), complaint: err.join('\n') }
 }
 
-async function uploaded(upload: Running, bytes: Uint8Array): Promise<Stored> {
+async function uploaded(upload: RunningProcess, bytes: Uint8Array): Promise<StoredFile> {
   const form = new FormData()
   form.set('file', new Blob([bytes]), 'a.bin')
   const file = await dataOf(fetch(`${upload.addresses.upload}/uploadfile`, { method: 'POST', body: form }))
@@ -51,7 +51,7 @@ async function uploaded(upload: Running, bytes: Uint8Array): Promise<Stored> {
   }
 }
 
-async function contentOf(api: Running, { token, folder }: Stored) {
+async function contentOf(api: RunningProcess, { token, folder }: StoredFile) {
   const headers = { authorization: `Bearer ${token}` }
   const items = await dataOf(fetch(`${api.addresses.api}/contents/${folder}`, { headers }))
   const [child] = Object.values(items.children as object) as Record<string, string>[]
@@ -85,12 +85,12 @@ t.test('a cluster comes back from its backup', async (t) => {
   const writer = (await from.sharedRows()).restoring({ atMs: 0 })
   await writer.add({ kind: 'counter', counter: 'codes/eu-par', next: 7_000_000 })
   const contents = [randomBytes(900_000), randomBytes(20_000), Buffer.from('a text'), Buffer.alloc(0)]
-  const files: Stored[] = []
+  const files: StoredFile[] = []
   for (const bytes of contents) files.push(await uploaded(upload, bytes))
 
   const directory = t.testdir()
   const target = join(directory, 'backup')
-  const [node] = nodes as [Running]
+  const [node] = nodes as [RunningProcess]
   const first = await commanded(node, 'backup', target)
   t.equal(first.code, 0, first.complaint)
   t.match(JSON.parse(first.said), { copies: 4, unreadable: [] })
@@ -112,10 +112,10 @@ t.test('a cluster comes back from its backup', async (t) => {
 
   const to = await newMemoryCluster(t, { logOf })
   const empty = await to.startAll('')
-  const refused = await commanded(empty.nodes[0] as Running, 'cluster', 'restore', target)
+  const refused = await commanded(empty.nodes[0] as RunningProcess, 'cluster', 'restore', target)
   t.match(refused, { code: 1, complaint: /stop the actor hosts first: host/ })
   await to.stop()
-  const [restorer] = (await to.startNodes()) as [Running]
+  const [restorer] = (await to.startNodes()) as [RunningProcess]
   await eventually('the nodes are ready', async () => (await fetch(`${restorer.addresses.admin}/readyz`)).ok)
   const restoring = (...more: string[]) => commanded(restorer, 'cluster', 'restore', target, ...more)
   // A restore that ended early is repeated.
@@ -168,7 +168,7 @@ t.test('what an account loses while it is copied is in the backup', async (t) =>
   const { nodes, upload, api } = await from.startAll('')
   const file = await uploaded(upload, randomBytes(300_000))
   const target = join(t.testdir(), 'backup')
-  const [node] = nodes as [Running]
+  const [node] = nodes as [RunningProcess]
   // 100 kB/s: the file takes some seconds.
   const backup = commanded(node, 'backup', target, '--rate', '100000')
   await eventually('the rows are read, and a part of the file', async () => {

@@ -8,7 +8,7 @@ import { type ClusterRegion, LocalCluster } from './local-cluster.ts'
 
 t.setTimeout(900_000)
 
-interface Uploaded {
+interface UploadAnswer {
   id: string
   link: string
   guestToken: string
@@ -85,13 +85,13 @@ for (const [before, after, lost] of [
 
 /** @returns an upload of a new guest in each region, with its content */
 async function uploadedIn(regions: readonly ClusterRegion[], when: string) {
-  const files: { file: Uploaded; content: string }[] = []
+  const files: { file: UploadAnswer; content: string }[] = []
   for (const { code, upload } of regions) {
     const content = `${when} in ${code}`
     const form = new FormData()
     form.append('file', new Blob([content]), 'a.txt')
     const answer = await fetch(`${upload}/uploadfile`, { method: 'POST', body: form })
-    files.push({ content, file: await dataOf<Uploaded>(answer) })
+    files.push({ content, file: await dataOf<UploadAnswer>(answer) })
   }
   return files
 }
@@ -100,7 +100,7 @@ async function uploadedIn(regions: readonly ClusterRegion[], when: string) {
 async function worksAt(
   t: Test,
   region: ClusterRegion,
-  files: readonly { file: Uploaded; content: string }[],
+  files: readonly { file: UploadAnswer; content: string }[],
 ): Promise<void> {
   for (const { file, content } of files) {
     await until(`${content}: changed at ${region.code}`, () => makeFolder(region, file))
@@ -112,7 +112,10 @@ async function worksAt(
   }
 }
 
-async function makeFolder({ api }: ClusterRegion, { guestToken, parentFolder }: Uploaded): Promise<boolean> {
+async function makeFolder(
+  { api }: ClusterRegion,
+  { guestToken, parentFolder }: UploadAnswer,
+): Promise<boolean> {
   const answer = await fetch(`${api}/contents/createFolder`, {
     method: 'POST',
     headers: { authorization: `Bearer ${guestToken}`, 'content-type': 'application/json' },

@@ -3,9 +3,9 @@
  * by hand.
  */
 import t from 'tap'
-import { Seeded } from '../long/seeded.ts'
+import { SeededNumbers } from '../long/seeded.ts'
 import { check } from './faults/checker.ts'
-import { type Board, History, type Look, type MadeItem, type SeenItem } from './faults/history.ts'
+import { type Board, type FolderRead, History, type MadeItem, type SeenItem } from './faults/history.ts'
 import { contradictionsOf } from './faults/register.ts'
 
 const account = 'a'
@@ -26,7 +26,7 @@ function seen(name: string, more: Partial<SeenItem> = {}): SeenItem {
   return { id: `id of ${name}`, name, description: '', md5: undefined, size: undefined, ...more }
 }
 
-function look([asked, answered]: [number, number], items: SeenItem[], last = false): Look {
+function look([asked, answered]: [number, number], items: SeenItem[], last = false): FolderRead {
   return { account, asked, answered, last, items }
 }
 
@@ -155,7 +155,7 @@ type Plant = 'nothing' | 'a dropped change' | 'an old look'
  * when it has none. Then the planted fault.
  */
 function storedHistory(seed: number, plant: Plant): History {
-  const random = new Seeded(seed)
+  const random = new SeededNumbers(seed)
   const history = new History()
   const board = { name: 'board', account, id: 'id of board', writes: [] as Board['writes'] }
   history.boards.push(board)

@@ -11,7 +11,7 @@ import { systemClock } from '@holdfast/kernel'
 import { pino } from 'pino'
 import t from 'tap'
 import { sameAsGolden } from '../../infra/golden.ts'
-import { dataOf, eventually, type Running, startMemoryCluster } from './in-memory.ts'
+import { dataOf, eventually, type RunningProcess, startMemoryCluster } from './in-memory.ts'
 
 /** Metrics that a cluster does not have: Cassandra has its metadata. */
 const embeddedAlone = new Set([
@@ -26,7 +26,7 @@ function metricsIn(page: string): Set<string> {
   return new Set([...text.matchAll(/^\| `(holdfast_\w+)` /gm)].map(([, name]) => name as string))
 }
 
-async function metricsOf({ addresses }: Running): Promise<Set<string>> {
+async function metricsOf({ addresses }: RunningProcess): Promise<Set<string>> {
   const text = await (await fetch(`${addresses.admin}/metrics`)).text()
   return new Set([...text.matchAll(/^# TYPE (holdfast_\w+) /gm)].map(([, name]) => name as string))
 }
@@ -43,14 +43,14 @@ t.test('the processes of a cluster serve an upload, a change and a download', as
   const lines = readBy.flatMap(([name, read]) => [...read].map((setting) => `${name} ${setting}`))
   sameAsGolden(t, import.meta.dirname, 'settings-read.txt', lines.sort())
 
-  const connectionsOf = async ({ addresses }: Running) =>
+  const connectionsOf = async ({ addresses }: RunningProcess) =>
     [
       ...(await (await fetch(`${addresses.admin}/metrics`)).text()).matchAll(
         /^holdfast_connections_max\{host="(api|upload|download)"\} (\d+)$/gm,
       ),
     ].map(([, host, max]) => `${host} ${max}`)
   t.strictSame(
-    await Promise.all([nodes[0] as Running, upload, api].map(connectionsOf)),
+    await Promise.all([nodes[0] as RunningProcess, upload, api].map(connectionsOf)),
     [['download 120'], ['upload 60', 'download 60'], ['api 120']],
     'hosts share the connections of their process',
   )

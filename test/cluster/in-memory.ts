@@ -17,18 +17,18 @@ import type { Logger } from 'pino'
 import type { Test } from 'tap'
 import { recorded } from '../support/settings-read.ts'
 
-export interface Running {
+export interface RunningProcess {
   addresses: Record<string, string>
   close(): Promise<void>
 }
 
 export interface MemoryCluster {
-  nodes: Running[]
-  host: Running
-  upload: Running
-  api: Running
+  nodes: RunningProcess[]
+  host: RunningProcess
+  upload: RunningProcess
+  api: RunningProcess
   /** All of them. */
-  running: Running[]
+  running: RunningProcess[]
   /** Names of the settings that each process read. */
   settingsRead: ReadonlyMap<string, ReadonlySet<string>>
   /** Members of the messages that are JSON: `collect.* asks .graceMs number`. */
@@ -57,7 +57,7 @@ function starterOf(
   }: Pick<MemoryClusterOptions, 'logOf' | 'clockOf' | 'settings'>,
   settingsRead: Map<string, Set<string>>,
 ) {
-  return (name: string, start: (options: ClusterStart) => Promise<Running>, more: object = {}) => {
+  return (name: string, start: (options: ClusterStart) => Promise<RunningProcess>, more: object = {}) => {
     const env = {
       HOLDFAST_NODE_NAME: name,
       HOLDFAST_DATA_DIR: join(directory, name),
@@ -93,7 +93,7 @@ function starterOf(
   }
 }
 
-const isReady = async ({ addresses }: Running) => (await fetch(`${addresses.admin}/readyz`)).ok
+const isReady = async ({ addresses }: RunningProcess) => (await fetch(`${addresses.admin}/readyz`)).ok
 
 /** Servers and a directory, without any process yet; the test ends what it starts. */
 export async function newMemoryCluster(t: Test, options: Omit<MemoryClusterOptions, 'scanner'>) {
@@ -104,7 +104,7 @@ export async function newMemoryCluster(t: Test, options: Omit<MemoryClusterOptio
   const messages = new Set<string>()
   const servers = memoryServers([region])
   const start = starterOf(directory, overheard(servers, messages), options, settingsRead)
-  const running: Running[] = []
+  const running: RunningProcess[] = []
   const stop = async () => {
     for (const one of running.splice(0).toReversed()) await one.close()
   }
@@ -112,9 +112,9 @@ export async function newMemoryCluster(t: Test, options: Omit<MemoryClusterOptio
     await stop()
     await rm(directory, { recursive: true })
   })
-  const started = async (one: Promise<Running>) => {
+  const started = async (one: Promise<RunningProcess>) => {
     running.push(await one)
-    return running.at(-1) as Running
+    return running.at(-1) as RunningProcess
   }
   const startNodes = () => Promise.all(nodeNames.map((name) => started(start(name, startStorageNode))))
   return {

@@ -58,14 +58,14 @@ interface Status {
 
 const status = async () => (await said<Status>('status')).cluster
 
-interface Uploaded {
+interface UploadAnswer {
   id: string
   link: string
   guestToken: string
   parentFolder: string
 }
 
-async function upload(host: string, content: string): Promise<Uploaded> {
+async function upload(host: string, content: string): Promise<UploadAnswer> {
   const form = new FormData()
   form.append('file', new Blob([content]), 'a.txt')
   return dataOf(await fetch(`${host}/uploadfile`, { method: 'POST', body: form }))
@@ -80,7 +80,7 @@ async function dataOf<T>(answer: Response): Promise<T> {
 /** How changes were refused, and how often. */
 const refusals = new Map<string, number>()
 
-async function makeFolder(api: string, { guestToken, parentFolder }: Uploaded): Promise<boolean> {
+async function makeFolder(api: string, { guestToken, parentFolder }: UploadAnswer): Promise<boolean> {
   const answer = await fetch(`${api}/contents/createFolder`, {
     method: 'POST',
     headers: { authorization: `Bearer ${guestToken}`, 'content-type': 'application/json' },
@@ -92,18 +92,18 @@ async function makeFolder(api: string, { guestToken, parentFolder }: Uploaded): 
   return status === 'ok'
 }
 
-async function accountOf({ guestToken }: Uploaded): Promise<string> {
+async function accountOf({ guestToken }: UploadAnswer): Promise<string> {
   const answer = await fetch(`${home.api}/accounts/getid`, {
     headers: { authorization: `Bearer ${guestToken}` },
   })
   return (await dataOf<{ id: string }>(answer)).id
 }
 
-async function shown(api: string, { id, guestToken }: Uploaded): Promise<{ serverSelected: string }> {
+async function shown(api: string, { id, guestToken }: UploadAnswer): Promise<{ serverSelected: string }> {
   return dataOf(await fetch(`${api}/contents/${id}`, { headers: { authorization: `Bearer ${guestToken}` } }))
 }
 
-async function folderCount(api: string, { guestToken }: Uploaded): Promise<number> {
+async function folderCount(api: string, { guestToken }: UploadAnswer): Promise<number> {
   const get = async <T>(id: string): Promise<T> =>
     dataOf(await fetch(`${api}/accounts/${id}`, { headers: { authorization: `Bearer ${guestToken}` } }))
   const { id } = await get<{ id: string }>('getid')
@@ -175,13 +175,13 @@ t.test(
     const owners = await Promise.all([1, 2, 3, 4].map((at) => upload(home.upload, `owner ${at}`)))
     const links = new Map<string, string>()
     const uploaded = async (at: number) => {
-      const owner = owners[at % owners.length] as Uploaded
+      const owner = owners[at % owners.length] as UploadAnswer
       const form = new FormData()
       form.append('folderId', owner.parentFolder)
       form.append('file', new Blob([`reference ${at}`]), 'a.txt')
       const headers = { authorization: `Bearer ${owner.guestToken}` }
       const answer = await fetch(`${home.upload}/uploadfile`, { method: 'POST', headers, body: form })
-      links.set(`reference ${at}`, (await dataOf<Uploaded>(answer)).link)
+      links.set(`reference ${at}`, (await dataOf<UploadAnswer>(answer)).link)
     }
     await inTurns(damaged, uploaded)
     const before = await said<{ used: number; missing: number }>('reconcile')
@@ -264,7 +264,7 @@ t.test(
     for (const one of far) t.ok(await makeFolder(other.api, one))
     const counts = await Promise.all(far.map((one) => folderCount(other.api, one)))
     await Promise.all([copiedTo(home), copiedTo(other)])
-    const [viewed] = near as [Uploaded]
+    const [viewed] = near as [UploadAnswer]
     t.equal((await run('account', 'tier', await accountOf(viewed), 'premium')).code, 0)
     for (const { code, api } of [home, other])
       await until('a node near the viewer is named', async () =>
@@ -394,7 +394,7 @@ t.test('a region that is back serves its accounts at home again, and no change i
   t.comment(`changes meanwhile: ${JSON.stringify(changes)}; ${JSON.stringify(told)}`)
   t.match(told, { serving: other.code, term: 3, moved: true, lostRows: 0, cutShort: [], failures: [] })
   for (const [at, { made, open }] of changes.entries()) {
-    const file = files[at] as Uploaded
+    const file = files[at] as UploadAnswer
     const seen = (await folderCount(other.api, file)) - (before[at] as number)
     t.ok(made > 0 && seen >= made && seen <= made + open, `${seen} of ${made}, ${open} without an answer`)
     t.equal(await folderCount(home.api, file), (before[at] as number) + seen)
@@ -409,7 +409,7 @@ t.test('a region that is back serves its accounts at home again, and no change i
  * longest one took, ms
  */
 async function longestWhile(
-  files: readonly Uploaded[],
+  files: readonly UploadAnswer[],
   work: () => Promise<void>,
 ): Promise<{ ms: number; refused: number }> {
   let working = true
@@ -548,7 +548,7 @@ t.test('an upload frontend that is a storage node too keeps the first copy; othe
     return store.blobs
   }
   const before = await blobs()
-  const file = (await upload(uploads, 'kept here')) as Uploaded & { servers: string[] }
+  const file = (await upload(uploads, 'kept here')) as UploadAnswer & { servers: string[] }
   t.equal(await blobs(), before + 1, 'its own copy is there when it is acknowledged')
   t.ok(file.servers.includes(name))
   t.equal(await (await fetch(file.link)).text(), 'kept here')

@@ -13,7 +13,7 @@ import { type Account, eventually, filePart, md5, World } from '../acceptance/wo
 import { Standalone } from '../support/standalone.ts'
 import { Ledger, type Node } from './ledger.ts'
 import { drawOperation, type Operation } from './operations.ts'
-import { Seeded } from './seeded.ts'
+import { SeededNumbers } from './seeded.ts'
 
 const accountCount = 3
 const clientsPerAccount = 3
@@ -74,7 +74,7 @@ export async function crashRounds(options: CrashOptions): Promise<CrashFigures> 
 interface Client {
   account: Account
   ledger: Ledger
-  random: Seeded
+  random: SeededNumbers
   unanswered: Operation | undefined
 }
 
@@ -106,7 +106,7 @@ class Trial {
   }
   readonly #service: Standalone
   readonly #world: World
-  readonly #random: Seeded
+  readonly #random: SeededNumbers
   readonly #drains: number
   readonly #accounts: Account[] = []
   readonly #clients: Client[] = []
@@ -122,7 +122,7 @@ class Trial {
     this.#service = service
     this.#drains = drains
     this.#world = new World(hostsOf(service), new Instances())
-    this.#random = new Seeded(seed)
+    this.#random = new SeededNumbers(seed)
   }
 
   async prepare(): Promise<void> {
@@ -208,7 +208,7 @@ class Trial {
   }
 
   /** New guests, one after the other, some by an upload without a token. */
-  async #arrive(random: Seeded): Promise<void> {
+  async #arrive(random: SeededNumbers): Promise<void> {
     while (!this.#dying) {
       const arrival = this.#drawArrival(random)
       const answer = await this.#answerOf('arrive', arrival.ask)
@@ -221,9 +221,9 @@ class Trial {
     }
   }
 
-  #drawArrival(random: Seeded): Arrival {
+  #drawArrival(random: SeededNumbers): Arrival {
     if (random.chance(0.4)) return { content: undefined, ask: () => this.#world.call('POST', '/accounts') }
-    const content = Seeded.bytes(random.below(2_000_000_000), 1_000 + random.below(60_000))
+    const content = SeededNumbers.bytes(random.below(2_000_000_000), 1_000 + random.below(60_000))
     const headers = { 'idempotency-key': `arrival-${random.below(2 ** 31)}-${random.below(2 ** 31)}` }
     return { content, ask: () => this.#world.uploadForm([filePart({ content })], { headers }) }
   }
@@ -377,8 +377,8 @@ class Trial {
     ]
   }
 
-  #draw(): Seeded {
-    return new Seeded(this.#random.below(2 ** 31))
+  #draw(): SeededNumbers {
+    return new SeededNumbers(this.#random.below(2 ** 31))
   }
 }
 

@@ -8,7 +8,7 @@ import http from 'node:http'
 import { hostsOf, Instances } from '../acceptance/instances.ts'
 import { type Account, World } from '../acceptance/world.ts'
 import { Standalone } from '../support/standalone.ts'
-import { Seeded } from './seeded.ts'
+import { SeededNumbers } from './seeded.ts'
 
 const blockBytes = 1024 * 1024
 const boundary = 'large-0123456789'
@@ -92,7 +92,7 @@ async function upload(
 
 /** No two blocks are equal: each contains its number. */
 function* blocks(seed: number, bytes: number): Generator<Buffer> {
-  const pattern = Seeded.bytes(seed, blockBytes)
+  const pattern = SeededNumbers.bytes(seed, blockBytes)
   for (let at = 0; at < bytes; at += blockBytes) {
     const block = Buffer.from(pattern.subarray(0, Math.min(blockBytes, bytes - at)))
     if (block.length >= 8) block.writeDoubleLE(at, 0)

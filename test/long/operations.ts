@@ -6,7 +6,7 @@
 import type { Answer, DirectLink, Item } from '../acceptance/answer.ts'
 import { type Account, md5, representation } from '../acceptance/world.ts'
 import { type Ledger, likeness, type Node } from './ledger.ts'
-import { Seeded } from './seeded.ts'
+import { SeededNumbers } from './seeded.ts'
 
 export interface Operation {
   name: string
@@ -27,7 +27,7 @@ const sharedContents = 12
 const nodesMax = 120
 const depthMax = 8
 
-export function drawOperation(random: Seeded, account: Account, ledger: Ledger): Operation {
+export function drawOperation(random: SeededNumbers, account: Account, ledger: Ledger): Operation {
   const crowded = ledger.byId.size > nodesMax
   const draws: [weight: number, draw: () => Operation | undefined][] = [
     [crowded ? 5 : 30, () => upload(random, account, ledger)],
@@ -52,7 +52,7 @@ export function drawOperation(random: Seeded, account: Account, ledger: Ledger):
   }
 }
 
-function upload(random: Seeded, account: Account, ledger: Ledger): Operation {
+function upload(random: SeededNumbers, account: Account, ledger: Ledger): Operation {
   const parent = folderIn(random, ledger)
   const content = drawContent(random)
   const name = `file-${random.below(1_000_000)}`
@@ -78,7 +78,7 @@ function upload(random: Seeded, account: Account, ledger: Ledger): Operation {
   }
 }
 
-function createFolder(random: Seeded, account: Account, ledger: Ledger): Operation {
+function createFolder(random: SeededNumbers, account: Account, ledger: Ledger): Operation {
   const parent = folderIn(random, ledger)
   const name = `folder-${random.below(1_000_000)}`
   return {
@@ -100,7 +100,7 @@ function createFolder(random: Seeded, account: Account, ledger: Ledger): Operati
   }
 }
 
-function copy(random: Seeded, account: Account, ledger: Ledger): Operation | undefined {
+function copy(random: SeededNumbers, account: Account, ledger: Ledger): Operation | undefined {
   const source = drawBelow(random, ledger)
   if (source === undefined || heightOf(source) + 1 > depthMax / 2) return undefined
   const parent = folderIn(random, ledger)
@@ -117,7 +117,7 @@ function copy(random: Seeded, account: Account, ledger: Ledger): Operation | und
   }
 }
 
-function update(random: Seeded, account: Account, ledger: Ledger): Operation | undefined {
+function update(random: SeededNumbers, account: Account, ledger: Ledger): Operation | undefined {
   const node = drawBelow(random, ledger)
   if (node === undefined) return undefined
   const text = `v${random.below(1_000_000)}`
@@ -145,7 +145,7 @@ function update(random: Seeded, account: Account, ledger: Ledger): Operation | u
   )
 }
 
-function remove(random: Seeded, account: Account, ledger: Ledger): Operation | undefined {
+function remove(random: SeededNumbers, account: Account, ledger: Ledger): Operation | undefined {
   const node = drawBelow(random, ledger)
   if (node === undefined) return undefined
   return deterministic(
@@ -156,7 +156,7 @@ function remove(random: Seeded, account: Account, ledger: Ledger): Operation | u
   )
 }
 
-function move(random: Seeded, account: Account, ledger: Ledger): Operation | undefined {
+function move(random: SeededNumbers, account: Account, ledger: Ledger): Operation | undefined {
   const node = drawBelow(random, ledger)
   const to = folderIn(random, ledger)
   if (node === undefined || isWithin(to, node) || depthOf(to) + heightOf(node) > depthMax) return undefined
@@ -168,7 +168,7 @@ function move(random: Seeded, account: Account, ledger: Ledger): Operation | und
   )
 }
 
-function makeLink(random: Seeded, account: Account, ledger: Ledger): Operation | undefined {
+function makeLink(random: SeededNumbers, account: Account, ledger: Ledger): Operation | undefined {
   const node = drawBelow(random, ledger)
   if (node === undefined) return undefined
   return {
@@ -189,7 +189,7 @@ function makeLink(random: Seeded, account: Account, ledger: Ledger): Operation |
   }
 }
 
-function removeLink(random: Seeded, account: Account, ledger: Ledger): Operation | undefined {
+function removeLink(random: SeededNumbers, account: Account, ledger: Ledger): Operation | undefined {
   const linked = ledger.nodes().filter((node) => node.links.size > 0)
   if (linked.length === 0) return undefined
   const node = random.pick(linked)
@@ -239,24 +239,24 @@ function created(ledger: Ledger, parent: Node, shown: Item, isExpected: (item: I
   return true
 }
 
-function drawContent(random: Seeded): Buffer {
-  if (random.chance(0.25)) return Seeded.bytes(random.below(sharedContents), 20_000)
+function drawContent(random: SeededNumbers): Buffer {
+  if (random.chance(0.25)) return SeededNumbers.bytes(random.below(sharedContents), 20_000)
   const number = 1_000 + random.below(2_000_000_000)
   const size = random.chance(0.08)
     ? random.below(6_000_000)
     : random.chance(0.3)
       ? random.below(300_000)
       : random.below(9_000)
-  return Seeded.bytes(number, size)
+  return SeededNumbers.bytes(number, size)
 }
 
-function folderIn(random: Seeded, ledger: Ledger): Node {
+function folderIn(random: SeededNumbers, ledger: Ledger): Node {
   return random.pick(
     ledger.nodes('folder').filter((folder) => depthOf(folder) < depthMax && ledger.isComplete(folder)),
   )
 }
 
-function drawBelow(random: Seeded, ledger: Ledger): Node | undefined {
+function drawBelow(random: SeededNumbers, ledger: Ledger): Node | undefined {
   const nodes = ledger.nodes().filter((node) => node !== ledger.top && ledger.isComplete(node))
   return nodes.length === 0 ? undefined : random.pick(nodes)
 }

@@ -1,5 +1,5 @@
 /** Numbers that a seed repeats: mulberry32. */
-export class Seeded {
+export class SeededNumbers {
   #state: number
 
   constructor(seed: number) {
@@ -30,7 +30,7 @@ export class Seeded {
 
   /** Bytes for this number, the same in every run. */
   static bytes(number: number, length: number): Buffer {
-    const random = new Seeded(number)
+    const random = new SeededNumbers(number)
     const bytes = Buffer.alloc(length + 4)
     for (let at = 0; at < length; at += 4) bytes.writeUInt32LE(Math.floor(random.next() * 4_294_967_296), at)
     return bytes.subarray(0, length)

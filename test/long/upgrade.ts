@@ -17,7 +17,7 @@ import { previousRelease, unpack } from '../support/earlier-code.ts'
 import { Standalone } from '../support/standalone.ts'
 import { Ledger } from './ledger.ts'
 import { drawOperation } from './operations.ts'
-import { Seeded } from './seeded.ts'
+import { SeededNumbers } from './seeded.ts'
 
 const repository = fileURLToPath(new URL('../../', import.meta.url))
 const clientCount = 6
@@ -64,7 +64,7 @@ async function drill(
   code: Record<(typeof course)[number], string>,
   { seed, report }: { seed: number; report: (line: string) => void },
 ): Promise<string> {
-  const random = new Seeded(seed)
+  const random = new SeededNumbers(seed)
   const world = new RetryingWorld(hostsOf(service), new Instances())
   const clients: Client[] = []
   const lines: string[] = []
@@ -72,7 +72,7 @@ async function drill(
   for (let number = 0; number < clientCount; number++) {
     const account = await world.premium()
     const ledger = new Ledger(await account.folder({ name: `client ${number}` }))
-    clients.push(new Client(account, ledger, new Seeded(random.below(2 ** 31))))
+    clients.push(new Client(account, ledger, new SeededNumbers(random.below(2 ** 31))))
   }
   for (const [at, release] of course.entries()) {
     const load = clients.map((client) => client.work())
@@ -103,11 +103,11 @@ async function drill(
 class Client {
   readonly account: Account
   readonly ledger: Ledger
-  readonly random: Seeded
+  readonly random: SeededNumbers
   acknowledged = 0
   isOver = false
 
-  constructor(account: Account, ledger: Ledger, random: Seeded) {
+  constructor(account: Account, ledger: Ledger, random: SeededNumbers) {
     this.account = account
     this.ledger = ledger
     this.random = random

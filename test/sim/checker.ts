@@ -12,11 +12,11 @@
 import type { AccountState, DecideContext, Outcome } from '@holdfast/content-tree'
 import { AccountReply, type AccountRequest, type Change, Flush } from '@holdfast/wire'
 import { states } from './cluster.ts'
-import { type Asked, type History, isRefused, statusOf } from './history.ts'
-import type { Decided } from './observed-states.ts'
+import { type AskedRequest, type History, isRefused, statusOf } from './history.ts'
+import type { DecisionTimes } from './observed-states.ts'
 import type { AppendedRow } from './stores.ts'
 
-interface Placed {
+interface PlacedChange {
   change: Change
   id: string
   step: number
@@ -24,15 +24,15 @@ interface Placed {
 }
 
 /** Queries and their answers are compared at the states `from` … `to`, counted in changes. */
-interface Open {
-  asked: Asked
+interface OpenQuery {
+  asked: AskedRequest
   from: number
   to: number
   /** The change is among the rows: its kept answer is compared. */
   done: boolean
 }
 
-export interface Checked {
+export interface CheckResult {
   /** The state of each account after all its changes. */
   states: Map<string, AccountState>
   changes: number
@@ -56,10 +56,14 @@ const saysNothing = new Set([
 /** All calls of an attempt, 7 s each at most, and how far clocks of frontends are apart. */
 const refusalMsMax = 3 * 7_000 + 4_000
 
-export function check(history: History, appended: readonly AppendedRow[], decided: Decided): Checked {
+export function check(
+  history: History,
+  appended: readonly AppendedRow[],
+  decided: DecisionTimes,
+): CheckResult {
   const byAccount = Map.groupBy(history.asked, ({ account }) => account)
   const rowsByAccount = Map.groupBy(appended, ({ account }) => account)
-  const result: Checked = { states: new Map(), changes: 0 }
+  const result: CheckResult = { states: new Map(), changes: 0 }
   for (const [account, asked] of byAccount) {
     const placed = (rowsByAccount.get(account) ?? []).flatMap(changesOf)
     result.changes += placed.length
@@ -70,7 +74,7 @@ export function check(history: History, appended: readonly AppendedRow[], decide
   return result
 }
 
-function changesOf(row: AppendedRow): Placed[] {
+function changesOf(row: AppendedRow): PlacedChange[] {
   const { changes, paged } = Flush.decode(row.bytes)
   if (paged.length > 0) throw new Error('paged changes are not simulated')
   return changes.map((change) => ({
@@ -95,14 +99,18 @@ function checkRows(history: History, rows: readonly AppendedRow[]): void {
   }
 }
 
-function checkPlaces(history: History, asked: readonly Asked[], placed: readonly Placed[]): void {
+function checkPlaces(
+  history: History,
+  asked: readonly AskedRequest[],
+  placed: readonly PlacedChange[],
+): void {
   const byId = Map.groupBy(
     placed.filter(({ id }) => id !== ''),
     ({ id }) => id,
   )
   const known = Map.groupBy(asked, ({ id }) => id)
   for (const [id, places] of byId) {
-    const [{ change, step }] = places as [Placed]
+    const [{ change, step }] = places as [PlacedChange]
     const askers = known.get(id)
     const [first] = askers ?? []
     if (askers === undefined || first === undefined) {
@@ -125,8 +133,8 @@ function checkPlaces(history: History, asked: readonly Asked[], placed: readonly
  * Refusals that prove that a change did not happen. A key may be refused, and accepted the next
  * time.
  */
-function contradicting(askers: readonly Asked[], step: number): string[] {
-  const later = (one: Asked) =>
+function contradicting(askers: readonly AskedRequest[], step: number): string[] {
+  const later = (one: AskedRequest) =>
     askers.some(({ invoked, reply }) => invoked > one.responded && invoked < step && !isRefusal(reply))
   return askers
     .filter((one) => isRefusal(one.reply) && !later(one))
@@ -147,12 +155,17 @@ function checkAnswers(
     asked,
     placed,
     decided,
-  }: { account: string; asked: readonly Asked[]; placed: readonly Placed[]; decided: Decided },
+  }: {
+    account: string
+    asked: readonly AskedRequest[]
+    placed: readonly PlacedChange[]
+    decided: DecisionTimes
+  },
 ): AccountState {
   const steps = placed.map(({ step }) => step)
   const placeOf = new Map(placed.map(({ id }, at) => [id, at + 1]))
   const attempts = Map.groupBy(asked, ({ id }) => id)
-  const open: Open[] = []
+  const open: OpenQuery[] = []
   for (const one of asked) {
     if (one.reply === undefined || statusOf(one.reply) === 'error-unavailable') continue
     if (mayWait.has(one.request.operation?.$case ?? '') && !isRefused(one.reply)) continue
@@ -168,11 +181,11 @@ function checkAnswers(
   open.sort((one, other) => one.from - other.from)
   const model = states.empty(account)
   let next = 0
-  let now: Open[] = []
+  let now: OpenQuery[] = []
   for (let at = 0; at <= placed.length; at++) {
     if (at > 0) {
       try {
-        model.apply((placed[at - 1] as Placed).change)
+        model.apply((placed[at - 1] as PlacedChange).change)
       } catch (error) {
         history.violated(`${account}: change ${at} does not apply: ${(error as Error).message}`)
         return model
@@ -197,7 +210,10 @@ function checkAnswers(
  * attempt until that one's deadline: clocks of frontends differ, so a deadline that is no later
  * does not say which attempt was the first.
  */
-function refusedSince({ invoked, invokedMs, reply }: Asked, attempts: readonly Asked[]): number {
+function refusedSince(
+  { invoked, invokedMs, reply }: AskedRequest,
+  attempts: readonly AskedRequest[],
+): number {
   if (!isRefusal(reply)) return invoked
   const status = statusOf(reply as AccountReply)
   const earlier = attempts.filter(
@@ -223,8 +239,8 @@ function countUpTo(steps: readonly number[], step: number): number {
 
 function agrees(
   model: AccountState,
-  { asked, done }: Open,
-  { decided, counts }: { decided: Decided; counts: boolean },
+  { asked, done }: OpenQuery,
+  { decided, counts }: { decided: DecisionTimes; counts: boolean },
 ): boolean {
   const shown = (reply: AccountReply) => AccountReply.encode(counts ? reply : withoutCounts(reply)).finish()
   const wanted = shown(asked.reply as AccountReply)
@@ -255,8 +271,8 @@ function zeroOf(counts: unknown): unknown {
 
 function* answers(
   model: AccountState,
-  { asked, done }: Pick<Open, 'asked' | 'done'>,
-  decided: Decided,
+  { asked, done }: Pick<OpenQuery, 'asked' | 'done'>,
+  decided: DecisionTimes,
 ): Generator<Outcome> {
   // The owner gets the kept result of a change, even after a token reset.
   const request: AccountRequest = done
@@ -284,7 +300,7 @@ function outcomeOf(model: AccountState, request: AccountRequest, nowMs: number):
   return outcome
 }
 
-function lastAnswer(model: AccountState, one: Open, decided: Decided): string {
+function lastAnswer(model: AccountState, one: OpenQuery, decided: DecisionTimes): string {
   const [last] = [...answers(model, one, decided)]
   return last?.kind === 'reply' ? shown(last.reply) : (last?.kind ?? 'nothing')
 }

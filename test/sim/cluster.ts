@@ -11,7 +11,7 @@ import { Keyring } from '@holdfast/kernel'
 import { clockOffsets, isClockOff } from '@holdfast/membership'
 import { Placement } from '@holdfast/placement'
 import { calm, Exchange, Network, SimBus } from './network.ts'
-import { type Decided, observed, sliced, type Waiting } from './observed-states.ts'
+import { type DecisionTimes, observed, sliced, type WaitingRequest } from './observed-states.ts'
 import type { Dice } from './random.ts'
 import type { Scheduler } from './scheduler.ts'
 import { SimProcess } from './sim-process.ts'
@@ -150,9 +150,9 @@ export class Cluster {
   readonly network: Network
   readonly exchange: Exchange
   readonly shared = new SharedStores()
-  readonly decided: Decided = new Map()
+  readonly decided: DecisionTimes = new Map()
   /** Changes that may wait for a row, as hosts decided them. */
-  readonly waiting: (Waiting & { host: string; step: number })[] = []
+  readonly waiting: (WaitingRequest & { host: string; step: number })[] = []
   readonly mails: Mail[] = []
   readonly hosts = new Map<string, HostNode>()
   readonly frontends = new Map<string, Frontend>()
@@ -193,7 +193,7 @@ export class Cluster {
     const lookups = new SimLookups(line)
     const { plants, decided } = { plants: this.#plants, decided: this.decided }
     const slices = id === slicingHost
-    const waits = (change: Waiting) => {
+    const waits = (change: WaitingRequest) => {
       const step = this.scheduler.note(`${process.name} may keep ${change.id.slice(-6)} waiting`)
       this.waiting.push({ ...change, host: process.name, step })
     }

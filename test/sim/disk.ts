@@ -57,7 +57,11 @@ export async function crashStates(
  */
 function eventFor(
   n: number,
-  { history, windows, random }: { history: History; windows: readonly Recycled[]; random: () => number },
+  {
+    history,
+    windows,
+    random,
+  }: { history: History; windows: readonly RecycledExtent[]; random: () => number },
 ): number {
   const any = <T>(from: readonly T[]) => from[Math.floor(random() * from.length)]
   const window = n % 4 === 0 ? any(windows) : undefined
@@ -67,7 +71,7 @@ function eventFor(
   return promise?.committed ?? Math.floor(random() * history.machine.events) + 1
 }
 
-interface Recycled {
+interface RecycledExtent {
   path: string
   /** Event of the last read: its live data was being moved. */
   readAt: number
@@ -78,7 +82,7 @@ interface Recycled {
 
 /** Records when an extent that was read for compaction got the header of its next generation. */
 export class WatchedMachine extends CrashMachine {
-  readonly recycled: Recycled[] = []
+  readonly recycled: RecycledExtent[] = []
   readonly #readAt = new Map<string, number>()
 
   override get disk(): Disk {

@@ -1,7 +1,7 @@
 /** The clients' requests and answers, in the order of everything observable. */
 import type { AccountReply, AccountRequest } from '@holdfast/wire'
 
-export interface Asked {
+export interface AskedRequest {
   /** The cluster of the request. */
   region: object
   account: string
@@ -18,7 +18,7 @@ export interface Asked {
 }
 
 export class History {
-  readonly asked: Asked[] = []
+  readonly asked: AskedRequest[] = []
   readonly violations: string[] = []
   /** Share codes that were shown, with their accounts. */
   readonly codes = new Map<string, string>()

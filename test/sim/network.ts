@@ -67,7 +67,7 @@ export class Network {
   }
 }
 
-interface Serving {
+interface SimServer {
   process: SimProcess
   handler: (message: Uint8Array) => Promise<Uint8Array>
 }
@@ -75,7 +75,7 @@ interface Serving {
 /** Which process serves what, as the bus' servers know it. */
 export class Exchange {
   readonly network: Network
-  readonly servings = new Map<string, Serving[]>()
+  readonly servings = new Map<string, SimServer[]>()
   /** Sees each message as it reaches its server, and may answer it; for planted faults. */
   intercept: (
     at: SimProcess,
@@ -140,7 +140,7 @@ export class SimBus implements Bus {
   }
 
   #serve(
-    { process, handler }: Serving,
+    { process, handler }: SimServer,
     sent: { subject: string; message: Uint8Array },
     answered: (answer: Uint8Array) => void,
   ): void {
@@ -154,7 +154,7 @@ export class SimBus implements Bus {
     })
   }
 
-  serve(subject: string, handler: Serving['handler']): Subscription {
+  serve(subject: string, handler: SimServer['handler']): Subscription {
     const serving = { process: this.#process, handler }
     const { servings } = this.#exchange
     servings.set(subject, [...(servings.get(subject) ?? []), serving])

@@ -6,9 +6,9 @@ import type { AccountState, AccountStates } from '@holdfast/content-tree'
 import type { AccountRequest } from '@holdfast/wire'
 
 /** By request id (hex): the deciding clocks' milliseconds. */
-export type Decided = Map<string, Set<number>>
+export type DecisionTimes = Map<string, Set<number>>
 
-export interface Waiting {
+export interface WaitingRequest {
   /** Of the request, hex. */
   id: string
   account: string
@@ -16,7 +16,7 @@ export interface Waiting {
 
 export function observed(
   states: AccountStates,
-  { decided, waits }: { decided: Decided; waits: (change: Waiting) => void },
+  { decided, waits }: { decided: DecisionTimes; waits: (change: WaitingRequest) => void },
 ): AccountStates {
   const note = (request: AccountRequest, nowMs: number) => {
     const key = Buffer.from(request.requestId).toString('hex')

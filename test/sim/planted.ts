@@ -25,12 +25,12 @@ import type { StoragePlants } from './storage.ts'
 export type ClusterPlants = Plants & { storage?: StoragePlants }
 
 /** Which of the simulations it is planted in, and what plants it; made again for each run. */
-export type Planted =
+export type PlantedDefect =
   | { in: 'cluster'; make: () => ClusterPlants }
   | { in: 'evacuation' }
   | { in: 'disk'; make: () => DiskPlants }
 
-export const planted: Record<string, Planted> = {
+export const planted: Record<string, PlantedDefect> = {
   /** Appends succeed with any epoch, if the head is the expected one. */
   fence: { in: 'cluster', make: () => ({ sharedJournal: (journal) => new UnfencedAppends(journal) }) },
   /**

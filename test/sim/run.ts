@@ -13,7 +13,7 @@
  */
 import { commandLine, headOf } from '../../infra/command-line.ts'
 import { near, planted } from './planted.ts'
-import { differing, runBroken, runSeed, type Tell } from './seeds.ts'
+import { differing, type PrintLine, runBroken, runSeed } from './seeds.ts'
 import type { Run } from './simulation.ts'
 
 const { values } = commandLine('sim', headOf(import.meta.filename), {
@@ -45,7 +45,7 @@ let failed = 0
 let ran = 0
 const sums = { simulatedMs: 0, asked: 0, changes: 0, events: 0 }
 for (let seed = first; seed <= last; seed++) {
-  const run = async (tell?: Tell) =>
+  const run = async (tell?: PrintLine) =>
     values.break === undefined ? runSeed(seed, tell) : [await runBroken(values.break, seed, tell)]
   const runs = await run(tell)
   const others = values.again ? differing(runs, await run()) : []

@@ -4,13 +4,13 @@ import { evacuate } from './evacuation.ts'
 import { planted } from './planted.ts'
 import { type Run, simulate } from './simulation.ts'
 
-export type Tell = (line: string) => void
+export type PrintLine = (line: string) => void
 
 /** The cluster always; the slower ones with some of the seeds. */
 const evacuationEvery = 4
 const diskEvery = 10
 
-export async function runSeed(seed: number, tell?: Tell): Promise<Run[]> {
+export async function runSeed(seed: number, tell?: PrintLine): Promise<Run[]> {
   const told = tell === undefined ? {} : { tell }
   const runs = [await simulate({ seed, ...told })]
   if (seed % evacuationEvery === 0) runs.push(await evacuate({ seed, ...told }))
@@ -19,7 +19,7 @@ export async function runSeed(seed: number, tell?: Tell): Promise<Run[]> {
 }
 
 /** The simulation that this fault is planted in. @throws RangeError for an unknown name. */
-export async function runBroken(name: string, seed: number, tell?: Tell): Promise<Run> {
+export async function runBroken(name: string, seed: number, tell?: PrintLine): Promise<Run> {
   const fault = planted[name]
   const told = tell === undefined ? {} : { tell }
   switch (fault?.in) {

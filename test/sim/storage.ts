@@ -70,7 +70,7 @@ export interface StoragePlants {
   deletedAtSource?: (store: NodeStore, copy: BlobName) => Promise<void>
 }
 
-interface Running {
+interface SimNode {
   process: SimProcess
   node: LocalNode
 }
@@ -86,7 +86,7 @@ export class Storage implements Uploads {
   readonly #dice: Dice
   readonly #plants: StoragePlants
   readonly #disks = new Map<string, Disk>()
-  readonly #running = new Map<string, Running>()
+  readonly #running = new Map<string, SimNode>()
   readonly #replicated = new WeakMap<SimProcess, ReplicatedBlobStore>()
   collected = 0
 
@@ -100,7 +100,7 @@ export class Storage implements Uploads {
     for (const id of nodeIds) await this.startNode(id)
   }
 
-  get nodes(): ReadonlyMap<string, Running> {
+  get nodes(): ReadonlyMap<string, SimNode> {
     return this.#running
   }
 

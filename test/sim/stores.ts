@@ -48,7 +48,7 @@ export interface AppendedRow {
 }
 
 /** An epoch of an account, and who raised it. */
-export interface Held {
+export interface HeldEpoch {
   host: string
   account: string
   epoch: number
@@ -65,7 +65,7 @@ export class SharedStores {
   readonly lookups: LookupStore
   journal: JournalStore
   readonly appended: AppendedRow[] = []
-  readonly held: Held[] = []
+  readonly held: HeldEpoch[] = []
   weather: StoreWeather = calmStores
   /** Called when a row has become durable, in the same turn. */
   onAppended: (row: AppendedRow) => void = () => {}

@@ -17,7 +17,7 @@ import {
   SetAccount,
 } from '@holdfast/wire'
 import { type Cluster, type Frontend, keyring } from './cluster.ts'
-import { type Asked, type History, isRefused, statusOf } from './history.ts'
+import { type AskedRequest, type History, isRefused, statusOf } from './history.ts'
 import type { Dice } from './random.ts'
 import { startMs } from './scheduler.ts'
 
@@ -57,7 +57,7 @@ export const namedBlobs: Uploads = {
 }
 
 /** A command with an Idempotency-Key of its client's. */
-interface Keyed {
+interface KeyedCommand {
   account: KnownAccount
   operation: AccountOperation
   id: Buffer
@@ -77,7 +77,7 @@ export class Workload {
   readonly #dice: Dice
   readonly #uploads: Uploads
   readonly #answered: (reply: AccountReply) => void
-  readonly #keyed: Keyed[] = []
+  readonly #keyed: KeyedCommand[] = []
   #keys = 0
   #reports = 0
 
@@ -364,7 +364,7 @@ export class Workload {
     }
     const id = requestId.toString('hex')
     const invoked = scheduler.note(`ask ${account.id.slice(0, 4)} ${id.slice(-6)} ${operation.$case}`)
-    const asked: Asked = {
+    const asked: AskedRequest = {
       region: this.#cluster,
       account: account.id,
       request,

@@ -21,13 +21,13 @@ import {
 } from '@holdfast/wire'
 import type { Test } from 'tap'
 
-export type Damaged = { row: number } | { page: string } | 'root' | 'facts'
+export type DamagedPart = { row: number } | { page: string } | 'root' | 'facts'
 
 /** A store with access behind its back, while no host runs. */
 export interface Place {
   journal: JournalStore & JournalRepair
   lookups: LookupStore
-  damage(account: string, what: Damaged, how: 'spoil' | 'remove'): Promise<void>
+  damage(account: string, what: DamagedPart, how: 'spoil' | 'remove'): Promise<void>
 }
 
 const ring = new Keyring(Buffer.alloc(32, 7))
@@ -197,9 +197,9 @@ async function headOf({ journal }: Place, account: string) {
   return { head, chain }
 }
 
-type Open = (t: Test) => Promise<Place>
+type OpenPlace = (t: Test) => Promise<Place>
 
-export function repairCases(t: Test, open: Open, kinds: readonly Damaged[] = []): void {
+export function repairCases(t: Test, open: OpenPlace, kinds: readonly DamagedPart[] = []): void {
   damagedRowCases(t, open)
   lostChangeCases(t, open)
   damagedCheckpointCases(t, open)
@@ -221,7 +221,7 @@ export function repairCases(t: Test, open: Open, kinds: readonly Damaged[] = [])
   })
 }
 
-function damagedRowCases(t: Test, open: Open): void {
+function damagedRowCases(t: Test, open: OpenPlace): void {
   for (const how of ['spoil', 'remove'] as const)
     t.test(`a row in the middle is ${how === 'spoil' ? 'damaged' : 'missing'}`, async (t) => {
       const place = await open(t)
@@ -277,7 +277,7 @@ function damagedRowCases(t: Test, open: Open): void {
 }
 
 /** What a repair does with the rows around the lost ones. */
-function lostChangeCases(t: Test, open: Open): void {
+function lostChangeCases(t: Test, open: OpenPlace): void {
   t.test('the last row is damaged', async (t) => {
     const place = await open(t)
     const { account } = await sixRows(place)
@@ -352,7 +352,7 @@ function lostChangeCases(t: Test, open: Open): void {
   })
 }
 
-function damagedCheckpointCases(t: Test, open: Open): void {
+function damagedCheckpointCases(t: Test, open: OpenPlace): void {
   t.test('a damaged checkpoint whose rows are still there costs nothing', async (t) => {
     const place = await open(t)
     const { trim } = place.journal
@@ -410,7 +410,7 @@ function damagedCheckpointCases(t: Test, open: Open): void {
   })
 }
 
-function damagedKindCase(t: Test, open: Open, kind: Damaged): void {
+function damagedKindCase(t: Test, open: OpenPlace, kind: DamagedPart): void {
   t.test(`damaged ${String(kind)}`, async (t) => {
     const place = await open(t)
     const { trim } = place.journal

@@ -3,7 +3,7 @@ import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/j
 import { LevelMetadataStore } from '@holdfast/journal-level'
 import { Level } from 'level'
 import t, { type Test } from 'tap'
-import { type Damaged, type Place, repairCases } from '../../../test/support/damaged-accounts.ts'
+import { type DamagedPart, type Place, repairCases } from '../../../test/support/damaged-accounts.ts'
 
 function spoiled(bytes: Uint8Array): Uint8Array {
   const copy = Buffer.from(bytes)
@@ -34,7 +34,7 @@ t.test('in memory', async (t) => {
 })
 
 /** As the DESIGN of the format has them. */
-function keyOf(account: string, what: Damaged): Uint8Array {
+function keyOf(account: string, what: DamagedPart): Uint8Array {
   const key = (rest: string) => Buffer.from(`j${account}\0${rest}`, 'latin1')
   if (what === 'root') return key('r')
   if (what === 'facts') return key('s')

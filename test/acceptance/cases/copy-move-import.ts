@@ -4,7 +4,7 @@ import { cases } from '../suite.ts'
 import { type Account, eventually, nowSeconds, representation, sha256 } from '../world.ts'
 
 const unknownId = 'ffffffff-ffff-4fff-bfff-ffffffffffff'
-type Represented = Record<string, { status: string; data: Item }>
+type ResultsBySource = Record<string, { status: string; data: Item }>
 
 /** A folder with a file and a folder in it, all attributes set. */
 async function tree(
@@ -141,7 +141,7 @@ export const copy = cases('POST /contents/copy', (test) => {
     const ann = await world.premium()
     const { folder, file } = await tree(ann)
     const target = await ann.folder()
-    const data = (await ann.copy([file.id, folder.id], target.id, {}, representation)).ok<Represented>()
+    const data = (await ann.copy([file.id, folder.id], target.id, {}, representation)).ok<ResultsBySource>()
     assert.deepEqual(Object.keys(data).sort(), [file.id, folder.id].sort())
     const shown = data[file.id] as { status: string; data: Item }
     assert.equal(shown.status, 'ok')
@@ -290,7 +290,7 @@ export const move = cases('PUT /contents/move', (test) => {
     const ann = await world.premium()
     const file = await ann.file({ content: 'abc' })
     const folder = await ann.folder()
-    const data = (await ann.move([file.id], folder.id, representation)).ok<Represented>()
+    const data = (await ann.move([file.id], folder.id, representation)).ok<ResultsBySource>()
     const shown = data[file.id] as { status: string; data: Item }
     assert.deepEqual(
       [shown.status, shown.data.id, shown.data.parentFolder, shown.data.md5, shown.data.size],
@@ -392,7 +392,7 @@ export const importing = cases('POST /contents/import', (test) => {
     async (world) => {
       const [ann, bob] = await Promise.all([world.premium(), world.premium()])
       const { folder, file } = await tree(ann, { public: true })
-      const data = (await bob.import([folder.id, file.id])).ok<Represented>()
+      const data = (await bob.import([folder.id, file.id])).ok<ResultsBySource>()
       assert.deepEqual(Object.keys(data).sort(), [folder.id, file.id].sort())
       for (const source of [folder, file]) {
         const shown = data[source.id] as { status: string; data: Item }
@@ -412,7 +412,7 @@ export const importing = cases('POST /contents/import', (test) => {
       assert.deepEqual([taken.public, taken.description, taken.tags], [false, 'about', 'a,b'])
       const preferred = (
         await bob.call('POST', '/contents/import', { json: { contentsId: file.id }, headers: representation })
-      ).ok<Represented>()
+      ).ok<ResultsBySource>()
       assert.equal(preferred[file.id]?.status, 'ok')
       assert.match(preferred[file.id]?.data.id ?? '', /^[0-9a-f-]{36}$/)
     },
@@ -421,7 +421,7 @@ export const importing = cases('POST /contents/import', (test) => {
   test('own content may be imported as well', ['success'], async (world) => {
     const ann = await world.premium()
     const { folder } = await tree(ann, { in: (await ann.folder()).id })
-    const data = (await ann.import([folder.id])).ok<Represented>()
+    const data = (await ann.import([folder.id])).ok<ResultsBySource>()
     assert.equal((await ann.read(data[folder.id]?.data.id ?? '')).ok().parentFolder, ann.root)
   })
 
@@ -435,7 +435,7 @@ export const importing = cases('POST /contents/import', (test) => {
       ;(await ann.update(locked.id, 'password', 'keep out')).ok()
       ;(await ann.update(below.id, 'public', false)).ok()
       await eventually(async () => (await bob.read(below.id)).refused('error-notOwner'), 3_000)
-      const data = (await bob.import([folder.id])).ok<Represented>()
+      const data = (await bob.import([folder.id])).ok<ResultsBySource>()
       assert.deepEqual(await pathsOf(bob, data[folder.id]?.data.id ?? ''), ['leaf.txt'])
       ;(await bob.import([below.id])).refused('error-notOwner')
       ;(await bob.import([deep.id])).refused('error-notOwner')

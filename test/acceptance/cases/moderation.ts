@@ -18,7 +18,7 @@ async function unblock(world: World, list: List, name: string): Promise<void> {
 }
 
 /** By the id of the source. */
-type Made = Record<string, { data: Item }>
+type ItemsBySource = Record<string, { data: Item }>
 
 interface Operation {
   method: string
@@ -94,8 +94,8 @@ export const moderation = cases('operator', (test) => {
       // They move no bytes.
       const copied = await ann.copy([file.id], folder.id, {}, representation)
       const imported = await bob.import([folder.id], {}, representation)
-      const { data: copy } = copied.ok<Made>()[file.id] ?? assert.fail('no copy')
-      const { data: taken } = imported.ok<Made>()[folder.id] ?? assert.fail('not imported')
+      const { data: copy } = copied.ok<ItemsBySource>()[file.id] ?? assert.fail('no copy')
+      const { data: taken } = imported.ok<ItemsBySource>()[folder.id] ?? assert.fail('not imported')
       const [inside] = (await bob.read(taken.id)).listing().children
       const links = [
         file.link,

@@ -5,7 +5,7 @@ import { share } from '../shared.ts'
 import { type Client, pinned } from '../steps.ts'
 import { urls } from '../world.ts'
 
-interface Loaded {
+interface LoadedFile {
   name: string
   md5: string
   folder: string
@@ -17,8 +17,8 @@ export const megaloader: Client = {
   async play({ person, world, full, step, clientsOwn }) {
     const driver = person.driver('megaloader', 'use_megaloader.py')
     const load = (code: string, options: Record<string, string> = {}) =>
-      driver.call<Loaded[]>('load', { url: `${urls.web}/d/${code}`, ...options })
-    const digests = (files: Loaded[]) => Object.fromEntries(files.map((file) => [file.name, file.md5]))
+      driver.call<LoadedFile[]>('load', { url: `${urls.web}/d/${code}`, ...options })
+    const digests = (files: LoadedFile[]) => Object.fromEntries(files.map((file) => [file.name, file.md5]))
     const { folder, files, locked, file, owner } = await share(world, { full, many: 0 })
 
     await step('loads a folder by its link', async () => {

@@ -6,7 +6,7 @@
  * Each item lives once: it does not exist yet, exists, is deleted, and that is a register of three
  * values. Each board is a register of descriptions. See `register.ts`.
  */
-import type { Board, History, Look, MadeItem } from './history.ts'
+import type { Board, FolderRead, History, MadeItem } from './history.ts'
 import { contradictionsOf, type Read, type Write } from './register.ts'
 
 export interface Verdict {
@@ -45,16 +45,16 @@ export function check(history: History): Verdict {
 
 /** One look at one item. */
 interface View {
-  look: Look
-  seen: Look['items'][number] | undefined
+  look: FolderRead
+  seen: FolderRead['items'][number] | undefined
 }
 
-function viewsOf(looks: readonly Look[], name: string): View[] {
+function viewsOf(looks: readonly FolderRead[], name: string): View[] {
   return looks.map((look) => ({ look, seen: look.items.find((item) => item.name === name) }))
 }
 
 /** Nothing exists that no client made, and nothing twice. */
-function findStrangers(history: History, looks: readonly Look[], { other }: Verdict): void {
+function findStrangers(history: History, looks: readonly FolderRead[], { other }: Verdict): void {
   const known = new Set([...history.items, ...history.boards].map(({ name }) => name))
   const said = new Set<string>()
   for (const { items } of looks) {

@@ -37,7 +37,7 @@ export interface SeenItem {
 }
 
 /** A listing of an account's folder. */
-export interface Look {
+export interface FolderRead {
   account: string
   asked: number
   answered: number
@@ -49,7 +49,7 @@ export interface Look {
 export class History {
   readonly items: MadeItem[] = []
   readonly boards: Board[] = []
-  readonly looks: Look[] = []
+  readonly looks: FolderRead[] = []
   /** Whole downloads, by their content. */
   readonly bytes = { right: 0, wrong: [] as string[] }
   /** Refusals of allowed requests. */

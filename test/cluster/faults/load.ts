@@ -9,9 +9,9 @@ import { Answer, type Item } from '../../acceptance/answer.ts'
 import { send } from '../../acceptance/http.ts'
 import { multipart } from '../../acceptance/multipart.ts'
 import { md5, sleep } from '../../acceptance/world.ts'
-import { Seeded } from '../../long/seeded.ts'
+import { SeededNumbers } from '../../long/seeded.ts'
 import type { ClusterRegion } from '../local-cluster.ts'
-import type { Board, Change, History, Look, MadeItem } from './history.ts'
+import type { Board, Change, FolderRead, History, MadeItem } from './history.ts'
 import type { Person } from './people.ts'
 
 export type Kind = 'change' | 'upload' | 'look' | 'download'
@@ -81,7 +81,7 @@ export class Load {
   /** Not answered, in spite of all repetitions. */
   failed = 0
   readonly #options: LoadOptions
-  readonly #random: Seeded
+  readonly #random: SeededNumbers
   readonly #places: Place[] = []
   #clients: Promise<void>[] = []
   #ending = false
@@ -89,7 +89,7 @@ export class Load {
 
   constructor(options: LoadOptions) {
     this.#options = options
-    this.#random = new Seeded(options.seed)
+    this.#random = new SeededNumbers(options.seed)
   }
 
   /** Every user has a folder of this run and boards in it. */
@@ -146,7 +146,7 @@ export class Load {
   // ---- one client
 
   async #work(place: Place, client: number): Promise<void> {
-    const random = new Seeded(this.#random.below(2 ** 31))
+    const random = new SeededNumbers(this.#random.below(2 ** 31))
     // One works from home, the other from abroad: no answer may depend on the frontend's region.
     const home = this.#options.regions.findIndex(({ code }) => code === place.person.region)
     const at = home + client
@@ -181,7 +181,7 @@ export class Load {
   }
 
   async #upload(place: Place, { name, at, random }: Call & { name: string }): Promise<void> {
-    const content = Seeded.bytes(
+    const content = SeededNumbers.bytes(
       random.below(2 ** 31),
       500 + random.below(random.chance(0.2) ? 600_000 : 40_000),
     )
@@ -254,7 +254,7 @@ export class Load {
   /** Undefined: the outcome is unknown. The change records when it was acknowledged. */
   async #change(
     place: Place,
-    { change, kind = 'change', at, random, ...request }: Changing,
+    { change, kind = 'change', at, random, ...request }: ChangeCall,
   ): Promise<Item | undefined> {
     const { history, doubled = false, insistent = false } = this.#options
     const { insistForMs = insistForMsDefault } = this.#options
@@ -352,7 +352,7 @@ export class Load {
       md5: type === 'file' ? digest : undefined,
       size: type === 'file' ? size : undefined,
     }))
-    const look: Look = { account, asked, answered, last, items }
+    const look: FolderRead = { account, asked, answered, last, items }
     this.#options.history.looks.push(look)
     this.#succeeded(place, { kind: 'look', by, asked, answered })
     return true
@@ -441,7 +441,7 @@ export class Load {
 interface Call {
   /** Of the frontends; advanced with every retry. */
   at: number
-  random: Seeded
+  random: SeededNumbers
 }
 
 interface Request {
@@ -454,7 +454,7 @@ interface Request {
   key: string
 }
 
-interface Changing extends Call, Omit<Request, 'at' | 'key'> {
+interface ChangeCall extends Call, Omit<Request, 'at' | 'key'> {
   change: Change
   kind?: Kind
 }

@@ -2,12 +2,12 @@
 import { type Fault, home, livesIn } from './fault.ts'
 import type { Stage } from './stage.ts'
 
-interface Killing extends Partial<Fault> {
+interface KillOptions extends Partial<Fault> {
   /** How long it stays away, in the short form and in the long one. */
   awayMs?: [short: number, long: number]
 }
 
-function kill(what: string, name: string, { awayMs = [3_000, 10_000], ...more }: Killing = {}): Fault {
+function kill(what: string, name: string, { awayMs = [3_000, 10_000], ...more }: KillOptions = {}): Fault {
   return {
     name: `kill -9 of ${what}`,
     touches: livesIn(home),

@@ -3,15 +3,15 @@
  */
 import type { Account, World } from '../../acceptance/world.ts'
 import type { Standalone } from '../../support/standalone.ts'
-import type { Hostile } from './hostile.ts'
+import type { HostileClient } from './hostile.ts'
 
 export interface Attack {
   /** Words that `--attack` selects by; unique. */
   name: string
   /** Makes what the attack needs before anything is measured. */
-  prepare?: (stage: Stage) => Promise<Prepared>
+  prepare?: (stage: Stage) => Promise<AttackInput>
   /** Sends until `signal` aborts. Runs in a separate process, whose connections end with it. */
-  run: (hostile: Hostile) => Promise<void>
+  run: (hostile: HostileClient) => Promise<void>
   /** Further things that must hold, each fault a sentence. */
   judge?: (details: AttackRun) => string[] | Promise<string[]>
   /** Part of the short form, which `npm test` runs. */
@@ -28,7 +28,7 @@ export interface Attack {
 }
 
 /** Everything here is sent to the generator's process as JSON. */
-export interface Prepared {
+export interface AttackInput {
   tokens?: string[]
   ids?: string[]
   paths?: string[]

@@ -1,17 +1,17 @@
 /** The process of one attack. Its parent sends the target, and when to end. */
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Prepared, Target } from './attack.ts'
+import type { AttackInput, Target } from './attack.ts'
 import { attacks } from './attacks.ts'
-import { Hostile } from './hostile.ts'
+import { HostileClient } from './hostile.ts'
 
 export interface Order {
   attack: string
   target: Target
-  prepared: Prepared
+  prepared: AttackInput
 }
 
-export interface Sent {
+export interface SendCounts {
   inputs: number
   connections: number
   tally: Record<string, number>
@@ -29,12 +29,12 @@ process.on('disconnect', () => process.exit())
 async function run({ attack: name, target, prepared }: Order): Promise<void> {
   const attack = attacks.find((one) => one.name === name)
   if (attack === undefined) throw new Error(`no attack is called ${name}`)
-  const hostile = new Hostile(target, prepared, ending.signal)
+  const hostile = new HostileClient(target, prepared, ending.signal)
   const running = attack.run(hostile)
   await once(process, 'message')
   ending.abort()
   // The attack's own repairs are done before it counts as over.
   await Promise.race([running, sleep(puttingRightMs)])
   const { inputs, connections, tally } = hostile
-  process.send?.({ inputs, connections, tally } satisfies Sent)
+  process.send?.({ inputs, connections, tally } satisfies SendCounts)
 }

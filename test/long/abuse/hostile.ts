@@ -5,9 +5,9 @@
  */
 import { connect, type Socket } from 'node:net'
 import { setTimeout as after } from 'node:timers/promises'
-import type { Listener, Prepared, Target } from './attack.ts'
+import type { AttackInput, Listener, Target } from './attack.ts'
 
-export interface Opening {
+export interface OpenOptions {
   /** Local address; several addresses look like several clients. */
   from?: string
   /**
@@ -17,16 +17,16 @@ export interface Opening {
   answers?: 'count' | 'drop' | 'none' | 'byte'
 }
 
-export class Hostile {
+export class HostileClient {
   readonly target: Target
-  readonly prepared: Prepared
+  readonly prepared: AttackInput
   readonly signal: AbortSignal
   inputs = 0
   connections = 0
   readonly tally: Record<string, number> = {}
   readonly #open = new Set<Socket>()
 
-  constructor(target: Target, prepared: Prepared, signal: AbortSignal) {
+  constructor(target: Target, prepared: AttackInput, signal: AbortSignal) {
     this.target = target
     this.prepared = prepared
     this.signal = signal
@@ -62,7 +62,7 @@ export class Hostile {
     )
   }
 
-  connect(listener: Listener, { from, answers = 'count' }: Opening = {}): Socket {
+  connect(listener: Listener, { from, answers = 'count' }: OpenOptions = {}): Socket {
     const v6 = from?.includes(':')
     const socket = connect({
       host: v6 ? '::1' : '127.0.0.1',
@@ -174,7 +174,7 @@ export class Hostile {
   }
 
   /** Sends one text on a new connection, and waits for the end. */
-  async once(listener: Listener, bytes: string | Buffer, opening: Opening = {}): Promise<void> {
+  async once(listener: Listener, bytes: string | Buffer, opening: OpenOptions = {}): Promise<void> {
     const socket = this.connect(listener, opening)
     this.sent()
     await this.write(socket, bytes)

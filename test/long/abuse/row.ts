@@ -18,7 +18,7 @@ export const limits = {
 /** A descriptor or two more or less belong to stores and to the users themselves. */
 const descriptorsSlack = 32
 
-export interface Reading {
+export interface ProcessSample {
   /** Unix time, milliseconds. */
   atMs: number
   rssBytes: number
@@ -32,13 +32,13 @@ export interface Window {
   toMs: number
 }
 
-export interface Measured {
+export interface AttackResult {
   attack: string
   inputs: number
   connections: number
   tally: Readonly<Record<string, number>>
   samples: readonly Sample[]
-  readings: readonly Reading[]
+  readings: readonly ProcessSample[]
   before: Window
   /** The same attack on a listener that does nothing; undefined: it was not run. */
   reference: Window | undefined
@@ -71,7 +71,7 @@ export interface Row {
   faults: readonly string[]
 }
 
-export interface Judging {
+export interface JudgeOptions {
   /**
    * For shared machines: the reference counts as normal where it is higher, and where normal is
    * more than what an attack may add, times are reported and not judged.
@@ -80,7 +80,7 @@ export interface Judging {
   latencyJudged: boolean
 }
 
-export function rowOf(measured: Measured, { lenient, latencyJudged }: Judging): Row {
+export function rowOf(measured: AttackResult, { lenient, latencyJudged }: JudgeOptions): Row {
   const { samples, readings, before, reference, during } = measured
   const normalMs = p99Of(samples, before)
   const referenceMs = reference && p99Of(samples, reference)
@@ -131,7 +131,7 @@ export function lastTroubleMs({
   readings,
   before,
   during,
-}: Pick<Measured, 'samples' | 'readings' | 'before' | 'during'>): number {
+}: Pick<AttackResult, 'samples' | 'readings' | 'before' | 'during'>): number {
   const limitMs = p99Of(samples, before) + limits.latencyMs
   const descriptors = most(
     readings.filter(({ atMs }) => within(before, atMs)).map((reading) => reading.descriptors),
@@ -214,7 +214,7 @@ export function lineOf(row: Row): string {
   return `${row.attack}${answers}: ${faults.length === 0 ? 'held' : faults.join('; ')}`
 }
 
-function coresOf(readings: readonly Reading[], window: Window): number {
+function coresOf(readings: readonly ProcessSample[], window: Window): number {
   const inside = readings.filter(({ atMs }) => within(window, atMs))
   const [first, last] = [inside[0], inside.at(-1)]
   if (first === undefined || last === undefined || last.atMs === first.atMs) return 0

@@ -11,10 +11,18 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { hostsOf, Instances } from '../../acceptance/instances.ts'
 import { type Account, World } from '../../acceptance/world.ts'
 import { Standalone } from '../../support/standalone.ts'
-import type { Attack, Prepared, Target } from './attack.ts'
-import type { Order, Sent } from './generator.ts'
-import { lastTroubleMs, lineOf, type Measured, type Reading, type Row, rowOf, type Window } from './row.ts'
-import type { Question, Seen } from './users-process.ts'
+import type { Attack, AttackInput, Target } from './attack.ts'
+import type { Order, SendCounts } from './generator.ts'
+import {
+  type AttackResult,
+  lastTroubleMs,
+  lineOf,
+  type ProcessSample,
+  type Row,
+  rowOf,
+  type Window,
+} from './row.ts'
+import type { Question, UsersReport } from './users-process.ts'
 
 const bounds = { openFilesMax: 1_024, heapMiB: 512 }
 const userAddresses = ['127.10.0.1', '127.20.0.1', '127.30.0.1']
@@ -56,7 +64,7 @@ export async function runAbuse(options: AbuseOptions): Promise<Row[]> {
   return rows
 }
 
-async function play(attack: Attack, options: AbuseOptions): Promise<Measured> {
+async function play(attack: Attack, options: AbuseOptions): Promise<AttackResult> {
   const settings = {
     HOLDFAST_RATE_LIMITS: 'default',
     // Every address of the machine, v6 too; the admin host keeps its default.
@@ -77,9 +85,9 @@ class Trial {
   readonly #options: AbuseOptions
   readonly #service: Standalone
   readonly #users: ChildProcess
-  readonly #readings: Reading[] = []
+  readonly #readings: ProcessSample[] = []
   readonly #faults: string[] = []
-  #seen: Seen = { samples: [], acknowledged: 0, lost: [], strange: [] }
+  #seen: UsersReport = { samples: [], acknowledged: 0, lost: [], strange: [] }
   #restarts = 0
 
   constructor(attack: Attack, options: AbuseOptions, service: Standalone, users: ChildProcess) {
@@ -89,7 +97,7 @@ class Trial {
     this.#users = users
   }
 
-  async run(): Promise<Measured> {
+  async run(): Promise<AttackResult> {
     const accounts = await Promise.all(userAddresses.map((from) => this.#world(from).premium()))
     const prepared = await this.#prepare(accounts)
     await this.#ask({ ask: 'begin', users: this.#usersOf(accounts, prepared) })
@@ -126,12 +134,12 @@ class Trial {
     return new World(hostsOf(this.#service), new Instances(), { from })
   }
 
-  async #prepare(accounts: readonly Account[]): Promise<Prepared> {
+  async #prepare(accounts: readonly Account[]): Promise<AttackInput> {
     const world = (from: string) => this.#world(from)
     return (await this.#attack.prepare?.({ service: this.#service, world, users: accounts })) ?? {}
   }
 
-  #usersOf(accounts: readonly Account[], { visits = [] }: Prepared) {
+  #usersOf(accounts: readonly Account[], { visits = [] }: AttackInput) {
     const { api, upload, download } = this.#service
     return accounts.map(({ token, root }, at) => ({
       from: userAddresses[at] as string,
@@ -147,7 +155,7 @@ class Trial {
     return { ports: { api, upload, download, admin }, pid: this.#service.pid }
   }
 
-  async #reference(prepared: Prepared): Promise<Window | undefined> {
+  async #reference(prepared: AttackInput): Promise<Window | undefined> {
     const { referenceSeconds } = this.#options
     if (referenceSeconds === 0 || this.#attack.byOperator) return undefined
     const sink = child('sink.ts')
@@ -159,7 +167,7 @@ class Trial {
   }
 
   /** Runs the attack in a separate process; its connections are closed at the end. */
-  async #send(target: Target, prepared: Prepared, seconds: number): Promise<Sent> {
+  async #send(target: Target, prepared: AttackInput, seconds: number): Promise<SendCounts> {
     const generator = child('generator.ts')
     const ended = once(generator, 'exit')
     let broke = false
@@ -173,7 +181,7 @@ class Trial {
       return emptySent
     }
     const told = Promise.race([
-      once(generator, 'message').then(([sent]) => sent as Sent),
+      once(generator, 'message').then(([sent]) => sent as SendCounts),
       sleep(endingMs).then(() => emptySent),
       ended.then(() => emptySent),
     ])
@@ -223,12 +231,12 @@ class Trial {
   async #ask(question: Question): Promise<void> {
     const answered = once(this.#users, 'message')
     this.#users.send(question)
-    const [{ samples, ...rest }] = (await answered) as [Seen]
+    const [{ samples, ...rest }] = (await answered) as [UsersReport]
     this.#seen = { ...rest, samples: [...this.#seen.samples, ...samples] }
   }
 }
 
-const emptySent: Sent = { inputs: 0, connections: 0, tally: {} }
+const emptySent: SendCounts = { inputs: 0, connections: 0, tally: {} }
 
 function child(file: string): ChildProcess {
   return fork(join(import.meta.dirname, file), { execArgv: [] })
@@ -240,7 +248,7 @@ async function windowOf(work: () => Promise<unknown>): Promise<Window> {
   return { fromMs, toMs: Date.now() }
 }
 
-async function readingOf(pid: number | undefined): Promise<Reading> {
+async function readingOf(pid: number | undefined): Promise<ProcessSample> {
   const [descriptors, memory, stat] = await Promise.all([
     readdir(`/proc/${pid}/fd`),
     readFile(`/proc/${pid}/statm`, 'utf8'),

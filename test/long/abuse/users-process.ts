@@ -8,7 +8,7 @@ import { type Sample, User, type UserOptions } from './users.ts'
 
 export type Question = { ask: 'begin'; users: UserOptions[] } | { ask: 'tell' | 'end' | 'verify' }
 
-export interface Seen {
+export interface UsersReport {
   /** Since the last answer. */
   samples: Sample[]
   acknowledged: number
@@ -38,7 +38,7 @@ async function answer(question: Question): Promise<void> {
   }
 }
 
-function seen(): Seen {
+function seen(): UsersReport {
   const samples = users.flatMap((user, at) => {
     const news = user.samples.slice(told[at])
     told[at] = user.samples.length

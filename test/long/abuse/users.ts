@@ -7,7 +7,7 @@
 import { createHash } from 'node:crypto'
 import http from 'node:http'
 import { multipart } from '../../acceptance/multipart.ts'
-import { Seeded } from '../seeded.ts'
+import { SeededNumbers } from '../seeded.ts'
 import type { Visit } from './attack.ts'
 
 /** Interval between a user's calls. */
@@ -42,7 +42,7 @@ export interface Sample {
 
 export type Kind = 'createFolder' | 'upload' | 'list' | 'download' | 'visit'
 
-interface Kept {
+interface KeptContent {
   id: string
   name: string
   folder: string
@@ -67,8 +67,8 @@ export class User {
   readonly strange: string[] = []
   readonly #options: UserOptions
   readonly #agent: http.Agent
-  readonly #random: Seeded
-  readonly #kept: Kept[] = []
+  readonly #random: SeededNumbers
+  readonly #kept: KeptContent[] = []
   readonly #waiting: (() => void)[] = []
   #folder: string
   #inFolder = 0
@@ -80,7 +80,7 @@ export class User {
   constructor(options: UserOptions) {
     this.#options = options
     this.#folder = options.root
-    this.#random = new Seeded(options.seed)
+    this.#random = new SeededNumbers(options.seed)
     this.#agent = new http.Agent({ keepAlive: true, maxSockets: underWayMax, localAddress: options.from })
   }
 
@@ -161,7 +161,10 @@ export class User {
     const turn = number % 5
     if (turn === 0) return ['createFolder', () => this.#createFolder(`folder ${number}`)]
     if (turn === 1 || file === undefined) {
-      const content = Seeded.bytes(this.#options.seed + number, number % 50 === 1 ? largeBytes : smallBytes)
+      const content = SeededNumbers.bytes(
+        this.#options.seed + number,
+        number % 50 === 1 ? largeBytes : smallBytes,
+      )
       return ['upload', () => this.#upload(`file ${number}`, content)]
     }
     if (turn === 2) return ['list', () => this.#list(this.#folder)]
@@ -229,7 +232,7 @@ export class User {
     return undefined
   }
 
-  async #download(file: Kept): Promise<number | undefined> {
+  async #download(file: KeptContent): Promise<number | undefined> {
     const answer = await this.#send(`${this.#options.hosts.download}/download/${file.id}/file`)
     if (refusedFor(answer) !== undefined) return refusedFor(answer)
     if (answer.code !== 200 && answer.code !== 404)
@@ -249,7 +252,7 @@ export class User {
     return undefined
   }
 
-  #keep(kept: Kept): void {
+  #keep(kept: KeptContent): void {
     this.#kept.push(kept)
     this.#inFolder++
   }

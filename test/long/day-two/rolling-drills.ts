@@ -10,7 +10,7 @@ export const rollingDrills: readonly Drill[] = [
   {
     name: 'a rolling restart of every process',
     async run(office, seed) {
-      const took: Took[] = []
+      const took: DrillTime[] = []
       const users = await underLoad(office, { seed }, async () => {
         for (const name of inOrder(office))
           took.push(await changed(office, name, () => office.cluster.restart(name)))
@@ -22,8 +22,8 @@ export const rollingDrills: readonly Drill[] = [
     name: 'a rolling upgrade from an earlier release, and one process back',
     beginsEarlier: true,
     async run(office, seed) {
-      const took: Took[] = []
-      const back: Took[] = []
+      const took: DrillTime[] = []
+      const back: DrillTime[] = []
       const users = await underLoad(office, { seed }, async () => {
         for (const name of inOrder(office))
           took.push(await changed(office, name, () => office.startOurs(name)))
@@ -37,7 +37,7 @@ export const rollingDrills: readonly Drill[] = [
   },
 ]
 
-interface Took {
+interface DrillTime {
   name: string
   ms: number
 }
@@ -46,7 +46,7 @@ function inOrder(office: Office): string[] {
   return office.regions.flatMap((region) => order.flatMap((role) => office.namesOf(role, region)))
 }
 
-async function changed(office: Office, name: string, change: () => Promise<void>): Promise<Took> {
+async function changed(office: Office, name: string, change: () => Promise<void>): Promise<DrillTime> {
   const beganMs = performance.now()
   await change()
   await office.until(`${name} serves and every copy is there`, async () => {
@@ -56,7 +56,7 @@ async function changed(office: Office, name: string, change: () => Promise<void>
   return { name, ms: performance.now() - beganMs }
 }
 
-function inWords(took: readonly Took[]): string {
+function inWords(took: readonly DrillTime[]): string {
   const all = took.reduce((sum, { ms }) => sum + ms, 0)
   const slowest = took.reduce((one, other) => (other.ms > one.ms ? other : one))
   return `${took.length} processes in ${seconds(all)}, each ${seconds(all / took.length)}, ${slowest.name} ${seconds(slowest.ms)}`

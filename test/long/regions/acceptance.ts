@@ -1,12 +1,12 @@
 /** The acceptance suite beside the users of each region, by the public names and over TLS. */
 import { clientNetwork } from '../../../infra/namespaces/layout.ts'
-import type { Deployed } from './deployed.ts'
+import type { DeployedRegions } from './deployed.ts'
 
 /** A machine with few cores runs all hosts and the suite. */
 const parallel = '6'
 
 /** @returns a line of figures. @throws Error with the cases that failed */
-export async function acceptFrom(deployed: Deployed, at: number): Promise<string> {
+export async function acceptFrom(deployed: DeployedRegions, at: number): Promise<string> {
   const region = deployed.regions[at]
   if (region === undefined) throw new Error(`there is no region ${at}`)
   const { code, names } = region

@@ -16,7 +16,7 @@ export interface Run {
   err: string
 }
 
-export class Deployed {
+export class DeployedRegions {
   readonly layout: Layout
 
   constructor(folder: string) {

@@ -2,8 +2,8 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { hostFolder } from '../../../infra/namespaces/layout.ts'
-import { type Deployed, successful } from './deployed.ts'
-import type { Granted, Wish } from './user.ts'
+import { type DeployedRegions, successful } from './deployed.ts'
+import type { UserAnswer, UserRequest } from './user.ts'
 
 interface Status {
   cluster: {
@@ -17,7 +17,7 @@ interface Status {
 const patienceMs = 300_000
 
 /** @returns lines of figures */
-export async function loseRegion(deployed: Deployed, lost: string, other: string): Promise<string[]> {
+export async function loseRegion(deployed: DeployedRegions, lost: string, other: string): Promise<string[]> {
   const [home, away] = [lost, other].map((region) => namesOf(deployed, region)) as [Names, Names]
   const file = await user(deployed, lost, { do: 'upload', url: `https://${home.upload}` })
   const { guestToken = '', parentFolder = '', link = '' } = file.data
@@ -61,7 +61,11 @@ export async function loseRegion(deployed: Deployed, lost: string, other: string
 }
 
 /** A host with Cassandra, NATS and a storage node, which is no seed. */
-export async function replaceHost(deployed: Deployed, host: string, region: string): Promise<string[]> {
+export async function replaceHost(
+  deployed: DeployedRegions,
+  host: string,
+  region: string,
+): Promise<string[]> {
   const node = deployed.regions
     .flatMap(({ hosts }) => hosts)
     .find(({ name }) => name === host)
@@ -105,28 +109,28 @@ interface Names {
   download: string
 }
 
-function namesOf(deployed: Deployed, region: string): Names {
+function namesOf(deployed: DeployedRegions, region: string): Names {
   const found = deployed.regions.find(({ code }) => code === region)
   if (found === undefined) throw new Error(`there is no region ${region}`)
   return found.names
 }
 
 async function user(
-  deployed: Deployed,
+  deployed: DeployedRegions,
   region: string,
-  wish: Pick<Wish, 'do' | 'url'> & Partial<Wish>,
-): Promise<Granted> {
-  const whole: Wish = { token: '', folder: '', patienceMs, ...wish }
+  wish: Pick<UserRequest, 'do' | 'url'> & Partial<UserRequest>,
+): Promise<UserAnswer> {
+  const whole: UserRequest = { token: '', folder: '', patienceMs, ...wish }
   const said = await deployed.atUsersOf(region, 'test/long/regions/user.ts', JSON.stringify(whole))
-  return JSON.parse(successful(`${wish.do} beside ${region}`, said)) as Granted
+  return JSON.parse(successful(`${wish.do} beside ${region}`, said)) as UserAnswer
 }
 
-async function status(deployed: Deployed, region: string): Promise<Status['cluster']> {
+async function status(deployed: DeployedRegions, region: string): Promise<Status['cluster']> {
   return (await deployed.ctl<Status>(region, 'status')).cluster
 }
 
 /** Repeats the command until it succeeds, as `infra/OPERATING.md` says. @returns milliseconds */
-async function repeated(deployed: Deployed, region: string, ...words: string[]): Promise<number> {
+async function repeated(deployed: DeployedRegions, region: string, ...words: string[]): Promise<number> {
   return until(words.join(' '), async () => {
     const { failures } = await deployed.ctl<{ failures: unknown[] | number }>(region, ...words)
     return failures === 0 || (Array.isArray(failures) && failures.length === 0)

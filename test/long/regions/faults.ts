@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import { type Deployed, successful } from './deployed.ts'
+import { type DeployedRegions, successful } from './deployed.ts'
 
 export interface ClusterFault {
   name: string
@@ -12,7 +12,7 @@ export interface ClusterFault {
   besides?: readonly string[]
   times: { times: number; windowSeconds: number }
   /** @returns how it ends */
-  make: (deployed: Deployed) => Promise<() => Promise<void>>
+  make: (deployed: DeployedRegions) => Promise<() => Promise<void>>
 }
 
 const short = { times: 20, windowSeconds: 20 }
@@ -114,7 +114,7 @@ export const clusterFaults: readonly ClusterFault[] = [
   },
 ]
 
-async function sh(deployed: Deployed, host: string, script: string): Promise<string> {
+async function sh(deployed: DeployedRegions, host: string, script: string): Promise<string> {
   return successful(script, await deployed.on(host, 'sh', '-c', script))
 }
 
@@ -123,14 +123,14 @@ interface Units {
   unit: string
 }
 
-async function stopped(deployed: Deployed, { hosts, unit }: Units): Promise<() => Promise<void>> {
+async function stopped(deployed: DeployedRegions, { hosts, unit }: Units): Promise<() => Promise<void>> {
   await Promise.all(hosts.map((host) => sh(deployed, host, `systemctl stop ${unit}`)))
   return async () => {
     await Promise.all(hosts.map((host) => sh(deployed, host, `systemctl start ${unit}`)))
   }
 }
 
-async function frozen(deployed: Deployed, { hosts, unit }: Units): Promise<() => Promise<void>> {
+async function frozen(deployed: DeployedRegions, { hosts, unit }: Units): Promise<() => Promise<void>> {
   const signal = (name: string) =>
     Promise.all(hosts.map((host) => sh(deployed, host, `systemctl kill --signal=${name} ${unit}`)))
   await signal('STOP')
@@ -141,7 +141,7 @@ async function frozen(deployed: Deployed, { hosts, unit }: Units): Promise<() =>
 
 /** Another certificate for the host. The processes read it without a restart. */
 async function certified(
-  deployed: Deployed,
+  deployed: DeployedRegions,
   { host, days }: { host: string; days: number },
 ): Promise<() => Promise<void>> {
   const folder = '/etc/holdfast/tls'

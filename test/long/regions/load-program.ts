@@ -31,7 +31,7 @@ interface Guest {
   folder: string
 }
 
-interface Uploaded {
+interface UploadAnswer {
   guestToken: string
   parentFolder: string
   link: string
@@ -71,11 +71,11 @@ async function counted<T>(request: Promise<T>): Promise<T | undefined> {
   }
 }
 
-async function upload(guest?: Guest): Promise<Uploaded> {
+async function upload(guest?: Guest): Promise<UploadAnswer> {
   const form = new FormData()
   if (guest !== undefined) form.append('folderId', guest.folder)
   form.append('file', new Blob([crypto.getRandomValues(new Uint8Array(1_000))]), 'a.bin')
-  return (await asked(`${places.upload}/uploadfile`, { method: 'POST', body: form, guest })) as Uploaded
+  return (await asked(`${places.upload}/uploadfile`, { method: 'POST', body: form, guest })) as UploadAnswer
 }
 
 async function folder(guest: Guest): Promise<void> {

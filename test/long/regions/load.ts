@@ -1,7 +1,7 @@
 /** Users of a region who make folders, upload and download, until they are stopped. */
 import { spawn } from 'node:child_process'
 import { text } from 'node:stream/consumers'
-import type { Deployed } from './deployed.ts'
+import type { DeployedRegions } from './deployed.ts'
 import type { Places, Requests } from './load-program.ts'
 
 export class Load {
@@ -12,7 +12,7 @@ export class Load {
     this.#end = end
   }
 
-  static async start(deployed: Deployed, region: string): Promise<Load> {
+  static async start(deployed: DeployedRegions, region: string): Promise<Load> {
     const names = deployed.regions.find(({ code }) => code === region)?.names
     if (names === undefined) throw new Error(`there is no region ${region}`)
     const places: Places = { api: `https://${names.api}`, upload: `https://${names.upload}` }

@@ -11,13 +11,13 @@ import { netnsOf } from '../../../infra/namespaces/layout.ts'
 import { lacksOf } from '../../../infra/namespaces/namespaces.ts'
 import { onPath } from '../../../infra/servers/tools.ts'
 import { acceptFrom } from './acceptance.ts'
-import { Deployed } from './deployed.ts'
+import { DeployedRegions } from './deployed.ts'
 import { loseRegion, replaceHost } from './drills.ts'
 import { askAll, fireAll } from './watched.ts'
 
 /** @returns figures. @throws Error that says what the machine lacks, or what failed */
 export async function regionsTrial(report: (line: string) => void): Promise<string> {
-  const deployed = new Deployed(mkdtempSync(join(tmpdir(), 'holdfast-regions-')))
+  const deployed = new DeployedRegions(mkdtempSync(join(tmpdir(), 'holdfast-regions-')))
   const lacks = [...lacksOf(deployed.layout), ...(onPath('curl') === undefined ? ['the package curl'] : [])]
   if (lacks.length > 0) throw new Error(`this machine lacks ${lacks.join(', ')}`)
   const lines: string[] = []
@@ -64,7 +64,7 @@ function memoryMiB(): number {
   return Math.round((kib('MemTotal') - kib('MemAvailable')) / 1024)
 }
 
-export function traces({ layout }: Deployed): string[] {
+export function traces({ layout }: DeployedRegions): string[] {
   const said = (command: string, ...words: string[]) =>
     spawnSync(command, words, { encoding: 'utf8' }).stdout.split('\n')
   return [

@@ -2,7 +2,7 @@
  * A user beside a region: `user.ts <JSON of Wish>` tries until it succeeds and prints the answer
  * and how long it took.
  */
-export interface Wish {
+export interface UserRequest {
   /** `upload`: `url` is of the upload host. `folder`: of the API. `download`: the link. */
   do: 'upload' | 'folder' | 'download'
   url: string
@@ -11,7 +11,7 @@ export interface Wish {
   patienceMs: number
 }
 
-export interface Granted {
+export interface UserAnswer {
   ms: number
   data: Record<string, string>
 }
@@ -19,12 +19,12 @@ export interface Granted {
 const retryMs = 200
 const answerMs = 20_000
 const [given = ''] = process.argv.slice(2)
-const wish = JSON.parse(given) as Wish
+const wish = JSON.parse(given) as UserRequest
 const startedMs = performance.now()
 for (;;) {
   try {
     const data = await granted()
-    const told: Granted = { ms: Math.round(performance.now() - startedMs), data }
+    const told: UserAnswer = { ms: Math.round(performance.now() - startedMs), data }
     console.log(JSON.stringify(told))
     process.exit()
   } catch (error) {

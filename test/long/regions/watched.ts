@@ -10,7 +10,7 @@ import { recordingRules } from '../../../infra/observe/records.ts'
 import { rulesFile } from '../../../infra/observe/rules-file.ts'
 import { productionTimes, shortenedTimes, type Times } from '../../../infra/observe/times.ts'
 import { AskedPrometheus } from '../observed/asked-prometheus.ts'
-import { type Deployed, successful } from './deployed.ts'
+import { type DeployedRegions, successful } from './deployed.ts'
 import { type ClusterFault, clusterFaults } from './faults.ts'
 import { Load } from './load.ts'
 
@@ -33,11 +33,11 @@ const silentPanels = new Set([
 ])
 
 export class WatchedRegion extends AskedPrometheus {
-  readonly #deployed: Deployed
+  readonly #deployed: DeployedRegions
   /** As rendered. */
   readonly #files = new Map<string, string>()
 
-  constructor(deployed: Deployed) {
+  constructor(deployed: DeployedRegions) {
     super(async (expr) => {
       const url = 'http://127.0.0.1:9090/api/v1/query'
       const said = await deployed.on(host, 'curl', '-sS', url, '--data-urlencode', `query=${expr}`)
@@ -77,7 +77,7 @@ export class WatchedRegion extends AskedPrometheus {
 }
 
 /** @returns lines of figures. @throws Error with the panels without series, and alerts */
-export async function askAll(deployed: Deployed): Promise<string[]> {
+export async function askAll(deployed: DeployedRegions): Promise<string[]> {
   const region = new WatchedRegion(deployed)
   await region.hurry(productionTimes)
   const load = await Load.start(deployed, 'eu-par')
@@ -116,7 +116,7 @@ export async function askAll(deployed: Deployed): Promise<string[]> {
 }
 
 /** @returns the table. @throws Error with it */
-export async function fireAll(deployed: Deployed): Promise<string[]> {
+export async function fireAll(deployed: DeployedRegions): Promise<string[]> {
   const region = new WatchedRegion(deployed)
   const load = await Load.start(deployed, 'eu-par')
   const [lines, wrong]: [string[], string[]] = [[], []]
@@ -138,7 +138,7 @@ export async function fireAll(deployed: Deployed): Promise<string[]> {
 }
 
 async function tried(
-  deployed: Deployed,
+  deployed: DeployedRegions,
   { region, fault }: { region: WatchedRegion; fault: ClusterFault },
 ): Promise<{ lines: string[]; wrong: string[] }> {
   const wrong: string[] = []

@@ -1,6 +1,6 @@
 /** Malformed and minimal requests: garbage, huge heads, false addresses, short connections. */
 import { type Attack, type Listener, listeners } from '../attack.ts'
-import { address, type Hostile, request } from '../hostile.ts'
+import { address, type HostileClient, request } from '../hostile.ts'
 
 const name = 'x'.repeat(8_000)
 const hugeHeads = [
@@ -91,7 +91,7 @@ export const comingAndGoing: Attack = {
   },
 }
 
-async function on(hostile: Hostile, group: number, texts: readonly string[]): Promise<void> {
+async function on(hostile: HostileClient, group: number, texts: readonly string[]): Promise<void> {
   await hostile.each(12, async (number) => {
     const listener = listeners[number % listeners.length] as Listener
     const text = texts[hostile.inputs % texts.length] ?? ''

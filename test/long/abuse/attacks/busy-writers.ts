@@ -3,15 +3,15 @@
  * on descriptors.
  */
 import type { Socket } from 'node:net'
-import type { Prepared, Stage } from '../attack.ts'
-import { address, type Hostile, json } from '../hostile.ts'
+import type { AttackInput, Stage } from '../attack.ts'
+import { address, type HostileClient, json } from '../hostile.ts'
 
 const writers = 8
 const group = 64
 /** The writers have their connections before anything takes descriptors. */
 export const writersAheadMs = 500
 
-export async function busyWriters({ world }: Stage): Promise<Prepared> {
+export async function busyWriters({ world }: Stage): Promise<AttackInput> {
   const numbers = Array.from({ length: writers }, (_, number) => number)
   const owners = await Promise.all(numbers.map((number) => world(address(group, number)).guest()))
   const folders = await Promise.all(owners.map((owner) => owner.folder()))
@@ -19,7 +19,7 @@ export async function busyWriters({ world }: Stage): Promise<Prepared> {
 }
 
 /** Each sets a description of 6 KB, again as soon as that is acknowledged. */
-export async function writeMuch(hostile: Hostile): Promise<void> {
+export async function writeMuch(hostile: HostileClient): Promise<void> {
   const { tokens = [], ids = [] } = hostile.prepared
   await hostile.each(writers, async (number) => {
     const socket = hostile.connect('api', { from: address(group, number) })

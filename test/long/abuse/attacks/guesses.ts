@@ -1,6 +1,6 @@
 /** Wrong passwords: from many addresses on one folder, and in one burst on a direct link. */
 import { sha256 } from '../../../acceptance/world.ts'
-import type { Attack, Prepared, Stage, Visit } from '../attack.ts'
+import type { Attack, AttackInput, Stage, Visit } from '../attack.ts'
 import { address, request } from '../hostile.ts'
 
 const protectedFolders = 90
@@ -8,7 +8,7 @@ const guessAddresses = 90
 
 export const passwordGuesses: Attack = {
   name: 'password guesses from 90 addresses',
-  prepare: async ({ users }: Stage): Promise<Prepared> => {
+  prepare: async ({ users }: Stage): Promise<AttackInput> => {
     const [owner] = users
     if (owner === undefined) return {}
     const make = async (number: number): Promise<Visit> => {
@@ -41,7 +41,7 @@ const guessesPerMinute = 30
 export const guessesOnADirectLink: Attack = {
   name: 'a pipelined burst of guesses on a direct link',
   short: true,
-  prepare: async ({ world }: Stage): Promise<Prepared> => {
+  prepare: async ({ world }: Stage): Promise<AttackInput> => {
     const owner = await world(address(41)).guest()
     const file = await owner.file({ name: 'kept', content: 'behind a password' })
     const { directLink } = await owner.link(file.id, { auth: ['ann:guess 300'] })

@@ -1,7 +1,7 @@
 /** Accounts that use their limits to the last: searches, copies, links, expiries. */
 import type { Account } from '../../../acceptance/world.ts'
 import type { Attack } from '../attack.ts'
-import { address, type Hostile, json, request } from '../hostile.ts'
+import { address, type HostileClient, json, request } from '../hostile.ts'
 
 export const searches: Attack = {
   name: 'searches and filters on an account of 10,000',
@@ -165,7 +165,10 @@ interface Flood {
   everyMs: number
 }
 
-async function flood(hostile: Hostile, { group, connections, burst, count, everyMs }: Flood): Promise<void> {
+async function flood(
+  hostile: HostileClient,
+  { group, connections, burst, count, everyMs }: Flood,
+): Promise<void> {
   await hostile.each(connections, async (number) => {
     const socket = hostile.connect('api', { from: address(group, number) })
     for (let turn = 0; turn < 20; turn++) {

@@ -1,6 +1,6 @@
 /** Unread and slow downloads, storms of ranges, archives without a reader. */
 import type { Socket } from 'node:net'
-import type { Attack, Prepared, Stage } from '../attack.ts'
+import type { Attack, AttackInput, Stage } from '../attack.ts'
 import { address, request } from '../hostile.ts'
 
 const largeBytes = 8 * 1024 * 1024
@@ -98,7 +98,7 @@ export const rangesOfBytes: Attack = {
 
 export const archives: Attack = {
   name: 'archives, unread and aborted: 100 connections',
-  prepare: async ({ world }: Stage): Promise<Prepared> => {
+  prepare: async ({ world }: Stage): Promise<AttackInput> => {
     const owner = await world(address(72)).guest()
     const folder = await owner.folder({ name: 'archive', public: true })
     const content = Buffer.alloc(100_000, 'archive')
@@ -129,7 +129,7 @@ export const archives: Attack = {
   },
 }
 
-async function largeFile({ world }: Stage): Promise<Prepared> {
+async function largeFile({ world }: Stage): Promise<AttackInput> {
   const owner = await world(address(75)).guest()
   const { id } = await owner.file({ name: 'large', content: Buffer.alloc(largeBytes, 'unread') })
   const { directLink } = await owner.link(id)

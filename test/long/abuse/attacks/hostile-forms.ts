@@ -3,7 +3,15 @@
  * byte.
  */
 import type { Attack, Listener } from '../attack.ts'
-import { address, filePartHead, formBoundary, formHead, formTail, type Hostile, request } from '../hostile.ts'
+import {
+  address,
+  filePartHead,
+  formBoundary,
+  formHead,
+  formTail,
+  type HostileClient,
+  request,
+} from '../hostile.ts'
 
 const spaces = ' '.repeat(16_000)
 const formPaths: readonly [Listener, string][] = [
@@ -52,7 +60,7 @@ export const formOfManyParts: Attack = {
   run: (hostile) => forms(hostile, 11, manyParts),
 }
 
-async function forms(hostile: Hostile, group: number, form: Buffer): Promise<void> {
+async function forms(hostile: HostileClient, group: number, form: Buffer): Promise<void> {
   await hostile.each(formPaths.length, async (number) => {
     const [listener, path] = formPaths[number] as [Listener, string]
     const bytes = Buffer.concat([Buffer.from(formHead(path, { bytes: form.length })), form])
@@ -104,7 +112,7 @@ export const slowUploads: Attack = {
   seconds: 12,
   run: async (hostile) => {
     const each = 300
-    const sockets = new Set<ReturnType<Hostile['connect']>>()
+    const sockets = new Set<ReturnType<HostileClient['connect']>>()
     const block = Buffer.alloc(slowBytes, 'a')
     const feeding = hostile.each(1, async () => {
       for (const socket of sockets) socket.write(block)

@@ -1,6 +1,6 @@
 /** JSON bodies that cost much to read, without a token. */
 import type { Attack } from '../attack.ts'
-import { address, type Hostile, json } from '../hostile.ts'
+import { address, type HostileClient, json } from '../hostile.ts'
 
 const paths = ['/contents/createFolder', '/accounts', '/contents/copy', '/contents/x/update']
 
@@ -36,7 +36,7 @@ export const poisonedJson: Attack = {
   run: (hostile) => bodies(hostile, 51, poisonedBodies),
 }
 
-async function bodies(hostile: Hostile, group: number, texts: readonly string[]): Promise<void> {
+async function bodies(hostile: HostileClient, group: number, texts: readonly string[]): Promise<void> {
   const requests = texts.flatMap((text, at) => {
     const path = paths[at % paths.length] ?? '/accounts'
     return [Buffer.from(json(path, text, undefined, path.endsWith('/update') ? 'PUT' : 'POST'))]

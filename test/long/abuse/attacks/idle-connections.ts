@@ -4,7 +4,7 @@
  * noticed.
  */
 import { type Attack, listeners } from '../attack.ts'
-import { address, type Hostile, request } from '../hostile.ts'
+import { address, type HostileClient, request } from '../hostile.ts'
 import { busyWriters, writeMuch, writersAheadMs } from './busy-writers.ts'
 
 const each = 1_100
@@ -59,7 +59,7 @@ export const askingNetworks: Attack = {
     }),
 }
 
-function hold(hostile: Hostile, from: (number: number) => string): Promise<void> {
+function hold(hostile: HostileClient, from: (number: number) => string): Promise<void> {
   // The admin host listens to this machine alone, and on IPv4.
   const reached = listeners.filter((listener) => listener !== 'admin' || !from(0).includes(':'))
   return Promise.all(

@@ -2,8 +2,8 @@
  * A few bytes of request for very many bytes of answer: a deep listing of long names, tags and
  * descriptions.
  */
-import type { Attack, Prepared, Stage } from '../attack.ts'
-import { address, type Hostile, request } from '../hostile.ts'
+import type { Attack, AttackInput, Stage } from '../attack.ts'
+import { address, type HostileClient, request } from '../hostile.ts'
 
 const folders = 130
 const copies = 40
@@ -40,7 +40,7 @@ export const manyItemsUnread: Attack = {
   },
 }
 
-async function ask(hostile: Hostile, connections: number, answers: 'none' | 'drop'): Promise<void> {
+async function ask(hostile: HostileClient, connections: number, answers: 'none' | 'drop'): Promise<void> {
   const path = hostile.prepared.paths?.[0] ?? ''
   await hostile.each(connections, async (number) => {
     const socket = hostile.connect('api', { from: address(20, number % 12), answers })
@@ -67,7 +67,7 @@ async function manyItems({ world }: Stage, number: number): Promise<string> {
 /**
  * Some 5,000 folders of 12 KB each, which a guest could make by hand: a tree and 40 copies of it.
  */
-async function bomb({ world }: Stage): Promise<Prepared> {
+async function bomb({ world }: Stage): Promise<AttackInput> {
   const owner = await world(address(21)).premium()
   const top = await owner.folder({ name: 'bomb', public: true })
   const tree = await owner.folder({ in: top.id, name: '文'.repeat(255) })

@@ -4,7 +4,7 @@
  */
 import type { Account } from '../../../acceptance/world.ts'
 import type { Attack, Stage } from '../attack.ts'
-import { address, type Hostile, request } from '../hostile.ts'
+import { address, type HostileClient, request } from '../hostile.ts'
 
 const networks = 40
 const connections = 160
@@ -40,7 +40,7 @@ export const largeListings: Attack = {
   run: readAgainAndAgain,
 }
 
-async function readAgainAndAgain(hostile: Hostile): Promise<void> {
+async function readAgainAndAgain(hostile: HostileClient): Promise<void> {
   const { paths = [] } = hostile.prepared
   await hostile.each(connections, async (number) => {
     const socket = hostile.connect('api', { from: address(22, number % networks), answers: 'none' })

@@ -1,12 +1,12 @@
 /** Many requests in one packet: listings of a folder while its owner works, and plain floods. */
-import type { Attack, Prepared, Stage } from '../attack.ts'
+import type { Attack, AttackInput, Stage } from '../attack.ts'
 import { address, request } from '../hostile.ts'
 
 const children = 600
 
 export const pipelinedListings: Attack = {
   name: 'pipelined listings of one account from 10 addresses',
-  prepare: async ({ users }: Stage): Promise<Prepared> => {
+  prepare: async ({ users }: Stage): Promise<AttackInput> => {
     const [owner] = users
     if (owner === undefined) return {}
     const folder = await owner.folder({ name: 'shared with everybody', public: true })

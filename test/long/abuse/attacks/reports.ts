@@ -1,6 +1,6 @@
 /** Reports that fill the queue, so that no visitor can report anything else. */
 import type { Standalone } from '../../../support/standalone.ts'
-import type { Attack, Prepared, Stage } from '../attack.ts'
+import type { Attack, AttackInput, Stage } from '../attack.ts'
 import { address, request } from '../hostile.ts'
 
 const contents = 20
@@ -10,7 +10,7 @@ const networks = 40
 
 export const reportsFlood: Attack = {
   name: 'reports of 20 files from 40 networks',
-  prepare: async ({ world }: Stage): Promise<Prepared> => {
+  prepare: async ({ world }: Stage): Promise<AttackInput> => {
     const owner = await world(address(69)).guest()
     const files = Array.from({ length: contents }, (_, number) => owner.file({ name: `reported ${number}` }))
     return { ids: (await Promise.all(files)).map(({ id }) => id) }

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import type { Attack, Listener } from '../attack.ts'
-import { address, formHead, type Hostile, json, request } from '../hostile.ts'
+import { address, formHead, type HostileClient, json, request } from '../hostile.ts'
 
 const open: readonly Listener[] = ['api', 'upload', 'download']
 const drippers = 200
@@ -70,7 +70,11 @@ export const halfOpen: Attack = {
   },
 }
 
-async function drip(hostile: Hostile, group: number, head: (listener: Listener) => string): Promise<void> {
+async function drip(
+  hostile: HostileClient,
+  group: number,
+  head: (listener: Listener) => string,
+): Promise<void> {
   const sockets = new Set<Socket>()
   const dripping = hostile.each(1, async () => {
     for (const socket of sockets) socket.write('x')
