@@ -1,4 +1,7 @@
-/** Client addresses as keys of budgets and bans. */
+/**
+ * Client addresses as keys of budgets and bans. ipaddr.js spells an address and its network; a
+ * `BlockList` only tells whether it has an address.
+ */
 import { BlockList, isIP } from 'node:net'
 import type { FastifyRequest } from 'fastify'
 import ipaddr from 'ipaddr.js'
