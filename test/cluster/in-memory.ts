@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startActorHost } from '@holdfast/actor-host'
 import { startApi } from '@holdfast/api/start'
-import type { ClusterStart, Connect } from '@holdfast/cluster'
+import type { ClusterStart, ServerConnector } from '@holdfast/cluster'
 import { memoryServers } from '@holdfast/cluster/testing'
 import { clusterSettings, describeSettings, readClusterConfig, settings } from '@holdfast/config'
 import type { WholeStore } from '@holdfast/journal'
@@ -49,7 +49,7 @@ const nodeNames = ['node1', 'node2', 'node3']
 
 function starterOf(
   directory: string,
-  connect: Connect,
+  connect: ServerConnector,
   {
     logOf,
     clockOf = () => systemClock,
@@ -124,8 +124,8 @@ export async function newMemoryCluster(t: Test, options: Omit<MemoryClusterOptio
     messages,
     /** What all regions keep. */
     async sharedRows(): Promise<WholeStore> {
-      const { openEverything } = await servers({ config: { region } } as Parameters<Connect>[0])
-      return openEverything({ regions: [region], founders: [region] }).lookups(region)
+      const { openWholeKeyspaces } = await servers({ config: { region } } as Parameters<ServerConnector>[0])
+      return openWholeKeyspaces({ regions: [region], founders: [region] }).lookups(region)
     },
     /** Ends all processes. */
     stop,
@@ -159,7 +159,7 @@ export async function startMemoryCluster(
 }
 
 /** Notes the members of each JSON message of any process. */
-function overheard(connect: Connect, messages: Set<string>): Connect {
+function overheard(connect: ServerConnector, messages: Set<string>): ServerConnector {
   return async (options) => {
     const servers = await connect(options)
     const { bus } = servers

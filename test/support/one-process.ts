@@ -16,7 +16,7 @@ import { createDownloads } from '@holdfast/downloads'
 import { createRateLimits, type HostBudgets } from '@holdfast/http-kit'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { type AccountId, Keyring, mintRequestId, parseToken, systemClock } from '@holdfast/kernel'
-import { type Blocked, type NotesTransfers, nothingBlocked, nothingNoted } from '@holdfast/moderation'
+import { type BlockChecks, type NotesTransfers, nothingBlocked, nothingNoted } from '@holdfast/moderation'
 import {
   allIsGood,
   createUpload,
@@ -35,7 +35,7 @@ type ViewOf<Case extends Result['$case']> = Extract<Result, { $case: Case }>['va
 export interface OneProcessOptions {
   budgets?: HostBudgets
   blobs?: BlobStore
-  blocked?: Blocked
+  blocked?: BlockChecks
   scans?: JudgesContent
   transfers?: NotesTransfers
   /** Put between the hosts and the accounts. */

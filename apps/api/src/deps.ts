@@ -3,7 +3,7 @@ import type { FairSemaphore } from '@holdfast/actor-runtime'
 import type { HostBudgets, HttpHostOptions, RateLimits } from '@holdfast/http-kit'
 import type { LookupStore } from '@holdfast/journal'
 import type { Clock, Keyring, RegionCode } from '@holdfast/kernel'
-import type { Blocked } from '@holdfast/moderation'
+import type { BlockChecks } from '@holdfast/moderation'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 
@@ -15,7 +15,7 @@ export interface ApiDeps {
   lookups: LookupStore
   rateLimits: RateLimits
   /** Clients that the operator blocks, and withdrawn invitations. */
-  blocked: Pick<Blocked, 'blocksAddress' | 'blocksInvitation'>
+  blocked: Pick<BlockChecks, 'blocksAddress' | 'blocksInvitation'>
   /** Undefined: the host makes its own. */
   budgets: HostBudgets | undefined
   /** Shared with the checks of passwords of the same process. Undefined: it makes none. */

@@ -16,7 +16,7 @@ import {
 } from '@holdfast/http-kit'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { Keyring, mintRequestId, systemClock } from '@holdfast/kernel'
-import { type Blocked, nothingBlocked } from '@holdfast/moderation'
+import { type BlockChecks, nothingBlocked } from '@holdfast/moderation'
 import { type AccountRequest, blank, SetAccount } from '@holdfast/wire'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
@@ -46,7 +46,7 @@ export interface WorldOptions {
   contentsMax?: number
   /** Instead of the real runtime's. */
   accounts?: AccountClient
-  blocked?: Blocked
+  blocked?: BlockChecks
   /** Of running answers. */
   answers?: AnswerBudget
   /** Runs before each call of the real one. */

@@ -114,13 +114,13 @@ interface Envelope {
   data?: Record<string, unknown>
 }
 
-interface Asking {
+interface AdminRequest {
   method: string
   headers: Record<string, string>
   body?: string
 }
 
-async function ask(url: URL, asking: Asking): Promise<Envelope> {
+async function ask(url: URL, asking: AdminRequest): Promise<Envelope> {
   let answer: string
   try {
     answer = await answerTo(url, asking)
@@ -136,7 +136,7 @@ async function ask(url: URL, asking: Asking): Promise<Envelope> {
 }
 
 /** `fetch` waits for five minutes at most, and has no setting for it. */
-async function answerTo(url: URL, { method, headers, body }: Asking): Promise<string> {
+async function answerTo(url: URL, { method, headers, body }: AdminRequest): Promise<string> {
   const { request } = url.protocol === 'https:' ? https : http
   const signal = AbortSignal.timeout(answerTimeoutMs)
   const answer = await new Promise<http.IncomingMessage>((resolve, reject) => {

@@ -15,7 +15,7 @@ import {
   readSegments,
   restoreBackup,
   type Snapshot,
-  type Verified,
+  type VerifyResult,
   verifyBackup,
 } from '@holdfast/backup'
 import { BlobFault, type BlobInfo } from '@holdfast/blob-store'
@@ -203,7 +203,7 @@ async function verified(path: string, options: Options): Promise<string> {
 }
 
 /** Names files of a backup: journals of the accounts in question are restored for a moment. */
-async function namedFrom(directory: BackupDirectory, snapshot: Snapshot, verified: Verified) {
+async function namedFrom(directory: BackupDirectory, snapshot: Snapshot, verified: VerifyResult) {
   const accounts = new Set(verified.broken.flatMap((one) => one.accounts))
   if (accounts.size === 0) return named(verified, async () => ({}))
   // Rarely needed: what decides of accounts takes a while to load.

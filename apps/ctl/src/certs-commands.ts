@@ -100,7 +100,7 @@ function daysOf(text: string | boolean): number {
   return days
 }
 
-interface Wanted {
+interface CertificateOrder {
   host: string
   /** On the cluster's network. Undefined: it is no part of the cluster. */
   names: string[] | undefined
@@ -108,7 +108,7 @@ interface Wanted {
   publicNames: string[] | undefined
 }
 
-async function hostsOf(hosts: string[], { names, deployment }: Options): Promise<Wanted[]> {
+async function hostsOf(hosts: string[], { names, deployment }: Options): Promise<CertificateOrder[]> {
   if (typeof deployment === 'string') {
     if (hosts.length > 0 || names !== undefined) throw new UsageFault('the deployment names the hosts')
     return hostsOfDeployment(deployment)
@@ -123,7 +123,7 @@ async function hostsOf(hosts: string[], { names, deployment }: Options): Promise
 const strangers = ['standalone', 'proxy', 'prometheus', 'alertmanager']
 
 /** Only what names hosts is read; `npm run infra` checks the whole file. */
-async function hostsOfDeployment(file: string): Promise<Wanted[]> {
+async function hostsOfDeployment(file: string): Promise<CertificateOrder[]> {
   const text = await readFile(file, 'utf8').catch((error: Error) => {
     throw new AuthorityFault(error.message)
   })
@@ -133,7 +133,7 @@ async function hostsOfDeployment(file: string): Promise<Wanted[]> {
   // A single Caddy gets its certificates by itself.
   const alone = proxies.length === 1 && textOf(deployment, 'proxy') !== 'nginx'
   const wanted = regions.flatMap((region) =>
-    listOf(region, 'hosts').map((host): Wanted => {
+    listOf(region, 'hosts').map((host): CertificateOrder => {
       const [name, internal] = [textOf(host, 'name'), textOf(host, 'internal')]
       if (name === undefined || internal === undefined)
         throw new AuthorityFault(`${file} has a host without a name or an internal address`)

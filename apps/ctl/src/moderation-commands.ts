@@ -177,7 +177,7 @@ function refused(wrong: readonly string[]): Step {
   return { about: `${shown.join(', ')}${more}`, run }
 }
 
-interface Failed {
+interface FailedAccount {
   account: string
   status: string
 }
@@ -191,7 +191,7 @@ function everywhere(sought: Record<string, string>, from: string | undefined): S
       const query = new URLSearchParams({ ...sought, ...(after === undefined ? {} : { after }) })
       const piece = await call('GET', `/admin/contents/find?${query}`)
       for (const hit of piece.hits as object[]) print(JSON.stringify(hit))
-      failed += tellFailed(piece.failed as Failed[], tell)
+      failed += tellFailed(piece.failed as FailedAccount[], tell)
       looked += piece.looked as number
       if (piece.next === null) {
         if (failed > 0) throw someSilent(failed)
@@ -212,7 +212,7 @@ function deleteHash(body: Record<string, unknown>): Step['run'] {
     for (let after: unknown = null; ; ) {
       const piece = await call('POST', '/admin/contents/delete-hash', { ...body, after })
       if (piece.blocked !== null) print(`${(piece.blocked as { id: string }).id} 1 blocked`)
-      failed += tellFailed(piece.failed as Failed[], tell)
+      failed += tellFailed(piece.failed as FailedAccount[], tell)
       deleted += piece.deleted as number
       after = piece.next
       if (after !== null) continue
@@ -224,7 +224,7 @@ function deleteHash(body: Record<string, unknown>): Step['run'] {
 }
 
 /** @returns how many. */
-function tellFailed(failed: readonly Failed[], tell: (line: string) => void): number {
+function tellFailed(failed: readonly FailedAccount[], tell: (line: string) => void): number {
   for (const { account, status } of failed) tell(`ctl: account ${account}: ${reasons[status] ?? status}`)
   return failed.length
 }

@@ -41,29 +41,29 @@ async function run(words: string, ...rest: string[]) {
   return { code, out: out.join('\n'), err: err.join('\n') }
 }
 
-interface Sent {
+interface UploadAnswer {
   id: string
   guestToken: string
   parentFolder: string
 }
 
 /** Of a guest of its own, unless one is named. */
-async function send(text: string, name: string, to?: Sent): Promise<Sent> {
+async function send(text: string, name: string, to?: UploadAnswer): Promise<UploadAnswer> {
   const form = new FormData()
   if (to !== undefined) form.set('folderId', to.parentFolder)
   form.set('file', new File([text], name))
   const headers = to === undefined ? {} : { authorization: `Bearer ${to.guestToken}` }
   const answer = await fetch(`${upload}/uploadfile`, { method: 'POST', body: form, headers })
-  const { data } = (await answer.json()) as { data: Sent }
+  const { data } = (await answer.json()) as { data: UploadAnswer }
   return { ...data, guestToken: data.guestToken ?? to?.guestToken }
 }
 
-async function codeOf({ id, guestToken }: Sent): Promise<number> {
+async function codeOf({ id, guestToken }: UploadAnswer): Promise<number> {
   const headers = { authorization: `Bearer ${guestToken}` }
   return (await fetch(`${download}/download/${id}/x`, { headers })).status
 }
 
-const codesOf = (sent: readonly Sent[]) => Promise.all(sent.map(codeOf))
+const codesOf = (sent: readonly UploadAnswer[]) => Promise.all(sent.map(codeOf))
 const md5Of = (text: string) => createHash('md5').update(text).digest('hex')
 const shown = async (name: string) => JSON.parse((await run(`content show ${name}`)).out)
 const linesOf = ({ out }: { out: string }) => out.split('\n').filter((line) => line !== '')

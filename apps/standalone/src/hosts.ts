@@ -8,7 +8,7 @@ import { createDownloads, downloadSettings, webDownloads } from '@holdfast/downl
 import { drainOnClose, type HostBudgets, ItemPresenter, type RateLimits } from '@holdfast/http-kit'
 import type { LookupStore } from '@holdfast/journal'
 import type { Clock, Keyring } from '@holdfast/kernel'
-import type { Blocked, NotesTransfers, Reports } from '@holdfast/moderation'
+import type { BlockChecks, NotesTransfers, Reports } from '@holdfast/moderation'
 import { createUpload, type JudgesContent, uploadSettings } from '@holdfast/upload'
 import { webPages } from '@holdfast/web'
 import type { FastifyInstance } from 'fastify'
@@ -23,7 +23,7 @@ export interface HostDeps {
   versions: AccountVersions
   passwordWork: FairSemaphore
   blobs: BlobStore
-  blocked: Blocked
+  blocked: BlockChecks
   scans: JudgesContent
   transfers: NotesTransfers
   reports: Reports

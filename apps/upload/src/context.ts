@@ -2,7 +2,7 @@ import type { AccountClient } from '@holdfast/accounts'
 import type { BlobStore } from '@holdfast/blob-store'
 import type { HostBudgets, ItemPresenter, RateLimits } from '@holdfast/http-kit'
 import type { Clock, Keyring, RegionCode } from '@holdfast/kernel'
-import type { Blocked, NotesTransfers } from '@holdfast/moderation'
+import type { BlockChecks, NotesTransfers } from '@holdfast/moderation'
 import type { FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
@@ -17,7 +17,7 @@ export interface UploadDeps {
   accounts: AccountClient
   blobs: BlobStore
   /** The operator's blocks. */
-  blocked: Blocked
+  blocked: BlockChecks
   /** Asked about new content before anybody can name it. */
   scans: JudgesContent
   /** The operator's record of uploads. */

@@ -10,7 +10,7 @@ import { emailOf, makeAccount, type NewAccountDeps } from './new-account.ts'
 
 const invitationDaysMax = 3650
 
-interface Named {
+interface NameParameters {
   Params: { name: string }
   Body: unknown
 }
@@ -42,18 +42,18 @@ export function accountRoutes(
     }
   }
 
-  host.get<Named>('/admin/accounts/:name', async (request) =>
+  host.get<NameParameters>('/admin/accounts/:name', async (request) =>
     shown(await accountNamed(deps, request.params.name)),
   )
 
-  host.post<Named>('/admin/accounts/:name', async (request) => {
+  host.post<NameParameters>('/admin/accounts/:name', async (request) => {
     const value = commandOf(request.body)
     const accountId = await accountNamed(deps, request.params.name)
     if (value !== undefined) await askAsOperator(deps, accountId, { $case: 'setAccount', value })
     return shown(accountId)
   })
 
-  host.post<Named>('/admin/accounts/:name/legacy-folder', async (request) => {
+  host.post<NameParameters>('/admin/accounts/:name/legacy-folder', async (request) => {
     const value = legacyFolderOf(request.body)
     const accountId = await accountNamed(deps, request.params.name)
     const result = await askAsOperator(deps, accountId, { $case: 'addLegacyFolder', value })
@@ -63,21 +63,21 @@ export function accountRoutes(
     return { status: 'ok', data: { folderId: item.id, code: item.code ?? null } }
   })
 
-  host.post<Named>('/admin/accounts/:name/repair', async (request) => {
+  host.post<NameParameters>('/admin/accounts/:name/repair', async (request) => {
     const { dryRun = false } = objectOf(request.body, 'body')
     if (typeof dryRun !== 'boolean') throw new RefusalError('error-dryRun')
     const account = await accountNamed(deps, request.params.name)
     return { status: 'ok', data: await deps.repair({ account, dryRun }) }
   })
 
-  host.get<Named>('/admin/accounts/:name/deletions', async (request) => {
+  host.get<NameParameters>('/admin/accounts/:name/deletions', async (request) => {
     const accountId = await accountNamed(deps, request.params.name)
     const result = await askAsOperator(deps, accountId, { $case: 'readHeld', value: {} })
     if (result.$case !== 'held') throw new Error(`account ${accountId} answered ${result.$case} to readHeld`)
     return { status: 'ok', data: { deletions: result.value.contents.map(presentHeld) } }
   })
 
-  host.post<Named>('/admin/accounts/:name/deletions/undo', async (request) => {
+  host.post<NameParameters>('/admin/accounts/:name/deletions/undo', async (request) => {
     const contentIds = contentIdsOf(objectOf(request.body, 'body').contents)
     const accountId = await accountNamed(deps, request.params.name)
     const undoing = askAsOperator(deps, accountId, { $case: 'undoSweeps', value: { contentIds } })
@@ -92,7 +92,7 @@ export function accountRoutes(
     return { status: 'ok', data: { contents } }
   })
 
-  host.post<Named>('/admin/accounts/:name/sign-in', async (request) => {
+  host.post<NameParameters>('/admin/accounts/:name/sign-in', async (request) => {
     const accountId = await accountNamed(deps, request.params.name)
     const { email } = await showAccount(deps, accountId)
     if (email.endsWith('.invalid')) throw new RefusalError('error-email')

@@ -18,7 +18,7 @@ import { isIP } from 'node:net'
 
 export type AccessDecision = 'allowed' | 'error-token' | 'error-forbidden'
 
-export interface Asking {
+export interface AdminCaller {
   /** Of the connection itself, never of a header. */
   remoteAddress: string
   headers: IncomingHttpHeaders
@@ -29,7 +29,7 @@ export interface Asking {
 }
 
 export async function judge(
-  { remoteAddress, headers, httpVersion, isOperator }: Asking,
+  { remoteAddress, headers, httpVersion, isOperator }: AdminCaller,
   adminToken: string | undefined,
 ): Promise<AccessDecision> {
   const sent = bearerOf(headers.authorization)

@@ -12,9 +12,9 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { accountRoutes } from './accounts.ts'
+import { AllAccounts } from './all-accounts.ts'
+import { allAccountsRoutes } from './all-accounts-routes.ts'
 import { contentRoutes } from './contents.ts'
-import { Everywhere } from './everywhere.ts'
-import { everywhereRoutes } from './everywhere-routes.ts'
 import { judge } from './guard.ts'
 import { healthRoutes } from './health.ts'
 import { LocalCallers, type UidOf } from './local-caller.ts'
@@ -80,7 +80,7 @@ export function createAdminHost(deps: AdminDeps): FastifyInstance {
   }
 
   const { accounts, moderation } = deps
-  const everywhere = accounts && moderation && new Everywhere({ ...accounts, lists: moderation.lists })
+  const allAccounts = accounts && moderation && new AllAccounts({ ...accounts, lists: moderation.lists })
   readinessMetrics(metrics, deps.readiness)
   banMetrics(metrics, deps.operations.bans)
   healthRoutes(host, { readiness: deps.readiness, metrics, refusalFor })
@@ -101,12 +101,12 @@ export function createAdminHost(deps: AdminDeps): FastifyInstance {
     moderationRoutes(operator, { lists: moderation.lists, accounts })
     transferRoutes(operator, moderation.transfers, accounts)
     reportRoutes(operator, { ...moderation, accounts })
-    if (accounts === undefined || everywhere === undefined) return
+    if (accounts === undefined || allAccounts === undefined) return
     const all = { ...accounts, lists: moderation.lists }
     contentRoutes(operator, all)
-    everywhereRoutes(operator, all, everywhere)
+    allAccountsRoutes(operator, all, allAccounts)
   })
-  if (accounts !== undefined && moderation !== undefined && everywhere !== undefined) {
+  if (accounts !== undefined && moderation !== undefined && allAccounts !== undefined) {
     const isOperator = ({ raw }: FastifyRequest) => callers.isOperator(raw.socket)
     const sessions = new PageSessions({
       get adminToken() {
@@ -115,7 +115,7 @@ export function createAdminHost(deps: AdminDeps): FastifyInstance {
       isOperator,
       clock: accounts.clock,
     })
-    host.register(moderationPage({ ...moderation, accounts, everywhere, sessions, rateLimits }))
+    host.register(moderationPage({ ...moderation, accounts, allAccounts, sessions, rateLimits }))
   }
   return host
 }

@@ -55,7 +55,7 @@ export function moderationRoutes(
     return { status: 'ok', data: { acts: page.acts, next: page.next ?? null } }
   })
 
-  // Where there are accounts, an undo also restores deleted content (`everywhere-routes.ts`).
+  // Where there are accounts, an undo also restores deleted content (`all-accounts-routes.ts`).
   if (accounts !== undefined) return
   host.post<{ Params: { id: string }; Body: unknown }>('/admin/acts/:id/undo', async (request) => {
     const asked = askedBy(request, objectOf(request.body, 'body'))

@@ -1,11 +1,11 @@
 import t from 'tap'
 import { commandOf } from '../src/account-change.ts'
-import { type AccessDecision, type Asking, judge as judgeCall } from '../src/guard.ts'
+import { type AccessDecision, type AdminCaller, judge as judgeCall } from '../src/guard.ts'
 import { Readiness } from '../src/readiness.ts'
 
 const token = 'operator-secret-0123456789'
 const here = { remoteAddress: '127.0.0.1', headers: { host: '127.0.0.1:8090' } }
-type Call = Omit<Asking, 'isOperator'> & Partial<Pick<Asking, 'isOperator'>>
+type Call = Omit<AdminCaller, 'isOperator'> & Partial<Pick<AdminCaller, 'isOperator'>>
 const judge = (asking: Call, token: string | undefined): Promise<AccessDecision> =>
   judgeCall({ isOperator: async () => true, ...asking }, token)
 

@@ -10,7 +10,7 @@ import { constants, createReadStream } from 'node:fs'
 import { access, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { BackupFault } from './errors.ts'
-import { Encryption, plain, type Sealing } from './sealing.ts'
+import { Encryption, type ObjectSealer, plain } from './object-sealer.ts'
 import { parseSnapshot, type Snapshot } from './snapshot.ts'
 
 const format = 1
@@ -27,9 +27,9 @@ const notOfTheObject: ReadonlySet<string> = new Set([
 
 export class BackupDirectory {
   readonly path: string
-  readonly #sealing: Sealing
+  readonly #sealing: ObjectSealer
 
-  private constructor(path: string, sealing: Sealing) {
+  private constructor(path: string, sealing: ObjectSealer) {
     this.path = path
     this.#sealing = sealing
   }
@@ -216,7 +216,7 @@ function aboutOf(secret: Buffer | undefined): string {
   return `${JSON.stringify({ format, cipher: 'aes-256-gcm', salt: salt.toString('hex'), check })}\n`
 }
 
-function sealingOf(path: string, told: string, secret: Buffer | undefined): Sealing {
+function sealingOf(path: string, told: string, secret: Buffer | undefined): ObjectSealer {
   let about: { format?: unknown; salt?: unknown; check?: unknown }
   try {
     about = JSON.parse(told)

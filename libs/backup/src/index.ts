@@ -2,17 +2,17 @@ export { BackupDirectory } from './backup-directory.ts'
 export { checkBytes, forEachOf, nameOfCopy } from './copies.ts'
 export { BackupFault } from './errors.ts'
 export { type LongRun, LongRuns, outsideOf } from './long-runs.ts'
-export { type Pruned, pruneBackup } from './prune-backup.ts'
+export { type PruneResult, pruneBackup } from './prune-backup.ts'
 export { type RestoreTarget, restoreBackup, restoreCopies, restoreOne } from './restore-backup.ts'
 export { readSegments, type SegmentRow } from './segments.ts'
 export type { Snapshot } from './snapshot.ts'
 export { type BackupProgress, type TakenBackup, takeBackup } from './take-backup.ts'
 export {
-  type Broken,
-  type Named,
+  type BrokenCopy,
+  type NamedResult,
   named,
   type Reference,
-  type Verified,
+  type VerifyResult,
   verifyBackup,
   verifyLive,
 } from './verify-backup.ts'

@@ -9,7 +9,7 @@ import { copyOfRow, readSegments } from './segments.ts'
 /** Digits of a name that are compared: two that agree are both kept. */
 const comparedDigits = 32
 
-export interface Pruned {
+export interface PruneResult {
   snapshots: string[]
   objects: number
   bytes: number
@@ -23,7 +23,7 @@ export interface Pruned {
 export async function pruneBackup(
   directory: BackupDirectory,
   { keep, withinMs, nowMs }: { keep: number; withinMs: number; nowMs: number },
-): Promise<Pruned> {
+): Promise<PruneResult> {
   const times = await directory.snapshots()
   const stays = (time: string, at: number) =>
     at >= times.length - Math.max(1, keep) || nowMs - msOf(time) <= withinMs
@@ -34,7 +34,7 @@ export async function pruneBackup(
     for (const segment of [...rows, ...copies]) use(segment)
     for await (const row of readSegments(directory, copies)) use(hex(copyOfRow(row).id))
   }
-  const pruned: Pruned = { snapshots: [], objects: 0, bytes: 0 }
+  const pruned: PruneResult = { snapshots: [], objects: 0, bytes: 0 }
   for (const time of times.filter((each, at) => !stays(each, at))) {
     await directory.removeSnapshot(time)
     pruned.snapshots.push(time)

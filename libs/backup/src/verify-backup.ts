@@ -23,7 +23,7 @@ export interface Reference {
   account: string
 }
 
-export interface Broken {
+export interface BrokenCopy {
   copy: string
   /** The first digest of the id: clients see it. */
   md5: string
@@ -32,29 +32,29 @@ export interface Broken {
   accounts: string[]
 }
 
-export interface Verified {
+export interface VerifyResult {
   copies: number
   bytes: number
   references: number
   /** Of `broken`, without its bound. */
   damaged: number
   missing: number
-  broken: Broken[]
+  broken: BrokenCopy[]
 }
 
 /** The files for which an account uses a broken copy, or why it could not be asked. */
 export type Use = object | { account: string; unread: string }
 
-export interface Named extends Omit<Verified, 'broken'> {
-  broken: (Omit<Broken, 'accounts'> & { usedBy: Use[]; accounts: number })[]
+export interface NamedResult extends Omit<VerifyResult, 'broken'> {
+  broken: (Omit<BrokenCopy, 'accounts'> & { usedBy: Use[]; accounts: number })[]
 }
 
 /** Asks accounts which of their files are broken, a bounded number of times. */
 export async function named(
-  verified: Verified,
+  verified: VerifyResult,
   usesOf: (account: string, copy: BlobName) => Promise<object>,
-): Promise<Named> {
-  const broken: Named['broken'] = []
+): Promise<NamedResult> {
+  const broken: NamedResult['broken'] = []
   let left = questionsMax
   for (const { accounts, ...one } of verified.broken) {
     const usedBy: Use[] = []
@@ -80,7 +80,7 @@ export async function verifyBackup(
   directory: BackupDirectory,
   snapshot: Snapshot,
   referenceOf: (key: Uint8Array) => Reference | undefined,
-): Promise<Verified> {
+): Promise<VerifyResult> {
   for (const segment of [...snapshot.copies, ...snapshot.rows])
     await settingAside(directory, segment, readSegment(directory, segment))
   return verify({
@@ -115,7 +115,7 @@ export async function verifyLive(
   rows: () => AsyncIterable<SegmentRow>,
   referenceOf: (key: Uint8Array) => Reference | undefined,
   { signal, onCopy }: { signal: AbortSignal; onCopy: (bytes: number) => void },
-): Promise<Verified> {
+): Promise<VerifyResult> {
   return verify({
     copies: blobs.inventory(),
     references: referencesIn(rows(), referenceOf),
@@ -139,12 +139,12 @@ async function verify({
   check: (info: BlobInfo) => Promise<void>
   /** Whether a copy that the inventory did not have is there. */
   cameLater?: (copy: string) => Promise<boolean>
-}): Promise<Verified> {
-  const verified: Verified = { copies: 0, bytes: 0, references: 0, damaged: 0, missing: 0, broken: [] }
+}): Promise<VerifyResult> {
+  const verified: VerifyResult = { copies: 0, bytes: 0, references: 0, damaged: 0, missing: 0, broken: [] }
   const whole = new Set<string>()
-  const broken = new Map<string, Broken>()
-  const note = (copy: string, why: Broken['why']) => {
-    const one: Broken = broken.get(copy) ?? { copy, md5: copy.slice(0, 32), why, accounts: [] }
+  const broken = new Map<string, BrokenCopy>()
+  const note = (copy: string, why: BrokenCopy['why']) => {
+    const one: BrokenCopy = broken.get(copy) ?? { copy, md5: copy.slice(0, 32), why, accounts: [] }
     if (!broken.has(copy)) verified[why]++
     broken.set(copy, one)
     return one

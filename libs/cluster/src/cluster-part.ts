@@ -21,8 +21,8 @@ import type { AccountRounds } from './accounts/account-rounds.ts'
 import type { AccountRoutes } from './accounts/account-routes.ts'
 import type { RegionMap } from './regions/region-map.ts'
 import type { ClusterBus } from './servers/connect-servers.ts'
-import type { Everything } from './servers/everything.ts'
 import type { ClusterTrust } from './servers/trust.ts'
+import type { WholeKeyspaces } from './servers/whole-keyspaces.ts'
 import type { SharedBans } from './sharing/shared-bans.ts'
 import type { GroupRows } from './storage/group-rows.ts'
 import type { NodeAdminStates } from './storage/node-admin-states.ts'
@@ -94,7 +94,7 @@ export interface ClusterPart {
   /** When every account of every region was last asked for its references. */
   readonly rounds: AccountRounds
   /** All rows of all regions, for a backup or a restore. Its user closes it. */
-  openEverything(): Everything
+  openWholeKeyspaces(): WholeKeyspaces
   /** The journal of an account as it arrived here; for actor hosts. */
   replicaOf(account: string): Promise<JournalReplica | undefined>
   /** Starts or stops accepting work from others. Announced at once. */

@@ -13,7 +13,7 @@ import {
 import { createLog, standardError } from '@holdfast/http-kit'
 import { type Clock, systemClock } from '@holdfast/kernel'
 import type { Logger } from 'pino'
-import { type Connect, connectServers } from './servers/connect-servers.ts'
+import { connectServers, type ServerConnector } from './servers/connect-servers.ts'
 import { liveSecrets } from './servers/live-secrets.ts'
 
 /** The inputs of the start of each process of a cluster. */
@@ -24,7 +24,7 @@ export interface ClusterStart {
   settings: readonly SettingDescription[]
   log: Logger
   clock: Clock
-  connect: Connect
+  connect: ServerConnector
 }
 
 /** A process of a cluster: reads the environment, starts, stops at a signal. */

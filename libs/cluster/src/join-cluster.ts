@@ -38,7 +38,7 @@ import { keptAccounts } from './regions/kept-accounts.ts'
 import { type Home, RegionMap } from './regions/region-map.ts'
 import { RegionalLookups } from './regions/regional-lookups.ts'
 import { certificateMetrics } from './servers/certificate-metrics.ts'
-import type { ClusterBus, ClusterServers, Connect } from './servers/connect-servers.ts'
+import type { ClusterBus, ClusterServers, ServerConnector } from './servers/connect-servers.ts'
 import { busMetrics, cassandraMetrics, cassandraNodeMetrics } from './servers/server-metrics.ts'
 import { type ClusterTrust, openTrust } from './servers/trust.ts'
 import { SharedBans } from './sharing/shared-bans.ts'
@@ -58,7 +58,7 @@ export interface JoinOptions {
   /** Where other processes and users reach this process; includes the admin host. */
   addresses: Record<string, string>
   log: Logger
-  connect: Connect
+  connect: ServerConnector
   load?: () => number
   /** The content of heartbeats; without `ready` they carry the phase of the process. */
   report?: () => Partial<HeartbeatReport>
@@ -70,7 +70,7 @@ export interface JoinOptions {
 export const tokenKeyId = 1
 
 /** The inputs of the parts of a joining process. */
-interface Joining extends JoinOptions {
+interface JoinContext extends JoinOptions {
   /** Ends what was opened, in reverse order. */
   opened: AsyncDisposableStack
   trust: ClusterTrust
@@ -141,7 +141,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     bus,
     tracer,
     ...metadata,
-    openEverything: () => servers.openEverything(regions.order),
+    openWholeKeyspaces: () => servers.openWholeKeyspaces(regions.order),
     lookups: tracedLookups(lookups, tracer, 'cassandra'),
     journals: tracedJournals(metadata.journals, tracer, 'cassandra'),
     membership,
@@ -180,7 +180,16 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
 }
 
 /** Metadata, and the region where each account is served. */
-async function openAccountData({ config, role, clock, opened, servers, metrics, warn, isClockOff }: Joining) {
+async function openAccountData({
+  config,
+  role,
+  clock,
+  opened,
+  servers,
+  metrics,
+  warn,
+  isClockOff,
+}: JoinContext) {
   const { region } = config
   // The term of an account comes from the region map, which is itself read from here.
   let homeOf = (_account: string): Home => ({ serving: region, term: 1, handedOver: false })
@@ -231,7 +240,7 @@ type AccountData = Awaited<ReturnType<typeof openAccountData>>
 
 /** Joins the other processes, and finds those that serve accounts and store bytes. */
 function joinMembers(
-  joining: Joining,
+  joining: JoinContext,
   { isMetadataUp, regions, keyring }: Pick<AccountData, 'isMetadataUp' | 'regions' | 'keyring'>,
 ) {
   const { config, secrets, role, addresses, clock, opened, trust, servers, warn } = joining
@@ -267,7 +276,7 @@ function joinMembers(
 
 /** What operators decided: about storage nodes, groups of them, and blocked content. */
 async function openOperatorRows(
-  { config, clock, opened, servers, warn, onGroup }: Joining,
+  { config, clock, opened, servers, warn, onGroup }: JoinContext,
   lookups: RegionalLookups,
 ) {
   const { bus } = servers
@@ -299,7 +308,7 @@ async function openOperatorRows(
 
 /** Accounts at the hosts that serve them; reads can be answered by a replica. */
 function routedAccounts(
-  { clock, servers: { bus } }: Joining,
+  { clock, servers: { bus } }: JoinContext,
   { routes, membership }: ReturnType<typeof joinMembers>,
 ): AccountClient {
   const onHostsChanged = (listener: () => void) => routes.onChange(listener)

@@ -9,11 +9,11 @@ import {
 } from '@holdfast/journal/testing'
 import type { RegionCode } from '@holdfast/kernel'
 import { homeRegions } from './regions/region-order.ts'
-import type { Connect } from './servers/connect-servers.ts'
+import type { ServerConnector } from './servers/connect-servers.ts'
 import type { KeptHome } from './servers/metadata.ts'
 
 /** All processes that connect with the result share its bus, journals and lookups. */
-export function memoryServers(regions: readonly RegionCode[]): Connect {
+export function memoryServers(regions: readonly RegionCode[]): ServerConnector {
   const order = { regions, founders: regions }
   const exchange = new MemoryBus()
   const lookups = new Map(regions.map((region) => [region, new MemoryLookupStore()]))
@@ -32,7 +32,7 @@ export function memoryServers(regions: readonly RegionCode[]): Connect {
         nodes: () => [],
         close: async () => {},
       }),
-      openEverything: () => ({
+      openWholeKeyspaces: () => ({
         lookups: async (region) =>
           new MemoryWholeStore({
             journals: undefined,

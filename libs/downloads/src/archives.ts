@@ -12,7 +12,7 @@ import { setTimeout as delay, setImmediate as immediate } from 'node:timers/prom
 import type { BlobStore } from '@holdfast/blob-store'
 import { RefusalError } from '@holdfast/http-kit'
 import type { Clock } from '@holdfast/kernel'
-import type { Blocked } from '@holdfast/moderation'
+import type { BlockChecks } from '@holdfast/moderation'
 import { blobNameBytes, bytesOf, type FolderLayout, FolderLayouts, type FolderNow } from './folder-layouts.ts'
 import { type ByteRange, isFromStart } from './ranges.ts'
 import { type Representation, validatorsOf } from './representation.ts'
@@ -66,7 +66,7 @@ interface KeptLayout {
 
 export class Archives {
   readonly #blobs: BlobStore
-  readonly #blocked: Blocked
+  readonly #blocked: BlockChecks
   readonly #clock: Clock
   readonly #layouts: FolderLayouts
   readonly #kept = new Map<string, KeptLayout>()
@@ -80,7 +80,7 @@ export class Archives {
   #keptBytes = 0
   #runningBytes = 0
 
-  constructor({ blobs, blocked, clock }: { blobs: BlobStore; blocked: Blocked; clock: Clock }) {
+  constructor({ blobs, blocked, clock }: { blobs: BlobStore; blocked: BlockChecks; clock: Clock }) {
     this.#blobs = blobs
     this.#blocked = blocked
     this.#clock = clock

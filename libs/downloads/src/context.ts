@@ -3,7 +3,7 @@ import type { AccountClient, AccountVersions, Asker } from '@holdfast/accounts'
 import type { BlobStore } from '@holdfast/blob-store'
 import type { AnswerBudget, RateLimits } from '@holdfast/http-kit'
 import type { Clock, Keyring, RecentMap } from '@holdfast/kernel'
-import type { Blocked, NotesTransfers } from '@holdfast/moderation'
+import type { BlockChecks, NotesTransfers } from '@holdfast/moderation'
 import type { FileView } from '@holdfast/wire'
 import type { Archives } from './archives.ts'
 import type { DownloadReports, Traffic } from './download-reports.ts'
@@ -16,7 +16,7 @@ export interface DownloadContext {
   versions: AccountVersions | undefined
   blobs: BlobStore
   /** The operator's blocks. */
-  blocked: Blocked
+  blocked: BlockChecks
   /** The operator's record of downloads. */
   transfers: NotesTransfers
   keyring: Keyring

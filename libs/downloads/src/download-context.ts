@@ -4,7 +4,7 @@ import type { AccountClient, AccountVersions } from '@holdfast/accounts'
 import type { BlobStore } from '@holdfast/blob-store'
 import { AnswerBudget, type HostBudgets, type RateLimits } from '@holdfast/http-kit'
 import { type Clock, type Keyring, RecentMap } from '@holdfast/kernel'
-import type { Blocked, NotesTransfers } from '@holdfast/moderation'
+import type { BlockChecks, NotesTransfers } from '@holdfast/moderation'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { Archives } from './archives.ts'
@@ -20,7 +20,7 @@ export interface DownloadContextDeps {
   versions: AccountVersions | undefined
   blobs: BlobStore
   /** The operator's blocks. */
-  blocked: Blocked
+  blocked: BlockChecks
   /** The operator's record of downloads. */
   transfers: NotesTransfers
   keyring: Keyring

@@ -35,7 +35,7 @@ export interface Act {
 }
 
 /** Contents of one account that an act deleted. */
-export interface Deleted {
+export interface DeletedContents {
   account: string
   contents: string[]
 }
@@ -88,7 +88,7 @@ export class OperatorActs {
   }
 
   /** Called before the act deletes them; at most `deletedPerRow`. Durable when it resolves. */
-  async noteDeleted(id: string, { account, contents }: Deleted): Promise<void> {
+  async noteDeleted(id: string, { account, contents }: DeletedContents): Promise<void> {
     const put = `acts/${id}/${account}/${randomBytes(8).toString('hex')}`
     await this.#lookups.write([
       { put, value: Buffer.concat(contents.map((content) => bytesOfUuid(content))) },
@@ -102,7 +102,7 @@ export class OperatorActs {
   async *deleted(
     id: string,
     { after = '' }: { after?: string },
-  ): AsyncGenerator<Deleted & { place: string }> {
+  ): AsyncGenerator<DeletedContents & { place: string }> {
     const from = `acts/${id}/`
     for await (const { key, value } of this.#lookups.scan(from, { after: from + after })) {
       const place = key.slice(from.length)

@@ -18,7 +18,7 @@ import { ModerationFault } from './fault.ts'
 import { type BlockList, blockLists, nameOf, namesMax } from './names.ts'
 
 /** The checks that public hosts make. */
-export interface Blocked {
+export interface BlockChecks {
   /** @param id md5 and BLAKE3 of the bytes. */
   blocksBlob(id: Uint8Array): boolean
   /** Changes with each change of the lists: a check stays valid while the version is the same. */
@@ -30,7 +30,7 @@ export interface Blocked {
   blocksInvitation(email: string): boolean
 }
 
-export const nothingBlocked: Blocked = {
+export const nothingBlocked: BlockChecks = {
   version: 0,
   blocksBlob: () => false,
   blocksAccount: () => false,
@@ -84,7 +84,7 @@ export function isUndoable({ kind, heldUntil }: Act): boolean {
   return ofLists.has(kind) || heldUntil !== undefined
 }
 
-export class BlockLists implements Blocked {
+export class BlockLists implements BlockChecks {
   readonly acts: OperatorActs
   readonly #options: BlockListsOptions
   #lists: Lists = emptyLists()

@@ -1,8 +1,8 @@
-export { type Act, type ActsPage, type Deleted, deletedPerRow, OperatorActs, undoMs } from './acts.ts'
+export { type Act, type ActsPage, type DeletedContents, deletedPerRow, OperatorActs, undoMs } from './acts.ts'
 export {
   type ActResult,
   type Attribution,
-  type Blocked,
+  type BlockChecks,
   BlockLists,
   type BlockListsOptions,
   isUndoable,

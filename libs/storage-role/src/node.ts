@@ -23,7 +23,7 @@ import {
   repairSources,
 } from '@holdfast/replication'
 import type { Logger } from 'pino'
-import { NodeDrain } from './draining.ts'
+import { NodeDrain } from './node-drain.ts'
 
 /** The node's part of heartbeats. */
 export interface NodeStatus {

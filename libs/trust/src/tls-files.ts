@@ -46,7 +46,7 @@ const reloadDefaultMs = 5_000
 /** Between processes of one cluster no older protocol is needed. */
 export const tlsVersion = 'TLSv1.3'
 
-interface Loaded {
+interface LoadedTls {
   pem: TlsPem
   secureContext: SecureContext
   certificates: { ca: CertificateInfo; own: CertificateInfo | undefined }
@@ -57,7 +57,7 @@ export class TlsFiles implements TlsContext {
   readonly #options: TlsFilesOptions
   readonly #listeners = new Set<() => void>()
   readonly #timer: NodeJS.Timeout
-  #loaded: Loaded
+  #loaded: LoadedTls
   #told: string | undefined
 
   /** @throws Error that names the file */
@@ -65,7 +65,7 @@ export class TlsFiles implements TlsContext {
     return new TlsFiles(paths, options, loadedFrom(paths, options.read))
   }
 
-  private constructor(paths: TlsPaths, options: TlsFilesOptions, loaded: Loaded) {
+  private constructor(paths: TlsPaths, options: TlsFilesOptions, loaded: LoadedTls) {
     this.#paths = paths
     this.#options = options
     this.#loaded = loaded
@@ -81,7 +81,7 @@ export class TlsFiles implements TlsContext {
     return this.#loaded.pem
   }
 
-  get certificates(): Loaded['certificates'] {
+  get certificates(): LoadedTls['certificates'] {
     return this.#loaded.certificates
   }
 
@@ -115,7 +115,7 @@ export class TlsFiles implements TlsContext {
   }
 }
 
-function loadedFrom(paths: TlsPaths, read: (path: string) => string, last?: Loaded): Loaded {
+function loadedFrom(paths: TlsPaths, read: (path: string) => string, last?: LoadedTls): LoadedTls {
   const text = (path: string) => {
     try {
       return read(path)

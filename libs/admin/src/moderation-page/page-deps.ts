@@ -1,6 +1,6 @@
 import type { RateLimits } from '@holdfast/http-kit'
 import type { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
-import type { Everywhere } from '../everywhere.ts'
+import type { AllAccounts } from '../all-accounts.ts'
 import type { NewAccountDeps } from '../new-account.ts'
 import type { PageSessions } from '../page-session.ts'
 
@@ -10,7 +10,7 @@ export interface ModerationPageDeps {
   reports: Reports
   transfers: TransferLog
   accounts: NewAccountDeps
-  everywhere: Everywhere
+  allAccounts: AllAccounts
   sessions: PageSessions
   rateLimits: RateLimits
 }

@@ -16,7 +16,7 @@ import type { ModerationPageDeps } from './page-deps.ts'
 import { actsView, blockedView, homeView, reportsView, searchView } from './views.ts'
 
 type Fields = Record<string, unknown>
-interface Asking {
+interface PageRequest {
   Querystring: Record<string, string | undefined>
   Body: Fields | undefined
 }
@@ -36,7 +36,7 @@ export function moderationPage(deps: ModerationPageDeps): (app: FastifyInstance)
     app.get('/moderation/style.css', async (_request, answer) =>
       answer.type('text/css; charset=utf-8').header('cache-control', 'no-cache').send(style),
     )
-    app.post<Asking>('/moderation/sign-in', async (request, answer) => {
+    app.post<PageRequest>('/moderation/sign-in', async (request, answer) => {
       if ((await sessions.judge(request)) === 'error-forbidden') throw new RefusalError('error-forbidden')
       const cookie = sessions.signIn(request.body?.token)
       if (cookie === undefined) {
@@ -60,9 +60,9 @@ export function moderationPage(deps: ModerationPageDeps): (app: FastifyInstance)
 function views(app: FastifyInstance, deps: ModerationPageDeps): void {
   const show = (
     path: string,
-    view: (query: Asking['Querystring'], form: FormFields) => View | Promise<View>,
+    view: (query: PageRequest['Querystring'], form: FormFields) => View | Promise<View>,
   ) =>
-    app.get<Asking>(path, async (request, answer) => {
+    app.get<PageRequest>(path, async (request, answer) => {
       const form = { mark: deps.sessions.markFor(request), back: request.url }
       return sendView(answer, await view(request.query, form))
     })
@@ -74,7 +74,7 @@ function views(app: FastifyInstance, deps: ModerationPageDeps): void {
   show('/moderation/acts', (query, form) => actsView(deps, query, form))
   show('/moderation/blocked', (query) => blockedView(deps, query))
 
-  app.post<Asking>('/moderation/act', async (request, answer) => {
+  app.post<PageRequest>('/moderation/act', async (request, answer) => {
     const body = request.body ?? {}
     if (!deps.sessions.isMarked(request, body.mark)) throw new RefusalError('error-forbidden')
     const asked = askedOf(request, body)
@@ -109,7 +109,7 @@ async function restOf(deps: ModerationPageDeps, body: Fields, asked: Attribution
   const hash = nameOf('content', named)
   if (act !== 'delete-hash') return undefined
   if (hash === undefined) throw new RefusalError('error-names')
-  const { hits, failed, next } = await deps.everywhere.deleteHash(hash, { ...asked, final: false }, from)
+  const { hits, failed, next } = await deps.allAccounts.deleteHash(hash, { ...asked, final: false }, from)
   return { done: hits.length, failed, next }
 }
 

@@ -13,9 +13,9 @@ import {
   type TransferRow,
 } from '@holdfast/moderation'
 import { showAccount } from '../accounts.ts'
+import type { ContentQuery, Hit } from '../all-accounts.ts'
 import { accountNamed } from '../calls.ts'
 import { hashesOf, look, nameIn, placeOf, read } from '../contents.ts'
-import type { Hit, Sought } from '../everywhere.ts'
 import { actForm, type FormFields, facts, find, pager, searchForm, timeOf, type View } from './frame.ts'
 import type { ModerationPageDeps } from './page-deps.ts'
 
@@ -67,7 +67,7 @@ async function viewOf(deps: ModerationPageDeps, text: string, query: Query, form
     if (content !== undefined) return content
   }
   return html`<h1>“${text}” in the name</h1>
-<h2>In all accounts</h2>${await everywhere(deps, { text }, query)}
+<h2>In all accounts</h2>${await allAccounts(deps, { text }, query)}
 <h2>Uploads</h2>${await uploads(deps, { name: text }, text, query)}`
 }
 
@@ -78,7 +78,7 @@ async function hashView(
   form: FormFields,
 ): Promise<Html> {
   return html`<h1>Content by its hash</h1><p><code>${hash}</code></p>${blockForm(deps, 'content', hash, form)}
-<h2>In all accounts</h2>${await everywhere(deps, { hash }, query)}
+<h2>In all accounts</h2>${await allAccounts(deps, { hash }, query)}
 <p class="quiet">Deletes it from all accounts. This can be undone for 30 days.</p>
 ${actForm(form, { name: hash }, [{ act: 'delete-hash', label: 'Delete from all accounts' }])}
 <h2>Uploads of it</h2>${await uploads(deps, { hash }, hash, query)}`
@@ -186,12 +186,12 @@ async function uploads(
 }
 
 /** A piece of a search, which takes seconds: begun by a link. */
-async function everywhere(deps: ModerationPageDeps, sought: Sought, query: Query): Promise<Html> {
+async function allAccounts(deps: ModerationPageDeps, sought: ContentQuery, query: Query): Promise<Html> {
   const q = query.q ?? ''
   const link = (label: string, from: string) =>
     html`<p><a href="/moderation?${new URLSearchParams({ q, from }).toString()}">${label}</a></p>`
   if (query.from === undefined) return link('Look in all accounts', '')
-  const { hits, failed, looked, next } = await deps.everywhere.find(sought, query.from)
+  const { hits, failed, looked, next } = await deps.allAccounts.find(sought, query.from)
   return html`${hits.length > 0 && hitsTable(hits)}
 <p class="quiet">${looked} looked at${next === null ? '.' : ', and there are more.'}</p>
 <ul>${failed.map(({ account }) => html`<li>${find(account)} gave no answer</li>\n`)}</ul>

@@ -15,7 +15,7 @@ export interface AccountsOf {
   membership: Parameters<typeof leaderOf>[0]['membership']
 }
 
-interface Listed {
+interface ListedAccount {
   account: string
   place: string
 }
@@ -37,7 +37,7 @@ export function serveAccountLists(cluster: {
 }): { close(): void } {
   return cluster.bus.serve(accountListSubjectOf(cluster.config.nodeName), async (message) => {
     const { after } = JSON.parse(Buffer.from(message).toString()) as { after?: string }
-    const listed: Listed[] = []
+    const listed: ListedAccount[] = []
     for await (const one of cluster.listAccounts(after)) {
       listed.push(one)
       if (listed.length === accountsPerPage) break
@@ -53,7 +53,7 @@ export function serveAccountLists(cluster: {
 export async function* accountsEverywhere(
   cluster: AccountsOf,
   after: string | undefined,
-): AsyncGenerator<Listed> {
+): AsyncGenerator<ListedAccount> {
   const { config, regions } = cluster
   const [from, behind] = cut(after ?? '')
   const serving = [...new Set(config.regions.map((birth) => regions.homeOf(birth).serving))].sort()
@@ -74,12 +74,12 @@ async function listedBy(
   { bus, membership }: AccountsOf,
   region: RegionCode,
   after: string | undefined,
-): Promise<Listed[]> {
+): Promise<ListedAccount[]> {
   const host = leaderOf({ membership }, region)
   if (host === undefined) throw new ListFault(`${region} has no actor host that is ready`)
   const question = Buffer.from(JSON.stringify({ after }))
   const answer = await bus.request(accountListSubjectOf(host), question, { timeoutMs: answerMs })
-  return JSON.parse(Buffer.from(answer).toString()) as Listed[]
+  return JSON.parse(Buffer.from(answer).toString()) as ListedAccount[]
 }
 
 function cut(place: string): [string, string | undefined] {

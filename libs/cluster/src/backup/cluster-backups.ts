@@ -67,7 +67,7 @@ export class ClusterBackups {
     return this.#runs.begin({ what: 'restore', target: from }, async (run) => {
       const directory = await BackupDirectory.open(from, { keyFile })
       const snapshot = await directory.snapshot(at)
-      const everything = this.#cluster.openEverything()
+      const keyspaces = this.#cluster.openWholeKeyspaces()
       const onProgress = (progress: object) => {
         run.progress = progress
       }
@@ -76,14 +76,14 @@ export class ClusterBackups {
           restoreCluster(this.#cluster, {
             directory,
             snapshot,
-            everything,
+            keyspaces,
             withoutDamaged,
             signal,
             onProgress,
           }),
         )
       } finally {
-        await everything.close()
+        await keyspaces.close()
       }
     })
   }
@@ -114,14 +114,14 @@ export class ClusterBackups {
     const note = (message: string) => {
       if (unread.length < 1_000) unread.push(message)
     }
-    const everything = cluster.openEverything()
+    const keyspaces = cluster.openWholeKeyspaces()
     const store = clusterBlobs(cluster)
     try {
       return await takeBackup({
         ...options,
         directory,
         clock: cluster.clock,
-        rows: () => rowsOfCluster({ cluster, everything, onDamaged: ({ message }) => note(message) }),
+        rows: () => rowsOfCluster({ cluster, keyspaces, onDamaged: ({ message }) => note(message) }),
         blobs: {
           async *inventory() {
             if (homes() !== begun) throw new BackupFault('UNUSABLE', 'the homes of accounts moved: repeat it')
@@ -132,7 +132,7 @@ export class ClusterBackups {
         cluster: { regions: config.regions, unread: () => unread },
       })
     } finally {
-      await everything.close()
+      await keyspaces.close()
       await store.close()
     }
   }

@@ -11,7 +11,7 @@ import { rowsOfFact, rowsOfStore } from '@holdfast/journal-level/facts'
 import type { RegionCode } from '@holdfast/kernel'
 import type { ClusterPart } from '../cluster-part.ts'
 import { isOfOrder } from '../regions/region-order.ts'
-import type { Everything } from '../servers/everything.ts'
+import type { WholeKeyspaces } from '../servers/whole-keyspaces.ts'
 
 /** Of the cluster that runs, not of its accounts: nodes that are drained, rounds, restores, and the
  * order in which its regions came. */
@@ -20,7 +20,7 @@ const references = 'ref'
 
 export interface ClusterRowsOptions {
   cluster: Pick<ClusterPart, 'config' | 'regions'>
-  everything: Everything
+  keyspaces: WholeKeyspaces
   onDamaged: (fault: JournalFault) => void
 }
 
@@ -31,30 +31,30 @@ export async function* rowsOfCluster(options: ClusterRowsOptions): AsyncGenerato
 
 async function* factsOfCluster({
   cluster,
-  everything,
+  keyspaces,
   onDamaged,
 }: ClusterRowsOptions): AsyncGenerator<StoredFact> {
   const { config, regions } = cluster
   const homes = config.regions.map((birth) => ({ birth, ...regions.homeOf(birth) }))
   const isKept = ({ key }: LookupFact) => !notKept.has(kindOf(key)) && !isOfOrder(key)
-  const lookups = () => lookupsOf({ cluster, everything })
+  const lookups = () => lookupsOf({ cluster, keyspaces })
   for await (const fact of lookups()) if (isKept(fact) && kindOf(fact.key) !== references) yield fact
   for (const { birth, serving, term } of homes)
-    yield* (await everything.accounts(birth, serving)).accounts({ term, onDamaged })
+    yield* (await keyspaces.accounts(birth, serving)).accounts({ term, onDamaged })
   for await (const fact of lookups()) if (isKept(fact)) yield fact
-  for (const region of reachedRegions(cluster)) yield* (await everything.lookups(region)).counters()
+  for (const region of reachedRegions(cluster)) yield* (await keyspaces.lookups(region)).counters()
 }
 
 /** Of all regions, and those that stay with the accounts. */
 async function* lookupsOf({
   cluster,
-  everything,
+  keyspaces,
 }: Omit<ClusterRowsOptions, 'onDamaged'>): AsyncGenerator<LookupFact> {
-  const shared = await Promise.all(reachedRegions(cluster).map((region) => everything.lookups(region)))
+  const shared = await Promise.all(reachedRegions(cluster).map((region) => keyspaces.lookups(region)))
   yield* eachOnce(shared.map((store) => store.lookups()))
   for (const birth of cluster.config.regions) {
     const { serving } = cluster.regions.homeOf(birth)
-    yield* (await everything.accounts(birth, serving)).lookups()
+    yield* (await keyspaces.accounts(birth, serving)).lookups()
   }
 }
 

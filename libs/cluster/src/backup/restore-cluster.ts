@@ -30,7 +30,7 @@ import { type GroupNode, nodesOf, type PlacementGroup, planGroups } from '@holdf
 import { PlacementGroup as PlacementGroupRow } from '@holdfast/wire/cluster'
 import type { ClusterPart } from '../cluster-part.ts'
 import { restoringKey } from '../row-keys.ts'
-import type { Everything } from '../servers/everything.ts'
+import type { WholeKeyspaces } from '../servers/whole-keyspaces.ts'
 import { kindOf } from './cluster-rows.ts'
 
 /** Small files that are written at the same time share a sync. */
@@ -52,7 +52,7 @@ const firstKinds = new Set(['setting', 'pg', 'region'])
 export interface RestoreClusterOptions {
   directory: BackupDirectory
   snapshot: Snapshot
-  everything: Everything
+  keyspaces: WholeKeyspaces
   /** What is damaged in the backup is left out. Otherwise it ends the restore. */
   withoutDamaged: boolean
   signal: AbortSignal
@@ -61,7 +61,7 @@ export interface RestoreClusterOptions {
 
 /** @throws BackupFault, BlobFault, JournalFault */
 export async function restoreCluster(cluster: ClusterPart, options: RestoreClusterOptions): Promise<object> {
-  const { directory, snapshot, everything, signal, onProgress } = options
+  const { directory, snapshot, keyspaces, signal, onProgress } = options
   await assertRestorable(cluster, options)
   const marker = Buffer.from(JSON.stringify({ takenMs: snapshot.takenMs }))
   await cluster.lookups.write([{ put: restoringKey, value: marker }])
@@ -83,7 +83,7 @@ export async function restoreCluster(cluster: ClusterPart, options: RestoreClust
       onDamaged: (fault) => leaveOut(fault.message, fault),
     })
 
-  await restoreFoundation(cluster, { facts: facts(), everything, atMs: snapshot.takenMs })
+  await restoreFoundation(cluster, { facts: facts(), keyspaces, atMs: snapshot.takenMs })
   // All rows are read once more.
   damaged = 0
   left.length = 0
@@ -101,7 +101,7 @@ export async function restoreCluster(cluster: ClusterPart, options: RestoreClust
   // Ids tell their regions by the key of the backup, which is not that of this process.
   const { ids } = await openKeyring(cluster.lookups)
   const birthOf = (account: string) => ids.birthRegion(account as AccountId)
-  const writers = new Writers(cluster, { everything, atMs: snapshot.takenMs, birthOf })
+  const writers = new Writers(cluster, { keyspaces, atMs: snapshot.takenMs, birthOf })
   for await (const fact of facts()) {
     if (fact.kind === 'counter' || (fact.kind === 'lookup' && firstKinds.has(kindOf(fact.key)))) continue
     await writers.add(fact)
@@ -116,7 +116,7 @@ export async function restoreCluster(cluster: ClusterPart, options: RestoreClust
 
 async function assertRestorable(
   cluster: ClusterPart,
-  { snapshot, everything }: Pick<RestoreClusterOptions, 'snapshot' | 'everything'>,
+  { snapshot, keyspaces }: Pick<RestoreClusterOptions, 'snapshot' | 'keyspaces'>,
 ): Promise<void> {
   const { config, membership, peers, lookups } = cluster
   if (snapshot.regions === undefined)
@@ -134,7 +134,7 @@ async function assertRestorable(
     if (!peers.beats().some((beat) => beat.region === region && beat.ready))
       throw new BackupFault('UNUSABLE', `${region} has no storage node that is ready`)
   const marker = await lookups.get(restoringKey)
-  if (marker === undefined) return assertEmpty(cluster, everything)
+  if (marker === undefined) return assertEmpty(cluster, keyspaces)
   const { takenMs } = JSON.parse(Buffer.from(marker).toString()) as { takenMs: number }
   if (takenMs !== snapshot.takenMs)
     throw new BackupFault(
@@ -144,29 +144,29 @@ async function assertRestorable(
 }
 
 /** @throws BackupFault `UNUSABLE` */
-async function assertEmpty({ config, regions }: ClusterPart, everything: Everything): Promise<void> {
+async function assertEmpty({ config, regions }: ClusterPart, keyspaces: WholeKeyspaces): Promise<void> {
   const notEmpty = (what: string) => new BackupFault('UNUSABLE', `the cluster is not empty: it has ${what}`)
   const accounts = { term: 1, onDamaged: () => {} }
   for (const birth of config.regions) {
-    const store = await everything.accounts(birth, regions.homeOf(birth).serving)
+    const store = await keyspaces.accounts(birth, regions.homeOf(birth).serving)
     for await (const { account } of store.accounts(accounts)) throw notEmpty(`the account ${account}`)
   }
   for (const region of config.regions)
-    for await (const { key } of (await everything.lookups(region)).lookups())
+    for await (const { key } of (await keyspaces.lookups(region)).lookups())
       if (!ownKinds.has(kindOf(key))) throw notEmpty(`the row ${key}`)
 }
 
 /** What everything else depends on. */
 async function restoreFoundation(
   cluster: ClusterPart,
-  { facts, everything, atMs }: { facts: AsyncIterable<StoredFact>; everything: Everything; atMs: number },
+  { facts, keyspaces, atMs }: { facts: AsyncIterable<StoredFact>; keyspaces: WholeKeyspaces; atMs: number },
 ): Promise<void> {
   const { config, lookups, regions } = cluster
-  const own = (await everything.lookups(config.region)).restoring({ atMs })
+  const own = (await keyspaces.lookups(config.region)).restoring({ atMs })
   const groups = new Map<number, PlacementGroup>()
   let hasKey = false
   for await (const fact of facts) {
-    if (fact.kind === 'counter') await raise(fact, { cluster, everything, atMs })
+    if (fact.kind === 'counter') await raise(fact, { cluster, keyspaces, atMs })
     if (fact.kind !== 'lookup') continue
     const kind = kindOf(fact.key)
     if (fact.key === masterRow) hasKey = true
@@ -204,11 +204,11 @@ function assertKept(
 /** Where its numbers are taken. */
 async function raise(
   fact: Extract<StoredFact, { kind: 'counter' }>,
-  { cluster, everything, atMs }: { cluster: ClusterPart; everything: Everything; atMs: number },
+  { cluster, keyspaces, atMs }: { cluster: ClusterPart; keyspaces: WholeKeyspaces; atMs: number },
 ): Promise<void> {
   const { config } = cluster
   const region = config.regions.find((code) => fact.counter.endsWith(`/${code}`)) ?? config.region
-  const writer = (await everything.lookups(region)).restoring({ atMs })
+  const writer = (await keyspaces.lookups(region)).restoring({ atMs })
   await writer.add(fact)
   await writer.end()
 }
@@ -298,7 +298,7 @@ class GroupStore {
 type RestoredFact = Exclude<StoredFact, { kind: 'counter' }>
 
 interface WritersOptions {
-  everything: Everything
+  keyspaces: WholeKeyspaces
   atMs: number
   birthOf: (account: string) => RegionCode
 }
@@ -328,9 +328,9 @@ class Writers {
 
   #storeOf(birth: RegionCode | undefined): Promise<WholeStore> {
     const { config, regions } = this.#cluster
-    const { everything } = this.#options
-    if (birth === undefined) return everything.lookups(config.region)
-    return everything.accounts(birth, regions.homeOf(birth).serving)
+    const { keyspaces } = this.#options
+    if (birth === undefined) return keyspaces.lookups(config.region)
+    return keyspaces.accounts(birth, regions.homeOf(birth).serving)
   }
 }
 

@@ -5,10 +5,10 @@ import { type BusFigures, NatsBus } from '@holdfast/bus-nats'
 import type { ClusterConfig, ClusterSecrets, Credentials } from '@holdfast/config'
 import type { Logger } from 'pino'
 import type { RegionOrder } from '../regions/region-order.ts'
-import { type Everything, openEverything } from './everything.ts'
 import { type MetadataConnections, type MetadataOptions, openMetadata, refusal } from './metadata.ts'
 import { RateLimitedLog } from './rate-limited-log.ts'
 import type { ClusterTrust } from './trust.ts'
+import { openWholeKeyspaces, type WholeKeyspaces } from './whole-keyspaces.ts'
 
 export interface ClusterBus extends Bus {
   /** Whether it has a link to the others now. */
@@ -22,7 +22,7 @@ export interface ClusterServers {
   bus: ClusterBus
   openMetadata(options: MetadataOptions): Promise<MetadataConnections>
   /** For a backup or a restore. Its user closes it. */
-  openEverything(order: RegionOrder): Everything
+  openWholeKeyspaces(order: RegionOrder): WholeKeyspaces
   /** Ends the bus. */
   close(): Promise<void>
 }
@@ -35,7 +35,7 @@ export interface ConnectOptions {
 }
 
 /** How a process reaches its servers; tests have some in memory. */
-export type Connect = (options: ConnectOptions) => Promise<ClusterServers>
+export type ServerConnector = (options: ConnectOptions) => Promise<ClusterServers>
 
 /** Waits for NATS. @throws SettingsFault when it refuses the credentials. */
 export async function connectServers({
@@ -69,8 +69,8 @@ export async function connectServers({
         credentials: loginOf(() => secrets.cassandra),
         tls: trust.cassandra,
       }),
-    openEverything: (order) =>
-      openEverything(
+    openWholeKeyspaces: (order) =>
+      openWholeKeyspaces(
         { ...config, order },
         { credentials: loginOf(() => secrets.cassandra), tls: trust.cassandra },
       ),

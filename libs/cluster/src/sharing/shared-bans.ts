@@ -20,7 +20,7 @@ const tellAllMs = 10_000
 /** In one message; some 80 bytes each. */
 const bansPerMessage = 1_000
 
-type Told = { bans?: Ban[]; lifted?: string }
+type BansMessage = { bans?: Ban[]; lifted?: string }
 
 export class SharedBans {
   readonly #bus: Bus
@@ -77,7 +77,7 @@ export class SharedBans {
       this.#publish({ bans: bans.slice(at, at + bansPerMessage) })
   }
 
-  #publish(told: Told): void {
+  #publish(told: BansMessage): void {
     this.#bus.publish(heardByAll.bans, Buffer.from(JSON.stringify(told)))
   }
 
@@ -90,10 +90,10 @@ export class SharedBans {
 }
 
 /** Input from other processes is not trusted to be well-formed. */
-function parse(message: Uint8Array): Told {
+function parse(message: Uint8Array): BansMessage {
   try {
     const { bans, lifted } = JSON.parse(Buffer.from(message).toString()) as Partial<
-      Record<keyof Told, unknown>
+      Record<keyof BansMessage, unknown>
     >
     return {
       ...(Array.isArray(bans) ? { bans: bans.filter(isBan) } : {}),

@@ -4,7 +4,7 @@ import type { LookupStore } from '@holdfast/journal'
 import type { Clock } from '@holdfast/kernel'
 import { BlockLists } from '@holdfast/moderation'
 import { heardByAll } from '../subjects.ts'
-import { Rereading } from './rereading.ts'
+import { RereadTimer } from './reread-timer.ts'
 
 /** @throws what the lookups throw. */
 export async function shareBlockLists({
@@ -21,6 +21,6 @@ export async function shareBlockLists({
   const onChange = () => bus.publish(heardByAll.blockLists, new Uint8Array())
   const lists = await BlockLists.open({ lookups, clock, onChange })
   const read = () => void lists.refresh().catch(onFault)
-  const rereading = new Rereading({ bus, subject: heardByAll.blockLists, read })
+  const rereading = new RereadTimer({ bus, subject: heardByAll.blockLists, read })
   return { lists, close: () => rereading.close() }
 }

@@ -4,7 +4,7 @@
  * it wrote.
  *
  * Every process reads the rows again at once when another announces new ones, and from time to time
- * (`rereading.ts`). The lowest ready storage node of a region plans; two of them at a time are
+ * (`reread-timer.ts`). The lowest ready storage node of a region plans; two of them at a time are
  * harmless.
  */
 import type { Bus } from '@holdfast/bus'
@@ -13,7 +13,7 @@ import { type Clock, type RegionCode, regionCodes } from '@holdfast/kernel'
 import { GroupMap, type GroupNode, type PlacementGroup, planGroups } from '@holdfast/replication'
 import { PlacementGroup as PlacementGroupRow } from '@holdfast/wire/cluster'
 import { groupKey, groupNumbersCounter, groupsPrefix } from '../row-keys.ts'
-import { Rereading } from '../sharing/rereading.ts'
+import { RereadTimer } from '../sharing/reread-timer.ts'
 import { heardByAll } from '../subjects.ts'
 import type { NodeAdminStates } from './node-admin-states.ts'
 import type { StoragePeers } from './storage-peers.ts'
@@ -30,13 +30,13 @@ export interface GroupRowsOptions {
 export class GroupRows {
   readonly map = new GroupMap()
   readonly #options: GroupRowsOptions
-  readonly #rereading: Rereading
+  readonly #rereading: RereadTimer
   #reading: Promise<void> | undefined
 
   constructor(options: GroupRowsOptions) {
     this.#options = options
     const read = () => void this.refresh().catch(options.onFault)
-    this.#rereading = new Rereading({ bus: options.bus, subject: heardByAll.groups, read })
+    this.#rereading = new RereadTimer({ bus: options.bus, subject: heardByAll.groups, read })
   }
 
   /** Reads all rows; a call during another shares it. @throws what the lookups throw. */

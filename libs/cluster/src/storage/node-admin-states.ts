@@ -7,7 +7,7 @@
 import type { Bus } from '@holdfast/bus'
 import type { LookupStore } from '@holdfast/journal'
 import { nodeStatesPrefix } from '../row-keys.ts'
-import { Rereading } from '../sharing/rereading.ts'
+import { RereadTimer } from '../sharing/reread-timer.ts'
 import { heardByAll } from '../subjects.ts'
 
 export type NodeAdminState = 'draining' | 'removed'
@@ -15,7 +15,7 @@ export type NodeAdminState = 'draining' | 'removed'
 export class NodeAdminStates {
   readonly #lookups: LookupStore
   readonly #bus: Bus
-  readonly #rereading: Rereading
+  readonly #rereading: RereadTimer
   #states: ReadonlyMap<string, NodeAdminState> = new Map()
 
   constructor({
@@ -26,7 +26,7 @@ export class NodeAdminStates {
     this.#lookups = lookups
     this.#bus = bus
     const read = () => void this.refresh().catch(onFault)
-    this.#rereading = new Rereading({ bus, subject: heardByAll.nodeStates, read })
+    this.#rereading = new RereadTimer({ bus, subject: heardByAll.nodeStates, read })
   }
 
   of(node: string): NodeAdminState | undefined {

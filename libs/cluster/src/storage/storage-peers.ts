@@ -6,7 +6,7 @@ import type { Peers } from '@holdfast/replication'
 import type { TlsContext } from '@holdfast/trust'
 import type { Heartbeat } from '@holdfast/wire/cluster'
 
-interface Known {
+interface KnownPeer {
   control: string
   bytes: string
   region: string
@@ -17,7 +17,7 @@ export class StoragePeers implements Peers {
   readonly #membership: NatsMembership
   readonly #secret: () => readonly string[]
   readonly #tls: TlsContext | undefined
-  readonly #known = new Map<string, Known>()
+  readonly #known = new Map<string, KnownPeer>()
   #local: { id: string; region: string; node: StorageNode } | undefined
 
   constructor({

@@ -19,7 +19,7 @@ const frameBytes = 1024 * 1024
 const lastBit = 0x8000_0000
 const headBytes = 4 + 12 + 16
 
-export interface Sealing {
+export interface ObjectSealer {
   /** The file name of an object. */
   nameOf(object: string): string
   seal(object: string, bytes: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>
@@ -28,13 +28,13 @@ export interface Sealing {
 }
 
 /** For backups without encryption: digests of the caller protect the bytes. */
-export const plain: Sealing = {
+export const plain: ObjectSealer = {
   nameOf: (object) => object,
   seal: (_, bytes) => bytes,
   unseal: (_, bytes) => bytes,
 }
 
-export class Encryption implements Sealing {
+export class Encryption implements ObjectSealer {
   readonly #key: Buffer
   readonly #nameKey: Buffer
 

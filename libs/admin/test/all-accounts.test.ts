@@ -5,7 +5,7 @@ import { Keyring, type RegionCode } from '@holdfast/kernel'
 import { BlockLists } from '@holdfast/moderation'
 import type { AccountRequest, SearchHit } from '@holdfast/wire'
 import t from 'tap'
-import { Everywhere } from '../src/everywhere.ts'
+import { AllAccounts } from '../src/all-accounts.ts'
 
 const keyring = new Keyring(Buffer.alloc(32, 7))
 const region: RegionCode = 'eu-par'
@@ -40,7 +40,7 @@ function page({ hits, silent, asked }: World, { accountId, operation }: Omit<Acc
   return { result: { $case: 'search', value } as const }
 }
 
-async function everywhere(world: World, { tickMs = 0 } = {}) {
+async function allAccounts(world: World, { tickMs = 0 } = {}) {
   let nowMs = 0
   // Time passes by reading it: a piece ends where it should without waiting.
   const clock = {
@@ -60,7 +60,7 @@ async function everywhere(world: World, { tickMs = 0 } = {}) {
   async function* listAccounts(after: string | undefined) {
     for (const id of ids) if (after === undefined || id >= after) yield { account: id, place: id }
   }
-  return new Everywhere({
+  return new AllAccounts({
     accounts,
     clock,
     lookups,
@@ -77,7 +77,7 @@ async function everywhere(world: World, { tickMs = 0 } = {}) {
   })
 }
 
-async function all(search: Everywhere, sought: { hash: string } | { text: string }) {
+async function all(search: AllAccounts, sought: { hash: string } | { text: string }) {
   const found: string[] = []
   const failed: string[] = []
   let pieces = 0
@@ -96,7 +96,7 @@ for (const [what, sought] of [
   ['text', { text: 'f' }],
 ] as const) {
   t.test(`${what}: each hit comes once, whatever place the pieces begin with`, async (t) => {
-    const { found, pieces } = await all(await everywhere({ hits: 70, asked: [] }), sought)
+    const { found, pieces } = await all(await allAccounts({ hits: 70, asked: [] }), sought)
     t.equal(found.length, 30 * 70)
     t.equal(new Set(found).size, 30 * 70)
     t.ok(pieces >= 10, `${pieces} pieces`)
@@ -104,21 +104,21 @@ for (const [what, sought] of [
 
   t.test(`${what}: an account of many pages is continued in itself`, async (t) => {
     const world: World = { hits: 450, asked: [] }
-    const { found } = await all(await everywhere(world), sought)
+    const { found } = await all(await allAccounts(world), sought)
     t.equal(new Set(found).size, 30 * 450)
     t.equal(found.length, 30 * 450)
     t.equal(world.asked.length, 30 * 3, 'no page is read twice')
   })
 
   t.test(`${what}: a piece ends in time, and each gets on`, async (t) => {
-    const { found, pieces } = await all(await everywhere({ hits: 1, asked: [] }, { tickMs: 900 }), sought)
+    const { found, pieces } = await all(await allAccounts({ hits: 1, asked: [] }, { tickMs: 900 }), sought)
     t.equal(found.length, 30)
     t.ok(pieces > 10 && pieces < 100, `${pieces} pieces`)
   })
 
   t.test(`${what}: an account that does not answer is named, and the others are asked`, async (t) => {
     const silent = ids[3] as string
-    const { found, failed } = await all(await everywhere({ hits: 1, silent, asked: [] }), sought)
+    const { found, failed } = await all(await allAccounts({ hits: 1, silent, asked: [] }), sought)
     t.equal(found.length, 29)
     t.same(failed, [silent])
   })
@@ -126,6 +126,6 @@ for (const [what, sought] of [
 
 t.test('no account is asked for other bytes', async (t) => {
   const world: World = { hits: 1, asked: [] }
-  t.same((await all(await everywhere(world), { hash: 'ab'.repeat(32) })).found, [])
+  t.same((await all(await allAccounts(world), { hash: 'ab'.repeat(32) })).found, [])
   t.equal(world.asked.length, 0)
 })

@@ -1,7 +1,7 @@
 /** When rows that all processes hold a copy of are read again. */
 import { MemoryBus } from '@holdfast/bus'
 import t from 'tap'
-import { Rereading, RereadPlan } from '../src/sharing/rereading.ts'
+import { RereadPlan, RereadTimer } from '../src/sharing/reread-timer.ts'
 
 const ticks = (plan: RereadPlan, count: number) => Array.from({ length: count }, () => plan.isDue())
 const often = Array<boolean>(5).fill(true)
@@ -23,7 +23,7 @@ t.test('an announcement is followed by a read at once, until it is closed', asyn
   const bus = new MemoryBus()
   let reads = 0
   const heard = Promise.withResolvers<void>()
-  const rereading = new Rereading({
+  const rereading = new RereadTimer({
     bus,
     subject: 'changed',
     read: () => {

@@ -6,7 +6,7 @@ import type { RegionCode } from '@holdfast/kernel'
 import { homeRegions, type RegionOrder } from '../regions/region-order.ts'
 import { keyspaceOf, keyspaceOptions, lookupsKeyspace } from './metadata.ts'
 
-export interface Everything {
+export interface WholeKeyspaces {
   /** The lookups that all regions keep. */
   lookups(region: RegionCode): Promise<WholeStore>
   /** The accounts born in a region. @param region one that keeps them */
@@ -15,10 +15,10 @@ export interface Everything {
 }
 
 /** Makes keyspaces that do not exist. */
-export function openEverything(
+export function openWholeKeyspaces(
   { order, ...config }: Pick<ClusterConfig, 'cassandra'> & { order: RegionOrder },
   access: Pick<CassandraOptions, 'credentials' | 'tls'>,
-): Everything {
+): WholeKeyspaces {
   const opened = new Map<string, Promise<CassandraMetadataStore>>()
   const open = async (region: RegionCode, keyspace: string, kept: readonly RegionCode[]) => {
     const name = `${region} ${keyspace}`

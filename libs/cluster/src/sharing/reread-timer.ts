@@ -16,7 +16,7 @@ const ticksAfterChange = 5
 /** While nothing is announced, every fifth tick has a read. */
 const quietTicks = 5
 
-export class Rereading {
+export class RereadTimer {
   readonly #plan = new RereadPlan()
   readonly #timer: NodeJS.Timeout
   readonly #subscription: Subscription

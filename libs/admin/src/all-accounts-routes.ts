@@ -3,31 +3,31 @@ import { RefusalError } from '@holdfast/http-kit'
 import { nameOf } from '@holdfast/moderation'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { objectOf } from './account-change.ts'
+import type { AllAccounts, ContentQuery } from './all-accounts.ts'
 import { accountNamed } from './calls.ts'
 import { type ContentDeps, placeOf } from './contents.ts'
 import { type Deletion, deleteAccount, deleteContent, undo } from './deletions.ts'
-import type { Everywhere, Sought } from './everywhere.ts'
 import { askedBy, unlessFault } from './moderation.ts'
 
-interface Asking {
+interface SearchRequest {
   Body: unknown
   Querystring: { hash?: string; text?: string; after?: string }
 }
 
 const textCharactersMax = 255
 
-export function everywhereRoutes(host: FastifyInstance, deps: ContentDeps, everywhere: Everywhere): void {
-  host.get<Asking>('/admin/contents/find', async ({ query }) => {
-    return { status: 'ok', data: await everywhere.find(soughtOf(query), query.after) }
+export function allAccountsRoutes(host: FastifyInstance, deps: ContentDeps, allAccounts: AllAccounts): void {
+  host.get<SearchRequest>('/admin/contents/find', async ({ query }) => {
+    return { status: 'ok', data: await allAccounts.find(contentQueryOf(query), query.after) }
   })
 
-  host.post<Asking>('/admin/contents/delete', async (request) => {
+  host.post<SearchRequest>('/admin/contents/delete', async (request) => {
     const { name, ...rest } = objectOf(request.body, 'body')
     const deletion = deletionOf(request, rest)
     return { status: 'ok', data: { act: await deleteContent(deps, await placeOf(deps, name), deletion) } }
   })
 
-  host.post<Asking>('/admin/contents/delete-hash', async (request) => {
+  host.post<SearchRequest>('/admin/contents/delete-hash', async (request) => {
     const { hash, block = false, after, ...rest } = objectOf(request.body, 'body')
     if (typeof block !== 'boolean') throw new RefusalError('error-block')
     const deletion = deletionOf(request, rest)
@@ -36,11 +36,11 @@ export function everywhereRoutes(host: FastifyInstance, deps: ContentDeps, every
     const asked = { by: deletion.by, reason: deletion.reason }
     const blocked =
       block && from === undefined ? await unlessFault(deps.lists.block('content', [name], asked)) : undefined
-    const { hits, ...piece } = await everywhere.deleteHash(name, deletion, from)
+    const { hits, ...piece } = await allAccounts.deleteHash(name, deletion, from)
     return { status: 'ok', data: { ...piece, blocked: blocked?.act ?? null, deleted: hits.length } }
   })
 
-  host.post<Asking & { Params: { name: string } }>('/admin/accounts/:name/delete', async (request) => {
+  host.post<SearchRequest & { Params: { name: string } }>('/admin/accounts/:name/delete', async (request) => {
     const deletion = deletionOf(request, objectOf(request.body, 'body'))
     return {
       status: 'ok',
@@ -48,7 +48,7 @@ export function everywhereRoutes(host: FastifyInstance, deps: ContentDeps, every
     }
   })
 
-  host.post<Asking & { Params: { id: string } }>('/admin/acts/:id/undo', async (request) => {
+  host.post<SearchRequest & { Params: { id: string } }>('/admin/acts/:id/undo', async (request) => {
     const { after, ...rest } = objectOf(request.body, 'body')
     const asked = askedBy(request, rest)
     return { status: 'ok', data: await undo(deps, request.params.id, asked, textOf(after, 'after')) }
@@ -61,7 +61,7 @@ function deletionOf(request: FastifyRequest, { final = false, ...rest }: Record<
 }
 
 /** @throws RefusalError naming the parameter. */
-export function soughtOf({ hash, text = '' }: { hash?: string; text?: string }): Sought {
+export function contentQueryOf({ hash, text = '' }: { hash?: string; text?: string }): ContentQuery {
   if (hash !== undefined) return { hash: hashOf(hash) }
   if (text === '' || text.length > textCharactersMax) throw new RefusalError('error-searchedString')
   return { text }

@@ -40,7 +40,7 @@ export interface HitsPage {
   next: string | null
 }
 
-export type Sought = { hash: string } | { text: string }
+export type ContentQuery = { hash: string } | { text: string }
 
 /** In a walk of keys: at a key, its pages from one on; page 0: behind it. */
 interface Place {
@@ -66,7 +66,7 @@ const keysPerTurn = 2_000
 const keysPerSlice = 200
 const askTimeoutMs = 15_000
 
-export class Everywhere {
+export class AllAccounts {
   readonly #deps: ContentDeps
   #nextMs = Number.NEGATIVE_INFINITY
 
@@ -75,7 +75,7 @@ export class Everywhere {
   }
 
   /** @param after the `next` of the piece before. @throws RefusalError error-after */
-  find(sought: Sought, after: string | undefined): Promise<HitsPage> {
+  find(sought: ContentQuery, after: string | undefined): Promise<HitsPage> {
     const from = placeOf(after)
     if ('hash' in sought)
       return this.#walk(
@@ -83,7 +83,7 @@ export class Everywhere {
         from,
       )
     const by = { $case: 'text', value: sought.text } as const
-    const list = async function* (this: Everywhere, place: string | undefined) {
+    const list = async function* (this: AllAccounts, place: string | undefined) {
       for await (const row of this.#deps.listAccounts(place)) yield { key: row.account, place: row.place }
     }
     const take: Take = (account, page, piece) => this.#hits(account, by, page, piece)
@@ -115,7 +115,7 @@ export class Everywhere {
 
   #copiesOf(
     hash: string,
-    take: (account: string, by: ByCopy, page: number, piece: HitsPage) => Promise<number>,
+    take: (account: string, by: CopyQuery, page: number, piece: HitsPage) => Promise<number>,
   ): Walk {
     return {
       list: (after) => this.#deps.listReferences(after),
@@ -164,7 +164,7 @@ export class Everywhere {
     return piece
   }
 
-  async #hits(account: string, by: By, page: number, piece: HitsPage): Promise<number> {
+  async #hits(account: string, by: QueryCase, page: number, piece: HitsPage): Promise<number> {
     const view = await this.#ask(account, by, { page, pageSize: hitsPerPage }, piece)
     if (view === undefined) return 0
     piece.hits.push(...hitsOf(account, view))
@@ -172,7 +172,7 @@ export class Everywhere {
   }
 
   /** Always the first page: what was deleted is not found again. */
-  async #delete(act: Act, account: string, by: By, piece: HitsPage): Promise<number> {
+  async #delete(act: Act, account: string, by: QueryCase, piece: HitsPage): Promise<number> {
     const view = await this.#ask(account, by, { page: 1, pageSize: deletedPerRow }, piece)
     if (view === undefined || view.hits.length === 0) return 0
     const contents = view.hits.map(({ id }) => id)
@@ -198,7 +198,7 @@ export class Everywhere {
   /** @returns undefined: the account has nothing, or it failed and is named. */
   async #ask(
     account: string,
-    by: By,
+    by: QueryCase,
     page: { page: number; pageSize: number },
     piece: HitsPage,
   ): Promise<SearchView | undefined> {
@@ -227,8 +227,8 @@ export class Everywhere {
   }
 }
 
-type By = NonNullable<FindContents['by']>
-type ByCopy = Extract<By, { $case: 'copy' }>
+type QueryCase = NonNullable<FindContents['by']>
+type CopyQuery = Extract<QueryCase, { $case: 'copy' }>
 
 function hitsOf(account: string, { hits }: SearchView): Hit[] {
   return hits.map(({ id, isFolder, name, path, createTime, size, inBin }) => {
