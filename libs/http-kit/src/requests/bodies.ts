@@ -3,8 +3,8 @@
  * all.
  *
  * A body becomes a flat object of own properties. Only declared ones are read (`Object.hasOwn`), so
- * keys such as `__proto__` have no effect. A repeated key is kept as `RepeatedParameter`, which only
- * an array parameter of a form accepts.
+ * keys such as `__proto__` have no effect. A repeated key is kept as `RepeatedParameter`, which
+ * only an array parameter of a form accepts.
  */
 import { RefusalError } from '@holdfast/kernel'
 
