@@ -5,7 +5,8 @@
  * A lightweight transaction conditions one partition of one table, so epoch, head, root and owner
  * are statics of the partition that holds the rows. Serial consistency is the home data centre's;
  * rows are read after the epoch was raised, which completes what an earlier owner left half done.
- * In a term above 1 the first host to acquire an account opens it (`region-terms.ts`).
+ * In a term above 1 the first host to acquire an account opens it (`region-terms.ts`), or a pass
+ * over all of them (`open-at-once.ts`).
  *
  * Where another data centre would take over, nothing is deleted before that one has the
  * replacement.
@@ -36,7 +37,8 @@ import {
 } from '@holdfast/journal'
 import { bring, type Copies, untilBackedUp } from './backing-up.ts'
 import type { CassandraConnection, CassandraRow } from './connection.ts'
-import { inOrder, knownBefore, partitions } from './known-accounts.ts'
+import { inOrder, type KnownAccount, knownBefore, partitions } from './known-accounts.ts'
+import { openAtOnce } from './open-at-once.ts'
 import {
   bytesOf,
   changedMsOf,
@@ -59,6 +61,7 @@ import {
   servedBefore,
   statics,
   storedRows,
+  type TakenJournal,
   takeOver,
   termBefore,
   writePage,
@@ -82,20 +85,6 @@ const takenAtOnce = 48
 interface OpenOptions extends AcquireOptions {
   /** What is open stays as it is, and what is opened has no owner afterwards. */
   opensOnly?: boolean
-}
-
-/** The result for an account whose home moved. */
-export interface TakenJournal {
-  account: string
-  /** Rows up to here were taken over. */
-  cut: number
-  /**
-   * The last row that the previous term is known to have had: rows behind the cut are no longer
-   * part of the account.
-   */
-  known: number
-  /** When that row was written, Unix milliseconds. */
-  changedMs: number
 }
 
 export class CassandraJournalStore implements JournalStore, JournalAccounts, JournalBackup, JournalRepair {
@@ -482,14 +471,15 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       after?: string | undefined
     } = {},
   ): AsyncIterable<(TakenJournal | { account: string; fault: unknown }) & { place: string }> {
-    const take = async ({ account, from, place }: { account: string; from: number; place: string }) => {
-      const taken = await this.#taken({ account, term }, { from, pagesNamedBy }).catch((fault: unknown) => ({
+    const other = handedOver ? this.#backup?.() : undefined
+    const take = async (known: KnownAccount) => {
+      const { account, place } = known
+      const taken = await this.#take(known, { term, pagesNamedBy, other }).catch((fault: unknown) => ({
         account,
         fault,
       }))
       return taken && { ...taken, place }
     }
-    const other = handedOver ? this.#backup?.() : undefined
     if (other !== undefined && after === undefined) await copyNotes(other, this.#connection)
     const known = knownBefore(term, { own: this.#connection, other, after })
     for await (const taken of inOrder(known, takenAtOnce, take)) if (taken !== undefined) yield taken
@@ -545,6 +535,43 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       this.#terms.set(ownership, term)
       return ownership
     }
+  }
+
+  /** Undefined when the account has a newer term than the listed one before this one. */
+  async #take(
+    { account, from, epoch, listedIn }: KnownAccount,
+    {
+      term,
+      pagesNamedBy,
+      other,
+    }: {
+      term: number
+      pagesNamedBy: (root: Uint8Array) => readonly string[]
+      other: CassandraConnection | undefined
+    },
+  ): Promise<TakenJournal | undefined> {
+    // As long as it is listed where it was served, and in the term in which it was.
+    if (from === term - 1 && listedIn === (other === undefined ? 'own' : 'other')) {
+      const before =
+        other === undefined
+          ? { connection: this.#connection, closesEpoch: undefined }
+          : { connection: other, closesEpoch: epoch }
+      const taken = await openAtOnce(this.#connection, { account, term }, before).catch(unlessUnknown)
+      if (taken !== undefined) return taken
+    } else if (await this.#isKnownLater({ account, term }, from, other)) return undefined
+    return this.#taken({ account, term }, { from, pagesNamedBy })
+  }
+
+  /** Whether a read is enough to see a later term before this one in which it was opened. */
+  async #isKnownLater(
+    { account, term }: Partition,
+    from: number,
+    other: CassandraConnection | undefined,
+  ): Promise<boolean> {
+    const later = term - 1
+    if (from === later) return false
+    const [row] = await (other ?? this.#connection).run(fence, [account, later])
+    return isOpen(row, later)
   }
 
   /** Undefined when the account has a newer term than `from` before this one. */
@@ -625,6 +652,11 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       )
     return term
   }
+}
+
+/** Then it is read what happened. @throws the error, if it is another one */
+function unlessUnknown(error: unknown): undefined {
+  if (!(error instanceof JournalFault) || error.code !== 'UNKNOWN') throw error
 }
 
 function fenced(ownership: JournalOwnership, refused: CassandraRow): JournalFault {

@@ -1,21 +1,30 @@
-/** The accounts of a data centre, and of the one that hands its accounts over. */
+/** Accounts as the journals of one or two data centres know them. */
 import type { CassandraConnection } from './connection.ts'
-import { numberOf, statics } from './region-terms.ts'
+import { numberOf } from './region-terms.ts'
 import { wholeRing } from './ring.ts'
 
 const accountsPerPage = 1_000
-/** Questions to another data centre under way: each takes a round trip between regions. */
-const askedAtOnce = 64
+const keys = 'DISTINCT account, term'
 
 /** Account and term of every journal; `after` continues at a place of an earlier walk. */
-export function partitions(connection: CassandraConnection, after?: string) {
+export function partitions(connection: CassandraConnection, after?: string, columns = keys) {
   return wholeRing(connection, {
-    columns: 'DISTINCT account, term',
+    columns,
     table: 'journal',
     partition: 'account, term',
     rowsPerPage: accountsPerPage,
     ...(after === undefined ? {} : { after }),
   })
+}
+
+export interface KnownAccount {
+  account: string
+  /** The earlier term. */
+  from: number
+  /** Of that term, when it was listed. */
+  epoch: unknown
+  listedIn: 'other' | 'own'
+  place: string
 }
 
 /**
@@ -29,21 +38,54 @@ export async function* knownBefore(
     other,
     after,
   }: { own: CassandraConnection; other: CassandraConnection | undefined; after: string | undefined },
-): AsyncIterable<{ account: string; from: number; place: string }> {
-  const [listIn, behind] = after?.split(' ') ?? []
-  const listed = async function* (connection: CassandraConnection, list: 'other' | 'own') {
-    const found = partitions(connection, list === listIn ? behind : undefined)
-    for await (const { row, place } of found) {
-      if (numberOf(row.term) >= term || (list === listIn && place === behind)) continue
-      yield { account: row.account as string, from: numberOf(row.term), place: `${list} ${place}` }
+): AsyncIterable<KnownAccount> {
+  const [list, behind] = after?.split(' ') ?? []
+  const listed = (connection: CassandraConnection, listedIn: KnownAccount['listedIn']) =>
+    earlier(connection, { term, listedIn, behind: listedIn === list ? behind : undefined })
+  if (other === undefined) return yield* listed(own, 'own')
+  if (list !== 'own') yield* listed(other, 'other')
+  const there = partitions(other, list === 'own' ? behind : undefined)
+  yield* lacking(listed(own, 'own'), there)
+}
+
+async function* earlier(
+  connection: CassandraConnection,
+  {
+    term,
+    listedIn,
+    behind,
+  }: { term: number; listedIn: KnownAccount['listedIn']; behind: string | undefined },
+): AsyncGenerator<KnownAccount> {
+  for await (const { row, place } of partitions(connection, behind, `${keys}, epoch`)) {
+    const from = numberOf(row.term)
+    if (from >= term || place === behind) continue
+    yield {
+      ...{ account: row.account as string, from, epoch: row.epoch },
+      ...{ listedIn, place: `${listedIn} ${place}` },
     }
   }
-  if (other === undefined) return yield* listed(own, 'own')
-  if (listIn !== 'own') yield* listed(other, 'other')
-  const lacking = inOrder(listed(own, 'own'), askedAtOnce, async (one) =>
-    (await other.run(statics, [one.account, one.from])).length === 0 ? one : undefined,
-  )
-  for await (const one of lacking) if (one !== undefined) yield one
+}
+
+/**
+ * Those of the first list that are not in the second one. Both are in the order of the ring, so each
+ * is read once, however many accounts there are.
+ */
+async function* lacking(
+  some: AsyncIterable<KnownAccount>,
+  others: ReturnType<typeof partitions>,
+): AsyncIterable<KnownAccount> {
+  let next = await others.next()
+  /** Places of more than one account are possible. */
+  let there: { at: bigint; names: Set<string> } | undefined
+  for await (const one of some) {
+    const at = BigInt(one.place.slice(one.listedIn.length + 1))
+    if (there?.at !== at) there = { at, names: new Set() }
+    for (; !next.done && BigInt(next.value.place) <= at; next = await others.next()) {
+      const { row, place } = next.value
+      if (BigInt(place) === at) there.names.add(`${row.account} ${row.term}`)
+    }
+    if (!there.names.has(`${one.account} ${one.from}`)) yield one
+  }
 }
 
 /** The results of work on many items, in their order, while some of it is under way. */

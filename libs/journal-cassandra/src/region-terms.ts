@@ -32,7 +32,7 @@ export const fence =
 
 /** Rows and bytes that are taken over under one condition. */
 const rowsAtOnce = 32
-const bytesAtOnce = 1_000_000
+export const bytesAtOnce = 1_000_000
 const rowsPerPage = 16
 export const namesPerPage = 1_000
 
@@ -101,7 +101,7 @@ export async function servedBefore(
   return undefined
 }
 
-/** @returns its state when it was closed. */
+/** @returns its state, which is final. */
 async function closed(
   connection: CassandraConnection,
   { account, term }: Partition,
@@ -110,14 +110,41 @@ async function closed(
   for (;;) {
     const [row] = await connection.serialRead(statics, [account, term])
     if (isBegun(row) && numberOf(row.epoch) === last) return row
-    const refused = await connection.conditional([
-      {
-        query: 'UPDATE journal SET epoch = ?, owner = null WHERE account = ? AND term = ? IF epoch = ?',
-        params: [BigInt(last), account, term, isBegun(row) ? row.epoch : null],
-      },
-    ])
-    if (refused === undefined) return row
+    const refused = await close(connection, { account, term }, isBegun(row) ? row.epoch : null)
+    // Its owner may have appended, or set a root, since the read.
+    if (refused === undefined) return (await connection.run(statics, [account, term]))[0]
   }
+}
+
+/**
+ * @param epoch as it was read; null: nothing was there. @returns undefined when nothing can be
+ *   written there any more, else the row that prevented it.
+ */
+export function close(
+  connection: CassandraConnection,
+  { account, term }: Partition,
+  epoch: unknown,
+): Promise<CassandraRow | undefined> {
+  return connection.conditional([
+    {
+      query: 'UPDATE journal SET epoch = ?, owner = null WHERE account = ? AND term = ? IF epoch = ?',
+      params: [BigInt(lastEpochOf(term)), account, term, epoch],
+    },
+  ])
+}
+
+/** The result for an account whose home moved. */
+export interface TakenJournal {
+  account: string
+  /** Rows up to here were taken over. */
+  cut: number
+  /**
+   * The last row that the previous term is known to have had: rows behind the cut are no longer
+   * part of the account.
+   */
+  known: number
+  /** When that row was written, Unix milliseconds. */
+  changedMs: number
 }
 
 /** A partition as its opener left it. */
@@ -231,13 +258,17 @@ export async function* storedRows(
   )
   for await (const stored of found) {
     if (stored.seq === null) return
-    yield {
-      seq: numberOf(stored.seq),
-      epoch: numberOf(stored.row_epoch),
-      predecessor: bytesOf(stored.predecessor) ?? firstChain,
-      bytes: bytesOf(stored.bytes) ?? new Uint8Array(0),
-      checksum: bytesOf(stored.checksum) ?? firstChain,
-    }
+    yield rowOf(stored)
+  }
+}
+
+export function rowOf(stored: CassandraRow): CassandraJournalRow {
+  return {
+    seq: numberOf(stored.seq),
+    epoch: numberOf(stored.row_epoch),
+    predecessor: bytesOf(stored.predecessor) ?? firstChain,
+    bytes: bytesOf(stored.bytes) ?? new Uint8Array(0),
+    checksum: bytesOf(stored.checksum) ?? firstChain,
   }
 }
 
@@ -247,15 +278,24 @@ export async function* rowsUpToGap(
   partition: Partition,
   after: number,
 ): AsyncIterable<CassandraJournalRow> {
-  let seq = after
-  let predecessor: Uint8Array | undefined = after === 0 ? firstChain : undefined
+  let last: Chained = { seq: after, checksum: after === 0 ? firstChain : undefined }
   for await (const row of storedRows(connection, partition, { after, last: Number.MAX_SAFE_INTEGER })) {
-    const follows = row.seq === seq + 1 && (predecessor === undefined || equal(row.predecessor, predecessor))
-    if (!follows || !equal(row.checksum, rowChecksum({ account: partition.account, ...row }))) return
-    seq = row.seq
-    predecessor = row.checksum
+    if (!isIntact(partition.account, row, last)) return
+    last = row
     yield row
   }
+}
+
+export interface Chained {
+  seq: number
+  checksum: Uint8Array | undefined
+}
+
+/** Whether the row is as it was written, behind that one. */
+export function isIntact(account: string, row: CassandraJournalRow, behind: Chained): boolean {
+  if (row.seq !== behind.seq + 1) return false
+  if (behind.checksum !== undefined && !equal(row.predecessor, behind.checksum)) return false
+  return equal(row.checksum, rowChecksum({ account, ...row }))
 }
 
 /** Later terms have their own pages: what is deleted in an older one stays here. */

@@ -14,6 +14,7 @@ import cassandra from 'cassandra-driver'
 import t, { type Test } from 'tap'
 import { startCassandra } from '../../../infra/servers/cassandra.ts'
 import { CassandraMetadataStore } from '../src/index.ts'
+import { passesOverAccounts } from './passes.ts'
 import { repairsInCassandra } from './repairs.ts'
 
 t.setTimeout(240_000)
@@ -36,7 +37,7 @@ t.teardown(() => server.stop('SIGKILL'))
 function connect(
   options: { keyspace?: string } & Pick<
     Parameters<typeof CassandraMetadataStore.open>[0],
-    'termOf' | 'backup' | 'handedOver' | 'migrations' | 'tls' | 'onRequest'
+    'termOf' | 'backup' | 'handedOver' | 'migrations' | 'tls'
   > = {},
 ): Promise<CassandraMetadataStore> {
   return CassandraMetadataStore.open({
@@ -322,26 +323,6 @@ t.test('a home that moves', async (t) => {
     for (const ownership of await opening) t.equal(ownership.head, 2)
   })
 
-  await t.test('an evacuation asks a few times for each account', async (t) => {
-    const count = 20
-    const home = await connect({ keyspace: 'asked' })
-    t.teardown(() => home.close())
-    for (let at = 0; at < count; at++) {
-      const ownership = await home.journals.acquire(`asked-${at}`, { owner: 'old' })
-      for (const row of ['one', 'two']) await home.journals.append(ownership, Buffer.from(row))
-    }
-    let asked = 0
-    const next = await connect({ keyspace: 'asked', termOf: () => 2, onRequest: () => asked++ })
-    t.teardown(() => next.close())
-    const taken = await Array.fromAsync(next.journals.takeAll(2))
-    t.equal(taken.filter((one) => 'cut' in one && one.cut === 2 && one.known === 2).length, count)
-    t.ok(asked <= 7 * count, `${asked} requests for ${count} accounts: each one costs as much as a change`)
-    const { owner } = (
-      await raw.execute("SELECT owner FROM asked.journal WHERE account = 'asked-1' AND term = 2")
-    ).rows[0] as unknown as { owner: string | null }
-    t.equal(owner, null, 'nobody is asked to release it')
-  })
-
   await t.test('a later move takes over from the newest term that was opened', async (t) => {
     await written('twice', ['one'])
     const second = await successor(t)
@@ -545,5 +526,7 @@ t.test('a home that is handed back by a living region', async (t) => {
     t.equal(await noteOf(note), 'there', 'with the write times they had')
   })
 })
+
+t.test('passes over all accounts', (t) => passesOverAccounts(t, host))
 
 t.test('damaged accounts and their repair', (t) => repairsInCassandra(t, host))
