@@ -37,12 +37,12 @@ import {
 } from '@holdfast/journal'
 import { bring, type Copies, untilBackedUp } from './backing-up.ts'
 import type { CassandraConnection, CassandraRow } from './connection.ts'
+import { copyNotes } from './copy-notes.ts'
 import { inOrder, type KnownAccount, knownBefore, partitions } from './known-accounts.ts'
 import { openAtOnce } from './open-at-once.ts'
 import {
   bytesOf,
   changedMsOf,
-  copyNotes,
   type EarlierTerm,
   equal,
   fence,

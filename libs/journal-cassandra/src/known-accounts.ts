@@ -67,8 +67,8 @@ async function* earlier(
 }
 
 /**
- * Those of the first list that are not in the second one. Both are in the order of the ring, so each
- * is read once, however many accounts there are.
+ * Those of the first list that are not in the second one. Both are in the order of the ring, so
+ * each is read once, however many accounts there are.
  */
 async function* lacking(
   some: AsyncIterable<KnownAccount>,

@@ -1,11 +1,11 @@
 /**
- * Opens an account in the next term by one transaction: the way of a pass over all accounts, of
- * which nearly all are small and unused.
+ * Opens an account in the next term by one transaction: the way of a pass over all accounts, nearly
+ * all of which are small and unused.
  *
  * A host begins a partition first and opens it afterwards (`region-terms.ts`), because taking over
- * may take long. Where everything fits in one write, the two are one: no epoch is there yet, so
- * whoever is first excludes the others. If it is refused, or anything is unusual, nothing was
- * opened, and the account is opened like a host does it.
+ * may take long. Where everything fits in one write, the two are one: its condition is that no
+ * epoch is there, so the first opener excludes all others. If it is refused, or anything is
+ * unusual, nothing was opened, and the pass opens the account as a host does.
  *
  * Cost per account: two reads and a transaction, and one more transaction in the region that hands
  * it over.

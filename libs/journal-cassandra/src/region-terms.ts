@@ -337,23 +337,6 @@ async function copyPages(from: EarlierTerm, connection: CassandraConnection, to:
   }
 }
 
-/**
- * The next tasks of accounts move with them: rows with write times, as the other data centre has
- * them. Newer rows here stay.
- */
-export async function copyNotes(from: CassandraConnection, to: CassandraConnection): Promise<void> {
-  const found = from.pages('SELECT part, key, value, WRITETIME(value) AS at FROM lookups', [], namesPerPage)
-  const query = 'INSERT INTO lookups (part, key, value) VALUES (?, ?, ?) USING TIMESTAMP ?'
-  let batch: Statement[] = []
-  for await (const { part, key, value, at } of found) {
-    batch.push({ query, params: [part, key, value, at] })
-    if (batch.length < namesPerPage) continue
-    await to.runAll(batch)
-    batch = []
-  }
-  await to.runAll(batch)
-}
-
 /** When the last row of a dated state was written, Unix milliseconds. */
 export function changedMsOf({ head_micros: micros }: CassandraRow): number {
   return Math.floor(numberOf(micros) / 1000)

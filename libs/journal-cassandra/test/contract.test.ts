@@ -14,7 +14,6 @@ import cassandra from 'cassandra-driver'
 import t, { type Test } from 'tap'
 import { startCassandra } from '../../../infra/servers/cassandra.ts'
 import { CassandraMetadataStore } from '../src/index.ts'
-import { passesOverAccounts } from './passes.ts'
 import { repairsInCassandra } from './repairs.ts'
 
 t.setTimeout(240_000)
@@ -526,7 +525,5 @@ t.test('a home that is handed back by a living region', async (t) => {
     t.equal(await noteOf(note), 'there', 'with the write times they had')
   })
 })
-
-t.test('passes over all accounts', (t) => passesOverAccounts(t, host))
 
 t.test('damaged accounts and their repair', (t) => repairsInCassandra(t, host))
