@@ -1,12 +1,21 @@
 /** A region with many accounts is lost, evacuated, and returns. */
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { send } from '../../acceptance/http.ts'
+import { multipart } from '../../acceptance/multipart.ts'
 import { arrive, dataOf, type Person } from '../../cluster/faults/people.ts'
 import type { Drill } from './drill.ts'
 import { type Office, seconds } from './office.ts'
-import { seedAccounts } from './seeded-accounts.ts'
+import { compareSeeded, seedAccounts } from './seeded-accounts.ts'
 import { underLoad } from './users.ts'
 
-/** Accounts with folders, compared afterwards. */
+/** Accounts with folders and a file, compared afterwards. */
 const sampled = 40
+
+interface Stored {
+  link: string
+  content: Buffer
+}
 
 export const regionDrills: readonly Drill[] = [
   {
@@ -15,13 +24,15 @@ export const regionDrills: readonly Drill[] = [
     async run(office, seed, { accounts }) {
       const { home, other } = office
       const people: Person[] = []
+      const files: Stored[] = []
       for (let at = 0; at < sampled; at++) {
         const person = await arrive(other)
         await makeFolder(other.api, person)
+        files.push(await upload(other.upload, person))
         people.push(person)
       }
       const seedingMs = performance.now()
-      await seedAccounts(office, other, accounts)
+      const seeded = await seedAccounts(office, other, accounts)
       const lines = [`${accounts} accounts written in ${seconds(performance.now() - seedingMs)}`]
       await office.until('everything is in two regions', async () => {
         const { replication, backup } = await office.status()
@@ -49,6 +60,9 @@ export const regionDrills: readonly Drill[] = [
         for (const [at, person] of people.entries())
           if ((await foldersOf(office, person)) !== (before[at] as number) + 1)
             throw new Error(`${person.id} does not have all of its folders`)
+        for (const file of files) await assertStored(other.download, file)
+        const compared = await compareSeeded(office, other, seeded)
+        lines.push(`${compared} of the accounts written and ${files.length} files are as they were`)
       })
       return [...lines, users]
     },
@@ -57,6 +71,28 @@ export const regionDrills: readonly Drill[] = [
 
 function makeFolder(api: string, { token, root }: Person): Promise<unknown> {
   return dataOf(`${api}/contents/createFolder`, { method: 'POST', json: { parentFolderId: root }, token })
+}
+
+async function upload(front: string, { token, root }: Person): Promise<Stored> {
+  const content = randomBytes(10_000)
+  const form = multipart([
+    { name: 'folderId', value: root },
+    { name: 'file', filename: 'kept.bin', content },
+  ])
+  const { code, body } = await send(`${front}/uploadfile`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': form.contentType },
+    body: form.body,
+  })
+  assert.equal(code, 200, body.toString())
+  return { link: (JSON.parse(body.toString()) as { data: { link: string } }).data.link, content }
+}
+
+async function assertStored(front: string, { link, content }: Stored): Promise<void> {
+  const { pathname, search } = new URL(link)
+  const { code, body } = await send(front + pathname + search)
+  assert.equal(code, 200, `${link} answered ${code}`)
+  assert.ok(content.equals(body), `${link} has other bytes`)
 }
 
 /** It is opened by its new host, for which the first call may wait. */
@@ -93,6 +129,6 @@ async function timed(what: string, work: () => Promise<number>): Promise<string>
   const beganMs = performance.now()
   const accounts = await work()
   const ms = performance.now() - beganMs
-  const thousand = (ms / Math.max(accounts, 1)) * 1_000
-  return `region ${what}: ${accounts} accounts in ${seconds(ms)}, a thousand in ${seconds(thousand)}`
+  const rate = (accounts / ms) * 1_000
+  return `region ${what}: ${accounts} accounts in ${seconds(ms)}, ${rate.toFixed(0)} a second, none lost`
 }

@@ -1,9 +1,11 @@
 /** Many accounts at once, by the rows that the service writes for a new guest. */
+import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { openKeyring } from '@holdfast/bootstrap'
 import { tokenKeyId } from '@holdfast/cluster'
 import { createAccountStates } from '@holdfast/content-tree'
 import { plainSettings } from '@holdfast/content-tree/testing'
+import { epochsPerTerm } from '@holdfast/journal'
 import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
 import { type Keyring, mintRequestId, type RegionCode } from '@holdfast/kernel'
 import { Change } from '@holdfast/wire'
@@ -13,9 +15,15 @@ import type { ClusterRegion } from '../../cluster/local-cluster.ts'
 import type { Office } from './office.ts'
 
 const atOnce = 48
+/** One of this many is compared afterwards. */
+const sampledOf = 100
+
+/** The only row of some accounts. */
+export type Seeded = ReadonlyMap<string, Uint8Array>
 
 /** Accounts born there. They are in the other region too when it resolves. */
-export async function seedAccounts(office: Office, birth: ClusterRegion, count: number): Promise<void> {
+export async function seedAccounts(office: Office, birth: ClusterRegion, count: number): Promise<Seeded> {
+  const sample = new Map<string, Uint8Array>()
   const lookups = await openStore(office, birth, 'holdfast_lookups')
   const keyring = await openKeyring(lookups.lookups)
   await lookups.close()
@@ -24,7 +32,10 @@ export async function seedAccounts(office: Office, birth: ClusterRegion, count: 
   try {
     let left = count
     const make = async () => {
-      while (left-- > 0) await makeGuest(store, keyring, birth.code as RegionCode)
+      for (let at = left--; at > 0; at = left--) {
+        const { accountId, row } = await makeGuest(store, keyring, birth.code as RegionCode)
+        if (at % sampledOf === 0) sample.set(accountId, row)
+      }
     }
     await Promise.all(Array.from({ length: atOnce }, make))
   } finally {
@@ -41,13 +52,38 @@ export async function seedAccounts(office: Office, birth: ClusterRegion, count: 
   } finally {
     await copy.close()
   }
+  return sample
+}
+
+/**
+ * @returns how many were compared. @throws AssertionError when one is not as it was seeded, in the
+ *   term in which it is at home again
+ */
+export async function compareSeeded(office: Office, birth: ClusterRegion, sample: Seeded): Promise<number> {
+  const { term } = (await office.status()).regions.find(({ code }) => code === birth.code) ?? { term: 0 }
+  const store = await openStore(office, birth, keyspaceOf(birth.code as RegionCode), term)
+  try {
+    for (const [account, row] of sample) {
+      const { epoch } = await store.journals.head(account)
+      assert.ok(epoch > epochsPerTerm * (term - 1), `${account} is not open at home: epoch ${epoch}`)
+      const { rows = [] } = (await store.journals.replica(account)) ?? {}
+      assert.deepEqual(
+        rows.map(({ bytes }) => Buffer.from(bytes)),
+        [Buffer.from(row)],
+        account,
+      )
+    }
+  } finally {
+    await store.close()
+  }
+  return sample.size
 }
 
 async function makeGuest(
   { journals }: CassandraMetadataStore,
   keyring: Keyring,
   birth: RegionCode,
-): Promise<void> {
+): Promise<{ accountId: string; row: Uint8Array }> {
   const accountId = keyring.ids.account(birth, randomBytes(8))
   const nowMs = Date.now()
   const outcome = createAccountStates(plainSettings(keyring))
@@ -76,15 +112,23 @@ async function makeGuest(
   if (outcome.kind !== 'change') throw new Error(`a new account answered with ${outcome.kind}`)
   // Its host is lost with its region, so nobody releases it.
   const ownership = await journals.acquire(accountId, { owner: 'seed', unwritten: 'presume' })
-  await journals.append(ownership, encodeRow([Change.encode(outcome.change).finish()]))
+  const row = encodeRow([Change.encode(outcome.change).finish()])
+  await journals.append(ownership, row)
+  return { accountId, row }
 }
 
-async function openStore({ cluster, regions }: Office, { code }: ClusterRegion, keyspace: string) {
+async function openStore(
+  { cluster, regions }: Office,
+  { code }: ClusterRegion,
+  keyspace: string,
+  term = 1,
+): Promise<CassandraMetadataStore> {
   return CassandraMetadataStore.open({
     contactPoints: [(await cluster.cassandraAddresses()).get(code) as string],
     dataCentre: code,
     keyspace,
     replication: Object.fromEntries(regions.map(({ code: each }) => [each, 1])),
     claimed: [],
+    termOf: () => term,
   })
 }
