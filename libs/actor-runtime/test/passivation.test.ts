@@ -68,6 +68,29 @@ t.test('all accounts that memory is too short for leave, however many were made'
   t.ok(host.activeAccounts <= 4, `${host.activeAccounts} are still there after one look`)
 })
 
+t.test('while memory is short an account comes in when one that rested has left', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  const bounds = { memoryBytesMax: 105_000, passivationsAtOnceMax: 1 }
+  const host = world.host('one', { clock: time, timers: time, bounds })
+  const accounts = Array.from({ length: 5 }, (_, at) => `1111111${at}-1111-4111-8111-111111111111`)
+  for (const account of accounts) await world.create({ account })
+  t.equal(host.activeAccounts, 5, 'none of them had rested, so none waits')
+  await time.advance(300)
+  const release = world.medium.hold('release')
+  let came = false
+  const coming = world.create({ account: world.account }).then(() => {
+    came = true
+  })
+  await release.reached
+  await settled()
+  t.notOk(came, 'it waits until they have left')
+  release.release()
+  await coming
+  t.ok(host.activeAccounts <= 4, `${host.activeAccounts} are there, before any look at all of them`)
+})
+
 t.test('an account requested while it leaves comes back', async (t) => {
   const world = new World()
   t.teardown(() => world.close())

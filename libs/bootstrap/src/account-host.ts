@@ -44,7 +44,7 @@ export interface AccountHostDeps {
 }
 
 /** Accounts may have this part of the heap: the rest is for requests, answers and the collector. */
-const heapPart = 4
+const heapPart = 6
 
 function heapBytes(): number {
   return getHeapStatistics().heap_size_limit

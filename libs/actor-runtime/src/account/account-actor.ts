@@ -32,6 +32,8 @@ export interface ActorHost {
   left(left: { pendingEffects: boolean; activeRows: readonly string[] }): void
   /** Answers queries of accounts that cannot be changed; undefined: nothing does. */
   readonly readOnly: ReadOnlyStates | undefined
+  /** Resolves when memory has room for one more account. */
+  room(): Promise<void>
   /** The actor's memory estimate may have changed, or it may be dropped. */
   changed(actor: AccountActor): void
 }
@@ -47,6 +49,8 @@ export class AccountActor {
   #abandoned = false
   #inHand = 0
   lastUsedMs = Number.NEGATIVE_INFINITY
+  /** `bytes` as its host has counted them last. */
+  countedBytes = 0
 
   constructor(account: string, host: ActorHost) {
     this.account = account
@@ -217,6 +221,7 @@ export class AccountActor {
         this.#lost(loss)
       }
       const activation = await semaphore.run(async () => {
+        await this.#host.room()
         const startedMs = services.clock.monotonic()
         const ownership = await this.#acquire(wanted)
         return ownership && Activation.open(ownership, services, { onLost, startedMs })

@@ -72,6 +72,7 @@ import { type LoopTimers, systemLoop } from '../timers.ts'
 import { AccountReplicas } from './account-replicas.ts'
 import { AccountTimers } from './account-timers.ts'
 import { BackgroundWork } from './background-work.ts'
+import { Departures } from './departures.ts'
 import { LeftRows } from './left-rows.ts'
 import { LocalActors } from './local-actors.ts'
 import { ReadOnlyStates, readOnlyOperations } from './read-only-states.ts'
@@ -151,16 +152,13 @@ export class AccountHost implements AccountVersions {
   readonly #replicas: AccountReplicas | undefined
   readonly #readOnly: ReadOnlyStates | undefined
   readonly #actors: LocalActors
+  readonly #departures: Departures
   readonly #background: BackgroundWork
   readonly #leftRows: LeftRows
   readonly #timers: AccountTimers
   readonly #subscriptions: Subscription[] = []
   readonly #visitors: Visitors
   #requests = 0
-  #passivating = 0
-  /** Accounts that are to leave memory, by the last look; the next one is last. */
-  #leaving: AccountActor[] = []
-  #lookedMs = 0
   #closing: Promise<void> | undefined
 
   constructor(options: AccountHostOptions) {
@@ -235,13 +233,18 @@ export class AccountHost implements AccountVersions {
         perf: { now: () => clock.monotonic() + 1 },
       }),
       left: (left) => this.#leftRows.left(left),
-      changed: (actor) => this.#actors.forgetEmpty(actor),
+      room: () => this.#departures.room(),
+      changed: (actor) => {
+        this.#actors.changed(actor)
+        this.#departures.changed()
+      },
       readOnly: this.#readOnly,
     }
     this.#actors = new LocalActors(this.#services, {
       hostOf: options.hostOf,
       make: (account) => new AccountActor(account, this.#actorHost),
     })
+    this.#departures = new Departures(this.#services, this.#actors)
     this.#background = new BackgroundWork(this.#services)
     const shared = {
       actors: this.#actors,
@@ -463,55 +466,11 @@ export class AccountHost implements AccountVersions {
   }
 
   #tidy(): void {
-    const { clock, bounds, metrics } = this.#services
-    const nowMs = clock.monotonic()
-    let bytes = 0
-    let accounts = 0
-    for (const actor of this.#actors) {
-      bytes += actor.bytes
-      if (actor.active) accounts++
-    }
-    metrics.memory({ accounts, bytes })
+    const { clock, metrics } = this.#services
+    metrics.memory(this.#departures.look())
     metrics.backupLag(this.backupLag)
     metrics.quarantined({ accounts: this.#actorHost.faultBackoff.quarantinedCount })
-    this.#leaving = []
-    for (const actor of this.#actors) {
-      const crowded = bytes > bounds.memoryBytesMax || accounts > bounds.activeAccountsMax
-      const idle = nowMs - actor.lastUsedMs >= bounds.idleMs && !actor.effectsBusy
-      const leaves =
-        crowded || idle || actor.isUnwritten || this.#actors.elsewhere(actor.account) !== undefined
-      if (!leaves || !actor.quiet) continue
-      bytes -= actor.bytes
-      accounts--
-      this.#leaving.push(actor)
-    }
-    this.#lookedMs = nowMs
-    this.#leaving.reverse()
-    this.#passivateNext()
-    this.#leftRows.clearOverdue(nowMs)
-  }
-
-  /**
-   * As many as may leave at one time; the others follow as those have left. A fixed number in each
-   * look would be less than the accounts that strangers make meanwhile.
-   */
-  #passivateNext(): void {
-    const { bounds } = this.#services
-    while (this.#passivating < bounds.passivationsAtOnceMax && !this.#actors.isClosing) {
-      const actor = this.#leaving.pop()
-      if (actor === undefined) return
-      if (actor.quiet && actor.lastUsedMs <= this.#lookedMs) void this.#passivate(actor)
-    }
-  }
-
-  async #passivate(actor: AccountActor): Promise<void> {
-    this.#passivating++
-    try {
-      await actor.passivate()
-    } finally {
-      this.#passivating--
-      this.#passivateNext()
-    }
+    this.#leftRows.clearOverdue(clock.monotonic())
   }
 
   /** The second region has everything, too: it may leave cleanly. */
@@ -573,6 +532,7 @@ export class AccountHost implements AccountVersions {
    */
   close({ drainMs }: { drainMs: number }): Promise<void> {
     this.#actors.isClosing = true
+    this.#departures.changed()
     this.#closing ??= this.#drain(drainMs)
     return this.#closing
   }

@@ -13,6 +13,8 @@ export class LocalActors {
   readonly #byAccount = new Map<string, AccountActor>()
   /** The host ends: nothing is begun for an account. */
   isClosing = false
+  #bytes = 0
+  #accounts = 0
 
   /** @param hostOf the placement as seen here; undefined: all accounts are ours. */
   constructor(
@@ -36,6 +38,19 @@ export class LocalActors {
 
   get(account: string): AccountActor | undefined {
     return this.#byAccount.get(account)
+  }
+
+  /**
+   * Estimated bytes of those in memory. Each counts as when it came in, until all are counted
+   * again.
+   */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** Number of those in memory. */
+  get accounts(): number {
+    return this.#accounts
   }
 
   /** It is in memory. */
@@ -69,8 +84,16 @@ export class LocalActors {
     actor.lastUsedMs = Math.max(actor.lastUsedMs, nowMs - idleMs)
   }
 
-  /** Actors without state are dropped. */
-  forgetEmpty(actor: AccountActor): void {
+  /** It came into memory or left it. Actors without state are dropped. */
+  changed(actor: AccountActor): void {
+    const { bytes } = actor
+    this.#bytes += bytes - actor.countedBytes
+    this.#accounts += Number(bytes > 0) - Number(actor.countedBytes > 0)
+    actor.countedBytes = bytes
     if (actor.empty && this.#byAccount.get(actor.account) === actor) this.#byAccount.delete(actor.account)
+  }
+
+  countAgain(): void {
+    for (const actor of this.#byAccount.values()) this.changed(actor)
   }
 }

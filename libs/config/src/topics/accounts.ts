@@ -87,7 +87,7 @@ export const accountSettings = {
   HOLDFAST_ACCOUNT_MEMORY: bytes({
     fallback: '256MiB',
     meaning:
-      'Memory for loaded accounts, at most a quarter of the heap of Node. Above it the accounts that were idle longest are unloaded.',
+      'Memory for loaded accounts, at most a sixth of the heap of Node. Above it the accounts that were idle longest are unloaded, and others are loaded in their place.',
   }),
 }
 
