@@ -6,7 +6,7 @@
  */
 import t from 'tap'
 import { compareWithDocuments } from './acceptance/compared.ts'
-import { type Received, type Sent, send } from './acceptance/http.ts'
+import { type HttpAnswer, type RequestOptions, send } from './acceptance/http.ts'
 import { hostsOf } from './acceptance/instances.ts'
 import { multipart } from './acceptance/multipart.ts'
 import { Standalone } from './support/standalone.ts'
@@ -251,7 +251,7 @@ class Trial {
   ): Promise<void> {
     const { method } = this.#operation
     const named = (this.#operation.parameters ?? []).filter(({ in: place }) => place === 'header')
-    const sent: Sent = {
+    const sent: RequestOptions = {
       method,
       headers: {
         authorization: `Bearer ${this.#account.token}`,
@@ -265,7 +265,7 @@ class Trial {
     }
     const url = this.#urlWith(given)
     this.#sent += 1
-    let received: Received
+    let received: HttpAnswer
     try {
       received = await send(url, sent)
     } catch (error) {
@@ -306,7 +306,7 @@ class Trial {
   }
 }
 
-/** Sent in a URL without escapes. */
+/** RequestOptions in a URL without escapes. */
 class Raw {
   readonly text: string
   constructor(text: string) {
@@ -337,7 +337,7 @@ function wellFormed(text: string): string {
 }
 
 /** @returns undefined: an envelope of the contract, and no fault of the service */
-function faultOf({ code, headers, body }: Received): string | undefined {
+function faultOf({ code, headers, body }: HttpAnswer): string | undefined {
   const text = body.toString()
   if (code >= 500) return `${code} ${text.slice(0, 80)}`
   if (headers['content-type']?.startsWith('application/json') !== true) return `${code} without JSON`
