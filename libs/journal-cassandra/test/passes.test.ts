@@ -121,11 +121,12 @@ t.test('a host that opens the account while a pass has read it keeps what it wri
   const { there, at } = await world('host')
   await write(at(there, 1), 'used', ['one'])
   const [pass, before] = stopping(there, 'conditional')
-  before.then(async (resume) => {
+  const opened = before.then(async (resume) => {
     await write(at(there, 2), 'used', ['two'])
     resume()
   })
   t.match(await Array.fromAsync(at(pass, 2).takeAll(2)), [{ account: 'used', cut: 1, known: 1 }])
+  await opened
   t.same(await read(at(there, 2), 'used'), ['one', 'two'])
 })
 
@@ -141,7 +142,7 @@ t.test('what is acknowledged until an account is closed is handed over', async (
   for (const account of ['by-pass', 'by-host']) {
     const held = await write(served, account, ['one'])
     const [other, before] = stopping(there, 'conditional')
-    before.then(async (resume) => {
+    const used = before.then(async (resume) => {
       await use(account, held)
       resume()
     })
@@ -149,6 +150,7 @@ t.test('what is acknowledged until an account is closed is handed over', async (
     if (account === 'by-pass')
       t.match(await Array.fromAsync(back.takeAll(3, { handedOver: true })), [{ account, cut: 2, known: 2 }])
     const { head, root } = await back.acquire(account, { owner: 'new' })
+    await used
     t.equal(head, 2)
     t.equal(Buffer.from(root ?? []).toString(), 'root', account)
     t.ok(await back.page(account, 'page'))
