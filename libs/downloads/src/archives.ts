@@ -8,22 +8,26 @@
  * of a range, never a mixture.
  */
 
-import { setTimeout as delay, setImmediate as immediate } from 'node:timers/promises'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { BlobStore } from '@holdfast/blob-store'
 import { RefusalError } from '@holdfast/http-kit'
 import type { Clock } from '@holdfast/kernel'
 import type { BlockChecks } from '@holdfast/moderation'
-import { blobNameBytes, bytesOf, type FolderLayout, FolderLayouts, type FolderNow } from './folder-layouts.ts'
+import {
+  blobNameBytes,
+  bytesOf,
+  type FolderLayout,
+  FolderLayouts,
+  type FolderNow,
+  type Slices,
+} from './folder-layouts.ts'
+import { LayoutBudget } from './layout-budget.ts'
 import { type ByteRange, isFromStart } from './ranges.ts'
 import { type Representation, validatorsOf } from './representation.ts'
 import { fileHeaders } from './safe-headers.ts'
 import { storedBytes } from './stored-bytes.ts'
 
 const keptMs = 6 * 60 * 60 * 1000
-/** A folder of a million items has a layout of about 150 MB. */
-const keptBytesMax = 256 * 1024 * 1024
-/** Layouts of running responses; beyond it new ones are refused. */
-const runningBytesMax = 1024 * 1024 * 1024
 /** Which client began which archive: some 200 bytes each. */
 const viewersMax = 10_000
 /** Blobs of a running response are pinned for this long, and again before the pin ends. */
@@ -36,8 +40,8 @@ const pinRetryMs = 500
  * last of these pins waits.
  */
 const pinsPerTurn = 64
-/** Entries examined between two turns of the loop. */
-const sliceEntries = 4_096
+/** Entries examined in one piece of work: less than a millisecond. */
+const sliceEntries = 1_024
 /** Headers and small files are sent together in blocks. */
 const blockBytes = 128 * 1024
 const smallBytes = 32 * 1024
@@ -49,6 +53,8 @@ export interface ArchiveRequest {
   link: string
   /** The client's address. */
   viewer: string
+  /** Of the client. */
+  network: string
   range: string | undefined
   ifRange: string | string[] | undefined
 }
@@ -62,29 +68,42 @@ interface KeptLayout {
   laid: FolderLayout
   /** Monotonic time of its last start. */
   keptMs: number
+  /** No longer keeps it. */
+  release: () => void
 }
 
 export class Archives {
   readonly #blobs: BlobStore
   readonly #blocked: BlockChecks
   readonly #clock: Clock
+  readonly #slices: Slices
+  readonly #budget: LayoutBudget
   readonly #layouts: FolderLayouts
   readonly #kept = new Map<string, KeptLayout>()
   readonly #begunBy = new Map<string, string>()
-  /** Layouts in use by responses, and by how many. */
-  readonly #running = new Map<FolderLayout, number>()
-  /** The version of the operator's lists at which nothing in the layout was blocked. */
-  readonly #openAt = new WeakMap<FolderLayout, number>()
+  /** Whether something in a layout is blocked, as of this version of the operator's lists. */
+  readonly #looked = new WeakMap<FolderLayout, { version: number; isBlocked: Promise<boolean> }>()
   /** Responses that wait to pin their next files. */
   readonly #pinning: (() => void)[] = []
-  #keptBytes = 0
-  #runningBytes = 0
-
-  constructor({ blobs, blocked, clock }: { blobs: BlobStore; blocked: BlockChecks; clock: Clock }) {
+  constructor({
+    blobs,
+    blocked,
+    clock,
+    slices,
+    budget = new LayoutBudget(),
+  }: {
+    blobs: BlobStore
+    blocked: BlockChecks
+    clock: Clock
+    slices: Slices
+    budget?: LayoutBudget
+  }) {
     this.#blobs = blobs
     this.#blocked = blocked
     this.#clock = clock
-    this.#layouts = new FolderLayouts(clock)
+    this.#slices = slices
+    this.#budget = budget
+    this.#layouts = new FolderLayouts({ clock, budget, slices })
   }
 
   /**
@@ -98,7 +117,7 @@ export class Archives {
     if (begunBefore === undefined || begunBefore.layout.digest === current.layout.digest) {
       return await this.#archive(current, request)
     }
-    const still = await contains(current.blobNames, begunBefore)
+    const still = await this.#inPieces(request.network, contains(current.blobNames, begunBefore))
     return still ? this.#archive(begunBefore, request) : this.#archive(current, request, { whole: true })
   }
 
@@ -112,7 +131,8 @@ export class Archives {
   }
 
   async #archive(laid: FolderLayout, request: ArchiveRequest, { whole = false } = {}): Promise<Archive> {
-    await this.#refuseBlocked(laid)
+    if (await this.#isBlocked(laid, request)) throw new RefusalError('error-blocked')
+    this.#budget.admit(laid, { bytes: bytesOf(laid), network: request.network })
     const { layout, name } = laid
     const current = { etag: `"zip-${layout.digest}"`, modifiedSeconds: undefined }
     return {
@@ -122,37 +142,46 @@ export class Archives {
       headers: fileHeaders(`${name}.zip`, 'application/zip', { inPlace: false }),
       ...(whole ? { ignoresRange: true } : {}),
       begun: () => this.#keep(laid, request),
-      read: (range, signal) => this.#read(laid, range, signal),
+      read: (range, signal) => this.#read(laid, range, { network: request.network, signal }),
     }
   }
 
-  async #refuseBlocked(laid: FolderLayout): Promise<void> {
+  /** Requests that come together look once. */
+  async #isBlocked(laid: FolderLayout, { network }: ArchiveRequest): Promise<boolean> {
     const { version } = this.#blocked
-    if (this.#openAt.get(laid) === version) return
+    const known = this.#looked.get(laid)
+    if (known?.version === version) return await known.isBlocked
+    const isBlocked = this.#inPieces(network, this.#looking(laid))
+    this.#looked.set(laid, { version, isBlocked })
+    return await isBlocked
+  }
+
+  *#looking({ layout, blobNames }: FolderLayout): Generator<void, boolean> {
     let looked = 0
-    for (const file of laid.layout.files()) {
-      if (++looked % sliceEntries === 0) await immediate()
-      if (this.#blocked.blocksBlob(blobNameOf(laid.blobNames, file).id))
-        throw new RefusalError('error-blocked')
+    for (const file of layout.files()) {
+      if (++looked % sliceEntries === 0) yield
+      if (this.#blocked.blocksBlob(blobNameOf(blobNames, file).id)) return true
     }
-    this.#openAt.set(laid, version)
+    return false
+  }
+
+  /**
+   * Work of all archives together takes some milliseconds of a turn of the loop. A slice of each in
+   * every turn would make a turn of seconds when hundreds begin.
+   */
+  async #inPieces<T>(network: string, steps: Generator<void, T>): Promise<T> {
+    let step = await this.#slices.take(network, () => steps.next())
+    while (!step.done) step = await this.#slices.take(network, () => steps.next())
+    return step.value
   }
 
   /** The kept one when it is equal, so that a folder with many readers is held once. */
   #known(current: FolderLayout, { link }: ArchiveRequest): FolderLayout {
     const kept = this.#kept.get(`${link} ${current.layout.digest}`)?.laid
-    const known = kept?.blobNames.equals(current.blobNames) ? kept : current
-    if (
-      this.#runningBytes + bytesOf(known) > runningBytesMax &&
-      this.#running.size > 0 &&
-      !this.#running.has(known)
-    ) {
-      throw new RefusalError('error-unavailable', { retryAfter: 10 })
-    }
-    return known
+    return kept?.blobNames.equals(current.blobNames) ? kept : current
   }
 
-  #keep(laid: FolderLayout, { link, viewer }: ArchiveRequest): void {
+  #keep(laid: FolderLayout, { link, viewer, network }: ArchiveRequest): void {
     this.#begunBy.delete(`${link} ${viewer}`)
     this.#begunBy.set(`${link} ${viewer}`, laid.layout.digest)
     for (const [oldest] of this.#begunBy) {
@@ -160,25 +189,22 @@ export class Archives {
       this.#begunBy.delete(oldest)
     }
     const key = `${link} ${laid.layout.digest}`
-    this.#drop(key)
-    this.#kept.set(key, { laid, keptMs: this.#clock.monotonic() })
-    this.#keptBytes += bytesOf(laid)
-    for (const [oldest] of this.#kept) {
-      if (this.#keptBytes <= keptBytesMax) break
-      this.#drop(oldest)
-    }
+    const before = this.#kept.get(key)
+    const kept: KeptLayout = { laid, keptMs: this.#clock.monotonic(), release: () => {} }
+    this.#kept.set(key, kept)
+    kept.release = this.#budget.keep(laid, { bytes: bytesOf(laid), network }, () => {
+      if (this.#kept.get(key) === kept) this.#kept.delete(key)
+    })
+    before?.release()
   }
 
-  #drop(key: string): void {
-    const kept = this.#kept.get(key)
-    if (kept === undefined) return
-    this.#kept.delete(key)
-    this.#keptBytes -= bytesOf(kept.laid)
-  }
-
-  async *#read(laid: FolderLayout, range: ByteRange, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  async *#read(
+    laid: FolderLayout,
+    range: ByteRange,
+    { network, signal }: { network: string; signal: AbortSignal },
+  ): AsyncGenerator<Uint8Array> {
     const running = new AbortController()
-    this.#hold(laid)
+    const release = this.#budget.use(laid, { bytes: bytesOf(laid), network })
     const progress = { at: range.start }
     // Ends only by the abort: a failed pin is retried there.
     void this.#keepPinned(laid, { progress, end: range.end, signal: running.signal }).catch(() => undefined)
@@ -189,24 +215,8 @@ export class Archives {
       }
     } finally {
       running.abort()
-      this.#release(laid)
+      release()
     }
-  }
-
-  #hold(laid: FolderLayout): void {
-    const readers = this.#running.get(laid) ?? 0
-    this.#running.set(laid, readers + 1)
-    if (readers === 0) this.#runningBytes += bytesOf(laid)
-  }
-
-  #release(laid: FolderLayout): void {
-    const readers = (this.#running.get(laid) ?? 1) - 1
-    if (readers > 0) {
-      this.#running.set(laid, readers)
-      return
-    }
-    this.#running.delete(laid)
-    this.#runningBytes -= bytesOf(laid)
   }
 
   async *#pieces(
@@ -275,15 +285,15 @@ function blobNameOf(blobNames: Buffer, entry: number) {
 }
 
 /** Is every content of the kept archive among these? */
-async function contains(current: Buffer, { layout, blobNames }: FolderLayout): Promise<boolean> {
+function* contains(current: Buffer, { layout, blobNames }: FolderLayout): Generator<void, boolean> {
   const there = new Set<string>()
   for (let at = 0; at < current.length; at += blobNameBytes) {
-    if (at % (sliceEntries * blobNameBytes) === (sliceEntries - 1) * blobNameBytes) await immediate()
+    if (at % (sliceEntries * blobNameBytes) === (sliceEntries - 1) * blobNameBytes) yield
     there.add(current.toString('latin1', at, at + blobNameBytes))
   }
   let looked = 0
   for (const file of layout.files()) {
-    if (++looked % sliceEntries === 0) await immediate()
+    if (++looked % sliceEntries === 0) yield
     if (!there.has(blobNames.toString('latin1', file * blobNameBytes, (file + 1) * blobNameBytes)))
       return false
   }

@@ -7,7 +7,7 @@
  */
 
 import { ask, asVisitor } from '@holdfast/accounts'
-import { clientAddress, guessing, httpCodeOf, RefusalError } from '@holdfast/http-kit'
+import { clientAddress, guessing, httpCodeOf, networkOf, RefusalError } from '@holdfast/http-kit'
 import { type AccountId, isUuid } from '@holdfast/kernel'
 import type { ArchiveView, FileView, Item, OpenDirectLink } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -43,14 +43,17 @@ export async function directLink(
     const begun = () => noteDownload(context, request, { accountId, item })
     return serve(request, reply, openedFile(context, item), { answers, begun, sent })
   }
+  const network = networkOf(clientAddress(request))
   const now: FolderNow = {
     folder: contentId,
+    network,
     version: opened.value.version,
     take: async () => archiveOf(await openLink(context, request, link, { versionOnly: false })),
   }
   const archive = await context.archives.open(now, {
     link: `${contentId}/${linkId}`,
     viewer: clientAddress(request),
+    network,
     range: request.headers.range,
     ifRange: request.headers['if-range'],
   })

@@ -47,6 +47,7 @@ export function downloadContext(
 ): DownloadContext {
   const { accounts, blobs, blocked, transfers, keyring, clock, rateLimits } = deps
   const reports = new DownloadReports({ accounts, clock, log: deps.log })
+  const answers = deps.budgets?.answers ?? new AnswerBudget({ clock })
   const bytesSent = trafficCounter(deps.metrics)
   return {
     accounts,
@@ -59,11 +60,11 @@ export function downloadContext(
     grants: new RecentMap({ max: grantsMax }),
     clock,
     rateLimits,
-    answers: deps.budgets?.answers ?? new AnswerBudget({ clock }),
+    answers,
     recent: new RecentAnswers(clock),
     opened: new WeakMap(),
     reports,
-    archives: new Archives({ blobs, blocked, clock }),
+    archives: new Archives({ blobs, blocked, clock, slices: answers.turns }),
     webUrl: deps.settings.webUrl,
     inPlace,
     sent(accountId, traffic, bytes) {

@@ -3,18 +3,16 @@
  * used again until the folder changes. The account reports the folder's version for every request,
  * and its manifest only for a version without a layout here.
  */
-import { setImmediate as immediate } from 'node:timers/promises'
-import { RefusalError } from '@holdfast/http-kit'
+import { AnswerBudget, RefusalError } from '@holdfast/http-kit'
 import type { Clock } from '@holdfast/kernel'
 import { type ArchiveView, Manifest, type ManifestEntry } from '@holdfast/wire'
+import { LayoutBudget } from './layout-budget.ts'
 import { layOutInSlices, type ZipLayout } from './zip/layout.ts'
 
-/** A folder of a million items has a layout of about 200 MB. */
-const recentBytesMax = 256 * 1024 * 1024
-/** Layouts being made at a time: each has a slice in every turn of the loop … */
-const makingMax = 2
-/** … and entries of all manifests held for that, about 500 bytes each. */
-const heldEntriesMax = 2_000_000
+/** Layouts being made at a time; the networks that wait take turns. */
+const makingMax = 4
+/** Of an entry of a manifest while its layout is made. */
+const entryBytes = 500
 /** md5, BLAKE3, incarnation, placement group. */
 export const blobNameBytes = 68
 
@@ -28,6 +26,8 @@ export interface FolderLayout {
 export interface FolderNow {
   folder: string
   version: Buffer
+  /** Of the client. */
+  network: string
   /** Asks the account for the manifest, on behalf of the caller. */
   take(): Promise<ArchiveView>
 }
@@ -39,19 +39,33 @@ interface CachedLayout {
   laid: FolderLayout
 }
 
+/** Work in pieces, see `Turns` of http-kit: all archives together have some milliseconds a turn. */
+export type Slices = Pick<AnswerBudget['turns'], 'take'>
+
 export class FolderLayouts {
   readonly #clock: Clock
-  /** By folder, the most recently used last. */
-  readonly #recent = new Map<string, CachedLayout>()
+  readonly #budget: LayoutBudget
+  readonly #slices: Slices
+  /** By folder. */
+  readonly #recent = new Map<string, { made: CachedLayout; release: () => void }>()
   /** By folder and version. */
   readonly #underWay = new Map<string, Promise<CachedLayout>>()
-  readonly #waiting: (() => void)[] = []
-  #recentBytes = 0
-  #heldEntries = 0
+  /** By network; the one that was served longest ago is first. */
+  readonly #waiting = new Map<string, (() => void)[]>()
   #making = 0
 
-  constructor(clock: Clock) {
+  constructor({
+    clock,
+    budget = new LayoutBudget(),
+    slices = new AnswerBudget({ clock }).turns,
+  }: {
+    clock: Clock
+    budget?: LayoutBudget
+    slices?: Slices
+  }) {
     this.#clock = clock
+    this.#budget = budget
+    this.#slices = slices
   }
 
   /** @throws RefusalError error-unavailable while too much is being made; what `take` throws. */
@@ -69,11 +83,10 @@ export class FolderLayouts {
     }
   }
 
-  #recentOf({ folder, version }: FolderNow): CachedLayout | undefined {
-    const made = this.#recent.get(folder)
+  #recentOf({ folder, version, network }: FolderNow): CachedLayout | undefined {
+    const made = this.#recent.get(folder)?.made
     if (made === undefined || !made.version.equals(version) || this.#isOver(made)) return undefined
-    this.#recent.delete(folder)
-    this.#recent.set(folder, made)
+    this.#remember({ folder, network }, made)
     return made
   }
 
@@ -81,10 +94,10 @@ export class FolderLayouts {
     return ends !== undefined && this.#clock.now() >= ends * 1000
   }
 
-  #begin(question: string, { folder, take }: FolderNow): Promise<CachedLayout> {
-    const making = this.#make(take)
+  #begin(question: string, now: FolderNow): Promise<CachedLayout> {
+    const making = this.#make(now)
       .then((made) => {
-        this.#remember(folder, made)
+        this.#remember(now, made)
         return made
       })
       .finally(() => this.#underWay.delete(question))
@@ -92,48 +105,62 @@ export class FolderLayouts {
     return making
   }
 
-  #remember(folder: string, made: CachedLayout): void {
-    this.#forget(folder)
-    this.#recent.set(folder, made)
-    this.#recentBytes += bytesOf(made.laid)
-    for (const [oldest] of this.#recent) {
-      if (this.#recentBytes <= recentBytesMax) break
-      this.#forget(oldest)
-    }
+  #remember({ folder, network }: Pick<FolderNow, 'folder' | 'network'>, made: CachedLayout): void {
+    const before = this.#recent.get(folder)
+    const kept = { made, release: () => {} }
+    this.#recent.set(folder, kept)
+    kept.release = this.#budget.keep(made.laid, { bytes: bytesOf(made.laid), network }, () => {
+      if (this.#recent.get(folder) === kept) this.#recent.delete(folder)
+    })
+    // After it, so that one that is kept again stays.
+    before?.release()
   }
 
-  #forget(folder: string): void {
-    const made = this.#recent.get(folder)
-    if (made === undefined) return
-    this.#recent.delete(folder)
-    this.#recentBytes -= bytesOf(made.laid)
-  }
-
-  async #make(take: () => Promise<ArchiveView>): Promise<CachedLayout> {
-    const { version, ends, pages, entries } = await take()
-    if (this.#heldEntries > 0 && this.#heldEntries + entries > heldEntriesMax) {
-      throw new RefusalError('error-unavailable', { retryAfter: 2 })
-    }
-    this.#heldEntries += entries
-    await this.#enter()
+  /** The manifest is asked for when its layout may be made: those that wait hold nothing. */
+  async #make({ take, network }: FolderNow): Promise<CachedLayout> {
+    const turn = this.#enter(network)
+    if (turn !== undefined) await turn
     try {
-      return { version, ends, laid: await layOutPages(pages, entries) }
+      const { version, ends, pages, entries } = await take()
+      const manifest = { bytes: entries * entryBytes, network }
+      this.#budget.admit(pages, manifest)
+      const done = this.#budget.use(pages, manifest)
+      try {
+        const inPieces = <T>(piece: () => T) => this.#slices.take(network, piece)
+        return { version, ends, laid: await layOutPages(pages, entries, inPieces) }
+      } finally {
+        done()
+      }
     } finally {
-      this.#heldEntries -= entries
       this.#leave()
     }
   }
 
-  async #enter(): Promise<void> {
-    if (this.#making < makingMax) this.#making += 1
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve))
+  /** Undefined: at once. */
+  #enter(network: string): Promise<void> | undefined {
+    if (this.#making < makingMax) {
+      this.#making += 1
+      return undefined
+    }
+    return new Promise((resolve) => {
+      const waiting = this.#waiting.get(network)
+      if (waiting === undefined) this.#waiting.set(network, [resolve])
+      else waiting.push(resolve)
+    })
   }
 
-  /** The capacity goes directly to the longest waiting request. */
+  /** The capacity goes directly to the network whose turn it is. */
   #leave(): void {
-    const next = this.#waiting.shift()
-    if (next === undefined) this.#making -= 1
-    else next()
+    const [next] = this.#waiting
+    if (next === undefined) {
+      this.#making -= 1
+      return
+    }
+    const [network, waiting] = next
+    const enter = waiting.shift()
+    this.#waiting.delete(network)
+    if (waiting.length > 0) this.#waiting.set(network, waiting)
+    enter?.()
   }
 }
 
@@ -146,11 +173,14 @@ function isPersonal(error: unknown): boolean {
   return error instanceof RefusalError && error.status !== 'error-unavailable'
 }
 
-async function layOutPages(pages: readonly Buffer[], count: number): Promise<FolderLayout> {
+async function layOutPages(
+  pages: readonly Buffer[],
+  count: number,
+  inPieces: <T>(piece: () => T) => Promise<T>,
+): Promise<FolderLayout> {
   const entries: ManifestEntry[] = []
   const blobNames = Buffer.alloc(count * blobNameBytes)
-  for (const page of pages) {
-    await immediate()
+  const add = (page: Buffer) => {
     for (const entry of Manifest.decode(page).entries) {
       if (entry.blob !== undefined) {
         const at = entries.length * blobNameBytes
@@ -161,8 +191,9 @@ async function layOutPages(pages: readonly Buffer[], count: number): Promise<Fol
       entries.push(entry)
     }
   }
+  for (const page of pages) await inPieces(() => add(page))
   const steps = layOutInSlices(entries)
-  let step = steps.next()
-  for (; !step.done; step = steps.next()) await immediate()
+  let step = await inPieces(() => steps.next())
+  while (!step.done) step = await inPieces(() => steps.next())
   return { layout: step.value, blobNames, name: entries[0]?.name ?? 'archive' }
 }

@@ -27,12 +27,12 @@ class Account {
       this.asked.push(answer)
       return answer.promise
     }
-    return { folder, version: version(said), take }
+    return { folder, version: version(said), network: 'here', take }
   }
 }
 
 t.test('concurrent requests for one version share one manifest', async (t) => {
-  const layouts = new FolderLayouts(new HandClock())
+  const layouts = new FolderLayouts({ clock: new HandClock() })
   const account = new Account()
   const all = [layouts.of(account.now('v1')), layouts.of(account.now('v1')), layouts.of(account.now('v1'))]
   const other = layouts.of(account.now('v1', 'other'))
@@ -55,7 +55,7 @@ t.test('concurrent requests for one version share one manifest', async (t) => {
 t.test(
   'a link that closes to one caller does not close to others that wait; a fault is shared by all',
   async (t) => {
-    const layouts = new FolderLayouts(new HandClock())
+    const layouts = new FolderLayouts({ clock: new HandClock() })
     const account = new Account()
     const leader = layouts.of(account.now('v1'))
     const follower = layouts.of(account.now('v1'))
@@ -74,7 +74,7 @@ t.test(
 
 t.test('a layout ends with the earliest expiry of a folder in it', async (t) => {
   const clock = new HandClock()
-  const layouts = new FolderLayouts(clock)
+  const layouts = new FolderLayouts({ clock })
   const account = new Account()
   const ends = clock.nowMs / 1000 + 5
   const first = layouts.of(account.now('v1'))

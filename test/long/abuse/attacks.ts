@@ -8,6 +8,7 @@ import {
   archives,
   rangeStorms,
   rangesOfBytes,
+  renamedArchives,
   slowReaders,
   unreadDownloads,
 } from './attacks/hostile-downloads.ts'
@@ -71,6 +72,7 @@ export const attacks: readonly Attack[] = [
   rangeStorms,
   rangesOfBytes,
   archives,
+  renamedArchives,
   searches,
   copies,
   directLinks,

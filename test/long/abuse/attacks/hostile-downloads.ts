@@ -1,7 +1,7 @@
 /** Unread and slow downloads, storms of ranges, archives without a reader. */
 import type { Socket } from 'node:net'
 import type { Attack, AttackInput, Stage } from '../attack.ts'
-import { address, request } from '../hostile.ts'
+import { address, json, request } from '../hostile.ts'
 
 const largeBytes = 8 * 1024 * 1024
 
@@ -127,6 +127,63 @@ export const archives: Attack = {
     })
     await Promise.all([unread, aborted])
   },
+}
+
+/** Each new name makes another archive, and clients that began an earlier one may resume it. */
+export const renamedArchives: Attack = {
+  name: 'archives of nested folders, renamed all the time, unread: 240 connections of 40 networks',
+  prepare: async ({ world }: Stage): Promise<AttackInput> => {
+    const owner = await world(address(78)).premium()
+    const top = await owner.folder({ name: 'renamed', public: true })
+    const tree = await owner.folder({ in: top.id, name: 'tree' })
+    for (let made = 0; made < 80; made += 10)
+      await Promise.all(
+        Array.from({ length: 10 }, (_, at) =>
+          owner.folder({ in: tree.id, name: `${made + at}${'n'.repeat(100)}` }),
+        ),
+      )
+    for (let copied = 1; copied < 100; copied++) (await owner.copy([tree.id], top.id)).ok()
+    const { directLink } = await owner.link(top.id)
+    return { tokens: [owner.token], ids: [tree.id], paths: [new URL(directLink).pathname] }
+  },
+  run: async (hostile) => {
+    const { tokens = [], ids = [], paths = [] } = hostile.prepared
+    const get = request(paths[0] ?? '')
+    const renamed = hostile.each(1, async () => {
+      const socket = hostile.connect('api', { from: address(78), answers: 'none' })
+      for (let turn = 0; turn < 200; turn++) {
+        const body = JSON.stringify({ attribute: 'name', attributeValue: `tree ${hostile.inputs}` })
+        hostile.sent()
+        if (!(await hostile.write(socket, json(`/contents/${ids[0]}/update`, body, tokens[0], 'PUT')))) break
+        if (!(await hostile.answered(socket))) break
+        await hostile.pause(10)
+      }
+      socket.destroy()
+    })
+    const unread = hostile.hold(
+      200,
+      (number) => hostile.connect('download', { from: address(79, number % 40), answers: 'none' }),
+      (socket) => socket.write(get),
+    )
+    const aborted = hostile.each(40, async (number) => {
+      const socket = hostile.connect('download', { from: address(79, number), answers: 'none' })
+      hostile.sent()
+      await hostile.write(socket, get)
+      await begun(socket)
+      socket.resetAndDestroy()
+      await hostile.pause(50)
+    })
+    await Promise.all([renamed, unread, aborted])
+  },
+}
+
+/** Waits for the first bytes of an answer. */
+async function begun(socket: Socket): Promise<void> {
+  if (socket.destroyed) return
+  await new Promise<void>((resolve) => {
+    socket.once('data', () => resolve()).once('close', () => resolve())
+    socket.resume()
+  })
 }
 
 async function largeFile({ world }: Stage): Promise<AttackInput> {
