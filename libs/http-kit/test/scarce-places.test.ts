@@ -279,11 +279,26 @@ t.test('a full host closes a waiting request of a network above its fair share',
   const first = []
   for (let at = 0; at < 6; at++) first.push(await begin('127.0.1.1'))
   for (let at = 0; at < 6; at++) first.push(await begin('127.0.1.2'))
-  t.equal(await ask(held, '127.0.1.3'), '503', 'six are a fair share')
+  t.equal(await ask(held, '127.0.1.1'), '503', 'a browser has six')
   for (const { socket } of first.slice(0, 6)) socket.destroy()
   await until(async () => (await open(held)) === 6)
   for (let at = 0; at < 6; at++) await begin('127.0.1.2')
   t.equal(await ask(held, '127.0.1.3'), '200')
+  t.equal(await evicted(held, 'young'), 1)
+})
+
+t.test('waiting requests of many networks do not shut out a network with few', async (t) => {
+  const held = await listening(t, { connections: { max: 20, perNetworkMax: 100 } })
+  const begin = async (from: string) => {
+    const client = await held.dial(from)
+    const before = held.handled.length
+    client.socket.write(get('/held/a'))
+    await until(() => held.handled.length > before)
+  }
+  for (const [network, count] of [6, 6, 5, 3].entries())
+    for (let at = 0; at < count; at++) await begin(`127.0.1.${network}`)
+  t.equal(await ask(held, '127.0.1.3'), '503', 'three are more than half of the fair share of five')
+  t.equal(await ask(held, '127.0.2.1'), '200')
   t.equal(await evicted(held, 'young'), 1)
 })
 

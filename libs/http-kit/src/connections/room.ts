@@ -15,7 +15,7 @@
  *   another one may be closed, unless silent ones hold half of the listener.
  * - Idle is a connection without a whole request head: silent, kept alive, or in the middle of its
  *   headers. A request that waits for the service is closed last, and only of a network that has
- *   more than its fair share.
+ *   more than its fair share (`#closeExcess`).
  *
  * Idle connections of proxies are closed only when the listener is full.
  */
@@ -96,7 +96,7 @@ export class Room {
       (!newcomer.isProxy && size < fairShareMin && this.#closeStalled()) ||
       (owing !== undefined && this.#closeYoungest(owing)) ||
       this.#closeAnyIdle(graceMs, size) ||
-      (owing !== undefined && this.#closeExcess(owing, size))
+      (owing !== undefined && this.#closeExcess(owing, newcomer))
     )
   }
 
@@ -160,11 +160,17 @@ export class Room {
     return true
   }
 
-  /** The youngest of a network above its fair share, even if it waits for an answer. */
-  #closeExcess(holder: ConnectionHolder, newcomersSize: number): boolean {
-    const networks = this.#deps.networks.size + (newcomersSize === 0 ? 1 : 0)
+  /**
+   * The youngest of a network above its fair share, even if it waits for an answer. Where a
+   * fair share is less than a browser needs, it is closed only for a network that has less than
+   * half of a fair share. The clients of a proxy are not known yet.
+   */
+  #closeExcess(holder: ConnectionHolder, { open, isProxy }: Network): boolean {
+    const networks = this.#deps.networks.size + (open.size === 0 ? 1 : 0)
     const fairShare = this.#deps.max / networks
-    return holder.open.size > Math.max(fairShareMin, fairShare) && this.#closeYoungest(holder, true)
+    const hasFew = !isProxy && open.size < fairShare / 2
+    const least = hasFew ? fairShare : Math.max(fairShareMin, fairShare)
+    return holder.open.size > least && this.#closeYoungest(holder, true)
   }
 
   #closeYoungest(holder: ConnectionHolder, isWaitingToo = false): boolean {
