@@ -48,8 +48,10 @@ export class FolderLayouts {
   readonly #slices: Slices
   /** By folder. */
   readonly #recent = new Map<string, { made: CachedLayout; release: () => void }>()
-  /** By folder and version. */
-  readonly #underWay = new Map<string, Promise<CachedLayout>>()
+  /** By folder: what is being made of a manifest that was asked for when this version was known. */
+  readonly #begun = new Map<string, { version: Buffer; making: Promise<CachedLayout> }>()
+  /** By folder: what will be made of a manifest that is not asked for yet. */
+  readonly #next = new Map<string, Promise<CachedLayout>>()
   /** By network; the one that was served longest ago is first. */
   readonly #waiting = new Map<string, (() => void)[]>()
   #making = 0
@@ -70,13 +72,13 @@ export class FolderLayouts {
 
   /** @throws RefusalError error-unavailable while too much is being made; what `take` throws. */
   async of(now: FolderNow): Promise<FolderLayout> {
-    const recent = this.#recentOf(now)
-    if (recent !== undefined) return recent.laid
-    const question = `${now.folder} ${now.version.toString('hex')}`
     for (;;) {
-      const underWay = this.#underWay.get(question)
-      if (underWay === undefined) return (await this.#begin(question, now)).laid
-      const shared = await underWay.catch((error: unknown) => {
+      const recent = this.#recentOf(now)
+      if (recent !== undefined) return recent.laid
+      const begun = this.#begun.get(now.folder)
+      const making = begun?.version.equals(now.version) ? begun.making : this.#next.get(now.folder)
+      if (making === undefined) return (await this.#makeNext(now)).laid
+      const shared = await making.catch((error: unknown) => {
         if (!isPersonal(error)) throw error
       })
       if (shared !== undefined && !this.#isOver(shared)) return shared.laid
@@ -94,15 +96,33 @@ export class FolderLayouts {
     return ends !== undefined && this.#clock.now() >= ends * 1000
   }
 
-  #begin(question: string, now: FolderNow): Promise<CachedLayout> {
-    const making = this.#make(now)
-      .then((made) => {
-        this.#remember(now, made)
-        return made
-      })
-      .finally(() => this.#underWay.delete(question))
-    this.#underWay.set(question, making)
+  /**
+   * One layout of a folder is made at a time, and all requests that come meanwhile share the next
+   * one: a folder that changes all the time would need one for each of them.
+   */
+  #makeNext(now: FolderNow): Promise<CachedLayout> {
+    const { promise: making, resolve } = Promise.withResolvers<CachedLayout>()
+    this.#next.set(now.folder, making)
+    resolve(this.#makeAlone(now, making))
     return making
+  }
+
+  async #makeAlone(now: FolderNow, making: Promise<CachedLayout>): Promise<CachedLayout> {
+    const { folder, version, network } = now
+    const before = this.#begun.get(folder)
+    if (before !== undefined) await before.making.catch(() => {})
+    const turn = this.#enter(network)
+    if (turn !== undefined) await turn
+    this.#next.delete(folder)
+    this.#begun.set(folder, { version, making })
+    try {
+      const made = await this.#make(now)
+      this.#remember(now, made)
+      return made
+    } finally {
+      this.#begun.delete(folder)
+      this.#leave()
+    }
   }
 
   #remember({ folder, network }: Pick<FolderNow, 'folder' | 'network'>, made: CachedLayout): void {
@@ -118,21 +138,15 @@ export class FolderLayouts {
 
   /** The manifest is asked for when its layout may be made: those that wait hold nothing. */
   async #make({ take, network }: FolderNow): Promise<CachedLayout> {
-    const turn = this.#enter(network)
-    if (turn !== undefined) await turn
+    const { version, ends, pages, entries } = await take()
+    const manifest = { bytes: entries * entryBytes, network }
+    this.#budget.admit(pages, manifest)
+    const done = this.#budget.use(pages, manifest)
     try {
-      const { version, ends, pages, entries } = await take()
-      const manifest = { bytes: entries * entryBytes, network }
-      this.#budget.admit(pages, manifest)
-      const done = this.#budget.use(pages, manifest)
-      try {
-        const inPieces = <T>(piece: () => T) => this.#slices.take(network, piece)
-        return { version, ends, laid: await layOutPages(pages, entries, inPieces) }
-      } finally {
-        done()
-      }
+      const inPieces = <T>(piece: () => T) => this.#slices.take(network, piece)
+      return { version, ends, laid: await layOutPages(pages, entries, inPieces) }
     } finally {
-      this.#leave()
+      done()
     }
   }
 

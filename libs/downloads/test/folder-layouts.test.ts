@@ -90,3 +90,42 @@ t.test('a layout ends with the earliest expiry of a folder in it', async (t) => 
   t.equal(await next, await waits)
   t.not(await next, await first)
 })
+
+t.test('requests for many versions of a folder share what is made next', async (t) => {
+  const layouts = new FolderLayouts({ clock: new HandClock() })
+  const account = new Account()
+  const first = layouts.of(account.now('v1'))
+  const all = Array.from({ length: 20 }, (_, at) => layouts.of(account.now(`v${at + 2}`)))
+  t.equal(account.asked.length, 1, 'one is made at a time')
+  account.asked[0]?.resolve(viewOf('v1'))
+  t.equal((await first).name, 'v1')
+  while (account.asked.length < 2) await new Promise(setImmediate)
+  const later = layouts.of(account.now('v22'))
+  account.asked[1]?.resolve(viewOf('v21'))
+  for (const laid of await Promise.all(all)) t.equal(laid.name, 'v21', 'asked for after all of them')
+  while (account.asked.length < 3) await new Promise(setImmediate)
+  account.asked[2]?.resolve(viewOf('v22'))
+  t.equal((await later).name, 'v22', 'it came after the question')
+})
+
+t.test('networks take turns when many layouts are to be made', async (t) => {
+  const layouts = new FolderLayouts({ clock: new HandClock() })
+  const account = new Account()
+  const order: string[] = []
+  const ask = (folder: string, network: string) => {
+    const now = account.now('v1', folder)
+    const take = () => {
+      order.push(folder)
+      return now.take()
+    }
+    return layouts.of({ ...now, network, take })
+  }
+  const all = ['a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7'].map((folder) => ask(folder, 'a'))
+  all.push(ask('b1', 'b'))
+  for (let answered = 0; answered < all.length; answered++) {
+    while (account.asked.length <= answered) await new Promise(setImmediate)
+    account.asked[answered]?.resolve(viewOf('name', { said: 'v1' }))
+  }
+  await Promise.all(all)
+  t.strictSame(order, ['a1', 'a2', 'a3', 'a4', 'a5', 'b1', 'a6', 'a7'])
+})
