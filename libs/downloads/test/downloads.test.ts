@@ -499,16 +499,20 @@ t.test('a close lets running downloads end, within its time', async (t) => {
   const item = await addFile(process, token, { bytes: Buffer.alloc(1_000_000, 1) })
   const port = process.downloadPort
   const gate = Promise.withResolvers<void>()
+  const reached = Promise.withResolvers<void>()
   blobs.reading = async function* (source) {
     let first = true
     for await (const chunk of source) {
-      if (!first) await gate.promise
+      if (!first) {
+        reached.resolve()
+        await gate.promise
+      }
       first = false
       yield chunk
     }
   }
   const running = get(process, `/download/${item.id}/a`, { headers: { connection: 'keep-alive' } })
-  await delay(100)
+  await reached.promise
   const closed = process.downloads.close()
   await delay(50)
   const late = connect(port, '127.0.0.1')
@@ -523,15 +527,17 @@ t.test('a close lets running downloads end, within its time', async (t) => {
   const owner = await cut.newAccount()
   const never = await addFile(cut, owner.token, { bytes: Buffer.alloc(1_000_000, 1) })
   const store = cut.blobs as TestStore
+  const begun = Promise.withResolvers<void>()
   store.reading = async function* (source) {
     for await (const chunk of source) {
       yield chunk
+      begun.resolve()
       await new Promise(() => {})
     }
   }
   const hanging = get(cut, `/download/${never.id}/a`)
   hanging.catch(() => undefined)
-  await delay(100)
+  await begun.promise
   await cut.downloads.close()
   await t.rejects(hanging, { code: 'ECONNRESET' })
   await cut.close()
