@@ -26,17 +26,17 @@ function region(count: number) {
   const bus = new MemoryBus()
   const lookups = new MemoryLookupStore()
   const asked: (string | undefined)[] = []
-  let breaksAt = Number.POSITIVE_INFINITY
+  let breaks = (_question: number) => false
   bus.serve('takeover.eu-par', async (message) => {
     const { after } = JSON.parse(Buffer.from(message).toString()) as { after?: string }
     asked.push(after)
-    if (asked.length === breaksAt) return Buffer.from(JSON.stringify({ fault: 'the host went' }))
+    if (breaks(asked.length)) return Buffer.from(JSON.stringify({ fault: 'the host went' }))
     return Buffer.from(JSON.stringify(await portionOf(accounts(after), { clock, ms: 15_000 })))
   })
   const home = { birth: 'na-nyc' as const, serving: 'eu-par' as const, term: 2 }
-  const take = () => takenOver({ bus, clock, lookups } as unknown as Parameters<typeof takenOver>[0], home)
-  const breakAt = (question: number) => {
-    breaksAt = question
+  const take = () => takenOver({ bus, clock, lookups } as unknown as Parameters<typeof takenOver>[0], home, 1)
+  const breakAt = (which: typeof breaks) => {
+    breaks = which
   }
   return { bus, lookups, asked, take, breakAt }
 }
@@ -72,8 +72,16 @@ t.test('a large one in several calls, which add up', async (t) => {
 t.test('an interrupted pass continues where it was', async (t) => {
   const { bus, take, asked, breakAt } = region(100)
   t.teardown(() => bus.close())
-  breakAt(4)
+  breakAt((question) => question >= 4 && question <= 6)
   await t.rejects(take(), /the host went/)
   t.match(await take(), { accounts: 99, complete: true })
-  t.strictSame(asked, [undefined, '15', '30', '45', '45', '60', '75', '90'])
+  t.strictSame(asked, [undefined, '15', '30', '45', '45', '45', '45', '60', '75', '90'])
+})
+
+t.test('a call survives a host that goes', async (t) => {
+  const { bus, take, asked, breakAt } = region(50)
+  t.teardown(() => bus.close())
+  breakAt((question) => [1, 3, 5].includes(question))
+  t.match(await take(), { accounts: 49, complete: true })
+  t.strictSame(asked, [undefined, undefined, '15', '15', '30', '30', '45'])
 })

@@ -41,12 +41,14 @@ t.test('values of rows that are text', async (t) => {
   const answers = [{ taken, next: 'a place' }, { fault: 'the host is gone' }]
   const lines: string[] = []
   bus.serve(subjects.takeoverSubjectOf('eu-par'), async (question) => {
-    lines.push(`takeover is asked ${Buffer.from(question)}`)
-    return Buffer.from(JSON.stringify(answers.shift()))
+    const line = `takeover is asked ${Buffer.from(question)}`
+    // A fault is asked for again.
+    if (lines.at(-1) !== line) lines.push(line)
+    return Buffer.from(JSON.stringify(answers.length > 1 ? answers.shift() : answers[0]))
   })
   const home = { birth: 'na-nyc', serving: 'eu-par', term: 2 } as const
   const cluster = { bus, lookups, clock: systemClock } as unknown as Parameters<typeof takenOver>[0]
-  await t.rejects(takenOver(cluster, home))
+  await t.rejects(takenOver(cluster, home, 1))
   for await (const { key, value } of lookups.scan('')) lines.push(`${key} = ${Buffer.from(value)}`)
   sameAsGolden(t, import.meta.dirname, 'row-values.txt', lines)
 })

@@ -53,6 +53,9 @@ const portionAnswerMs = portionMs + 45_000
  * homes have settled, and a last portion, an answer comes before anything on its way gives up.
  */
 const takeMs = 60_000
+/** A host may be lost, or its data out of reach for a moment: another one continues. */
+const portionAttempts = 3
+const againMsDefault = 2_000
 
 /** Lets the actor hosts of this region accept requests to take over; one of them does it. */
 export function serveTakeover(cluster: ClusterPart): Subscription {
@@ -182,6 +185,7 @@ async function hasBegun(
 export async function takenOver(
   { bus, clock, lookups }: Pick<ClusterPart, 'bus' | 'clock' | 'lookups'>,
   { birth, serving, term }: { birth: RegionCode; serving: RegionCode; term: number },
+  againMs = againMsDefault,
 ): Promise<TakenOver & { complete: boolean }> {
   const key = takeoverKey(birth, { term })
   const row = await lookups.get(key)
@@ -189,23 +193,37 @@ export async function takenOver(
   let sum = begun?.sum ?? nothingTaken()
   let next = begun?.next
   const endsMs = clock.monotonic() + takeMs
+  const portionBehind = async (after: string | undefined) => {
+    for (let attempt = 1; ; attempt++)
+      try {
+        return await asked(bus, { birth, serving, after })
+      } catch (error) {
+        if (attempt === portionAttempts || clock.monotonic() >= endsMs) throw error
+        await delay(againMs)
+      }
+  }
   do {
-    const question = Buffer.from(JSON.stringify({ birth, after: next }))
-    const answer = await bus.request(takeoverSubjectOf(serving), question, { timeoutMs: portionAnswerMs })
-    const portion = JSON.parse(Buffer.from(answer).toString()) as Partial<Portion> & { fault?: string }
-    if (portion.taken === undefined)
-      throw Object.assign(
-        new Error(`the homes of ${birth} have moved, but ${serving} says: ${portion.fault}`),
-        {
-          category: 'unavailable',
-        },
-      )
+    const portion = await portionBehind(next)
     sum = added(sum, portion.taken)
     next = portion.next
     if (next === undefined) await lookups.write([{ delete: key }])
     else await lookups.write([{ put: key, value: Buffer.from(JSON.stringify({ sum, next })) }])
   } while (next !== undefined && clock.monotonic() < endsMs)
   return { ...sum, complete: next === undefined }
+}
+
+/** @throws Error `unavailable` when the region does not answer, or answers with a fault */
+async function asked(
+  bus: ClusterPart['bus'],
+  { birth, serving, after }: { birth: RegionCode; serving: RegionCode; after: string | undefined },
+): Promise<Portion> {
+  const question = Buffer.from(JSON.stringify({ birth, after }))
+  const answer = await bus.request(takeoverSubjectOf(serving), question, { timeoutMs: portionAnswerMs })
+  const portion = JSON.parse(Buffer.from(answer).toString()) as Portion | { fault: string }
+  if ('taken' in portion) return portion
+  throw Object.assign(new Error(`the homes of ${birth} have moved, but ${serving} says: ${portion.fault}`), {
+    category: 'unavailable',
+  })
 }
 
 /**
