@@ -32,6 +32,9 @@ export function regionJoinedKey(region: RegionCode): string {
   return `setting/regions-joined/${region}`
 }
 
+/** The format of an installation's rows, behind it by number → the release that raised it. */
+export const clusterFormatPrefix = 'setting/format/'
+
 /** Homes of a birth region. */
 export function homesPrefix(birth: RegionCode): string {
   return `region/${birth}/`

@@ -11,7 +11,7 @@ import {
   type KnownOrder,
   knownOrder,
 } from '../src/regions/region-order.ts'
-import { regionJoinedKey } from '../src/row-keys.ts'
+import { clusterFormatPrefix, regionJoinedKey } from '../src/row-keys.ts'
 
 const three: RegionCode[] = ['eu-par', 'na-nyc', 'ap-sgp']
 
@@ -111,4 +111,15 @@ t.test('what a start refuses', async (t) => {
   for (const [regions, known, region, says] of refused)
     t.throws(() => start(regions, known, region), { name: 'SettingsFault', faults: [says] })
   t.equal(regionJoinedKey('ap-sgp'), 'setting/regions-joined/ap-sgp')
+})
+
+t.test('an installation whose format a newer release has raised is refused', async (t) => {
+  const { stores, known } = world(['eu-par'])
+  const settings: RegionCode[] = ['eu-par', 'na-nyc']
+  await known(settings)
+  const first = stores.get('eu-par') as MemoryLookupStore
+  await first.claim(`${clusterFormatPrefix}2`, Buffer.from('9.8.0'))
+  const refusal = { name: 'StartFault', code: 'DATA_FORMAT', message: /release 9\.8\.0 .* reads up to 1/ }
+  await t.rejects(known(settings), refusal)
+  await t.rejects(known(settings, 'na-nyc'), refusal, 'also where the row has not arrived')
 })

@@ -17,6 +17,7 @@ import { SettingsFault } from '@holdfast/config'
 import { JournalFault, type LookupStore } from '@holdfast/journal'
 import { type RegionCode, regionCodes } from '@holdfast/kernel'
 import { foundersKey, regionAfterKey, regionJoinedKey } from '../row-keys.ts'
+import { assertClusterFormat } from './cluster-format.ts'
 
 export interface RegionOrder {
   /** All, the founders first. */
@@ -72,7 +73,8 @@ interface OrderOptions {
  * The order as the rows have it; founders without a row get one. Own rows count first: they never
  * change, and the first region is asked for what has not arrived.
  * @throws JournalFault when the own rows cannot be read, or there is no row yet and the first
- *   region cannot be reached. @throws SettingsFault when the settings name other regions
+ *   region cannot be reached. @throws SettingsFault when the settings name other regions. @throws
+ *   StartFault when a newer release has raised the format of the rows
  */
 export async function knownOrder({ region, regions, stores, keeping }: OrderOptions): Promise<KnownOrder> {
   const [first = region] = regions
@@ -83,6 +85,7 @@ export async function knownOrder({ region, regions, stores, keeping }: OrderOpti
       .get(key)
       .catch(() => undefined)
   }
+  await assertClusterFormat(read)
   const founders = codesOf((await read(foundersKey)) ?? (await founded()))
   const added: RegionCode[] = []
   const joined = new Set<RegionCode>()
