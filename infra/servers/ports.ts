@@ -10,6 +10,8 @@ const lowest = 10_240
 /** Where Linux begins with outgoing connections, if it does not say. */
 const usualFirstOutgoing = 32_768
 const blockSize = 128
+/** Right below outgoing connections: a process chooses among these itself (`chosenPorts`). */
+const chosenByProcesses = 2_048
 
 /** Ports of this process's blocks that it has not given out yet. */
 const rest: number[] = []
@@ -34,7 +36,7 @@ export async function freePorts(count: number, host = '127.0.0.1'): Promise<numb
   const ports = held.map((server) => (server.address() as { port: number }).port)
   await Promise.all(held.map(closed))
   if (ports.length < count)
-    throw new Error(`${count} free ports from ${lowest} to ${firstOutgoing() - 1} were not found`)
+    throw new Error(`${count} free ports from ${lowest} to ${aboveHighest() - 1} were not found`)
   return ports
 }
 
@@ -61,7 +63,7 @@ export function closed(server: Server): Promise<void> {
  * ends that with the process. The search starts at a random block, so that few programs meet.
  */
 async function takeBlock(): Promise<boolean> {
-  const blocks = Math.floor((firstOutgoing() - lowest) / blockSize)
+  const blocks = Math.floor((aboveHighest() - lowest) / blockSize)
   const start = Math.floor(Math.random() * blocks)
   for (let step = 0; step < blocks; step++) {
     const first = lowest + ((start + step) % blocks) * blockSize
@@ -74,10 +76,14 @@ async function takeBlock(): Promise<boolean> {
   return false
 }
 
+function aboveHighest(): number {
+  return firstOutgoing() - chosenByProcesses
+}
+
 function firstOutgoing(): number {
   try {
     const first = Number.parseInt(readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8'), 10)
-    return first > lowest + 1_000 ? first : usualFirstOutgoing
+    return first > lowest + 2 * chosenByProcesses ? first : usualFirstOutgoing
   } catch {
     return usualFirstOutgoing
   }

@@ -1,7 +1,15 @@
 /**
  * Ports before anything listens: links contain them, so they must be known when the hosts are made.
+ * They are right below those that systems give to outgoing connections: one of these could take a
+ * port between its choice and the host's start.
  */
+import { randomInt } from 'node:crypto'
 import { createServer, type Server } from 'node:net'
+
+const lowest = 30_720
+const aboveHighest = 32_768
+/** After so many taken ports the system chooses any. */
+const attempts = 100
 
 /** Replaces every 0 by a port that is free now, all different. */
 export async function chosenPorts<Names extends string>(
@@ -23,10 +31,21 @@ export async function chosenPorts<Names extends string>(
   }
 }
 
-function hold(host: string): Promise<Server> {
+async function hold(host: string): Promise<Server> {
+  for (let attempt = 0; attempt < attempts; attempt++) {
+    try {
+      return await listening({ port: randomInt(lowest, aboveHighest), host })
+    } catch (error) {
+      if ((error as { code?: string }).code !== 'EADDRINUSE') throw error
+    }
+  }
+  return listening({ port: 0, host })
+}
+
+function listening(address: { host: string; port: number }): Promise<Server> {
   return new Promise((resolve, reject) => {
     const server = createServer()
     server.once('error', reject)
-    server.listen({ port: 0, host }, () => resolve(server))
+    server.listen(address, () => resolve(server))
   })
 }

@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns/promises'
 import fastify from 'fastify'
 import t from 'tap'
-import { listen, urlOf } from '../src/index.ts'
+import { chosenPorts, listen, urlOf } from '../src/index.ts'
 
 t.test('localhost is listened to on all of its addresses, by one server', async (t) => {
   const addresses = new Set((await lookup('localhost', { all: true })).map(({ address }) => address))
@@ -22,4 +22,11 @@ t.test('localhost is listened to on all of its addresses, by one server', async 
   t.ok(connections >= addresses.size, 'each of them is seen by the one server')
   await app.close()
   for (const address of addresses) await t.rejects(fetch(urlOf(address, port)), `${address} is closed`)
+})
+
+t.test('chosen ports differ, and no outgoing connection of the machine can take them', async (t) => {
+  const chosen = await chosenPorts({ api: 0, upload: 0, download: 0, admin: 4 }, '127.0.0.1')
+  t.equal(chosen.admin, 4, 'a configured one stays')
+  t.equal(new Set(Object.values(chosen)).size, 4)
+  for (const port of Object.values(chosen)) t.ok(port < 32_768, `${port}`)
 })
