@@ -11,7 +11,7 @@ import type {
   JournalStore,
   LookupStore,
 } from '@holdfast/journal'
-import type { TakenJournal } from '@holdfast/journal-cassandra'
+import type { PassStep } from '@holdfast/journal-cassandra'
 import type { Clock, Keyring, RegionCode, Tracer } from '@holdfast/kernel'
 import type { NatsMembership } from '@holdfast/membership-nats'
 import type { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
@@ -81,10 +81,7 @@ export interface ClusterPart {
    * Opens all accounts born in a region in the term of its home; for actor hosts of a region that
    * keeps their journals. Continues from the cursor of an earlier call.
    */
-  takeAll(
-    birth: RegionCode,
-    after: string | undefined,
-  ): AsyncIterable<(TakenJournal | { account: string; fault: unknown }) & { place: string }>
+  takeAll(birth: RegionCode, after: string | undefined): AsyncIterable<PassStep>
   /**
    * The accounts that this region serves, for actor hosts; and the keys of all references. Each
    * from a cursor on.

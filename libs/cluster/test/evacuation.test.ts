@@ -31,7 +31,7 @@ function region(count: number) {
     const { after } = JSON.parse(Buffer.from(message).toString()) as { after?: string }
     asked.push(after)
     if (breaks(asked.length)) return Buffer.from(JSON.stringify({ fault: 'the host went' }))
-    return Buffer.from(JSON.stringify(await portionOf(accounts(after), { clock, ms: 15_000 })))
+    return Buffer.from(JSON.stringify(await portionOf(accounts(after), { clock, ms: 15_000, after })))
   })
   const home = { birth: 'na-nyc' as const, serving: 'eu-par' as const, term: 2 }
   const take = () => takenOver({ bus, clock, lookups } as unknown as Parameters<typeof takenOver>[0], home, 1)
@@ -84,4 +84,20 @@ t.test('a call survives a host that goes', async (t) => {
   breakAt((question) => [1, 3, 5].includes(question))
   t.match(await take(), { accounts: 49, complete: true })
   t.strictSame(asked, [undefined, undefined, '15', '15', '30', '30', '45'])
+})
+
+t.test('a portion ends in time where there is nothing to move', async (t) => {
+  const time = { ms: 0 }
+  const clock = { now: () => time.ms, monotonic: () => time.ms }
+  async function* gaps(after: string | undefined) {
+    for (let at = Number(after ?? 0); at < 100; at++) {
+      time.ms += 1_000
+      yield { place: String(at) }
+    }
+  }
+  const first = await portionOf(gaps(undefined), { clock, ms: 15_000, after: undefined })
+  t.match(first, { taken: { accounts: 0 }, next: '14' })
+  t.match(await portionOf(gaps('14'), { clock, ms: 15_000, after: '14' }), { next: '28' })
+  const slow = await portionOf(gaps('28'), { clock, ms: 1_000, after: '28' })
+  t.equal(slow.next, '29', 'it never ends where it began')
 })

@@ -5,36 +5,56 @@
  * There may be one for every account, and nothing else moves before they are here: rows of one
  * partition go in batches.
  */
-import type { CassandraConnection, CassandraRow, Statement } from './connection.ts'
+import type { CassandraConnection, Statement } from './connection.ts'
 import { inOrder } from './known-accounts.ts'
+import { wholeRing } from './ring.ts'
 
 const rowsPerPage = 1_000
 /** Cassandra warns of larger ones. */
 const batchBytesMax = 4_000
 const batchesAtOnce = 64
 
-export async function copyNotes(from: CassandraConnection, to: CassandraConnection): Promise<void> {
-  const found = from.pages('SELECT part, key, value, WRITETIME(value) AS at FROM lookups', [], rowsPerPage)
-  const written = inOrder(batchesOf(found), batchesAtOnce, (batch) => to.batch(batch))
-  for await (const _ of written);
+/** @returns places behind which a later call can continue, one for each batch that is written. */
+export async function* copyNotes(
+  from: CassandraConnection,
+  to: CassandraConnection,
+  after: string | undefined,
+): AsyncIterable<string> {
+  const found = wholeRing(from, {
+    columns: 'part, key, value, WRITETIME(value) AS at',
+    table: 'lookups',
+    partition: 'part',
+    rowsPerPage,
+    ...(after === undefined ? {} : { after }),
+  })
+  yield* inOrder(batchesOf(found), batchesAtOnce, async ({ statements, place }) => {
+    await to.batch(statements)
+    return place
+  })
 }
 
-/** Rows of a partition come one after the other. */
-async function* batchesOf(rows: AsyncIterable<CassandraRow>): AsyncIterable<Statement[]> {
+/**
+ * Rows of a partition come one after the other. The partition of a place comes once more when a
+ * call continues there, so the place of a batch is its own partition's.
+ */
+async function* batchesOf(
+  rows: ReturnType<typeof wholeRing>,
+): AsyncIterable<{ statements: Statement[]; place: string }> {
   const query = 'INSERT INTO lookups (part, key, value) VALUES (?, ?, ?) USING TIMESTAMP ?'
-  let batch: Statement[] = []
+  let statements: Statement[] = []
   let bytes = 0
-  let last: unknown
-  for await (const { part, key, value, at } of rows) {
+  let last = ''
+  for await (const { row, place } of rows) {
+    const { part, key, value, at } = row
     const size = Buffer.byteLength(`${part}${key}`) + (value as Buffer).length
-    if (batch.length > 0 && (part !== last || bytes + size > batchBytesMax)) {
-      yield batch
-      batch = []
+    if (statements.length > 0 && (place !== last || bytes + size > batchBytesMax)) {
+      yield { statements, place: last }
+      statements = []
       bytes = 0
     }
-    batch.push({ query, params: [part, key, value, at] })
+    statements.push({ query, params: [part, key, value, at] })
     bytes += size
-    last = part
+    last = place
   }
-  if (batch.length > 0) yield batch
+  if (statements.length > 0) yield { statements, place: last }
 }

@@ -8,7 +8,7 @@ import { CassandraWholeStore } from './whole-store.ts'
 export { isRefused } from './driver-faults.ts'
 export { type LoginsOptions, makeLogins, replicateLogins } from './logins.ts'
 export type { CassandraOptions } from './options.ts'
-export type { TakenJournal } from './region-terms.ts'
+export type { PassStep, TakeFailure, TakenJournal } from './region-terms.ts'
 
 export interface MetadataStoreOptions {
   /** The home term of an account. Default: 1. */

@@ -38,7 +38,7 @@ import {
 import { bring, type Copies, untilBackedUp } from './backing-up.ts'
 import type { CassandraConnection, CassandraRow } from './connection.ts'
 import { copyNotes } from './copy-notes.ts'
-import { inOrder, type KnownAccount, knownBefore, partitions } from './known-accounts.ts'
+import { type Gap, inOrder, type KnownAccount, knownBefore, partitions } from './known-accounts.ts'
 import { openAtOnce } from './open-at-once.ts'
 import {
   bytesOf,
@@ -54,6 +54,7 @@ import {
   numberOf,
   type OpenedPartition,
   type Partition,
+  type PassStep,
   pageNames,
   pagesOf,
   readPage,
@@ -81,6 +82,8 @@ const overtakenWaitMs = 100
 const overtakenDoublingsMax = 5
 /** Accounts that a pass over all of them opens at one time: each waits for some round trips. */
 const takenAtOnce = 48
+/** The list of a pass's first places. */
+const notes = 'notes'
 
 interface OpenOptions extends AcquireOptions {
   /** What is open stays as it is, and what is opened has no owner afterwards. */
@@ -454,7 +457,8 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
 
   /**
    * Opens every account of earlier terms that was not opened since its home moved, a few at a time,
-   * and reports what was taken over.
+   * and reports what was taken over. Places with nothing to move come too, so that its user sees
+   * how far the pass is.
    * @param term the current one. @param handedOver by the region that served the previous term.
    *   Accounts that cannot be opened, or lack a page that their root names, come with the fault.
    * @param after a `place` of an earlier pass; continues behind it.
@@ -470,19 +474,24 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       handedOver?: boolean
       after?: string | undefined
     } = {},
-  ): AsyncIterable<(TakenJournal | { account: string; fault: unknown }) & { place: string }> {
+  ): AsyncIterable<PassStep> {
     const other = handedOver ? this.#backup?.() : undefined
-    const take = async (known: KnownAccount) => {
-      const { account, place } = known
+    const take = async (known: KnownAccount | Gap): Promise<PassStep> => {
+      const { place } = known
+      if (!('account' in known)) return { place }
+      const { account } = known
       const taken = await this.#take(known, { term, pagesNamedBy, other }).catch((fault: unknown) => ({
         account,
         fault,
       }))
-      return taken && { ...taken, place }
+      return { ...taken, place }
     }
-    if (other !== undefined && after === undefined) await copyNotes(other, this.#connection)
-    const known = knownBefore(term, { own: this.#connection, other, after })
-    for await (const taken of inOrder(known, takenAtOnce, take)) if (taken !== undefined) yield taken
+    const [list, behind] = after?.split(' ') ?? [notes]
+    const own = this.#connection
+    if (other !== undefined && list === notes)
+      for await (const place of copyNotes(other, own, behind)) yield { place: `${notes} ${place}` }
+    const known = knownBefore(term, { own, other, after: list === notes ? undefined : after })
+    yield* inOrder(known, takenAtOnce, take)
   }
 
   /** Of all terms: an account whose home has moved is listed once for each. */

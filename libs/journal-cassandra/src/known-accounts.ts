@@ -27,9 +27,14 @@ export interface KnownAccount {
   place: string
 }
 
+/** A place of the ring with nothing to move. It shows how far a pass is. */
+export interface Gap {
+  place: string
+}
+
 /**
- * Accounts and the earlier terms in which they are known. @param other knows more of them, and is
- * asked first
+ * Accounts and the earlier terms in which they are known, and gaps. @param other knows more of them,
+ * and is asked first
  */
 export async function* knownBefore(
   term: number,
@@ -38,7 +43,7 @@ export async function* knownBefore(
     other,
     after,
   }: { own: CassandraConnection; other: CassandraConnection | undefined; after: string | undefined },
-): AsyncIterable<KnownAccount> {
+): AsyncIterable<KnownAccount | Gap> {
   const [list, behind] = after?.split(' ') ?? []
   const listed = (connection: CassandraConnection, listedIn: KnownAccount['listedIn']) =>
     earlier(connection, { term, listedIn, behind: listedIn === list ? behind : undefined })
@@ -55,36 +60,39 @@ async function* earlier(
     listedIn,
     behind,
   }: { term: number; listedIn: KnownAccount['listedIn']; behind: string | undefined },
-): AsyncGenerator<KnownAccount> {
-  for await (const { row, place } of partitions(connection, behind, `${keys}, epoch`)) {
+): AsyncGenerator<KnownAccount | Gap> {
+  for await (const { row, place: at } of partitions(connection, behind, `${keys}, epoch`)) {
+    if (at === behind) continue
+    const place = `${listedIn} ${at}`
     const from = numberOf(row.term)
-    if (from >= term || place === behind) continue
-    yield {
-      ...{ account: row.account as string, from, epoch: row.epoch },
-      ...{ listedIn, place: `${listedIn} ${place}` },
-    }
+    if (from >= term) yield { place }
+    else yield { account: row.account as string, from, epoch: row.epoch, listedIn, place }
   }
 }
 
 /**
- * Those of the first list that are not in the second one. Both are in the order of the ring, so
+ * Those of the first list that are not in the second one, and gaps in place of the rest. Both are in the order of the ring, so
  * each is read once, however many accounts there are.
  */
 async function* lacking(
-  some: AsyncIterable<KnownAccount>,
+  some: AsyncIterable<KnownAccount | Gap>,
   others: ReturnType<typeof partitions>,
-): AsyncIterable<KnownAccount> {
+): AsyncIterable<KnownAccount | Gap> {
   let next = await others.next()
   /** Places of more than one account are possible. */
   let there: { at: bigint; names: Set<string> } | undefined
   for await (const one of some) {
+    if (!('account' in one)) {
+      yield one
+      continue
+    }
     const at = BigInt(one.place.slice(one.listedIn.length + 1))
     if (there?.at !== at) there = { at, names: new Set() }
     for (; !next.done && BigInt(next.value.place) <= at; next = await others.next()) {
       const { row, place } = next.value
       if (BigInt(place) === at) there.names.add(`${row.account} ${row.term}`)
     }
-    if (!there.names.has(`${one.account} ${one.from}`)) yield one
+    yield there.names.has(`${one.account} ${one.from}`) ? { place: one.place } : one
   }
 }
 

@@ -147,6 +147,15 @@ export interface TakenJournal {
   changedMs: number
 }
 
+/** An account that could not be opened, or lacks a page. */
+export interface TakeFailure {
+  account: string
+  fault: unknown
+}
+
+/** Of a pass over all accounts of a home that moved; some places have nothing to move. */
+export type PassStep = (TakenJournal | TakeFailure | object) & { place: string }
+
 /** A partition as its opener left it. */
 export interface OpenedPartition {
   head: number

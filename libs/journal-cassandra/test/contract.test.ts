@@ -15,6 +15,7 @@ import t, { type Test } from 'tap'
 import { startCassandra } from '../../../infra/servers/cassandra.ts'
 import { CassandraMetadataStore } from '../src/index.ts'
 import { repairsInCassandra } from './repairs.ts'
+import { visited } from './visited.ts'
 
 t.setTimeout(240_000)
 
@@ -280,7 +281,7 @@ t.test('a home that moves', async (t) => {
         'with the page that its root names',
       )
       t.not(again.epoch, old.epoch)
-      for await (const taken of journals.takeAll(2))
+      for (const taken of await visited(journals.takeAll(2)))
         if (taken.account === account) t.match(taken, { cut: 3, known: 4 })
     },
   )
@@ -311,7 +312,7 @@ t.test('a home that moves', async (t) => {
   await t.test('an evacuation and hosts that open the same accounts do not block each other', async (t) => {
     for (let at = 0; at < 8; at++) await written(`busy-${at}`, ['one', 'two'])
     const journals = await successor(t)
-    const taking = Array.fromAsync(journals.takeAll(2))
+    const taking = visited(journals.takeAll(2))
     const opening = Promise.all(
       Array.from({ length: 8 }, (_, at) => journals.acquire(`busy-${at}`, { owner: 'host' })),
     )
@@ -328,8 +329,7 @@ t.test('a home that moves', async (t) => {
     await second.append(await second.acquire('twice', { owner: 'second' }), Buffer.from('two'))
     const fourth = await successor(t, 4)
     t.same(await rowsOf(fourth, await fourth.acquire('twice', { owner: 'fourth' })), ['one', 'two'])
-    const accounts: string[] = []
-    for await (const { account } of fourth.takeAll(4)) accounts.push(account)
+    const accounts = (await visited(fourth.takeAll(4))).map(({ account }) => account)
     t.same([...new Set(accounts)].sort(), [...accounts].sort(), 'each account once')
     t.same([...accounts].sort(), [
       ...Array.from({ length: 8 }, (_, at) => `busy-${at}`),
@@ -338,12 +338,12 @@ t.test('a home that moves', async (t) => {
       'raced',
       'twice',
     ])
-    const places = (await Array.fromAsync(fourth.takeAll(4))).map(({ account, place }) => ({
+    const places = (await visited(fourth.takeAll(4))).map(({ account, place }) => ({
       account,
       place,
     }))
     for (const [at, { place }] of places.entries()) {
-      const rest = (await Array.fromAsync(fourth.takeAll(4, { after: place }))).map(({ account }) => account)
+      const rest = (await visited(fourth.takeAll(4, { after: place }))).map(({ account }) => account)
       const wanted = places.slice(at + 1).map(({ account }) => account)
       t.same(rest, wanted, 'a pass continues behind any place')
     }
@@ -505,7 +505,7 @@ t.test('a home that is handed back by a living region', async (t) => {
     await back.lookups.write([{ put: `${note}er`, value: Buffer.from('younger') }], 9n)
     await second.lookups.write([{ put: `${note}er`, value: Buffer.from('older') }], 8n)
     const taken: object[] = []
-    for await (const one of back.journals.takeAll(3, { handedOver: true })) taken.push(one)
+    for (const one of await visited(back.journals.takeAll(3, { handedOver: true }))) taken.push(one)
     const accounts = taken.map((one) => (one as { account: string }).account)
     t.same(accounts.sort(), ['asked', 'born', 'last', 'moved', 'only here', 'raced', 'stayed'])
     t.notOk(taken.some((one) => 'fault' in one))

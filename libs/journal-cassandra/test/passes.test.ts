@@ -5,6 +5,7 @@ import { startCassandra } from '../../../infra/servers/cassandra.ts'
 import { CassandraConnection } from '../src/connection.ts'
 import { CassandraJournalStore } from '../src/journal-store.ts'
 import { CassandraLookupStore } from '../src/lookup-store.ts'
+import { visited } from './visited.ts'
 
 /** More than are under way at one time. */
 const count = 120
@@ -41,13 +42,13 @@ t.test('an account costs three requests, and four when it is handed over', async
   const accounts = names('asked')
   await Promise.all(accounts.map((account) => write(at(there, 1), account, ['one', 'two'])))
   asked = 0
-  const evacuated = await Array.fromAsync(at(there, 2).takeAll(2))
+  const evacuated = await visited(at(there, 2).takeAll(2))
   t.ok(asked <= 3 * count, `${asked} requests for ${count} accounts`)
   t.same(evacuated.map(placeless).sort(byAccount), accounts.map((one) => wholeOf(one, 2)).sort(byAccount))
   const { previousOwner } = await at(there, 2).acquire('asked-0', { owner: 'host' })
   t.equal(previousOwner, undefined, 'nobody is asked to release it')
   asked = 0
-  const returned = await Array.fromAsync(at(here, 3, there).takeAll(3, { handedOver: true }))
+  const returned = await visited(at(here, 3, there).takeAll(3, { handedOver: true }))
   t.ok(asked <= 5 * count, `${asked} requests for ${count} accounts, and one for each older term`)
   t.same(returned.map(placeless).sort(byAccount), accounts.map((one) => wholeOf(one, 2)).sort(byAccount))
   await Promise.all(accounts.map(async (account) => t.same(await read(at(here, 3), account), ['one', 'two'])))
@@ -64,13 +65,34 @@ t.test('the next tasks of accounts come in a few requests', async (t) => {
   const rows = (connection: CassandraConnection) => new CassandraLookupStore(connection, [])
   await rows(there).write(keys.map((key) => ({ put: key, value: value(key) })))
   asked = 0
-  await Array.fromAsync(at(here, 3, there).takeAll(3, { handedOver: true }))
+  await visited(at(here, 3, there).takeAll(3, { handedOver: true }))
   t.ok(asked <= keys.length / 10, `${asked} requests for ${keys.length} rows`)
   const found = await Promise.all(keys.map((key) => rows(here).get(key)))
   t.same(
     found.map((one) => Buffer.from(one ?? []).toString()),
     keys.map((key) => value(key).toString()),
   )
+})
+
+t.test('a pass that ends among rows that are not to move continues behind them', async (t) => {
+  const { here, there, at } = await world('gaps')
+  const accounts = names('moved')
+  await Promise.all(accounts.map((account) => write(at(there, 2), account, ['one'])))
+  const note = (name: string) => ({ put: `wake/na-nyc/1/${name}`, value: Buffer.from(name) })
+  await new CassandraLookupStore(there, []).write(accounts.map(note))
+  await visited(at(here, 3, there).takeAll(3, { handedOver: true }))
+  const back = at(here, 3, there)
+  const steps = await Array.fromAsync(back.takeAll(3, { handedOver: true }))
+  t.equal(steps.filter((step) => 'account' in step).length, count)
+  const lists = new Set(steps.map(({ place }) => place.split(' ')[0]))
+  t.same([...lists], ['notes', 'other', 'own'], 'and each list shows how far the pass is')
+  for (const index of [0, 1, 2].map((third) => Math.floor((third * steps.length) / 3) + 1)) {
+    const after = steps[index]?.place
+    const rest = await Array.fromAsync(back.takeAll(3, { handedOver: true, after }))
+    const behind = new Set(steps.slice(index + 1).map(({ place }) => place))
+    t.ok(rest.length < steps.length - index + 30, `${rest.length} of ${steps.length} behind ${index}`)
+    for (const place of behind) t.ok(rest.some((step) => step.place === place))
+  }
 })
 
 t.test('accounts that only one of two data centres has are taken, each once', async (t) => {
@@ -80,14 +102,14 @@ t.test('accounts that only one of two data centres has are taken, each once', as
   await Promise.all(both.map((account) => write(at(there, 1), account, ['one'])))
   await Promise.all([...both, ...born].map((account) => write(at(there, 2), account, ['two'])))
   const back = at(here, 3, there)
-  const taken = await Array.fromAsync(back.takeAll(3, { handedOver: true }))
+  const taken = await visited(back.takeAll(3, { handedOver: true }))
   t.same(taken.map(({ account }) => account).sort(), [...both, ...stayed, ...born].sort())
   const [first = '', own = ''] = [both, stayed].map(
     (some) => taken.find(({ account }) => some.includes(account))?.place,
   )
   t.match([first, own], [/^other /, /^own /])
   for (const place of [first, own]) {
-    const rest = await Array.fromAsync(back.takeAll(3, { handedOver: true, after: place }))
+    const rest = await visited(back.takeAll(3, { handedOver: true, after: place }))
     const behind = taken.slice(taken.findIndex((one) => one.place === place) + 1)
     t.same(
       rest.map(({ account }) => account),
@@ -110,8 +132,8 @@ t.test('a pass that ends in the middle, and two at a time, lose nothing', async 
     ])
   const next = at(there, 2)
   let seen = 0
-  for await (const _ of next.takeAll(2)) if (++seen === 30) break
-  const passes = await Promise.all([1, 2].map(() => Array.fromAsync(next.takeAll(2))))
+  for await (const step of next.takeAll(2)) if ('account' in step && ++seen === 30) break
+  const passes = await Promise.all([1, 2].map(() => visited(next.takeAll(2))))
   for (const taken of passes)
     t.same(taken.map(placeless).sort(byAccount), accounts.map((one) => wholeOf(one, 1)).sort(byAccount))
   await Promise.all(accounts.map(async (account) => t.same(await read(next, account), ['one'])))
@@ -125,7 +147,7 @@ t.test('a host that opens the account while a pass has read it keeps what it wri
     await write(at(there, 2), 'used', ['two'])
     resume()
   })
-  t.match(await Array.fromAsync(at(pass, 2).takeAll(2)), [{ account: 'used', cut: 1, known: 1 }])
+  t.match(await visited(at(pass, 2).takeAll(2)), [{ account: 'used', cut: 1, known: 1 }])
   await opened
   t.same(await read(at(there, 2), 'used'), ['one', 'two'])
 })
@@ -148,7 +170,7 @@ t.test('what is acknowledged until an account is closed is handed over', async (
     })
     const back = at(here, 3, other)
     if (account === 'by-pass')
-      t.match(await Array.fromAsync(back.takeAll(3, { handedOver: true })), [{ account, cut: 2, known: 2 }])
+      t.match(await visited(back.takeAll(3, { handedOver: true })), [{ account, cut: 2, known: 2 }])
     const { head, root } = await back.acquire(account, { owner: 'new' })
     await used
     t.equal(head, 2)

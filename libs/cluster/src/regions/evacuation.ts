@@ -17,7 +17,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { RefusalError } from '@holdfast/http-kit'
-import type { TakenJournal } from '@holdfast/journal-cassandra'
+import type { PassStep, TakeFailure, TakenJournal } from '@holdfast/journal-cassandra'
 import type { Clock, RegionCode, Subscription } from '@holdfast/kernel'
 import { CheckpointRoot } from '@holdfast/wire'
 import type { ClusterPart } from '../cluster-part.ts'
@@ -67,7 +67,7 @@ export function serveTakeover(cluster: ClusterPart): Subscription {
         after?: string
       }
       await regions.refresh()
-      return told(await portionOf(cluster.takeAll(birth, after), { clock, ms: portionMs }))
+      return told(await portionOf(cluster.takeAll(birth, after), { clock, ms: portionMs, after }))
     } catch (error) {
       log.warn({ err: error }, 'the accounts of a region could not be taken over')
       return told({ fault: (error as Error).message })
@@ -252,16 +252,16 @@ interface Portion {
   next?: string
 }
 
-/** What can be done in this time. */
+/** What can be done in this time, and no less than one place behind `after`. */
 export async function portionOf(
-  all: AsyncIterable<(TakenJournal | { account: string; fault: unknown }) & { place: string }>,
-  { clock, ms }: { clock: Pick<Clock, 'monotonic'>; ms: number },
+  all: AsyncIterable<PassStep>,
+  { clock, ms, after }: { clock: Pick<Clock, 'monotonic'>; ms: number; after: string | undefined },
 ): Promise<Portion> {
   const endsMs = clock.monotonic() + ms
   let taken = nothingTaken()
-  for await (const one of all) {
-    taken = added(taken, takenOf(one))
-    if (clock.monotonic() >= endsMs) return { taken, next: one.place }
+  for await (const step of all) {
+    if ('account' in step) taken = added(taken, takenOf(step))
+    if (clock.monotonic() >= endsMs && step.place !== after) return { taken, next: step.place }
   }
   return { taken }
 }
@@ -270,12 +270,12 @@ function nothingTaken(): TakenOver {
   return { accounts: 0, lostRows: 0, cutShort: [], failures: [], newestChange: null }
 }
 
-function takenOf(one: TakenJournal | { account: string; fault: unknown }): TakenOver {
-  if ('fault' in one) {
-    const failure = { account: one.account, fault: (one.fault as Error).message }
+function takenOf(step: TakenJournal | TakeFailure): TakenOver {
+  if ('fault' in step) {
+    const failure = { account: step.account, fault: (step.fault as Error).message }
     return { ...nothingTaken(), failures: [failure] }
   }
-  const { account, cut, known, changedMs } = one
+  const { account, cut, known, changedMs } = step
   const lostRows = Math.max(0, known - cut)
   const cutShort = lostRows > 0 ? [{ account, cut, known }] : []
   const newestChange = changedMs > 0 ? new Date(changedMs).toISOString() : null
