@@ -20,6 +20,8 @@ export interface RunningProcess {
 }
 
 export interface State {
+  /** Network namespaces that are made to their end. */
+  made: string[]
   delay: RunningProcess | undefined
   hosts: Record<string, RunningProcess>
 }
@@ -58,7 +60,7 @@ export function readState({ folder }: Layout): State {
   const path = join(folder, 'state.json')
   return existsSync(path)
     ? (JSON.parse(readFileSync(path, 'utf8')) as State)
-    : { delay: undefined, hosts: {} }
+    : { made: [], delay: undefined, hosts: {} }
 }
 
 export function writeState({ folder }: Layout, state: State): void {

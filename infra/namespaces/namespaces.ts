@@ -34,6 +34,7 @@ import {
   readState,
   runningOf,
   runs,
+  type State,
   writeState,
 } from './layout.ts'
 import { makeNetwork, namespaces, netnsNames, removeNetwork, startDelay } from './network.ts'
@@ -105,21 +106,35 @@ export async function startHosts(
   }
 }
 
-/** Hosts go on when the program that joins the regions was killed: their network stays. */
+/**
+ * Also of regions and hosts that were added to the file. Hosts go on when the program that joins
+ * the regions ends: their network stays, and connections survive the moment without it.
+ */
 async function startNetwork(layout: Layout): Promise<void> {
-  const state = readState(layout)
-  if (runs(state.delay)) return
+  const { made, delay } = readState(layout)
+  const names = netnsNames(layout)
   const known = new Set(namespaces())
-  const stands = netnsNames(layout).filter((name) => known.has(name))
+  const stands = names.filter((name) => known.has(name))
   if (stands.length > 0 && !isOurs(layout))
     throw new Error(`${stands[0]} belongs to another folder: take that down first`)
-  writeState(layout, state)
-  if (stands.length < netnsNames(layout).length) {
-    removeNetwork(layout)
-    makeNetwork(layout)
+  const lacking = new Set(names.filter((name) => !known.has(name) || !made.includes(name)))
+  const change = (more: Partial<State>) => writeState(layout, { ...readState(layout), ...more })
+  if (lacking.size > 0 || !runs(delay)) {
+    await endDelay(layout)
+    change({ delay: undefined, made: made.filter((name) => !lacking.has(name)) })
+    makeNetwork(layout, {
+      isMade: (name) => !lacking.has(name),
+      made: (name) => change({ made: [...readState(layout).made, name] }),
+    })
+    change({ delay: await startDelay(layout, launcher) })
   }
-  writeState(layout, { ...state, delay: await startDelay(layout, launcher) })
   layClients(layout)
+}
+
+async function endDelay(layout: Layout): Promise<void> {
+  const { delay } = readState(layout)
+  if (runs(delay)) process.kill(delay.pid, 'SIGKILL')
+  while (runs(delay)) await new Promise((resolve) => setTimeout(resolve, 50))
 }
 
 function layClients(layout: Layout): void {
@@ -145,9 +160,14 @@ exec nsenter --target "$pid" --all env -i HOME=/root \\
 `
 }
 
-function makeCertificates({ folder }: Layout, file: string): void {
-  const ca = join(folder, 'ca')
-  if (existsSync(ca)) return
+function makeCertificates(layout: Layout, file: string): void {
+  const ca = join(layout.folder, 'ca')
+  if (existsSync(ca)) {
+    // Hosts were added. Those of before get others too, of the same authority.
+    if (allHosts(layout).some(({ name }) => !existsSync(join(ca, name))))
+      ctl('certs', 'issue', ca, '--deployment', file)
+    return
+  }
   // Either all of them are there, or none is.
   const begun = `${ca}.new`
   rmSync(begun, { recursive: true, force: true })
@@ -235,7 +255,7 @@ function commandOf(pid: number): string {
 }
 
 /** As by a loss of power: nothing ends in order. Disks stay. */
-export async function cutPower(layout: Layout, hosts: readonly PlannedHost[]): Promise<void> {
+export async function cutPower(layout: Layout, hosts: readonly Pick<PlannedHost, 'name'>[]): Promise<void> {
   const state = readState(layout)
   const cut = hosts.map(({ name }) => state.hosts[name]).filter(runs)
   for (const { pid } of cut) process.kill(pid, 'SIGKILL')
@@ -243,14 +263,19 @@ export async function cutPower(layout: Layout, hosts: readonly PlannedHost[]): P
   for (const { name } of hosts) await removeGroup(groupOf(layout, name))
 }
 
-/** Ends the deployment and removes its folder. @throws Error when no deployment runs in it */
+/**
+ * Ends the deployment and removes its folder, with hosts that the file no longer names.
+ * @throws Error when no deployment runs in it
+ */
 export async function removeAll(layout: Layout): Promise<void> {
   if (!isOurs(layout)) throw new Error(`no deployment runs in ${layout.folder}`)
-  await cutPower(layout, allHosts(layout))
-  const { delay } = readState(layout)
-  if (runs(delay)) process.kill(delay.pid, 'SIGKILL')
-  while (runs(delay)) await new Promise((resolve) => setTimeout(resolve, 50))
-  removeNetwork(layout)
+  const { hosts, made } = readState(layout)
+  await cutPower(
+    layout,
+    Object.keys(hosts).map((name) => ({ name })),
+  )
+  await endDelay(layout)
+  removeNetwork([...netnsNames(layout), ...made])
   await removeGroup(groupOf(layout, ''))
   rmSync(layout.folder, { recursive: true, force: true, maxRetries: 5 })
   // `ip netns` mounts its list over itself.

@@ -50,25 +50,37 @@ export function delayBetween(from: RegionCode, to: RegionCode): number {
   return Math.round((2 * earthKilometres * Math.asin(Math.sqrt(chord))) / kilometresPerMs)
 }
 
-/** Router, wires and addresses of all regions, up when it returns. */
-export function makeNetwork(layout: Layout): void {
+/**
+ * Router, wires and addresses of all regions. Those that are made stay: hosts may run behind them.
+ * @param made tells of each network namespace that is ready
+ */
+export function makeNetwork(
+  layout: Layout,
+  { isMade, made }: { isMade: (netns: string) => boolean; made: (netns: string) => void },
+): void {
+  const make = (name: string, how: () => void) => {
+    const netns = netnsOf(layout, name)
+    if (isMade(netns)) return
+    if (namespaces().includes(netns)) ip('netns', 'del', netns)
+    ip('netns', 'add', netns)
+    ip('-n', netns, 'link', 'set', 'lo', 'up')
+    how()
+    made(netns)
+  }
   for (const [at, region] of layout.plan.regions.entries()) {
     const router = netnsOf(layout, region.code)
-    ip('netns', 'add', router)
-    ip('-n', router, 'link', 'set', 'lo', 'up')
-    ip('netns', 'exec', router, 'sysctl', '-qw', 'net.ipv4.ip_forward=1')
-    for (const [wire, host] of region.hosts.entries())
-      makeWire(layout, {
-        name: host.name,
-        router,
-        wire: `host${wire}`,
-        addresses: [host.internal, ...(host.address === undefined ? [] : [host.address])],
-      })
+    make(region.code, () => ip('netns', 'exec', router, 'sysctl', '-qw', 'net.ipv4.ip_forward=1'))
+    for (const [wire, { name, internal, address }] of region.hosts.entries()) {
+      const addresses = [internal, ...(address === undefined ? [] : [address])]
+      make(name, () => makeWire(layout, { name, router, wire: `host${wire}`, addresses }))
+    }
     const client = clientOf(region)
     const network = `${clientNetwork(at)}.0.0/16`
-    makeWire(layout, { name: client, router, wire: 'client', addresses: [`${clientNetwork(at)}.0.1`] })
-    ip('-n', netnsOf(layout, client), 'route', 'add', 'local', network, 'dev', 'lo')
-    ip('-n', router, 'route', 'add', network, 'dev', 'client')
+    make(client, () => {
+      makeWire(layout, { name: client, router, wire: 'client', addresses: [`${clientNetwork(at)}.0.1`] })
+      ip('-n', netnsOf(layout, client), 'route', 'add', 'local', network, 'dev', 'lo')
+      ip('-n', router, 'route', 'add', network, 'dev', 'client')
+    })
   }
 }
 
@@ -78,8 +90,6 @@ function makeWire(
 ): void {
   const own = netnsOf(layout, name)
   const [source = ''] = addresses
-  ip('netns', 'add', own)
-  ip('-n', own, 'link', 'set', 'lo', 'up')
   const [near, far] = [
     ['name', 'eth0', 'netns', own, 'mtu', packetBytes],
     ['name', wire, 'netns', router, 'mtu', packetBytes],
@@ -141,10 +151,10 @@ export function netnsNames(layout: Layout): string[] {
   ].map((name) => netnsOf(layout, name))
 }
 
-/** Also what is left of an earlier network of the same name. */
-export function removeNetwork(layout: Layout): void {
+/** Those of these names that there are. */
+export function removeNetwork(names: readonly string[]): void {
   const known = new Set(namespaces())
-  for (const name of netnsNames(layout)) if (known.has(name)) ip('netns', 'del', name)
+  for (const name of new Set(names)) if (known.has(name)) ip('netns', 'del', name)
 }
 
 export function namespaces(): string[] {

@@ -32,7 +32,6 @@ export function layDisk(layout: Layout, host: string): void {
     writeFileSync(join(disk, path), text)
   }
   put('/etc/systemd/journald.conf.d/small.conf', '[Journal]\nSystemMaxUse=64M\nRuntimeMaxUse=16M\n')
-  put('/etc/hosts', hostsFile(layout, undefined))
   // Timers of this machine's own services.
   mkdirSync(join(disk, 'etc/systemd/system'), { recursive: true })
   if (!existsSync(join(disk, 'etc/systemd/system/timers.target')))
@@ -91,6 +90,7 @@ export function prepareScript(layout: Layout, host: PlannedHost, jars: string): 
   ]
   const put = (path: string, mode: string, text: string) =>
     lines.push(`put ${path} ${mode} <<'END'`, Buffer.from(text).toString('base64'), 'END')
+  put('/etc/hosts', '644', hostsFile(layout, undefined))
   for (const [from, to] of [
     [join(layout.folder, 'secrets'), places.secrets],
     [join(layout.folder, 'ca', host.name), places.tls],

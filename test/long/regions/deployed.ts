@@ -1,4 +1,4 @@
-/** `infra/regions/three.yaml` in namespaces, as an operator runs it. */
+/** A deployment in namespaces, as an operator runs it. */
 import { spawn } from 'node:child_process'
 import { cpSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { planOf } from '../../../infra/regions/plan.ts'
 import { serverPorts } from '../../../infra/regions/roles.ts'
 
 const root = join(import.meta.dirname, '../../..')
-const file = join(root, 'infra/regions/three.yaml')
+export const threeRegions = join(root, 'infra/regions/three.yaml')
 
 export interface Run {
   code: number | null
@@ -17,9 +17,12 @@ export interface Run {
 }
 
 export class DeployedRegions {
+  readonly #file: string
   readonly layout: Layout
 
-  constructor(folder: string) {
+  /** @param file of the deployment @param folder of the namespaces */
+  constructor(file: string, folder: string) {
+    this.#file = file
     this.layout = { folder, plan: planOf(readDeployment(readFileSync(file, 'utf8'), file)) }
   }
 
@@ -27,10 +30,10 @@ export class DeployedRegions {
     return this.layout.plan.regions
   }
 
-  /** `npm run -s infra -- <verb> three.yaml --namespaces …`. @throws Error with what it said */
+  /** `npm run -s infra -- <verb> <file> --namespaces …`. @throws Error with what it said */
   async infra(verb: 'up' | 'down' | 'status', ...words: string[]): Promise<string> {
     const main = join(root, 'infra/regions/main.ts')
-    const all = [main, verb, file, '--namespaces', this.layout.folder, ...words]
+    const all = [main, verb, this.#file, '--namespaces', this.layout.folder, ...words]
     return successful(`infra ${verb}`, await run(join(root, 'infra/launch.sh'), all))
   }
 
@@ -58,7 +61,7 @@ export class DeployedRegions {
     rmSync(ca, { recursive: true, force: true })
     cpSync(join(this.layout.folder, 'ca'), ca, { recursive: true })
     rmSync(join(ca, host), { recursive: true })
-    const words = ['certs', 'issue', ca, '--deployment', file, '--days', String(days)]
+    const words = ['certs', 'issue', ca, '--deployment', this.#file, '--days', String(days)]
     successful(
       'ctl certs',
       await run(join(root, 'infra/launch.sh'), [join(root, 'apps/ctl/src/main.ts'), ...words]),

@@ -109,13 +109,13 @@ interface Names {
   download: string
 }
 
-function namesOf(deployed: DeployedRegions, region: string): Names {
+export function namesOf(deployed: DeployedRegions, region: string): Names {
   const found = deployed.regions.find(({ code }) => code === region)
   if (found === undefined) throw new Error(`there is no region ${region}`)
   return found.names
 }
 
-async function user(
+export async function user(
   deployed: DeployedRegions,
   region: string,
   wish: Pick<UserRequest, 'do' | 'url'> & Partial<UserRequest>,
@@ -125,7 +125,7 @@ async function user(
   return JSON.parse(successful(`${wish.do} beside ${region}`, said)) as UserAnswer
 }
 
-async function status(deployed: DeployedRegions, region: string): Promise<Status['cluster']> {
+export async function status(deployed: DeployedRegions, region: string): Promise<Status['cluster']> {
   return (await deployed.ctl<Status>(region, 'status')).cluster
 }
 
@@ -137,7 +137,7 @@ async function repeated(deployed: DeployedRegions, region: string, ...words: str
   })
 }
 
-async function until(what: string, holds: () => Promise<boolean>): Promise<number> {
+export async function until(what: string, holds: () => Promise<boolean>): Promise<number> {
   const startedMs = performance.now()
   for (;;) {
     let fault: unknown
@@ -152,6 +152,6 @@ async function until(what: string, holds: () => Promise<boolean>): Promise<numbe
   }
 }
 
-function seconds(ms: number): string {
+export function seconds(ms: number): string {
   return `${(ms / 1_000).toFixed(1)} s`
 }

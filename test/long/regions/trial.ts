@@ -3,21 +3,20 @@
  * everything that dashboards ask of Prometheus, a region lost and returned, a host replaced, faults
  * with the alerts that are for them, and all of it taken away.
  */
-import { spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { netnsOf } from '../../../infra/namespaces/layout.ts'
 import { lacksOf } from '../../../infra/namespaces/namespaces.ts'
 import { onPath } from '../../../infra/servers/tools.ts'
 import { acceptFrom } from './acceptance.ts'
-import { DeployedRegions } from './deployed.ts'
+import { DeployedRegions, threeRegions } from './deployed.ts'
 import { loseRegion, replaceHost } from './drills.ts'
+import { leftOf } from './left.ts'
 import { askAll, fireAll } from './watched.ts'
 
 /** @returns figures. @throws Error that says what the machine lacks, or what failed */
 export async function regionsTrial(report: (line: string) => void): Promise<string> {
-  const deployed = new DeployedRegions(mkdtempSync(join(tmpdir(), 'holdfast-regions-')))
+  const deployed = new DeployedRegions(threeRegions, mkdtempSync(join(tmpdir(), 'holdfast-regions-')))
   const lacks = [...lacksOf(deployed.layout), ...(onPath('curl') === undefined ? ['the package curl'] : [])]
   if (lacks.length > 0) throw new Error(`this machine lacks ${lacks.join(', ')}`)
   const lines: string[] = []
@@ -50,7 +49,7 @@ export async function regionsTrial(report: (line: string) => void): Promise<stri
   } finally {
     await deployed.infra('down')
   }
-  const left = traces(deployed)
+  const left = leftOf(deployed)
   if (left.length > 0) failures.push(`down left ${left.join(', ')}`)
   else tell('  down                   no process, namespace, mount, device or file is left')
   if (failures.length > 0) throw new Error(failures.join('\n'))
@@ -62,18 +61,4 @@ function memoryMiB(): number {
   const text = readFileSync('/proc/meminfo', 'utf8')
   const kib = (name: string) => Number(new RegExp(`^${name}: +(\\d+)`, 'm').exec(text)?.[1])
   return Math.round((kib('MemTotal') - kib('MemAvailable')) / 1024)
-}
-
-export function traces({ layout }: DeployedRegions): string[] {
-  const said = (command: string, ...words: string[]) =>
-    spawnSync(command, words, { encoding: 'utf8' }).stdout.split('\n')
-  return [
-    ...(existsSync(layout.folder) ? [layout.folder] : []),
-    ...said('ip', 'netns', 'list').filter((line) => line.startsWith(netnsOf(layout, ''))),
-    ...said('ip', '-o', 'link').filter((line) => /\bhf[0-9a-f]{8}-/.test(line)),
-    ...said('ps', '-eo', 'args').filter((line) => line.includes(layout.folder)),
-    ...readFileSync('/proc/mounts', 'utf8')
-      .split('\n')
-      .filter((line) => line.includes(layout.folder)),
-  ]
 }

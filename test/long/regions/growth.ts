@@ -1,0 +1,111 @@
+/**
+ * A region is added to a deployment that runs, by the file and `up`: two regions of one host in
+ * namespaces become three, while users of both work.
+ */
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parse, stringify } from 'yaml'
+import { lacksOf } from '../../../infra/namespaces/namespaces.ts'
+import { acceptFrom } from './acceptance.ts'
+import { DeployedRegions, threeRegions } from './deployed.ts'
+import { namesOf, seconds, status, until, user } from './drills.ts'
+import { leftOf } from './left.ts'
+import { Load } from './load.ts'
+
+const roles = ['nats', 'cassandra', 'actor-host', 'storage-node', 'upload', 'api', 'proxy']
+
+/** @returns figures. @throws Error that says what the machine lacks, or what failed */
+export async function growthTrial(report: (line: string) => void): Promise<string> {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-growth-'))
+  const [before, after] = [2, 3].map(
+    (regions) => new DeployedRegions(smallFile(folder, regions), join(folder, 'hosts')),
+  ) as [DeployedRegions, DeployedRegions]
+  const lacks = lacksOf(after.layout)
+  if (lacks.length > 0) throw new Error(`this machine lacks ${lacks.join(', ')}`)
+  const lines: string[] = []
+  const tell = (what: string, figures: string) => {
+    lines.push(`  ${what.padEnd(22)} ${figures}`)
+    report(lines.at(-1) ?? '')
+  }
+  try {
+    tell('up with two regions', seconds(await timed(() => before.infra('up'))))
+    const old = before.regions.map(({ code }) => code)
+    const files = await Promise.all(old.map((code) => uploaded(before, code)))
+    await until('everything is in two regions', () => isReplicated(before, old[0] ?? ''))
+
+    const loads = await Promise.all(old.map((code) => Load.start(before, code)))
+    const upMs = await timed(() => after.infra('up'))
+    const requests = await Promise.all(loads.map((load) => load.stop()))
+    tell('up with the third', seconds(upMs))
+    for (const [at, { done, failed }] of requests.entries())
+      tell(`users of ${old[at]}`, `${done} requests, ${failed} failed without a repetition`)
+
+    const codes = after.regions.map(({ code }) => code)
+    const added = codes.at(-1) ?? ''
+    await until(`${added} is at home`, async () =>
+      (await status(after, added)).regions.every(({ actorHosts }) => actorHosts > 0),
+    )
+    for (const code of codes) for (const file of files) await worksAt(after, code, file)
+    const own = await uploaded(after, added)
+    for (const code of codes) await worksAt(after, code, own)
+    tell('accounts of before', `change and are read in ${codes.join(', ')}, and one made in ${added}`)
+    await until('everything is in two regions', () => isReplicated(after, added))
+    tell(`acceptance ${added}`, await acceptFrom(after, codes.length - 1))
+    tell('up once more', seconds(await timed(() => after.infra('up'))))
+  } finally {
+    await after.infra('down')
+  }
+  const left = leftOf(after)
+  if (left.length > 0) throw new Error(`down left ${left.join(', ')}`)
+  tell('down', 'no process, namespace, mount, device or file is left')
+  return lines.join('\n')
+}
+
+/** The first regions of the example, each with one host. @returns its path */
+function smallFile(folder: string, count: number): string {
+  const whole = parse(readFileSync(threeRegions, 'utf8')) as { regions: { hosts: object[] }[] }
+  const regions = whole.regions
+    .slice(0, count)
+    .map(({ hosts, ...region }) => ({ ...region, hosts: [{ ...hosts[0], roles }] }))
+  const file = join(folder, `${count}.yaml`)
+  const { alerts: _, ...rest } = whole as { alerts?: object }
+  writeFileSync(file, stringify({ ...rest, deployment: 'growth', replicas: 1, regions }))
+  return file
+}
+
+interface Uploaded {
+  token: string
+  folder: string
+  /** Path and query of the link. */
+  path: string
+}
+
+async function uploaded(deployed: DeployedRegions, code: string): Promise<Uploaded> {
+  const { upload } = namesOf(deployed, code)
+  const { data } = await user(deployed, code, { do: 'upload', url: `https://${upload}` })
+  const { pathname, search } = new URL(data.link ?? '')
+  return { token: data.guestToken ?? '', folder: data.parentFolder ?? '', path: `${pathname}${search}` }
+}
+
+/** @throws Error after the patience of a user */
+async function worksAt(
+  deployed: DeployedRegions,
+  code: string,
+  { token, folder, path }: Uploaded,
+): Promise<void> {
+  const { api, download } = namesOf(deployed, code)
+  await user(deployed, code, { do: 'folder', url: `https://${api}`, token, folder })
+  await user(deployed, code, { do: 'download', url: `https://${download}${path}` })
+}
+
+async function isReplicated(deployed: DeployedRegions, code: string): Promise<boolean> {
+  const { replication, backup } = await status(deployed, code)
+  return replication.full && backup.accounts === 0
+}
+
+async function timed(work: () => Promise<unknown>): Promise<number> {
+  const startedMs = performance.now()
+  await work()
+  return performance.now() - startedMs
+}
