@@ -8,8 +8,12 @@ export interface Drill {
   /** It begins with the code of an earlier commit, in a cluster of its own. */
   beginsEarlier?: boolean
   /**
-   * @param wishes.accounts of a region that moves. @returns lines of figures. @throws Error when a
-   *   promise is broken
+   * @param wishes.accounts of a region that moves @param wishes.report figures of a long drill, as
+   *   they come. @returns lines of figures. @throws Error when a promise is broken
    */
-  run: (office: Office, seed: number, wishes: { accounts: number }) => Promise<string[]>
+  run: (
+    office: Office,
+    seed: number,
+    wishes: { accounts: number; report: (line: string) => void },
+  ) => Promise<string[]>
 }

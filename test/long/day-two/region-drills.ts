@@ -17,11 +17,14 @@ interface Stored {
   content: Buffer
 }
 
+/** Of what users uploaded while the region was away, on a machine that runs everything. */
+const copiesMs = 900_000
+
 export const regionDrills: readonly Drill[] = [
   {
     name: 'a region with many accounts is evacuated and returns',
     changesCluster: true,
-    async run(office, seed, { accounts }) {
+    async run(office, seed, { accounts, report }) {
       const { home, other } = office
       const people: Person[] = []
       const files: Stored[] = []
@@ -33,7 +36,12 @@ export const regionDrills: readonly Drill[] = [
       }
       const seedingMs = performance.now()
       const seeded = await seedAccounts(office, other, accounts)
-      const lines = [`${accounts} accounts written in ${seconds(performance.now() - seedingMs)}`]
+      const lines: string[] = []
+      const tell = (line: string) => {
+        lines.push(line)
+        report(`    … ${line}`)
+      }
+      tell(`${accounts} accounts written in ${seconds(performance.now() - seedingMs)}`)
       await office.until('everything is in two regions', async () => {
         const { replication, backup } = await office.status()
         return replication.full && backup.accounts === 0
@@ -45,18 +53,18 @@ export const regionDrills: readonly Drill[] = [
           'the loss is seen',
           async () => (await office.status()).regions[1]?.actorHosts === 0,
         )
-        lines.push(await timed('evacuate', () => moved(office, 'evacuate')))
+        tell(await timed('evacuate', () => moved(office, 'evacuate')))
         for (const person of people) await writes(office, person)
         // Servers first. Then the processes of Holdfast begin again, as after a loss of power.
         for (const isServer of [true, false])
           for (const { name, admin } of other.processes)
             if ((admin === null) === isServer) process.kill(await office.cluster.pidOf(name), 'SIGCONT')
         for (const { name, admin } of other.processes) if (admin !== null) await office.cluster.restart(name)
-        await office.until('its hosts are heard', async () => {
-          const { regions, replication } = await office.status()
-          return regions[1]?.actorHosts === 2 && replication.full
-        })
-        lines.push(await timed('return', () => moved(office, 'return')))
+        const heard = async () => (await office.status()).regions[1]?.actorHosts === 2
+        await office.until('its hosts are heard', heard)
+        const fullMs = await office.until('every file has its copies', () => office.isFull(), copiesMs)
+        tell(`its files have their copies again ${seconds(fullMs)} after its hosts are heard`)
+        tell(await timed('return', () => moved(office, 'return')))
         for (const [at, person] of people.entries())
           if ((await foldersOf(office, person)) !== (before[at] as number) + 1)
             throw new Error(`${person.id} does not have all of its folders`)

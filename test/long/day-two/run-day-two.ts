@@ -49,7 +49,7 @@ export async function dayTwo({ words, from, accounts, seed, report }: DayTwoOpti
       const beganMs = performance.now()
       let isBroken = changesCluster || beginsEarlier
       try {
-        const lines = await run(office, seed + at, { accounts })
+        const lines = await run(office, seed + at, { accounts, report })
         report(`  ${name} (${seconds(performance.now() - beganMs)})`)
         for (const line of lines) report(`    ${line}`)
       } catch (error) {
