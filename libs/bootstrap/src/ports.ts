@@ -8,7 +8,7 @@ import { createServer, type Server } from 'node:net'
 
 const lowest = 30_720
 const aboveHighest = 32_768
-/** After so many taken ports the system chooses any. */
+/** The system chooses any port when this number of them is taken. */
 const attempts = 100
 
 /** Replaces every 0 by a port that is free now, all different. */

@@ -33,8 +33,8 @@ export interface Gap {
 }
 
 /**
- * Accounts and the earlier terms in which they are known, and gaps. @param other knows more of them,
- * and is asked first
+ * Accounts and the earlier terms in which they are known, and gaps. @param other knows more of
+ * them, and is asked first
  */
 export async function* knownBefore(
   term: number,
@@ -71,8 +71,8 @@ async function* earlier(
 }
 
 /**
- * Those of the first list that are not in the second one, and gaps in place of the rest. Both are in the order of the ring, so
- * each is read once, however many accounts there are.
+ * Those of the first list that are not in the second one, and gaps in place of the rest. Both are
+ * in the order of the ring, so each is read once, however many accounts there are.
  */
 async function* lacking(
   some: AsyncIterable<KnownAccount | Gap>,
