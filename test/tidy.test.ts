@@ -18,8 +18,8 @@ const isText = (file: string) => !['.png', '.ico', '.zip', '.bin', '.gz', '.woff
 const isSource = (file: string) => /\.(ts|tsx|mjs|js)$/.test(file) && !file.includes('/gen/')
 
 const topLevel = new Set([
-  ...['apps', 'libs', 'proto', 'infra', 'bench', 'test', 'spec', 'docs', '.ci', '.github'],
-  ...['README.md', 'DESIGN.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE'],
+  ...['apps', 'libs', 'proto', 'infra', 'bench', 'test', '.ci', '.github'],
+  ...['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE'],
   ...['package.json', 'package-lock.json', 'tsconfig.json', 'biome.jsonc', 'buf.yaml', 'buf.gen.yaml'],
   ...[
     '.gitignore',
@@ -49,8 +49,7 @@ const layers = [
   ['storage-role'],
 ]
 const assemblingLayer = 6
-const isAdapter = (lib: string) =>
-  /-(nats|level|cassandra|grpc|rocks|http)$/.test(lib) || lib === 'chunk-store'
+const isAdapter = (lib: string) => /-(nats|level|cassandra|grpc)$/.test(lib) || lib === 'chunk-store'
 const layerOf = (lib: string) => (isAdapter(lib) ? 2 : layers.findIndex((layer) => layer.includes(lib)))
 
 /** Another build of one may crash the process: a change of version is a decision. */
@@ -65,10 +64,8 @@ const nativeBindings = [
 /** Tests that fail now and then (`test/forms.ts`). */
 const unsteadyMax = 0
 
-/** Larger files are data, and data is generated. */
+/** Larger files are data, and data is generated: `.gitattributes` says of what. */
 const fileBytesMax = 200_000
-/** npm writes it. */
-const largeFiles = new Set(['package-lock.json'])
 
 t.test('the top level has only the known entries', async (t) => {
   const strangers = new Set(
@@ -111,10 +108,14 @@ t.test('what a part is made of, set to or keeps has no optional fields', async (
 })
 
 t.test('no file is large, and none is a link', async (t) => {
-  const large = tracked.filter(
-    (file) => statSync(join(root, file)).size > fileBytesMax && !largeFiles.has(file),
+  const large = tracked.filter((file) => statSync(join(root, file)).size > fileBytesMax)
+  const attributes = execFileSync('git', ['check-attr', 'linguist-generated', ...large], { cwd: root })
+  t.strictSame(
+    String(attributes)
+      .split('\n')
+      .filter((line) => !/: true$|^$/.test(line)),
+    [],
   )
-  t.strictSame(large, [])
   const modes = execFileSync('git', ['ls-files', '-s'], { cwd: root, encoding: 'utf8' }).split('\n')
   t.strictSame(
     modes.filter((line) => /^(120000|160000) /.test(line)),
@@ -124,9 +125,7 @@ t.test('no file is large, and none is a link', async (t) => {
 
 t.test('nothing names a machine, and the lock file no registry', async (t) => {
   const machinePath = /(^|[^A-Za-z0-9_.])\/(work|farm)\/[a-z.]/m
-  const named = tracked.filter(
-    (file) => isText(file) && file !== 'package-lock.json' && machinePath.test(read(file)),
-  )
+  const named = tracked.filter((file) => isText(file) && machinePath.test(read(file)))
   t.strictSame(named, [])
   t.notMatch(read('package-lock.json'), /"resolved": "https?:/, '.npmrc asks for a lock file without hosts')
 })
@@ -184,6 +183,12 @@ t.test(
       }
   },
 )
+
+t.test('the map of libs/DESIGN.md counts the rooms and their imports', async (t) => {
+  const rows = [...read('libs/DESIGN.md').matchAll(/^\| [^|]+ \| (\d+) \| (\d+) \| \d+ \|/gm)]
+  const imports = packages().flatMap(ownDependencies).length
+  t.strictSame(rows.at(-1)?.slice(1, 3).map(Number), [packages().length, imports])
+})
 
 t.test('packages are imported by name, and internals stay internal', async (t) => {
   for (const file of tracked.filter((name) => isSource(name) && /^(apps|libs)\//.test(name))) {
