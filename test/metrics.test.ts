@@ -216,7 +216,7 @@ function registerChecks(registry: Registry): void {
     ...{ references: 96, missing: 97, routes: 98, missingRoutes: 99, orphaned: 100, mended: 101 },
     failed: 102,
   }
-  reconcileMetrics(registry, { rounds: () => (works ? { last: round } : {}), clock })
+  reconcileMetrics(registry, { rounds: () => (works ? { last: round } : { last: undefined }), clock })
   scrubMetrics(registry, {
     scrubber: {
       get figures() {

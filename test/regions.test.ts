@@ -141,7 +141,14 @@ t.test('no two copies at home are on one host', async (t) => {
           host.processes.filter(({ role }) => role === 'storage-node').map((node) => [node.name, host.name]),
         ),
       )
-      const nodes = [...hostOf.keys()].map((id) => ({ id, region: code, ready: true, freeBytes: 1 }))
+      const nodes = [...hostOf.keys()].map((id) => ({
+        id,
+        region: code,
+        ready: true,
+        lost: false,
+        draining: false,
+        freeBytes: 1,
+      }))
       for (const { members } of planGroups({ region: code, regions: [code], nodes, groups: [] }))
         t.equal(new Set(members.map((id) => hostOf.get(id))).size, 2, `${name}: ${members}`)
     }

@@ -179,6 +179,7 @@ class Simulation {
       region,
       ready: !lost,
       lost,
+      draining: false,
       freeBytes: -(this.#busyUntil.get(id) ?? 0),
     }))
     for (const region of this.#year.regions) {

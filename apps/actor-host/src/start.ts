@@ -57,7 +57,7 @@ export async function startActorHost({
   const host = accountHostOf(cluster, { mailer, webUrl, metrics: observer })
   active = () => host.activeAccounts
   let reconciler: Reconciler | undefined
-  reconcileMetrics(metrics, { rounds: () => reconciler?.rounds ?? {}, clock })
+  reconcileMetrics(metrics, { rounds: () => reconciler?.rounds ?? { last: undefined }, clock })
   const admin = await startAdmin(cluster, {
     role: 'actor-host',
     port: ports.admin,

@@ -53,6 +53,7 @@ export function uploadPaths(uploadUrl: string): Record<string, object> {
         },
         responses: responsesOf({
           method: 'POST',
+          tier: undefined,
           hasPathParameters: false,
           readsToken: true,
           readsKey: true,

@@ -127,7 +127,7 @@ async function startWith(
     ...parts,
     secrets,
     webUrl: urls.web,
-    onBlobReleased: ({ blob }) => collector.released(blob),
+    onBlobReleased: ({ blob }) => collector.released({ ...blob, placementGroup: undefined }),
   })
   const { blocked, scans, reports, transfers } = await openModeration(parts)
 

@@ -23,7 +23,7 @@ export interface Capability {
   /** Unix seconds. */
   ends: number
   /** Present when it was issued to the owner. */
-  ownerTokenCounter?: number
+  ownerTokenCounter: number | undefined
   /** 16 bytes, or empty when the folder had no password. */
   passwordVersion: Uint8Array
 }
@@ -62,7 +62,7 @@ export function verifyCapability(
   return {
     folderId: uuidOfBytes(bytes.subarray(2)),
     ends,
-    ...(bytes[1] === 1 ? { ownerTokenCounter: bytes.readUInt32BE(22) } : {}),
+    ownerTokenCounter: bytes[1] === 1 ? bytes.readUInt32BE(22) : undefined,
     passwordVersion: version.every((byte) => byte === 0) ? new Uint8Array(0) : version,
   }
 }

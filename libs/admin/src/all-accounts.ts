@@ -9,7 +9,7 @@ import { setImmediate } from 'node:timers/promises'
 import { viewOf } from '@holdfast/accounts'
 import { RefusalError, refusalOf } from '@holdfast/http-kit'
 import { type AccountId, pause, systemTimers } from '@holdfast/kernel'
-import { type Act, type Attribution, deletedPerRow } from '@holdfast/moderation'
+import { type Act, type Attribution, aboutNothingElse, deletedPerRow } from '@holdfast/moderation'
 import { blank, type Copy, FindContents, type SearchView } from '@holdfast/wire'
 import { askAsOperator } from './calls.ts'
 import type { ContentDeps } from './contents.ts'
@@ -105,7 +105,13 @@ export class AllAccounts {
     const [id, rest] = after?.split('.') ?? []
     const act =
       id === undefined
-        ? await acts.add({ ...asked, kind: 'delete', what, ...deletedAs(this.#deps, final) })
+        ? await acts.add({
+            ...asked,
+            kind: 'delete',
+            what,
+            ...aboutNothingElse,
+            ...deletedAs(this.#deps, final),
+          })
         : await unlessFault(acts.get(id))
     if (act.kind !== 'delete' || act.what !== what) throw new RefusalError('error-act')
     const walk = this.#copiesOf(hash, (account, by, _page, piece) => this.#delete(act, account, by, piece))

@@ -5,7 +5,7 @@
  */
 import { RefusalError } from '@holdfast/http-kit'
 import type { AccountId } from '@holdfast/kernel'
-import { type Act, type ActResult, type Attribution, undoMs } from '@holdfast/moderation'
+import { type Act, type ActResult, type Attribution, aboutNothingElse, undoMs } from '@holdfast/moderation'
 import { blank, SetAccount } from '@holdfast/wire'
 import { showAccount } from './accounts.ts'
 import { askAsOperator } from './calls.ts'
@@ -23,7 +23,7 @@ export interface Deletion extends Attribution {
 
 /** The part of a new act that describes its deletions. */
 export function deletedAs({ clock }: Pick<ContentDeps, 'clock'>, final: boolean): Pick<Act, 'heldUntil'> {
-  return final ? {} : { heldUntil: Math.floor(clock.now() / 1000) + heldSeconds }
+  return final ? { heldUntil: undefined } : { heldUntil: Math.floor(clock.now() / 1000) + heldSeconds }
 }
 
 /** @throws RefusalError error-content */
@@ -36,7 +36,13 @@ export async function deleteContent(
   const { accountId, contentId } = place
   const what = `content ${contentId} of account ${accountId}: ${item.name}`
   const { acts } = deps.lists
-  const act = await acts.add({ ...asked, kind: 'delete', what, ...deletedAs(deps, final) })
+  const act = await acts.add({
+    ...asked,
+    kind: 'delete',
+    what,
+    ...aboutNothingElse,
+    ...deletedAs(deps, final),
+  })
   if (!final) await acts.noteDeleted(act.id, { account: accountId, contents: [contentId] })
   const value = {
     contentIds: [contentId],
@@ -54,7 +60,13 @@ export async function deleteAccount(
   { final, ...asked }: Deletion,
 ): Promise<{ act: Act; endTime: number }> {
   const { email } = await showAccount(deps, account)
-  const as = { kind: 'delete', what: `account ${account}: ${email}`, account, ...deletedAs(deps, final) }
+  const as = {
+    kind: 'delete',
+    what: `account ${account}: ${email}`,
+    undoes: undefined,
+    account,
+    ...deletedAs(deps, final),
+  }
   const { act } = await unlessFault(deps.lists.block('account', [account], asked, as))
   const endTime = act.heldUntil ?? act.time
   await setEnd(deps, account, { endTime })

@@ -3,7 +3,7 @@
  * it runs. They are also needed when metadata is out of reach. So if the log cannot be written,
  * they are delayed for seconds and then made.
  */
-import type { OperatorActs } from '@holdfast/moderation'
+import { aboutNothingElse, type OperatorActs } from '@holdfast/moderation'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { askedBy } from './moderation.ts'
 
@@ -20,7 +20,7 @@ export function logCalls(operator: FastifyInstance, acts: OperatorActs): void {
     if (method === 'GET' || method === 'HEAD' || logThemselves.test(url)) return
     const body = shownBodies.test(url) ? ` ${JSON.stringify(request.body ?? {})}` : ''
     const what = `${method} ${url}${body}`.slice(0, whatCharactersMax)
-    const written = acts.add({ ...askedBy(request, {}), kind: 'call', what })
+    const written = acts.add({ ...askedBy(request, {}), kind: 'call', what, ...aboutNothingElse })
     await orSoon(request, written)
   })
 }

@@ -15,7 +15,9 @@ const figures = [
 
 /** The last round that compared references with accounts, as far as this process knows it. */
 export interface Rounds {
-  last?: { beganMs: number; tiers: Record<string, number> } & Record<(typeof figures)[number], number>
+  last:
+    | ({ beganMs: number; tiers: Record<string, number> } & Record<(typeof figures)[number], number>)
+    | undefined
 }
 
 /** Read at each scrape. No figure is shown before a round has ended. */

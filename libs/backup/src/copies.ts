@@ -11,7 +11,11 @@ export function nameOfCopy({ id, incarnation }: BlobName): string {
 /** The other way round. */
 export function namedCopy(copy: string): BlobName {
   const [id = '', incarnation = ''] = copy.split('/')
-  return { id: Buffer.from(id, 'hex'), incarnation: Buffer.from(incarnation, 'hex') }
+  return {
+    id: Buffer.from(id, 'hex'),
+    incarnation: Buffer.from(incarnation, 'hex'),
+    placementGroup: undefined,
+  }
 }
 
 /** @throws BackupFault `DAMAGED` at the end when the bytes are not those of the id. */

@@ -110,6 +110,7 @@ export function copyOfRow([key, value]: SegmentRow): BlobInfo {
     size: Number(details.readBigUInt64BE(0)),
     crc32: details.readUInt32BE(8),
     createdMs: Number(details.readBigUInt64BE(12)),
-    ...(details.length === 24 ? { placementGroup: details.readUInt32BE(20) } : {}),
+    placementGroup: details.length === 24 ? details.readUInt32BE(20) : undefined,
+    damaged: undefined,
   }
 }

@@ -12,7 +12,7 @@ export interface Snapshot {
   /** Copies that the store had and could not read, as `<id>/<incarnation>` in hex. */
   unreadable: string[]
   /** Of a backup of a cluster: its regions in their order. Absent: it is of one machine. */
-  regions?: string[]
+  regions: string[] | undefined
 }
 
 export function parseSnapshot(bytes: Uint8Array, name: string): Snapshot & { digest: string } {

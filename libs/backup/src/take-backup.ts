@@ -107,7 +107,7 @@ export async function takeBackup({
     copies: await copySegments.end(),
     figures: { rows: progress.rows, copies: progress.copies, bytes },
     unreadable,
-    ...(cluster === undefined ? {} : { regions: [...cluster.regions] }),
+    regions: cluster && [...cluster.regions],
   })
   return { snapshot, takenMs, ...progress, bytes, unreadable }
 }

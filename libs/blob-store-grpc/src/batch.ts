@@ -41,6 +41,8 @@ export function copiesOf(names: Buffer): BlobInfo[] {
       size: name.readUInt32LE(nameBytes - 4),
       crc32: 0,
       createdMs: 0,
+      placementGroup: undefined,
+      damaged: undefined,
     }
   })
 }

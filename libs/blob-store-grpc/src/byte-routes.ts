@@ -116,7 +116,11 @@ export class ByteRoutes {
     else if (method === 'PUT' && stage !== undefined)
       await this.#receive(Buffer.from(stage, 'hex'), request, response)
     else if (id !== undefined && incarnation !== undefined && (method === 'GET' || method === 'PUT')) {
-      const blob = { id: Buffer.from(id, 'hex'), incarnation: Buffer.from(incarnation, 'hex') }
+      const blob = {
+        id: Buffer.from(id, 'hex'),
+        incarnation: Buffer.from(incarnation, 'hex'),
+        placementGroup: undefined,
+      }
       if (method === 'GET') await this.#send(blob, request, response)
       else await this.#put(blob, terms, request, response)
     } else response.writeHead(404, { connection: 'close' }).end()

@@ -201,7 +201,9 @@ function pullResponse(pulled: PullAnswer): PullResponse {
         sequence: entry.sequence,
         deleted: entry.kind === 'deleted',
         copy: messageOf(
-          entry.kind === 'committed' ? entry.copy : { ...entry.copy, size: 0, crc32: 0, createdMs: 0 },
+          entry.kind === 'committed'
+            ? entry.copy
+            : { ...entry.copy, size: 0, crc32: 0, createdMs: 0, damaged: undefined },
         ),
       }),
     ),

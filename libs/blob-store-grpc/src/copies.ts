@@ -17,18 +17,19 @@ export function messageOf(info: BlobInfo): Copy {
 /** @throws BlobFault INVALID */
 export function infoOf(copy: Copy): BlobInfo {
   return {
-    ...nameOf(copy),
+    id: contentId(copy.id),
+    incarnation: uploadIdOf(copy.incarnation),
     size: copy.size,
     crc32: copy.crc32,
     createdMs: copy.createdMs,
     placementGroup: copy.placementGroup,
-    ...(copy.damaged ? { damaged: true } : {}),
+    damaged: copy.damaged ? true : undefined,
   }
 }
 
 /** @throws BlobFault INVALID */
 export function nameOf({ id, incarnation }: { id: Uint8Array; incarnation: Uint8Array }): BlobName {
-  return { id: contentId(id), incarnation: uploadIdOf(incarnation) }
+  return { id: contentId(id), incarnation: uploadIdOf(incarnation), placementGroup: undefined }
 }
 
 /** @throws BlobFault INVALID */

@@ -47,5 +47,6 @@ export function putInfoOf(answer: unknown, id: Uint8Array): BlobInfo {
     crc32: crc32 as number,
     createdMs: createdMs as number,
     placementGroup: placementGroup as number,
+    damaged: undefined,
   }
 }

@@ -449,7 +449,7 @@ t.test('a small range comes in one piece, correct or not at all', async (t) => {
   t.equal(await remote.readWhole(info, { start: 0, end: 0 }), undefined)
   t.equal(await remote.readWhole(info, { start: 0, end: MiB }), undefined)
   await t.rejects(remote.readWhole(info, { start: 0, end: 5_001 }), RangeError)
-  const stranger = { id: randomBytes(48), incarnation: randomBytes(16) }
+  const stranger = { id: randomBytes(48), incarnation: randomBytes(16), placementGroup: undefined }
   await t.rejects(remote.readWhole(stranger, { start: 0, end: 1 }), { code: 'NOT_FOUND' })
   // A store without this method is read piece by piece.
   const memory = new MemoryBlobStore()

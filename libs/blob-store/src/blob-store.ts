@@ -139,7 +139,7 @@ export interface BlobName {
    * Which group of nodes holds it, where there are several. It says where to look and is not part
    * of the name.
    */
-  placementGroup?: number
+  placementGroup: number | undefined
 }
 
 export interface BlobInfo extends BlobName {
@@ -148,7 +148,7 @@ export interface BlobInfo extends BlobName {
   /** Unix milliseconds of the commit. */
   createdMs: number
   /** Some of its bytes are known to be wrong; it waits for a replacement. */
-  damaged?: true
+  damaged: true | undefined
 }
 
 export interface BlobStoreUsage {

@@ -78,7 +78,7 @@ export interface CollectResult {
    */
   unconfirmed: number
   /** Why nothing was deleted; absent: nothing prevented it. */
-  held?: string
+  held: string | undefined
 }
 
 /** For metrics. */
@@ -228,6 +228,7 @@ export class Collector {
       waiting: 0,
       pinned: 0,
       unconfirmed: 0,
+      held: undefined,
     }
     const startedMs = clock.now()
     const held = distrust() ?? (this.#holds > 0 ? 'a backup or a verification reads everything' : undefined)

@@ -162,8 +162,8 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
     async run(store) {
       const info = await put(store, Buffer.from('here'))
       const strangers: BlobName[] = [
-        { id: randomBytes(48), incarnation: info.incarnation },
-        { id: info.id, incarnation: randomBytes(16) },
+        { ...info, id: randomBytes(48) },
+        { ...info, incarnation: randomBytes(16) },
       ]
       for (const stranger of strangers) {
         assert.equal(await store.stat(stranger), undefined)

@@ -256,14 +256,15 @@ export class MemoryBlobStore implements NodeStore {
     if (copy?.info.damaged) {
       copy.bytes = bytes
       copy.rotten = false
-      delete copy.info.damaged
+      copy.info.damaged = undefined
     }
     if (copy === undefined) {
       const info: BlobInfo = {
         ...content,
         incarnation: Buffer.from(uploadId),
         createdMs: createdMs ?? this.#clock.now(),
-        ...(group === undefined ? {} : { placementGroup: group }),
+        placementGroup: group,
+        damaged: undefined,
       }
       copy = { info, bytes, rotten: false }
       copies.set(hex(uploadId), copy)

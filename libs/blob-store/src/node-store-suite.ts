@@ -51,6 +51,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
           incarnation: uploadId.toString('hex'),
           createdMs: 12_345,
           placementGroup: 5,
+          damaged: undefined,
         })
         assert.deepEqual(plain(await store.stat(info)), plain(info))
         assert.deepEqual(plain(await store.committed(uploadId)), plain(info))
@@ -144,6 +145,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
           incarnation: hex(uploadId),
           createdMs: 12_345,
           placementGroup: 5,
+          damaged: undefined,
         }
         assert.deepEqual(plain(info), expected)
         assert.deepEqual(plain(await store.stat(info)), expected)
@@ -245,7 +247,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
         assert.equal(await store.pin(info, { ttlMs: 60_000, whole: true }), true)
         assert.equal(await store.delete(info), 'pinned')
       }
-      const stranger = { id: randomBytes(48), incarnation: randomBytes(16) }
+      const stranger = { id: randomBytes(48), incarnation: randomBytes(16), placementGroup: undefined }
       assert.equal(await store.pin(stranger, { ttlMs: 60_000, whole: true }), false)
       await assert.rejects(all(store.verify(stranger)), { code: 'NOT_FOUND' })
     },

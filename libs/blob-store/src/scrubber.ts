@@ -87,10 +87,12 @@ const noteName = 'scrubber'
 const toldMax = 100_000
 
 interface Place {
-  lastPassMs?: number
+  lastPassMs: number | undefined
   /** Id in hex up to which the current pass has come. */
-  after?: string
+  after: string | undefined
 }
+
+const atStart: Place = { lastPassMs: undefined, after: undefined }
 
 export class Scrubber {
   readonly #options: Required<Omit<ScrubberOptions, 'repair'>> & Pick<ScrubberOptions, 'repair'>
@@ -166,7 +168,7 @@ export class Scrubber {
    */
   async repair(info: BlobInfo): Promise<boolean> {
     const { log } = this.#options
-    const { damaged: _, ...whole } = info
+    const whole = { ...info, damaged: undefined }
     try {
       await (this.#options.repair ?? this.#repairHere)(whole)
       this.#told.delete(hex(info.id))
@@ -299,7 +301,7 @@ export class Scrubber {
       try {
         if (this.#suspect === undefined && (await this.#walk(after))) {
           this.#lastPassMs = clock.now()
-          await this.#note({})
+          await this.#note({ after: undefined })
           after = ''
           continue
         }
@@ -314,19 +316,19 @@ export class Scrubber {
   async #noted(): Promise<Place> {
     try {
       const value = await this.#options.store.note(noteName)
-      const place = value === undefined ? {} : (JSON.parse(Buffer.from(value).toString()) as Place)
+      const place = value === undefined ? atStart : (JSON.parse(Buffer.from(value).toString()) as Place)
       this.#lastPassMs = place.lastPassMs
       return place
     } catch (error) {
       this.#options.log.warn({ error: (error as Error).message }, "the scrubber's position is not known")
-      return {}
+      return atStart
     }
   }
 
   async #note({ after }: Pick<Place, 'after'>): Promise<void> {
     const place: Place = {
-      ...(this.#lastPassMs === undefined ? {} : { lastPassMs: this.#lastPassMs }),
-      ...(after === undefined ? {} : { after }),
+      lastPassMs: this.#lastPassMs,
+      after,
     }
     await this.#options.store.setNote(noteName, Buffer.from(JSON.stringify(place)))
   }

@@ -113,7 +113,7 @@ t.test('a blob of 200,000 runs is committed as it was written', async (t) => {
   const writer = writerOver(made)
   const row = rowOf([])
   const blob = { incarnation, size: many, crc32: 1, createdMs: 1, placementGroup: 0 }
-  const commit = new CommitIntent(writer.deps, row, blob, { runs }, { pinMs: 0, replaced() {} })
+  const commit = new CommitIntent(writer.deps, row, blob, { runs }, { pinMs: 0, asNew: false, replaced() {} })
   writer.submit(commit)
   t.match(await commit.done, { size: many })
   t.equal(row.copies.length, 1)

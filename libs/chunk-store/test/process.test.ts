@@ -32,9 +32,11 @@ t.test('kill -9 at any moment loses nothing that was acknowledged, and leaves no
     let lost = 0
     for (const [name, number] of kept) {
       const [id, incarnation] = name.split(' ').map((hex) => Buffer.from(hex, 'hex'))
-      const bytes = await get(store, { id: id as Buffer, incarnation: incarnation as Buffer }).catch(
-        () => undefined,
-      )
+      const bytes = await get(store, {
+        id: id as Buffer,
+        incarnation: incarnation as Buffer,
+        placementGroup: undefined,
+      }).catch(() => undefined)
       if (!bytes?.equals(content(number))) lost++
     }
     t.equal(lost, 0, `round ${round}: ${kept.size} kept, ${store.recovered.commits} found by the scan`)

@@ -140,7 +140,7 @@ export class Archives {
       size: layout.size,
       validators: validatorsOf(current),
       headers: fileHeaders(`${name}.zip`, 'application/zip', { inPlace: false }),
-      ...(whole ? { ignoresRange: true } : {}),
+      ignoresRange: whole,
       begun: () => this.#keep(laid, request),
       read: (range, signal) => this.#read(laid, range, { network: request.network, signal }),
     }

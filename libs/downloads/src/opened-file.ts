@@ -24,6 +24,7 @@ export function openedFile(
     ...current,
     size: blob.size,
     validators: validatorsOf(current),
+    ignoresRange: false,
     isBlocked: () => blocked.blocksBlob(id),
     headers: fileHeaders(item.name, item.mimetype, { inPlace }),
     read: (range, signal) => storedBytes(blobs, name, range, signal),

@@ -23,7 +23,7 @@ interface Answer {
   version: object | undefined
   view: Promise<FileView>
   /** The view, as soon as it has arrived. */
-  arrived?: FileView
+  arrived: FileView | undefined
 }
 
 export class RecentAnswers {
@@ -90,7 +90,7 @@ export class RecentAnswers {
 
   #remember(question: string, version: object | undefined, ask: () => Promise<FileView>): Answer {
     const askedMs = this.#clock.monotonic()
-    const answer: Answer = { askedMs, version, view: ask() }
+    const answer: Answer = { askedMs, version, view: ask(), arrived: undefined }
     this.#answers.delete(question)
     this.#answers.set(question, answer)
     this.#forgetOldest(askedMs)

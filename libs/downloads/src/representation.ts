@@ -32,7 +32,7 @@ export interface Representation {
   /** Content-Type, Content-Disposition and other headers of the bytes. */
   headers: Record<string, string>
   /** A range would continue another body: everything is sent. */
-  ignoresRange?: boolean
+  ignoresRange: boolean
   /**
    * The bytes start … end (exclusive); a piece is valid only until the consumer asks for the next
    * one.
@@ -167,8 +167,8 @@ interface Plan {
   fromStart: boolean
   /** Bytes of body. */
   length: number
-  /** When that is all. */
-  single?: ByteRange
+  /** Undefined: several ranges. */
+  single: ByteRange | undefined
   open(signal: AbortSignal): AsyncIterable<Uint8Array>
 }
 
@@ -239,6 +239,7 @@ function multipartPlan(
       'content-length': String(length),
     },
     length,
+    single: undefined,
     fromStart: ranges.some(({ start }) => start === 0),
     open: (signal) => readParts(representation, { ranges, heads, tail, signal }),
   }

@@ -218,7 +218,7 @@ t.test('a caller with read access may download, at the time of the download', as
   const bad = `${token.slice(0, -4)}AAAA`
   const ask = (query = '', headers: OutgoingHttpHeaders = {}) => get(process, `${path}${query}`, { headers })
   const capability = (details: Partial<Parameters<typeof signCapability>[1]> = {}) =>
-    `?c=${signCapability(process.keyring.derive('capability'), { folderId, ends: Date.now() / 1000 + 100, passwordVersion: new Uint8Array(0), ...details })}`
+    `?c=${signCapability(process.keyring.derive('capability'), { folderId, ends: Date.now() / 1000 + 100, ownerTokenCounter: undefined, passwordVersion: new Uint8Array(0), ...details })}`
 
   t.same(statusOf(await ask()), [401, 'error-notOwner'])
   t.same(statusOf(await ask('', { authorization: `Bearer ${stranger.token}` })), [401, 'error-notOwner'])

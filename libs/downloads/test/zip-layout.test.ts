@@ -16,7 +16,7 @@ const noon = Date.UTC(2026, 10, 21, 12, 0, 0) / 1000
 type Tree = [name: string, content: string | Tree][]
 
 function treeOf(name: string, tree: Tree): { entries: TreeEntry[]; contents: Buffer[] } {
-  const entries: TreeEntry[] = [{ parent: 0, isFolder: true, name, modTime: noon }]
+  const entries: TreeEntry[] = [{ parent: 0, isFolder: true, name, modTime: noon, blob: undefined }]
   const contents: Buffer[] = [Buffer.alloc(0)]
   const walk = (parent: number, items: Tree) => {
     for (const [itemName, content] of items) {
@@ -24,7 +24,7 @@ function treeOf(name: string, tree: Tree): { entries: TreeEntry[]; contents: Buf
       const node = entries.length
       const blob = { id: Buffer.from(content.toString()), size: bytes.length, crc32: crc32(bytes) }
       const isFolder = typeof content !== 'string'
-      entries.push({ parent, isFolder, name: itemName, modTime: noon, ...(isFolder ? {} : { blob }) })
+      entries.push({ parent, isFolder, name: itemName, modTime: noon, blob: isFolder ? undefined : blob })
       contents.push(bytes)
       if (isFolder) walk(node, content)
     }
@@ -132,7 +132,7 @@ print(json.dumps({i.filename: [i.file_size, list(i.date_time)] for i in z.infoli
 })
 
 t.test('an empty folder gives an archive without entries', async (t) => {
-  const layout = layOut([{ parent: 0, isFolder: true, name: 'nothing', modTime: noon }])
+  const layout = layOut([{ parent: 0, isFolder: true, name: 'nothing', modTime: noon, blob: undefined }])
   t.equal(layout.size, 22)
   t.equal(layout.count, 0)
   t.same(await entriesSeen(layout), [])
@@ -205,7 +205,7 @@ t.test('files and offsets beyond 4 GiB are stated in ZIP64, by arithmetic alone'
   const gib = 2 ** 30
   const sizes = [4 * gib - 2, 4 * gib - 1, 4 * gib, 0, 5 * 1024 * gib, 1]
   const entries: TreeEntry[] = [
-    { parent: 0, isFolder: true, name: 'big', modTime: noon },
+    { parent: 0, isFolder: true, name: 'big', modTime: noon, blob: undefined },
     ...sizes.map((size, index) => ({
       parent: 0,
       isFolder: false,
@@ -240,7 +240,7 @@ t.test('files and offsets beyond 4 GiB are stated in ZIP64, by arithmetic alone'
 
 t.test('more than 65,535 entries are counted in ZIP64', async (t) => {
   const count = 70_000
-  const entries: TreeEntry[] = [{ parent: 0, isFolder: true, name: 'many', modTime: noon }]
+  const entries: TreeEntry[] = [{ parent: 0, isFolder: true, name: 'many', modTime: noon, blob: undefined }]
   for (let index = 0; index < count; index++) {
     const blob = { id: Buffer.of(1), size: 1, crc32: crc32('\0') }
     entries.push({ parent: 0, isFolder: false, name: 'same', modTime: noon, blob })
@@ -280,7 +280,7 @@ t.test('the digest distinguishes trees and nothing else', async (t) => {
 })
 
 t.test('an invalid tree is refused', async (t) => {
-  const top = { parent: 0, isFolder: true, name: 'f', modTime: noon }
+  const top = { parent: 0, isFolder: true, name: 'f', modTime: noon, blob: undefined }
   const file = {
     parent: 0,
     isFolder: false,
@@ -303,6 +303,7 @@ t.test(
         isFolder: true,
         name: 'd'.repeat(255),
         modTime: 253_402_300_799,
+        blob: undefined,
       })
     }
     const [entry] = await entriesSeen(layOut(deep))
@@ -313,9 +314,9 @@ t.test(
       RangeError,
     )
 
-    const wide: TreeEntry[] = [{ parent: 0, isFolder: true, name: 'w', modTime: -5 }]
+    const wide: TreeEntry[] = [{ parent: 0, isFolder: true, name: 'w', modTime: -5, blob: undefined }]
     for (let index = 0; index < 20_000; index++) {
-      wide.push({ parent: 0, isFolder: true, name: `n${index}`, modTime: -5 })
+      wide.push({ parent: 0, isFolder: true, name: `n${index}`, modTime: -5, blob: undefined })
     }
     let slices = 0
     for (const steps = layOutInSlices(wide); !steps.next().done; ) slices++

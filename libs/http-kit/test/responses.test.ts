@@ -4,6 +4,7 @@ import { httpCodeOf, type OperationAnswers, responsesOf } from '../src/index.ts'
 
 const plain: OperationAnswers = {
   method: 'GET',
+  tier: undefined,
   hasPathParameters: false,
   readsToken: false,
   readsKey: false,

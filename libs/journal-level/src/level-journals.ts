@@ -45,7 +45,7 @@ const trimSliceRows = 1_000
 /** The result of a decision, and the write it queued. */
 interface WriteDecision<R> {
   result: R
-  written?: Promise<void>
+  written: Promise<void> | undefined
 }
 
 export class LevelJournals implements JournalStore, JournalAccounts, JournalRepair {
@@ -76,7 +76,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
       throw new RangeError(`an owner is at most ${maxOwnerBytes} bytes`)
     const before = await this.#decide<StaticFacts>(account, (cell, place) => {
       const { value } = cell
-      if (isUnwritten(value) && unwritten !== 'begin') return { result: value }
+      if (isUnwritten(value) && unwritten !== 'begin') return { result: value, written: undefined }
       return { result: value, written: this.#change(place, account, cell, { epoch: value.epoch + 1, owner }) }
     })
     if (isUnwritten(before) && unwritten !== 'begin') return unwrittenOwnership(account, owner)
@@ -230,7 +230,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
       throw new RangeError(`rows through ${through} are not all behind the root's ${root?.through ?? 0}`)
     }
     const last = Math.min(through, trimmed + trimSliceRows)
-    if (last <= trimmed) return { result: false }
+    if (last <= trimmed) return { result: false, written: undefined }
     const deletes = Array.from(
       { length: last - trimmed },
       (_, at): RowChange => ({ type: 'del', key: keys.row(account, trimmed + 1 + at) }),

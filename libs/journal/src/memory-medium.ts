@@ -53,8 +53,10 @@ interface Plan {
   operation: MemoryOperation
   matches: (target: string) => boolean
   left: number
-  fault?: { code: JournalFaultCode; applied: boolean | number }
-  hold?: { at: 'before' | 'after'; reach: () => void; released: Promise<JournalFaultCode | undefined> }
+  fault: { code: JournalFaultCode; applied: boolean | number } | undefined
+  hold:
+    | { at: 'before' | 'after'; reach: () => void; released: Promise<JournalFaultCode | undefined> }
+    | undefined
 }
 
 export class MemoryMedium {
@@ -85,7 +87,13 @@ export class MemoryMedium {
 
   /** Plants a fault. @returns removes it again. */
   fail(operation: MemoryOperation, { code, applied = false, times = 1, target }: PlantedFault): () => void {
-    return this.#plant({ operation, matches: matcher(target), left: times, fault: { code, applied } })
+    return this.#plant({
+      operation,
+      matches: matcher(target),
+      left: times,
+      fault: { code, applied },
+      hold: undefined,
+    })
   }
 
   /**
@@ -99,7 +107,7 @@ export class MemoryMedium {
     const reached = Promise.withResolvers<void>()
     const released = Promise.withResolvers<JournalFaultCode | undefined>()
     const hold = { at, reach: reached.resolve, released: released.promise }
-    this.#plant({ operation, matches: matcher(target), left: 1, hold })
+    this.#plant({ operation, matches: matcher(target), left: 1, fault: undefined, hold })
     return { reached: reached.promise, release: (fault) => released.resolve(fault) }
   }
 

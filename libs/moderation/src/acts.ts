@@ -27,12 +27,15 @@ export interface Act {
   what: string
   reason: string
   /** The id of the act that it undoes. */
-  undoes?: string
+  undoes: string | undefined
   /** Its deletions can be undone until then, Unix seconds. */
-  heldUntil?: number
+  heldUntil: number | undefined
   /** The account that it deleted as a whole. */
-  account?: string
+  account: string | undefined
 }
+
+/** Of an act that is no undo and deletes nothing. */
+export const aboutNothingElse = { undoes: undefined, heldUntil: undefined, account: undefined } as const
 
 /** Contents of one account that an act deleted. */
 export interface DeletedContents {

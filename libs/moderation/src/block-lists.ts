@@ -13,7 +13,7 @@ import { randomUUID } from 'node:crypto'
 import { type AddressRange, rangesOf } from '@holdfast/access'
 import type { LookupChange, LookupStore } from '@holdfast/journal'
 import type { Clock } from '@holdfast/kernel'
-import { type Act, OperatorActs, undoMs } from './acts.ts'
+import { type Act, aboutNothingElse, OperatorActs, undoMs } from './acts.ts'
 import { ModerationFault } from './fault.ts'
 import { type BlockList, blockLists, nameOf, namesMax } from './names.ts'
 
@@ -170,7 +170,11 @@ export class BlockLists implements BlockChecks {
     list: BlockList,
     names: readonly string[],
     asked: Attribution,
-    as: Omit<Act, 'id' | 'time' | keyof Attribution> = { kind: 'block', what: told(list, names) },
+    as: Omit<Act, 'id' | 'time' | keyof Attribution> = {
+      kind: 'block',
+      what: told(list, names),
+      ...aboutNothingElse,
+    },
   ): Promise<ActResult> {
     return this.#inTurn(async () => {
       const rows = this.#lists[list]
@@ -185,7 +189,12 @@ export class BlockLists implements BlockChecks {
 
   unblock(list: BlockList, names: readonly string[], asked: Attribution): Promise<ActResult> {
     return this.#inTurn(async () => {
-      const act = await this.acts.add({ ...asked, kind: 'unblock', what: told(list, names) })
+      const act = await this.acts.add({
+        ...asked,
+        kind: 'unblock',
+        what: told(list, names),
+        ...aboutNothingElse,
+      })
       const lifted = new Map<string, Row>()
       for (const name of this.#spellings(list, names)) {
         const by = this.actOf(list, name)
@@ -205,7 +214,13 @@ export class BlockLists implements BlockChecks {
       const { kind, what } = undone
       if (!isUndoable(undone)) throw new ModerationFault('FINAL', `${kind} cannot be undone`)
       const as = ofLists.has(kind) ? 'undo' : 'restore'
-      const act = await this.acts.add({ ...asked, kind: as, what: `${kind} ${what}`, undoes: id })
+      const act = await this.acts.add({
+        ...asked,
+        kind: as,
+        what: `${kind} ${what}`,
+        ...aboutNothingElse,
+        undoes: id,
+      })
       let done: ActResult = { act, changed: 0, unchanged: 0 }
       for (const list of blockLists) {
         const rows = new Map<string, Row>()

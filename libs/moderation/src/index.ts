@@ -1,4 +1,12 @@
-export { type Act, type ActsPage, type DeletedContents, deletedPerRow, OperatorActs, undoMs } from './acts.ts'
+export {
+  type Act,
+  type ActsPage,
+  aboutNothingElse,
+  type DeletedContents,
+  deletedPerRow,
+  OperatorActs,
+  undoMs,
+} from './acts.ts'
 export {
   type ActResult,
   type Attribution,

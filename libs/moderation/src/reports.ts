@@ -11,7 +11,7 @@
 import { randomBytes } from 'node:crypto'
 import type { LookupStore } from '@holdfast/journal'
 import type { Clock } from '@holdfast/kernel'
-import type { OperatorActs } from './acts.ts'
+import { aboutNothingElse, type OperatorActs } from './acts.ts'
 import type { Attribution } from './block-lists.ts'
 import { ModerationFault } from './fault.ts'
 
@@ -43,7 +43,7 @@ export interface Report extends NewReport {
   /** The act of the decision; empty while it is new. */
   act: string
   /** Acts by which accepting it blocked, deleted, suspended. Absent: none, or an older release. */
-  takedown?: string[]
+  takedown: string[] | undefined
 }
 
 export interface ReportsPage {
@@ -122,7 +122,14 @@ export class Reports {
     this.#unseen.add(shares)
     const nowMs = this.#clock.now()
     const id = `${backwards(nowMs)}-${randomBytes(8).toString('hex')}`
-    const row: Report = { ...report, id, state: 'new', time: Math.floor(nowMs / 1000), act: '' }
+    const row: Report = {
+      ...report,
+      id,
+      state: 'new',
+      time: Math.floor(nowMs / 1000),
+      act: '',
+      takedown: undefined,
+    }
     try {
       await this.#lookups.write([{ put: keyOf('new', id), value: bytesOf(row) }])
     } finally {
@@ -196,7 +203,12 @@ export class Reports {
   ): Promise<Report> {
     const report = await this.get(id)
     const what = `report ${id} of content ${report.content} of account ${report.account}`
-    const act = await this.#acts.add({ ...asked, kind: state === 'accepted' ? 'accept' : 'reject', what })
+    const act = await this.#acts.add({
+      ...asked,
+      kind: state === 'accepted' ? 'accept' : 'reject',
+      what,
+      ...aboutNothingElse,
+    })
     const decided: Report = { ...withActs(report, done), state, act: act.id }
     await this.#lookups.write([{ put: keyOf(state, id), value: bytesOf(decided) }])
     if (report.state !== state) await this.#lookups.write([{ delete: keyOf(report.state, id) }])

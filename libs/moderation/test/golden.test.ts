@@ -21,7 +21,14 @@ t.test('rows of acts, lists, reports and transfers', async (t) => {
   const lists = await BlockLists.open({ lookups, clock })
   t.strictSame(Object.keys(names).sort(), [...blockLists].sort())
   for (const list of blockLists) await lists.block(list, [names[list]], asked)
-  const { id } = await lists.acts.add({ ...asked, kind: 'delete', what: content, account, heldUntil: 1 })
+  const { id } = await lists.acts.add({
+    ...asked,
+    kind: 'delete',
+    what: content,
+    undoes: undefined,
+    account,
+    heldUntil: 1,
+  })
   await lists.acts.noteDeleted(id, { account, contents: [content, account] })
   const networkOf = (address: string) => address
   const reports = new Reports({ lookups, clock, acts: lists.acts, networkOf })

@@ -9,7 +9,7 @@ const currentMs = 15_000
 export interface GroupProgress {
   number: number
   /** What is missing; undefined: nothing. */
-  behind?: string
+  behind: string | undefined
 }
 
 export async function groupProgress({
@@ -34,7 +34,7 @@ export async function groupProgress({
         const ageMs = clock.now() - mark.coveredMs
         if (ageMs > currentMs) return { number, behind: `is ${Math.round(ageMs / 1000)} s behind ${source}` }
       }
-      return { number }
+      return { number, behind: undefined }
     }),
   )
 }

@@ -76,8 +76,8 @@ export interface GroupNode {
   /**
    * Silent for so long that its copies must be made again elsewhere, or removed by the operator.
    */
-  lost?: boolean
-  draining?: boolean
+  lost: boolean
+  draining: boolean
   freeBytes: number
 }
 

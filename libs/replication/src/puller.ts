@@ -182,7 +182,7 @@ export class Puller {
     }
     for await (const info of source.inventory({ groups })) {
       // The source's copy is damaged; another node should have it whole.
-      const { damaged: _, ...copy } = info
+      const copy = { ...info, damaged: undefined }
       if ((await this.#isMissing(copy)) && missing.push(copy) >= this.#options.batch) await fetch()
     }
     await fetch()

@@ -524,7 +524,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
   async #repairAt({ id, node }: NodeHolder, copy: BlobInfo, sources: readonly string[]): Promise<void> {
     const group = this.#options.groups.get(copy.placementGroup ?? 0)
     if (group === undefined || (await node.stat(copy))?.damaged === undefined) return
-    const { damaged: _, ...wanted } = copy
+    const wanted = { ...copy, damaged: undefined }
     const placement = { group: group.number, version: group.version }
     let fault: BlobFault | undefined
     for (const source of sources) {

@@ -157,6 +157,7 @@ export class ReplicatedStage implements BlobStage {
       crc32,
       createdMs: clock.now(),
       placementGroup: group.number,
+      damaged: undefined,
     }
     const options = { pinMs, createdMs: info.createdMs, asNew: true }
     const holders: Leg[] = []

@@ -247,7 +247,14 @@ t.test('a node of another region leaves without closing the group for its home',
 })
 
 t.test('a group with fewer members than possible gets another', async (t) => {
-  const nodes = ['a', 'b'].map((id) => ({ id, region: 'r1', ready: true, freeBytes: 1 }))
+  const nodes = ['a', 'b'].map((id) => ({
+    id,
+    region: 'r1',
+    ready: true,
+    lost: false,
+    draining: false,
+    freeBytes: 1,
+  }))
   t.match(planGroups({ region: 'r1', regions: ['r1'], nodes, groups: [group(['b'])] }), [
     { number: 1, version: 2, members: ['b', 'a'], writable: true },
   ])
@@ -259,6 +266,7 @@ t.test('the groups of nodes that were lost together go to several others', async
     region: 'r1',
     ready: id > 'b',
     lost: id <= 'b',
+    draining: false,
     freeBytes: id === 'e' ? 1000 : 1,
   }))
   const groups = [group(['a', 'c']), group(['b', 'd'], { number: 2 })]
@@ -281,6 +289,7 @@ t.test('a permanently lost node is replaced, and the new one fetches everything'
     region: 'r1',
     ready: id !== 'a',
     lost: id === 'a',
+    draining: false,
     freeBytes: 1,
   }))
   const [change] = planGroups({ region: 'r1', regions: ['r1'], nodes, groups: region.rows.all() })
@@ -309,6 +318,8 @@ t.test(
       id,
       region,
       ready: true,
+      lost: false,
+      draining: false,
       freeBytes: 1,
       ...more,
     })

@@ -37,6 +37,7 @@ const documentation = {
   },
   response: responsesOf({
     method: 'PUT',
+    tier: undefined,
     hasPathParameters: false,
     readsToken: true,
     readsKey: false,

@@ -27,9 +27,9 @@ interface Release {
   numbers: number[]
   blob: BlobName
   /** The client's request that released it first. */
-  requestId?: string | undefined
+  requestId: string | undefined
   /** Called when the reference is deleted, or stays after all. */
-  ended?: (gone: boolean) => void
+  ended: ((gone: boolean) => void) | undefined
 }
 
 /** An effect, and the client's request that made it, if that is known. */
@@ -117,7 +117,7 @@ export class PendingEffects {
   #addRelease({ number, requestId }: NumberedEffect, blob: Blob): void {
     const key = referenceKey(blob, this.#account)
     const known = this.#releases.get(key)
-    if (known === undefined) this.#releases.set(key, { numbers: [number], blob, requestId })
+    if (known === undefined) this.#releases.set(key, { numbers: [number], blob, requestId, ended: undefined })
     else known.numbers.push(number)
   }
 
@@ -164,7 +164,7 @@ export class PendingEffects {
   #removed(key: string, blob: BlobName): Promise<boolean> {
     if (this.#stopped || this.#releases.has(key)) return Promise.resolve(false)
     const { promise, resolve } = Promise.withResolvers<boolean>()
-    this.#releases.set(key, { numbers: [], blob, ended: resolve })
+    this.#releases.set(key, { numbers: [], blob, requestId: undefined, ended: resolve })
     return promise
   }
 

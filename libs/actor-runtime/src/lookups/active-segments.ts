@@ -36,7 +36,7 @@ export interface SegmentRange {
 /** The content of a host's row. */
 interface SegmentRecord extends SegmentRange {
   /** Unix seconds of when it did not answer and had no rows left. */
-  gone?: number
+  gone: number | undefined
 }
 
 /** Write times of a row by its last segment: the host's own, a mark of others, its removal. */

@@ -85,8 +85,8 @@ export interface RoundFigures {
 export interface Round extends RoundFigures {
   /** Unix ms. */
   beganMs: number
-  /** Absent: it is not over. */
-  endedMs?: number
+  /** Undefined: it is not over. */
+  endedMs: number | undefined
   dryRun: boolean
   /** Some of those that failed. */
   failures: string[]
@@ -109,7 +109,7 @@ export interface RoundState {
 interface Progress {
   scope: string
   part: 'accounts' | 'references'
-  after?: string
+  after: string | undefined
 }
 
 /** Maximum of accounts asked before the place is recorded. */
@@ -181,11 +181,10 @@ export class Reconciler {
    * For status and metrics: the running round, and the last one that ended, as far as they are
    * known here.
    */
-  get rounds(): { running?: Round; last?: Round } {
-    const { last } = this.#notes ?? {}
+  get rounds(): { running: Round | undefined; last: Round | undefined } {
     return {
-      ...(this.#current === undefined ? {} : { running: this.#current }),
-      ...(last === undefined ? {} : { last }),
+      running: this.#current,
+      last: this.#notes?.last,
     }
   }
 
@@ -278,6 +277,8 @@ export class Reconciler {
       failed: 0,
       failures: [],
       tiers: {},
+      endedMs: undefined,
+      after: undefined,
     }
   }
 
@@ -301,7 +302,7 @@ export class Reconciler {
 
   async #noteConfirmed(round: Round & Progress): Promise<void> {
     round.part = 'references'
-    delete round.after
+    round.after = undefined
     if (round.dryRun) return
     const whole = round.failed === 0 && round.scope === this.#scope
     const confirmed = whole ? { confirmedMs: round.beganMs, confirmedScope: round.scope } : {}

@@ -21,7 +21,7 @@ export interface NewBlob {
 export interface CommitTerms {
   pinMs: number
   /** Also beside another copy of the same content. */
-  asNew?: boolean | undefined
+  asNew: boolean
   /** Called in the turn in which a damaged copy of the same upload is replaced. */
   replaced: (old: Copy) => void
 }
@@ -46,7 +46,7 @@ export class CommitIntent implements Intent, Leader, Follower {
     entry: RowEntry,
     blob: NewBlob,
     body: { bytes: Uint8Array } | { runs: Run[] },
-    { pinMs, asNew = false, replaced }: CommitTerms,
+    { pinMs, asNew, replaced }: CommitTerms,
   ) {
     this.#writer = deps
     this.#entry = entry

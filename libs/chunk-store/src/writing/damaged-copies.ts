@@ -133,5 +133,9 @@ function nameOf({ id }: RowEntry, { incarnation }: Copy): string {
 
 export function blobNamed(name: string): BlobName {
   const bytes = Buffer.from(name, 'latin1')
-  return { id: bytes.subarray(0, blobIdBytes), incarnation: bytes.subarray(blobIdBytes) }
+  return {
+    id: bytes.subarray(0, blobIdBytes),
+    incarnation: bytes.subarray(blobIdBytes),
+    placementGroup: undefined,
+  }
 }

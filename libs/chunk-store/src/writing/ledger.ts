@@ -325,7 +325,7 @@ export function infoOf(id: Buffer, copy: Copy): BlobInfo {
     crc32: copy.crc32,
     createdMs: copy.createdMs,
     placementGroup: copy.placementGroup,
-    ...(copy.quarantined ? { damaged: true } : {}),
+    damaged: copy.quarantined ? true : undefined,
   }
 }
 

@@ -87,7 +87,7 @@ export class ReplicationLog {
       entries.push(
         deleted
           ? { kind: 'deleted', sequence, copy: { id, incarnation, placementGroup } }
-          : { kind: 'committed', sequence, copy },
+          : { kind: 'committed', sequence, copy: { ...copy, damaged: undefined } },
       )
     }
     const position = { store: Buffer.from(life), sequence: through }

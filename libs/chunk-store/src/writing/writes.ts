@@ -95,7 +95,7 @@ export class Writes {
     const outcome = this.#outcomes.get(latin1(uploadId))
     if (outcome !== undefined) return inventory.stat(blobNamed(outcome))
     const id = await this.blobOf(Buffer.from(uploadId))
-    return id && inventory.stat({ id, incarnation: uploadId })
+    return id && inventory.stat({ id, incarnation: uploadId, placementGroup: undefined })
   }
 
   /** The blob that an upload became, if it is live. */

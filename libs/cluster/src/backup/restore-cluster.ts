@@ -222,12 +222,19 @@ async function restoreGroups(
   const versions = new Map<number, number>()
   for (const region of config.regions) {
     const own = restored.filter((group) => group.region === region)
-    const living = peers.beats().map(({ id, region, ready, freeBytes }) => ({ id, region, ready, freeBytes }))
+    const living = peers.beats().map(({ id, region, ready, freeBytes }) => ({
+      id,
+      region,
+      ready,
+      lost: false,
+      draining: false,
+      freeBytes,
+    }))
     const here = new Set(living.map(({ id }) => id))
     const away = [...new Set(own.flatMap(nodesOf))].filter((id) => !here.has(id))
     const nodes: GroupNode[] = [
       ...living,
-      ...away.map((id) => ({ id, region: '', ready: false, lost: true, freeBytes: 0 })),
+      ...away.map((id) => ({ id, region: '', ready: false, lost: true, draining: false, freeBytes: 0 })),
     ]
     const changed = planGroups({ region, regions: config.regions, nodes, groups: own })
     for (const group of own) {

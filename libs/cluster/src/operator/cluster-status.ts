@@ -13,7 +13,7 @@ import { groupsSubjectOf } from '../subjects.ts'
 export interface GroupStatus {
   number: number
   /** Undefined when it has everything that the nodes it follows have; else the reason. */
-  behind?: string
+  behind: string | undefined
 }
 
 const askMs = 2_000

@@ -249,7 +249,7 @@ function filesOf({ groups, peers }: ClusterPart, birth: RegionCode) {
 interface Portion {
   taken: TakenOver
   /** Where the next one continues; undefined: it was the last. */
-  next?: string
+  next: string | undefined
 }
 
 /** What can be done in this time, and no less than one place behind `after`. */
@@ -263,7 +263,7 @@ export async function portionOf(
     if ('account' in step) taken = added(taken, takenOf(step))
     if (clock.monotonic() >= endsMs && step.place !== after) return { taken, next: step.place }
   }
-  return { taken }
+  return { taken, next: undefined }
 }
 
 function nothingTaken(): TakenOver {

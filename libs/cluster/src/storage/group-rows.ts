@@ -162,7 +162,7 @@ export class GroupLeader {
         this.#seenMs.set(id, seenMs)
         const region = group.members.includes(id) ? group.region : (peers.regionOf(id) ?? '')
         const lost = states.of(id) === 'removed' || nowMs - seenMs > lostMs
-        silent.set(id, { id, region, ready: false, lost, freeBytes: 0 })
+        silent.set(id, { id, region, ready: false, lost, draining: false, freeBytes: 0 })
       }
     return [...alive, ...silent.values()]
   }

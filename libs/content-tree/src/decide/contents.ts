@@ -163,7 +163,7 @@ function uploaded(
     ...endsOfNew(deciding, ends, record ?? deciding.account.known),
   }
   const uses = blob === undefined || deciding.tree.blobs.isUsed(blob) ? [] : [blob]
-  return deciding.changed(events, deciding.contentView(item, {}, record), { uses, codesUsed })
+  return deciding.changed(events, deciding.contentView(item, undefined, record), { uses, codesUsed })
 }
 
 function commonOf(added: FileAdded | FolderAdded): Partial<Item> {

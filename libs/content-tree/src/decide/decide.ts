@@ -84,16 +84,16 @@ function viewerOf(
   switch (who?.$case) {
     case 'bearer':
       return tokenHolds(account, who.value.token, { settings, request, repeated })
-        ? { isOwner: true, kind: 'bearer' }
+        ? { isOwner: true, kind: 'bearer', grant: undefined }
         : undefined
     case 'operator':
     case 'system':
-      return { isOwner: true, kind: who.$case }
+      return { isOwner: true, kind: who.$case, grant: undefined }
     case 'grant':
       return { isOwner: false, kind: 'grant', grant: who.value }
     case 'visitor':
     case undefined:
-      return { isOwner: false, kind: 'visitor' }
+      return { isOwner: false, kind: 'visitor', grant: undefined }
   }
 }
 
@@ -117,7 +117,7 @@ function tokenHolds(
 interface EarlierRun {
   operation: number
   asks(requestId: Uint8Array): boolean
-  outcome?: KeptOutcome
+  outcome: KeptOutcome | undefined
 }
 
 function earlierRun(
@@ -127,7 +127,10 @@ function earlierRun(
 ): EarlierRun | undefined {
   if (!isKept({ requestId, operation: commandNumbers[operation.$case] ?? 0 })) return undefined
   const outcome = account.outcomes.find(requestId)
-  if (outcome === undefined) return account.outcomes.digestOf(requestId, nowMs)
+  if (outcome === undefined) {
+    const digest = account.outcomes.digestOf(requestId, nowMs)
+    return digest && { ...digest, outcome: undefined }
+  }
   return { operation: outcome.operation, asks: (id) => asksTheSame(outcome.requestId, id), outcome }
 }
 

@@ -6,7 +6,6 @@ import {
   type AccountView,
   type Blob,
   type Change,
-  type ContentView,
   type Event,
   type Grant,
   type Item,
@@ -25,6 +24,7 @@ import {
 import type { DecideContext, Outcome, TreeSettings } from '../contract.ts'
 import { NewIds } from '../new-ids.ts'
 import { commandNumbers, type OperationName } from '../operations.ts'
+import type { Listing } from '../reading/listing.ts'
 import { PasswordTries, ReaderView } from '../reading/reader-view.ts'
 import { newExpiry } from './lifetimes.ts'
 
@@ -32,7 +32,7 @@ export interface Viewer {
   /** The account itself, the operator, or a part of the service. */
   isOwner: boolean
   kind: 'bearer' | 'visitor' | 'grant' | 'operator' | 'system'
-  grant?: Grant
+  grant: Grant | undefined
 }
 
 export type Result = NonNullable<AccountReply['result']>
@@ -229,19 +229,15 @@ export class RequestContext {
     })
   }
 
-  contentView(
-    item: Item,
-    listed: Partial<Pick<ContentView, 'page' | 'files' | 'places'>> = {},
-    record = this.account.record,
-  ): Result {
+  contentView(item: Item, listed?: Omit<Listing, 'item'>, record = this.account.record): Result {
     const own = item.isOwner && record !== undefined
     return {
       $case: 'content',
       value: {
         item,
-        page: listed.page,
-        files: listed.files,
-        places: listed.places ?? [],
+        page: listed?.page,
+        files: listed?.files,
+        places: listed?.places ?? [],
         tokenCounter: own ? record.tokenCounter : 0,
         tokenKeyId: own ? record.tokenKeyId : 0,
       },

@@ -31,9 +31,9 @@ export interface Listing {
    * Files of the page that columns can hold, when the query asks for them; the item's children are
    * the others.
    */
-  files?: FileColumns
+  files: FileColumns | undefined
   /** Places of the item's children on the page, where there are columns. */
-  places?: number[]
+  places: number[] | undefined
 }
 
 /** The folder is open to the reader. */
@@ -42,7 +42,7 @@ export function* listing(reading: ReaderView, folder: number, query: Query): Gen
   const { rows, total } = yield* pageOf(reading, folder, query)
   const page = { page: query.page, pageSize: query.pageSize, totalCount: total }
   item.hasChildren = true
-  const { shown, ...columns } = query.columns ? inColumns(reading, rows) : { shown: rows }
+  const { shown, ...columns } = query.columns ? inColumns(reading, rows) : asItems(rows)
   item.children = yield* childrenOf(reading, shown)
   yield* fillBelow(reading, {
     query,
@@ -51,6 +51,10 @@ export function* listing(reading: ReaderView, folder: number, query: Query): Gen
     left: itemsPerAnswerMax - rows.length,
   })
   return { item, page, ...columns }
+}
+
+function asItems(rows: readonly number[]) {
+  return { shown: rows, places: undefined, files: undefined }
 }
 
 function inColumns(
@@ -144,7 +148,7 @@ function wantedBy(reading: ReaderView, query: Query): ((row: number) => boolean)
 /** Level by level, every folder that fits into the rest of the answer. */
 function* fillBelow(
   reading: ReaderView,
-  { query, rows, items, left: room }: { query: Query; rows: number[]; items: Item[]; left: number },
+  { query, rows, items, left: room }: { query: Query; rows: readonly number[]; items: Item[]; left: number },
 ): Generator<void, void> {
   let left = room
   let bytesLeft = deeperBytesMax

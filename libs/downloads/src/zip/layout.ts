@@ -39,7 +39,7 @@ export interface TreeEntry {
    * Of files: the identity of the content (bytes that differ whenever the content does), its size
    * and CRC-32.
    */
-  blob?: { id: Uint8Array; size: number; crc32: number } | undefined
+  blob: { id: Uint8Array; size: number; crc32: number } | undefined
 }
 
 export type ArchivePiece =

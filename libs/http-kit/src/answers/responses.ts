@@ -11,7 +11,7 @@ export interface OperationAnswers {
   /** Its path has parameters. */
   hasPathParameters: boolean
   /** `premium` where it requires that tier. */
-  tier?: string | undefined
+  tier: string | undefined
   /** Tokens are read; without any, their statuses are omitted. */
   readsToken: boolean
   /** An Idempotency-Key is read. */

@@ -196,7 +196,7 @@ export class ItemPresenter {
     const text = `?c=${signCapability(this.#key, {
       folderId,
       ends,
-      ...(counter === undefined ? {} : { ownerTokenCounter: counter }),
+      ownerTokenCounter: counter,
       passwordVersion: version,
     })}`
     this.#capabilities.set(name, text)
