@@ -1,5 +1,5 @@
 // Makes node_modules match package-lock.json; takes some milliseconds when it already does. Plain
-// JavaScript for Node 20 and later: it runs on whatever Node the machine has, before the project's
+// JavaScript for Node 20 and later: it runs on the Node that the machine has, before the project's
 // own Node 24 is there.
 //
 //   --dev      also the tools for tests and checks

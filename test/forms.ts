@@ -27,7 +27,7 @@ const sizes = {
   treeRuns: { short: 200, full: 1_500, file: 'libs/content-tree/test/model.test.ts' },
   /** Contents of the account whose written bytes are counted. */
   writtenContents: { short: 50_000, full: 200_000, file: 'libs/actor-runtime/test/amplification.test.ts' },
-  /** References that are lost, and as many that nobody owns. */
+  /** References that are lost, and as many without an owner. */
   damagedReferences: { short: 100, full: 1_000, file: 'apps/ctl/test/reconcile.test.ts' },
   /** Random uses of idempotency keys. */
   keyRuns: { short: 500, full: 2_000, file: 'libs/content-tree/test/keys.test.ts' },

@@ -1,7 +1,7 @@
 /**
  * Hostile values in every place of every operation that the OpenAPI document names: a parameter of
- * the path, the query and the body, the token, the body as a whole, a field of an upload. Whatever
- * is sent, the answer is an envelope with a status that the document lists, and never a fault of
+ * the path, the query and the body, the token, the body as a whole, a field of an upload. The
+ * answer is always an envelope with a status that the document lists, and never a fault of
  * the service. A new operation or parameter is tried without a change here.
  */
 import t from 'tap'

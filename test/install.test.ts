@@ -25,7 +25,7 @@ const wanted = {
   'node_modules/foreign': { version: '4.0.0', optional: true, os: [otherSystem] },
 }
 
-t.test('packages that fit the lock file are enough, whatever the times of the files say', async (t) => {
+t.test('packages that fit the lock file are enough, with any times of the files', async (t) => {
   const folder = layOut(t.testdir({}))
   for (const flags of [[], ['--install', '--offline'], ['--quiet']])
     t.equal(ready(folder, flags).status, 0, `with ${flags.join(' ') || 'no flags'}`)

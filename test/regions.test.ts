@@ -80,7 +80,7 @@ for (const name of examples)
         }
   })
 
-t.test('processes of a host share no port, whatever they are', async (t) => {
+t.test('processes of a host share no port, in all combinations', async (t) => {
   const text = three.replace(
     'roles: [nats, cassandra, actor-host, storage-node, upload, api, proxy]',
     `roles: [nats, cassandra, proxy, ${['actor-host', 'storage-node', 'upload', 'api'].map((role) => `{ role: ${role}, count: 10 }`).join(', ')}]`,
@@ -117,7 +117,7 @@ t.test('a fault names its line and field, and all are found at once', async (t) 
   t.match(changed('HOLDFAST_MAIL_FROM', 'HOLDFAST_MAIL_FORM'), [`${setting}HOLDFAST_MAIL_FORM is no setting`])
   t.match(changed('HOLDFAST_MAIL_FROM', 'HOLDFAST_CLUSTER_SECRET'), [/is a secret/])
   t.match(changed('HOLDFAST_MAIL_FROM', 'HOLDFAST_NODE_NAME'), [/follows from the hosts/])
-  t.match(changed('Files <no-reply@files.example>', 'nobody'), [/HOLDFAST_MAIL_FROM .*mail address/])
+  t.match(changed('Files <no-reply@files.example>', 'no address'), [/HOLDFAST_MAIL_FROM .*mail address/])
   t.match(changed('Files <no-reply@files.example>', '"a@b $(reboot)"'), [/without quotes/])
   t.match(changed('name: par2', 'name: par1'), [/name the host par1 twice/])
   t.match(changed('internal: 10.1.0.12', 'internal: 10.1.0.11'), [/internal address 10.1.0.11 twice/])

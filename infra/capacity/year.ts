@@ -233,7 +233,7 @@ class Simulation {
         // What was short before is still short, unless its copies were whole in between.
         const from = before !== undefined && before.until > at ? before.from : at
         short[wanted] = { from, until }
-        // A copy that nobody makes yet counts when somebody does, or at the end of the year.
+        // A copy that no node makes yet counts when one does, or at the end of the year.
         if (until === Number.POSITIVE_INFINITY && at < yearSeconds) continue
         const hours = (Math.min(until, yearSeconds) - from) / 3600
         const longest = wanted === 2 ? 'longestAloneHours' : 'longestRepairHours'

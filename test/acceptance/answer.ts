@@ -32,8 +32,8 @@ export const httpCodes: Record<string, number> = {
 }
 
 /**
- * A content as the service shows it. Fields that do not apply are absent, whatever the type here
- * says.
+ * A content as the service shows it. Fields that do not apply are absent, although the type here
+ * has them.
  */
 export interface Item {
   id: string

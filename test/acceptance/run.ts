@@ -13,7 +13,7 @@
  * each case calls from an address of its own, which this machine must have. `--proxied` leaves
  * out the cases that a proxy in front changes, `--rate-limited` those that need a service without
  * rate limits (`proxied.ts`); neither asks for all rows. With `--names-at` all names lead to that
- * address, whatever DNS says.
+ * address, independent of DNS.
  */
 import { readFileSync } from 'node:fs'
 import { commandLine, headOf } from '../../infra/command-line.ts'

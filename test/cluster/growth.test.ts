@@ -1,6 +1,6 @@
 /**
  * Regions are added to a cluster that has data. One region becomes three: both get rows of before,
- * and the second one also the journals of the first. Two become three: nobody's backup changes.
+ * and the second one also the journals of the first. Two become three: no region's backup changes.
  */
 import { ctl } from '@holdfast/ctl'
 import t, { type Test } from 'tap'

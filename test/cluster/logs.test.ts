@@ -1,4 +1,4 @@
-/** What the processes of a cluster log: whose request a line is about, and nobody's secrets. */
+/** What the processes of a cluster log: whose request a line is about, and no secrets. */
 import { createLog } from '@holdfast/http-kit'
 import t, { type Test } from 'tap'
 import { dataOf, eventually, startMemoryCluster } from './in-memory.ts'
@@ -80,7 +80,7 @@ t.test('one id of a client is in the log of each process that works for its requ
 
   t.notOk(
     lines.some(({ fields }) => String(fields.call).endsWith('/Pull') && fields.requestId !== undefined),
-    'what nodes do by themselves is nobody’s request',
+    'what nodes do by themselves is not logged with a request',
   )
 })
 

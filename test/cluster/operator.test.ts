@@ -206,11 +206,11 @@ t.test(
     const { rows: secrets } = await client.execute("SELECT value FROM lookups WHERE part = 'setting/master'")
     const { ids } = new Keyring(secrets[0]?.value)
     // Neither was made. Rows of one born in no region of the cluster stay.
-    const [nobody, stranger] = [ids.account(home.code as RegionCode), ids.account('ap-syd')]
+    const [unknown, stranger] = [ids.account(home.code as RegionCode), ids.account('ap-syd')]
     const accounts = await Promise.all(owners.map(accountOf))
     await inTurns(damaged + 1, async (at) => {
       const part = `ref/${randomBytes(48).toString('hex')}/${randomBytes(16).toString('hex')}`
-      const owner = at % 10 === 0 ? nobody : accounts[at % accounts.length]
+      const owner = at % 10 === 0 ? unknown : accounts[at % accounts.length]
       const key = `${part}/${at === damaged ? stranger : owner}`
       const insert = 'INSERT INTO lookups (part, key, value) VALUES (?, ?, ?)'
       await client.execute(insert, [part, key, Buffer.alloc(0)])

@@ -129,7 +129,7 @@ export class SimBus implements Bus {
       if (serving === undefined) {
         this.#process.deliver(network.delay(), () => {
           cancel()
-          reject(new BusFault('NO_RESPONDERS', `nobody serves ${subject}`))
+          reject(new BusFault('NO_RESPONDERS', `no process serves ${subject}`))
         })
         return
       }

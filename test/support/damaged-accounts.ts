@@ -242,7 +242,7 @@ function damagedRowCases(t: Test, open: OpenPlace): void {
       t.match(dry.lost[1], new RegExp(`file .*two.*folder ${b} is lost`))
       const beganMs = performance.now()
       t.equal(await life.unreadable(), 'ACCOUNTS_UNAVAILABLE', 'a dry run changes nothing')
-      t.ok(performance.now() - beganMs < 1_000, 'and nobody waits for it')
+      t.ok(performance.now() - beganMs < 1_000, 'and no request waits for it')
       t.same(await life.paths(), ['a', 'a/one', 'a/three'], 'it is read as a repair would have it')
       const unknown = { contentId: ring.ids.content(account), password: undefined }
       await t.rejects(life.ask({ $case: 'openFile', value: unknown }), { code: 'ACCOUNTS_UNAVAILABLE' })

@@ -64,7 +64,7 @@ function near(t: Test, { sent, taken }: { sent: number; taken: number }, what: s
   t.ok(taken > 0.7 * sent && taken < 1.3 * sent, `${what}: ${taken} of ${sent} bytes`)
 }
 
-t.test('answers take about as many bytes as they send, whatever the texts', async (t) => {
+t.test('answers take about as many bytes as they send, for all texts', async (t) => {
   const { bytesOf, enableBin, ids, top } = await wordy(t)
   near(t, await bytesOf('GET', `/web/contents/${top.id}`), 'a listing')
   near(t, await bytesOf('GET', `/contents/search?contentId=${top.id}&searchedString=文`), 'a search')

@@ -116,7 +116,7 @@ export const commands: readonly Command[] = [
     words: 'deletions list',
     usage: '<id or e-mail> …',
     meaning:
-      'Deletions by timers that can be undone: expired folders, content of 30 days in the bin, files that nobody downloaded.',
+      'Deletions by timers that can be undone: expired folders, content of 30 days in the bin, files without downloads.',
     plan: (words) =>
       namesOf(words).map((name) => ({
         about: name,

@@ -310,9 +310,9 @@ t.test('invalid arguments do nothing, and the message says what is valid', async
 
 t.test('no answer, or a foreign one, is distinguished from a refusal', async (t) => {
   const { run } = runner({ HOLDFAST_ADMIN_PORT: '1' })
-  const nobody = await run('status')
-  t.equal(nobody.code, 3)
-  t.match(nobody.err, /127\.0\.0\.1:1.*is the service running/)
+  const stopped = await run('status')
+  t.equal(stopped.code, 3)
+  t.match(stopped.err, /127\.0\.0\.1:1.*is the service running/)
   t.equal((await run('status --admin http://127.0.0.1:2')).code, 3)
 })
 

@@ -92,9 +92,9 @@ t.test(
     for await (const { key } of store.lookups.scan('ref/')) references.push(key)
     t.equal(references.length, count)
     await store.lookups.write(references.map((key) => ({ delete: key })))
-    const nobody = '6ba7b810-9dad-41d1-80b4-00c04fd430c8'
+    const unknown = '6ba7b810-9dad-41d1-80b4-00c04fd430c8'
     const strays = Array.from({ length: count }, (_, at) => {
-      const account = at % 10 === 0 ? nobody : owners[at % accounts]?.id
+      const account = at % 10 === 0 ? unknown : owners[at % accounts]?.id
       return `ref/${randomBytes(48).toString('hex')}/${randomBytes(16).toString('hex')}/${account}`
     })
     await store.lookups.write(strays.map((put) => ({ put, value: Buffer.alloc(0) })))

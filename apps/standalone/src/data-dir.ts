@@ -82,7 +82,7 @@ async function checkWhole(path: string): Promise<void> {
   if (extents.length > 0 && !hasRows)
     throw new StartFault(
       'DATA_MISSING',
-      `the data directory ${path} has files (blobs/extents) and no metadata (metadata/rows/CURRENT is missing): without it nobody owns the files, and they would be deleted. Is its disk mounted? Otherwise restore a backup`,
+      `the data directory ${path} has files (blobs/extents) and no metadata (metadata/rows/CURRENT is missing): without it no account owns the files, and they would be deleted. Is its disk mounted? Otherwise restore a backup`,
     )
   // It is written when both stores are there.
   if (hasRows && top.includes('release.json') && !blobs.includes('extents'))

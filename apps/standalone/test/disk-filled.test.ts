@@ -75,7 +75,7 @@ if (disk !== undefined) {
     // No account is in memory.
     await service.kill()
     await service.startAgain(t)
-    // Whatever is released is taken.
+    // All space that is released is taken.
     isFilling = true
     const filling = (async () => {
       while (isFilling) {

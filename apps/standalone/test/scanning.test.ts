@@ -79,7 +79,7 @@ t.test('clamd finds the EICAR file in an upload, and its copies are blocked', as
     HOLDFAST_DATA_DIR: folder,
   })
   const link = `${service.addresses.download}${new URL(old.data.link).pathname}`
-  t.equal((await fetch(link)).status, 200, 'nobody looked at it yet')
+  t.equal((await fetch(link)).status, 200, 'no operator looked at it yet')
 
   t.match(await send(service, Buffer.from('clean')), { code: 200, status: 'ok' })
   t.match(await send(service, infected), { code: 451, status: 'error-blocked' })

@@ -1,4 +1,4 @@
-/** Traces of the embedded service: one request is one trace, with nobody's secrets. */
+/** Traces of the embedded service: one request is one trace, and no secret is in it. */
 import t from 'tap'
 import { otlpReceiver } from '../../../test/support/otlp-receiver.ts'
 import { call, dataDir, startHere, uploadText } from './run.ts'

@@ -295,7 +295,7 @@ class IncomingUpload implements RunningUpload {
     return this.#context.settings.fileBytesMax ?? Number.POSITIVE_INFINITY
   }
 
-  /** Without a token nobody may upload. */
+  /** An upload without a token is refused. */
   get #needsToken(): boolean {
     return !this.#context.settings.guestUploads
   }

@@ -1,4 +1,4 @@
-/** Uploads take bounded memory, whatever the store and the client do. */
+/** Uploads take bounded memory with every behaviour of the store and the client. */
 import process_ from 'node:process'
 import { setTimeout as delay } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'

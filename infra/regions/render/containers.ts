@@ -1,6 +1,6 @@
 /**
  * The containers of a host, once for compose and once for Kubernetes. They use the network of their
- * host: addresses are those of the file, whatever starts the processes.
+ * host: addresses are those of the file, however the processes are started.
  */
 import type { Plan, PlannedHost } from '../plan.ts'
 import { places } from '../platform.ts'

@@ -108,7 +108,7 @@ t.test(
   async (t) => {
     const world = started(t)
     const other = ids.account('eu-par')
-    const nobody = ids.account('eu-par')
+    const unknown = ids.account('eu-par')
     await world.create()
     await world.create({ account: other })
     for (const byte of [1, 2, 3, 4, 5]) await add(world, byte)
@@ -118,7 +118,7 @@ t.test(
     await lose(world, 1, other)
     await plant(world, 9)
     await plant(world, 2, other)
-    await plant(world, 8, nobody)
+    await plant(world, 8, unknown)
     const before = await world.keys('ref/')
     const round = reconciler(world)
     const figures = { accounts: 2, used: 6, missing: 3, orphaned: 3, failed: 0 }
@@ -136,11 +136,11 @@ t.test(
 
 t.test('a place that a store reads twice is counted once', async (t) => {
   const world = started(t)
-  const nobody = ids.account('eu-par')
+  const unknown = ids.account('eu-par')
   const count = 2_100
   const strays = Array.from({ length: count }, (_, at) => {
     const blob = { id: Buffer.alloc(48, `${at}.`), incarnation: Buffer.alloc(16, 1) }
-    return { put: referenceKey(blob, nobody), value: Buffer.alloc(0) }
+    return { put: referenceKey(blob, unknown), value: Buffer.alloc(0) }
   })
   await world.lookups.write(strays)
   // As Cassandra does: a walk continues with the place itself.

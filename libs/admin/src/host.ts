@@ -88,7 +88,7 @@ export function createAdminHost(deps: AdminDeps): FastifyInstance {
     operator.addHook('onRequest', async (request) => {
       const refusal = await refusalFor(request)
       if (refusal === undefined) return
-      // The right token is accepted whatever others sent: it has 16 characters or more. The budget
+      // The right token is accepted also after wrong ones: it has 16 characters or more. The budget
       // ends in a ban.
       if (request.headers.authorization !== undefined)
         await guessing(rateLimits, request, (guesses) => guesses.wrong('token'))

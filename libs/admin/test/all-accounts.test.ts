@@ -95,7 +95,7 @@ for (const [what, sought] of [
   ['BLAKE3', { hash: 'cd'.repeat(32) }],
   ['text', { text: 'f' }],
 ] as const) {
-  t.test(`${what}: each hit comes once, whatever place the pieces begin with`, async (t) => {
+  t.test(`${what}: each hit comes once, for every place at which pieces begin`, async (t) => {
     const { found, pieces } = await all(await allAccounts({ hits: 70, asked: [] }), sought)
     t.equal(found.length, 30 * 70)
     t.equal(new Set(found).size, 30 * 70)

@@ -118,7 +118,8 @@ async function* inFrames(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Buffe
   let size = 0
   for await (const piece of bytes) {
     for (let at = 0; at < piece.length; ) {
-      const part = Buffer.from(piece.subarray(at, at + frameBytes - size)) // the source reuses its memory
+      // The source reuses its memory.
+      const part = Buffer.from(piece.subarray(at, at + frameBytes - size))
       held.push(part)
       size += part.length
       at += part.length

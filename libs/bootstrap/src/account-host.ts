@@ -39,7 +39,7 @@ export interface AccountHostDeps {
   predecessorOf: AccountHostOptions['predecessorOf']
   replicaOf: AccountHostOptions['replicaOf']
   homes: AccountHostOptions['homes']
-  /** Shared with whatever else hashes passwords in this process; undefined: nothing does. */
+  /** Shared with the other parts of this process that hash passwords; undefined: nothing does. */
   passwordWork: FairSemaphore | undefined
 }
 

@@ -67,7 +67,7 @@ export async function dataReleaseOf(path: string): Promise<DataRelease | undefin
  * release has data there.
  * @param formats those that this release knows; it writes the last one.
  * @throws StartFault `DATA_FORMAT`: a newer release wrote it, or older ones would not open it any
- *   more and nobody agreed to that.
+ *   more and no operator agreed to that.
  */
 export async function checkDataFormat(path: string, formats = dataFormats): Promise<void> {
   const written = await dataReleaseOf(path)

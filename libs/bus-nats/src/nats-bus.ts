@@ -315,7 +315,7 @@ export class NatsBus implements Bus {
     const waiting = this.#waiting.get(message.subject.slice(this.#inbox.length + 1))
     if (!waiting) return
     if (message.headers?.code === 503) {
-      waiting.reject(new BusFault('NO_RESPONDERS', 'nobody serves this subject'))
+      waiting.reject(new BusFault('NO_RESPONDERS', 'no process serves this subject'))
       return
     }
     // The bytes are in a buffer of the client; the joiner keeps views, so it gets its own copy.

@@ -252,7 +252,7 @@ function testShares<T>({ test, open, settled, patientMs }: Required<BusContract<
     server.subscribe(other, (message) => heard[2]?.push(text(message)))
     await settled({ server, client })
     for (const one of all) client.publish(subject, bytes(one))
-    client.publish(fresh(), bytes('nobody'))
+    client.publish(fresh(), bytes('unheard'))
     await Promise.all(done)
     assert.deepEqual(heard, [all, all, []])
   })

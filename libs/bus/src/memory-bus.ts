@@ -56,7 +56,7 @@ export class MemoryBus implements Bus {
     this.#assertOpen()
     if (signal?.aborted) throw cancelled(subject, signal)
     const serving = this.#exchange.servingOf(subject)
-    if (serving === undefined) throw new BusFault('NO_RESPONDERS', `nobody serves ${subject}`)
+    if (serving === undefined) throw new BusFault('NO_RESPONDERS', `no process serves ${subject}`)
     if (this.#exchange.inFlight >= requestsInFlightMax) {
       throw new BusFault('BUSY', `${requestsInFlightMax} requests are under way, none was sent to ${subject}`)
     }

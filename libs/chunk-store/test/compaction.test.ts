@@ -24,7 +24,8 @@ t.test('compaction frees dead data, moves live data, and waits for slow readers'
   const dead = store.read(goneInfo, { start: 0, end: goneInfo.size })[Symbol.asyncIterator]()
   const movedParts = [Buffer.from((await moved.next()).value ?? [])]
   const deadBefore = Buffer.from((await dead.next()).value ?? [])
-  for (let n = 0; n < 4; n++) await put(store, randomBytes(1.2 * MiB), { pinMs: 0 }) // fills extent 0
+  // Fills extent 0.
+  for (let n = 0; n < 4; n++) await put(store, randomBytes(1.2 * MiB), { pinMs: 0 })
   for await (const info of store.inventory())
     if (info.size === Math.floor(1.2 * MiB)) await store.delete(info)
   await store.delete(goneInfo)
@@ -54,7 +55,8 @@ t.test('compaction frees dead data, moves live data, and waits for slow readers'
   t.ok(freedBytes > 0, 'and its space is returned once they have ended')
   t.notSame(machine.file('/store/extents/00000000.extent').subarray(0, 8192), first)
 
-  for (let n = 0; n < 8; n++) await put(store, randomBytes(1.2 * MiB), { pinMs: 0 }) // over the freed places
+  // Over the freed places.
+  for (let n = 0; n < 8; n++) await put(store, randomBytes(1.2 * MiB), { pinMs: 0 })
   t.ok(slow.equals(await get(store, slowInfo)))
   t.ok(small.equals(await get(store, smallInfo)))
   await store.close()

@@ -153,7 +153,8 @@ t.test('records made for the right place, but without the secret, are not accept
   const machine = machineOn()
   const store = await openWith(machine)
   await put(store, randomBytes(10)) // the extent's first records
-  const start = 8192 + 4096 // where the next upload's header comes, for an attacker that knows the store well
+  // Where the next upload's header comes, for an attacker that knows the store well.
+  const start = 8192 + 4096
   const forger = new HeaderSeal(randomBytes(32))
   const forged = Buffer.alloc(512 * 1024)
   const id = randomBytes(48)

@@ -1,4 +1,4 @@
-/** An acknowledged deletion stays, a refused one never happens, whatever is lost. */
+/** An acknowledged deletion stays, a refused one never happens. Each loss of writes is tried. */
 import { randomBytes } from 'node:crypto'
 import type { BlobInfo } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
@@ -11,27 +11,30 @@ async function drop(store: ChunkStore, blobs: readonly BlobInfo[]): Promise<void
   for (const info of blobs) await store.delete(info)
 }
 
-t.test('a refused deletion cannot take effect later, whatever reached the disk', async (t) => {
-  for (const catalogueLost of [false, true]) {
-    const machine = machineOn()
-    const store = await openWith(machine)
-    const bytes = randomBytes(1000)
-    const info = await put(store, bytes, { pinMs: 0 })
-    machine.fault = (operation) => {
-      if (operation === 'sync') throw eio // the record is written, only its sync fails
+t.test(
+  'a refused deletion cannot take effect later, for all writes that may have reached the disk',
+  async (t) => {
+    for (const catalogueLost of [false, true]) {
+      const machine = machineOn()
+      const store = await openWith(machine)
+      const bytes = randomBytes(1000)
+      const info = await put(store, bytes, { pinMs: 0 })
+      machine.fault = (operation) => {
+        if (operation === 'sync') throw eio // the record is written, only its sync fails
+      }
+      await t.rejects(store.delete(info), { code: 'IO' })
+      machine.fault = () => {}
+      const again = await put(store, bytes, { pinMs: 60_000 })
+      t.ok(Buffer.from(again.incarnation).equals(info.incarnation), 'another upload was promised the copy')
+      const state = machine.now()
+      if (catalogueLost) state.rows.clear()
+      const revived = await openWith(machineOn(state))
+      t.ok(bytes.equals(await get(revived, info)))
+      await revived.close()
+      await store.close()
     }
-    await t.rejects(store.delete(info), { code: 'IO' })
-    machine.fault = () => {}
-    const again = await put(store, bytes, { pinMs: 60_000 })
-    t.ok(Buffer.from(again.incarnation).equals(info.incarnation), 'another upload was promised the copy')
-    const state = machine.now()
-    if (catalogueLost) state.rows.clear()
-    const revived = await openWith(machineOn(state))
-    t.ok(bytes.equals(await get(revived, info)))
-    await revived.close()
-    await store.close()
-  }
-})
+  },
+)
 
 t.test(
   'content deleted before its extent was emptied stays deleted even when the catalogue is lost',

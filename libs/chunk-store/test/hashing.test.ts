@@ -15,7 +15,7 @@ function memoryOf(bytes: Buffer): WebAssembly.Memory {
   return memory
 }
 
-t.test('a stream has the same id, whatever shares its lanes, in any division into chunks', async () => {
+t.test('a stream has the same id beside any other streams, in any division into chunks', async () => {
   const memory = memoryOf(random)
   const part = fc.record({
     start: fc.nat(100_000),

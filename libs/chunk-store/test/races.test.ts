@@ -163,7 +163,8 @@ t.test('a copy that is deleted while compaction moves it is deleted at its new p
   const { machine, store } = await world(t)
   const small = await put(store, randomBytes(20_000), { pinMs: 0 })
   const dead = []
-  for (let n = 0; n < 4; n++) dead.push(await put(store, randomBytes(1.2 * MiB), { pinMs: 0 })) // fills the first extent
+  // Fills the first extent.
+  for (let n = 0; n < 4; n++) dead.push(await put(store, randomBytes(1.2 * MiB), { pinMs: 0 }))
   for (const info of dead) await store.delete(info)
   let deleting: Promise<unknown> | undefined
   // The move is written and not yet synced: the deletion must wait for the place that it names.

@@ -179,7 +179,8 @@ t.test(
     let catalogue = await ThreadedCatalogue.open(path, 'rocksdb', silentLog)
     await catalogue.apply(rows, { sync: true })
     await catalogue.close()
-    catalogue = await ThreadedCatalogue.open(path, 'rocksdb', silentLog) // RocksDB's log becomes a table
+    // RocksDB's log becomes a table.
+    catalogue = await ThreadedCatalogue.open(path, 'rocksdb', silentLog)
     await catalogue.close()
     const [table = ''] = filesOf(path).filter((file) => file.endsWith('.sst'))
     const bytes = readFileSync(join(path, table))

@@ -135,7 +135,8 @@ t.test('a catalogue that fails while an extent is examined costs a line in the l
   again.freeBytes = nearlyFull
   left = 1 // the first one is awaited at once
   const { freedBytes } = await store.compact()
-  for (let turns = 0; turns < 50; turns++) await new Promise(setImmediate) // no unawaited work is left
+  // No unawaited work is left.
+  for (let turns = 0; turns < 50; turns++) await new Promise(setImmediate)
   t.match(lines, ['dead records were not freed'])
   t.equal(freedBytes, 0)
   left = Number.POSITIVE_INFINITY

@@ -33,7 +33,7 @@ t.test('founders back each other up in a ring, an added region is backed up by t
   t.strictSame(homeRegions({ regions: three, founders: alone }, 'eu-par'), ['eu-par', 'na-nyc'])
 })
 
-t.test('a region that has a backup keeps it, whatever is added', async (t) => {
+t.test('a region that has a backup keeps it when others are added', async (t) => {
   for (let made = 1; made <= 8; made++)
     for (let now = made; now < 8; now++) {
       const founders = regionCodes.slice(0, made)

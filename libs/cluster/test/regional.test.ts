@@ -169,7 +169,7 @@ t.test('the homes of a lost region move to its backup, and all reachable regions
   t.strictSame(
     paris.homeOf('sa-sao'),
     { serving: 'eu-par', term: 1, handedOver: false },
-    'nobody was born there',
+    'no account was born there',
   )
   const moved = { serving: 'ap-tyo', term: 2, handedOver: false }
   t.strictSame(await paris.moveHome('na-nyc'), { home: moved, heard: ['eu-par', 'ap-tyo'] })

@@ -73,9 +73,9 @@ export interface DecideContext {
 /** The outcome of a request. */
 export type Outcome =
   /**
-   * Nothing changes: an answer or a refusal. The reply stays the same whatever is applied later,
-   * although it may share texts and records with the state: callers in this process get the object
-   * itself. They do not change it either.
+   * Nothing changes: an answer or a refusal. Changes that are applied later leave the reply as it
+   * is, although it may share texts and records with the state: callers in this process get the
+   * object itself. They do not change it either.
    */
   | { kind: 'reply'; reply: AccountReply }
   /**

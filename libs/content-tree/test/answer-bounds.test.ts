@@ -141,7 +141,7 @@ t.test('an answer has 8 MiB of direct links, and one item always has all of its 
   for (const { id } of folders) t.equal(world.read(operator, id).directLinks.length, 60)
 })
 
-t.test('an answer stays as it was made, whatever changes later', async (t) => {
+t.test('an answer stays as it was made when the account changes', async (t) => {
   const world = new World()
   const root = world.create()
   world.ask(operator, { setAccount: { recycleBin: true } })

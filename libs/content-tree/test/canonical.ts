@@ -1,4 +1,4 @@
-/** What a checkpoint says, whatever rows it lies in: equal states give equal values. */
+/** What a checkpoint says, however its rows are divided: equal states give equal values. */
 import { requestTime } from '@holdfast/kernel'
 import { type Blob, CheckpointPage } from '@holdfast/wire'
 

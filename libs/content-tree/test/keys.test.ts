@@ -1,4 +1,4 @@
-/** One effect for each client's key within 24 hours, whatever other requests the account gets. */
+/** One effect for each client's key within 24 hours, with any other requests between. */
 import { requestIdOfKey } from '@holdfast/kernel'
 import { CheckpointPage } from '@holdfast/wire'
 import fc from 'fast-check'

@@ -132,7 +132,7 @@ t.test('copies have the lifetimes of new folders', async (t) => {
   holds(t, world)
 })
 
-t.test('a file that nobody downloads is deleted, and one that somebody does is not', async (t) => {
+t.test('a file without downloads is deleted, and a file with downloads is not', async (t) => {
   const world = worldOf({ idleSeconds: 10 * day })
   const file = world.item(system, firstUpload)
   t.equal(file.idleExpiry, world.now + 10 * day)

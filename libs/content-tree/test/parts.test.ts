@@ -1,6 +1,6 @@
 /**
- * Checkpoints that write what changed: whatever happens between them, and whichever of them hold,
- * the parts that are stored are the live state.
+ * Checkpoints that write what changed: after any changes between them, and with any
+ * of them kept, the parts that are stored are the live state.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -306,7 +306,7 @@ export function ended<Result>(steps: Generator<void, Result>): Result {
   }
 }
 
-/** Whether two checkpoints are of equal states, whatever rows these lie in. */
+/** Whether two checkpoints are of equal states, also if their rows are divided differently. */
 export function equal(one: readonly Uint8Array[], other: readonly Uint8Array[]): boolean {
   return isDeepStrictEqual(canonical(one), canonical(other))
 }

@@ -247,7 +247,7 @@ t.test('the bin receives deletions when it is on, and restores them', async (t) 
     },
   })
   t.equal(world.read(operator, folder.id).children.length, 1, 'its owner reads what is in it')
-  t.equal(world.status(visitor, { readContent: { contentId: folder.id } }), 'error-notFound', 'nobody else')
+  t.equal(world.status(visitor, { readContent: { contentId: folder.id } }), 'error-notFound', 'no visitor')
   t.equal(world.status(visitor, { deleteContents: { contentIds: [folder.id] } }), 'error-notFound')
   t.equal(world.status(visitor, { readBin: {} }), 'error-notOwner')
   t.equal(

@@ -1,7 +1,7 @@
 /** The log of a process. Secrets of a request never reach it. */
 import { type DestinationStream, type Logger, pino } from 'pino'
 
-/** Fields of these names in a line are removed, whatever their value is. */
+/** Fields of these names in a line are removed with every value. */
 const secretNames = ['token', 'guestToken', 'authorization', 'Authorization', 'password', 'auth', 'cookie']
 
 /** @param options.level a pino level. @param options.destination default: standard output. */

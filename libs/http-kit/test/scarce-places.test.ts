@@ -162,7 +162,7 @@ t.test('on a host full of networks that keep asking, connections end with their 
   await askAll()
   t.ok(
     crowd.every(({ isOpen }) => isOpen()),
-    'all are kept while nobody is refused',
+    'all are kept while no request is refused',
   )
   const late = await held.dial('127.0.100.1')
   await late.closed
@@ -199,7 +199,7 @@ t.test('one slow request from each of many networks blocks no client', async (t)
   t.ok(waiting.isOpen(), 'a request that waits for us is not slow')
 })
 
-t.test('requests of a poor mobile connection are not slow, whatever came before', async (t) => {
+t.test('requests of a poor mobile connection are not slow, also after other requests', async (t) => {
   const { clock, pass } = handClock()
   const held = await listening(t, { connections: { max: 2, perNetworkMax: 100 }, clock, bodyBytesMax: 1e6 })
   const clients: Client[] = []

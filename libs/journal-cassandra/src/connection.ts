@@ -175,7 +175,7 @@ async function openCurrent(options: CassandraOptions & SchemaOptions): Promise<c
     await client.connect()
     if (await isCurrent(client, options)) return client
   } catch {
-    // Whatever it was, the attempt to make the tables shows it.
+    // The attempt to make the tables shows the cause.
   }
   await client.shutdown()
   return undefined

@@ -167,7 +167,7 @@ export interface OpenedPartition {
  * Opens a partition that was begun. What fits goes into the write that opens it.
  * @param options.other the data centre that served the previous term, when it hands the account
  *   over. Without it what has arrived here counts.
- * @param options.release whether nobody owns it afterwards.
+ * @param options.release whether it has no owner afterwards.
  * @returns undefined when a newer epoch does it. @throws JournalFault `CORRUPT` when what is handed
  *   over has a gap.
  */

@@ -352,7 +352,7 @@ t.test('a home that moves', async (t) => {
       { rows: [{ seq: 1 }, { seq: 2 }] },
       'a copy is read as far as it is whole',
     )
-    t.equal(await fourth.replica('nobody'), undefined)
+    t.equal(await fourth.replica('unknown'), undefined)
   })
 
   await t.test('a host that learns of the next term is fenced at once', async (t) => {

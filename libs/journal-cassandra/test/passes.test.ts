@@ -46,7 +46,7 @@ t.test('an account costs three requests, and four when it is handed over', async
   t.ok(asked <= 3 * count, `${asked} requests for ${count} accounts`)
   t.same(evacuated.map(placeless).sort(byAccount), accounts.map((one) => wholeOf(one, 2)).sort(byAccount))
   const { previousOwner } = await at(there, 2).acquire('asked-0', { owner: 'host' })
-  t.equal(previousOwner, undefined, 'nobody is asked to release it')
+  t.equal(previousOwner, undefined, 'no host is asked to release it')
   asked = 0
   const returned = await visited(at(here, 3, there).takeAll(3, { handedOver: true }))
   t.ok(asked <= 5 * count, `${asked} requests for ${count} accounts, and one for each older term`)

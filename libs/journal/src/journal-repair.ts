@@ -19,7 +19,7 @@ export type JournalRemain = {
       kind: 'statics'
       /** Their content; undefined when they are missing or damaged. */
       statics: { head: number; chain: Uint8Array } | undefined
-      /** The last row named by them, or by whatever noticed a loss. */
+      /** The last row named by them, or by the part that noticed a loss. */
       lastRow: number
     }
   /** @param bytes as written; undefined when damaged. */

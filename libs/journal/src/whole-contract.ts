@@ -111,7 +111,7 @@ function testAccounts<T>({ test, open }: WholeContract<T>): void {
 }
 
 function testWayBack<T>({ test, open }: WholeContract<T>): void {
-  test('a restored account is acquired as it was, by a host that nobody has to ask', async (t) => {
+  test('a restored account is acquired as it was, and its new host asks no other host', async (t) => {
     const from = await open(t)
     const ids = Array.from({ length: 40 }, account)
     for (const id of ids) await written(from.journals, id)

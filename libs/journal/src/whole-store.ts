@@ -63,14 +63,14 @@ export interface WholeStore {
     term: number
     onDamaged: (fault: JournalFault) => void
   }): AsyncIterable<AccountFact | RowFact | PageFact>
-  /** Rows that nobody changes meanwhile, each at least once; others may be missing. */
+  /** Rows that are not changed meanwhile, each at least once; others may be missing. */
   lookups(): AsyncIterable<LookupFact>
   counters(): AsyncIterable<CounterFact>
   /**
-   * Writes facts into an empty store. Of two facts of one row the later one counts. Nobody owns the
-   * accounts afterwards. Their epoch is higher than it was, so that names of pages that the copy
-   * has beside the account's state are never given again. Restored lookups are older than any write
-   * of an account.
+   * Writes facts into an empty store. Of two facts of one row the later one counts. No host owns
+   * the accounts afterwards. Their epoch is higher than it was, so that names of pages that the
+   * copy has beside the account's state are never given again. Restored lookups are older than any
+   * write of an account.
    * @param options.atMs when they were copied, Unix ms.
    */
   restoring(options: { atMs: number }): FactWriter

@@ -77,7 +77,7 @@ const brokenJournals: PlantedFaults<JournalStore> = {
   'asking for an account makes it': (sound) => ({
     acquire: (account, { unwritten: _, ...options }) => sound.acquire(account, options),
   }),
-  'a first row gets in whatever is there': (sound) => ({
+  'a first row gets in although others are there': (sound) => ({
     append: async (ownership, row) => {
       if (ownership.epoch === 0) Object.assign(ownership, await sound.head(ownership.account))
       await sound.append(ownership, row)
@@ -102,7 +102,7 @@ const brokenJournals: PlantedFaults<JournalStore> = {
       else await sound.release(ownership)
     },
   }),
-  'nobody is asked to release': (sound) => ({
+  'no host is asked to release': (sound) => ({
     acquire: (account, { askRelease: _, ...options }) => sound.acquire(account, options),
   }),
   'release keeps the owner': () => ({ release: async () => {} }),

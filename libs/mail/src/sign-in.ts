@@ -56,8 +56,8 @@ function domainOf(from: string): string {
 const opening = 'this link signs you in to your account:'
 const paragraphs = [
   'Anyone who has this link can use the account, so keep it to yourself. It works until the account token is reset.',
-  'The first time, the page asks you to confirm that this address is yours. Then it makes a new account token and mails you a new link, so that whatever asked for the account loses its access. If a program of yours made the account, you can keep its token there.',
-  'If you did not ask for this mail, ignore it: without this link nobody can confirm your address.',
+  'The first time, the page asks you to confirm that this address is yours. Then it makes a new account token and mails you a new link. The earlier token stops working. If a program of yours made the account, you can keep its token there.',
+  'If you did not ask for this mail, ignore it: without this link no one can confirm your address.',
 ]
 /** RFC 5322 asks for lines of at most 78 characters. */
 const lineCharactersMax = 76

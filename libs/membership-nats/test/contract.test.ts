@@ -107,7 +107,7 @@ t.test(
     })
     await until('all', () => [one, two].every(({ membership }) => membership.members().length === 3))
     await one.membership.suspect('gone')
-    await one.membership.suspect('nobody')
+    await one.membership.suspect('unknown')
     t.equal(one.membership.members().length, 3, 'it answers')
     gone.membership.die()
     await gone.real.close()
@@ -163,7 +163,7 @@ t.test(
     const withoutClock = (beat: object | undefined) => ({ ...beat, wallMs: 0 })
     for (const beat of one.beats())
       t.same(withoutClock(one.beatOf(beat.id)), withoutClock(beat), 'one at a time')
-    t.equal(one.beatOf('nobody'), undefined)
+    t.equal(one.beatOf('unknown'), undefined)
     t.equal(one.members().length, 2)
   },
 )

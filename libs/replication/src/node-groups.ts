@@ -1,7 +1,7 @@
 /**
  * The groups from a storage node's view, and what it admits. A node refuses requests with a version
- * older than its own, and every upload to a group that it has closed or left. So whatever is
- * acknowledged for a group is held by the group's nodes.
+ * older than its own, and every upload to a group that it has closed or left. So each blob
+ * that is acknowledged for a group is held by the group's nodes.
  */
 import { BlobFault, type GroupVersion, type StoreNotes } from '@holdfast/blob-store'
 import { GroupMap, type GroupView, nodesOf, type PlacementGroup } from './placement-groups.ts'

@@ -321,7 +321,8 @@ t.test(
     const region = await Region.open(four, [group(['a', 'b'])])
     await region.nodes.get('a')?.groups.learn(group(['a', 'b'], { version: 2, writable: false }))
     const store = region.stores.get('a')
-    const again = await region.add({ id: 'a', ...(store ? { store } : {}) }) // reads version 1 from the rows
+    // Reads version 1 from the rows.
+    const again = await region.add({ id: 'a', ...(store ? { store } : {}) })
     await t.rejects(again.stage({ placement: { group: 1, version: 1 } }), { code: 'STALE_PLACEMENT' })
     await t.rejects(again.stage({ placement: { group: 1, version: 2 } }), { code: 'STALE_PLACEMENT' })
   },

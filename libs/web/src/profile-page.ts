@@ -26,7 +26,7 @@ export function profilePage(): WebPage {
 <section id="confirm" class="card" hidden>
 <h2>Is this address yours?</h2>
 <p>You came by a link that was mailed to <strong id="confirm-email"></strong>. Confirm the address to go on.</p>
-<p class="quiet">The account was made by someone who named this address. Confirming makes a new account token, so that nobody but you can change it. A new sign-in link is mailed to you; the old one stops working.</p>
+<p class="quiet">The account was made by someone who named this address. Confirming makes a new account token, so that only you can change it. A new sign-in link is mailed to you; the old one stops working.</p>
 <p id="confirm-contents" class="quiet" hidden>The account holds <strong id="confirm-held"></strong> already. If you did not put them there, delete them after you sign in: public folders and direct links that were made before stay open.</p>
 <form id="confirm-form">
 <p><label class="switch"><input type="checkbox" id="keep-token"> A program of mine made this account and uses its token: keep the token</label></p>

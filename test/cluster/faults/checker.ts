@@ -131,7 +131,7 @@ function checkBoard({ name, writes }: Board, views: readonly View[], verdict: Ve
   const contradictions = contradictionsOf(all, reads)
   const final = lastView?.seen?.description
   for (const { kind, value, other } of contradictions) {
-    const said = `${name}: ${kind === 'never' ? `nobody had written ${value}` : `${value} and ${other} in no possible order`}`
+    const said = `${name}: ${kind === 'never' ? `no client had written ${value}` : `${value} and ${other} in no possible order`}`
     const atRest = kind === 'order' && (final === value || final === other)
     if (atRest) verdict.lost.push(said)
     else verdict.stale.push(said)

@@ -36,6 +36,6 @@ export function livesIn(region: string): (person: Person) => boolean {
   return (person) => person.region === region
 }
 
-export function nobody(): boolean {
+export function noAccount(): boolean {
   return false
 }

@@ -1,6 +1,6 @@
 /** Faults of messages, and of concurrency. */
 import assert from 'node:assert/strict'
-import { type Fault, home, nobody, other } from './fault.ts'
+import { type Fault, home, noAccount, other } from './fault.ts'
 import { raceForPlaces } from './quota-race.ts'
 import { deliverTwice } from './second-delivery.ts'
 import type { Stage } from './stage.ts'
@@ -13,7 +13,7 @@ const back: Way = [other, home]
 function cut(what: string, ways: readonly Way[], times = 1): Fault {
   return {
     name: `the link between the regions ${what}`,
-    touches: nobody,
+    touches: noAccount,
     touchesAbroad: true,
     recovers: 'repaired',
     async run(stage) {
@@ -45,7 +45,7 @@ export const messageFaults: readonly Fault[] = [
   cut('flapping', [there, back], 4),
   {
     name: 'every command delivered twice, by the bus and by clients',
-    touches: nobody,
+    touches: noAccount,
     recovers: 'itself',
     doubled: true,
     async run(stage) {
@@ -60,7 +60,7 @@ export const messageFaults: readonly Fault[] = [
   },
   {
     name: '200 uploads at once for the last 10 places of a quota',
-    touches: nobody,
+    touches: noAccount,
     recovers: 'itself',
     async run(stage) {
       stage.began()

@@ -24,7 +24,7 @@ export async function deliverTwice(
       callback: (error, message) => {
         if (error !== null || !message.reply) return
         count++
-        connection.publish(subjectOf(host), Buffer.from(message.data), { reply: 'nobody.listens' })
+        connection.publish(subjectOf(host), Buffer.from(message.data), { reply: 'unheard.answers' })
       },
     })
   await connection.flush()

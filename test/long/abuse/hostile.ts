@@ -185,7 +185,7 @@ export class HostileClient {
   }
 
   /**
-   * Keeps this many connections open, whatever the server closes, each opened again after a second.
+   * Keeps this many connections open. One that the server closes is opened again after a second.
    * @param opened called with each new connection
    */
   async hold(

@@ -1,7 +1,7 @@
 /**
  * An ordinary user: uploads, lists, downloads, makes folders, opens another user's protected
  * folder, and checks every byte and every acknowledged change. Calls are due at fixed times,
- * whatever happened to earlier ones. The latency of a call counts from its due time to its success,
+ * also after earlier ones failed. The latency of a call counts from its due time to its success,
  * so a service that pauses for two seconds has made forty calls late, not one.
  */
 import { createHash } from 'node:crypto'

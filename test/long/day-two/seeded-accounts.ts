@@ -112,7 +112,7 @@ async function makeGuest(
       },
     )
   if (outcome.kind !== 'change') throw new Error(`a new account answered with ${outcome.kind}`)
-  // Its host is lost with its region, so nobody releases it.
+  // Its host is lost with its region, so no host releases it.
   const ownership = await journals.acquire(accountId, { owner: 'seed', unwritten: 'presume' })
   const row = encodeRow([Change.encode(outcome.change).finish()])
   await journals.append(ownership, row)

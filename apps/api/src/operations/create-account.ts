@@ -116,7 +116,7 @@ async function create(call: Call, accountId: AccountId, email: string | undefine
   }
 }
 
-/** Where nobody may sign up, people who have an account still sign in. */
+/** Where sign-up is closed, people who have an account still sign in. */
 async function mailKnown(call: Call, email: string): Promise<void> {
   const { context } = call
   const row = await context.lookups.get(emailKey(email))

@@ -1,5 +1,5 @@
 /**
- * New content is scanned before an account takes it: its bytes are durable, and nobody can name
+ * New content is scanned before an account takes it: its bytes are durable, and no client can name
  * them yet.
  *
  * Bounds. A scan and the wait for its turn have one deadline, far below the time for which the

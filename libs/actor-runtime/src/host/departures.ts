@@ -1,5 +1,5 @@
 /**
- * Accounts that leave memory: those that nobody uses, and while memory is short those that were
+ * Accounts that leave memory: those without requests, and while memory is short those that were
  * used longest ago.
  *
  * A look at all of them, once a second, is too late where strangers make a thousand accounts in

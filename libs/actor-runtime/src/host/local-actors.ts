@@ -1,6 +1,6 @@
 /**
  * The actors of one host: those of accounts that are in memory, or on their way in or out. An actor
- * is made for whatever asks for its account, unless the account is elsewhere.
+ * is made for each request for its account, unless the account is elsewhere.
  */
 import type { AccountActor } from '../account/account-actor.ts'
 import type { Services } from '../services.ts'

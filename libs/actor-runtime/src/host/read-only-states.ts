@@ -1,5 +1,5 @@
 /**
- * States of accounts that nobody may change here, read from what is stored and kept for a moment:
+ * States of accounts that may not be changed here, read from what is stored and kept for a moment:
  * the same rules decide what is answered. Nothing is written, and nothing but queries is answered.
  */
 import { AccountsUnavailable } from '@holdfast/accounts'

@@ -2,7 +2,7 @@
  * From the page cache to a socket: verified, and not copied. `splice` puts the pages of a file into
  * a pipe, which holds them. `tee` puts the same pages into a second pipe, from which they are read
  * for their checksums. `splice` then attaches the correct ones to the socket. So exactly the
- * verified pages are sent, whatever happens to the file's cache meanwhile. What the socket does not
+ * verified pages are sent, also if the file's cache changes meanwhile. What the socket does not
  * accept is read from the pipe.
  *
  * There is no copy of pages in transit, those in the queue of a slow client. Files that are written

@@ -34,9 +34,9 @@ export class UnreadBlocks {
 const missedMax = 4096
 
 /**
- * Every record of this generation from `from` on, whatever is between. Each 4 KiB boundary up to
- * the end of the file is tried, because uploads interleave and an acknowledged record may follow
- * one that was never written. Unreadable blocks are skipped one by one.
+ * Every record of this generation from `from` on, also behind damaged bytes. Each 4 KiB boundary
+ * up to the end of the file is tried, because uploads interleave and an acknowledged record may
+ * follow one that was never written. Unreadable blocks are skipped one by one.
  *
  * @param options.window page-aligned memory of `bufferBytes`; its content changes while this runs.
  */

@@ -203,7 +203,8 @@ class HashWorker {
 
   ask(request: HashRequest, answered: DigestCallback): void {
     if (this.failure === undefined) {
-      if (this.#waitingCount++ === 0) this.#worker.ref() // keeps the process alive while a digest is awaited
+      // Keeps the process alive while a digest is awaited.
+      if (this.#waitingCount++ === 0) this.#worker.ref()
       this.#waiting.get(request[0])?.push(answered)
       this.#worker.postMessage(request)
     } else answered(undefined, this.failure)

@@ -52,7 +52,7 @@ export class Mover {
   /** For metrics. */
   movedBytes = 0
 
-  /** @param window for scans, of `windowBytes`; nobody else uses it while something is moved. */
+  /** @param window for scans, of `windowBytes`; no other part uses it while something is moved. */
   constructor(deps: MoverDeps, window: Buffer) {
     this.#deps = deps
     this.#window = window

@@ -18,7 +18,8 @@ export async function shutDown(parts: Assembly): Promise<void> {
   await extents.settled()
   const { current } = extents
   if (current !== undefined && current.failure === undefined) {
-    current.state = 'paused' // nothing is being written: the next start may continue behind the frontier
+    // Nothing is being written: the next start may continue behind the frontier.
+    current.state = 'paused'
     ledger.touchExtent(current)
   }
   const mark = parts.randomFill(Buffer.alloc(endMarkBytes))

@@ -89,7 +89,8 @@ export class Group {
     this.entriesBytes += entryBytes(entry)
     this.entries.push(entry)
     if (entry.kind !== 'inline' || payload === undefined) return
-    entry.payloadOffset = this.payloadBytes // made relative to the record when the header's length is known
+    // Made relative to the record when the header's length is known.
+    entry.payloadOffset = this.payloadBytes
     this.payloads.push(payload)
     this.payloadBytes += payload.length
   }

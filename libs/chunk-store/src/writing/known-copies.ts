@@ -83,7 +83,8 @@ export class KnownCopies {
         if (!(error instanceof BlobFault) || error.code === 'CLOSED') throw error
         if (error.code === 'CORRUPT') continue
         if (!saysUnreadable(error)) return 'unsure'
-        this.#deps.damaged(entry, known, error) // it may become readable again; whole bytes are here now
+        // It may become readable again; whole bytes are here now.
+        this.#deps.damaged(entry, known, error)
       }
       if (!known.quarantined && entry.copies.includes(known) && !this.isFresh(known)) return 'unsure'
     }

@@ -112,7 +112,8 @@ export class ChunkStage implements PlacedStage, BufferHolder {
     if (!this.#bulk && this.size <= inlineBytesMax) return this.#putAside(bytes)
     this.#bulk = true
     this.#assertRoom()
-    this.#hash ??= this.#deps.hashing.open() // now: the hash worker waits for this upload's bytes as well
+    // From now on the hash worker waits for this upload's bytes as well.
+    this.#hash ??= this.#deps.hashing.open()
     const rest = this.#filling === undefined && this.#fillAside() ? this.#fill(bytes) : bytes
     if (rest === undefined) return undefined
     this.#putAside(rest)

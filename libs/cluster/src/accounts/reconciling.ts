@@ -131,8 +131,8 @@ export function leaderOf(
 }
 
 /**
- * Undefined for an account that was born in no region of this installation: nobody can own its rows
- * here. Its references stay, as the settings may lack a region that there was.
+ * Undefined for an account that was born in no region of this installation: no account can own its
+ * rows here. Its references stay, as the settings may lack a region that there was.
  */
 function servingOf({ config, keyring, regions }: ClusterPart, account: string): RegionCode | undefined {
   const id = keyring.ids.parseAccount(account)

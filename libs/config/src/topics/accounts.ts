@@ -26,7 +26,7 @@ export const accountSettings = {
   HOLDFAST_SIGNUP: choice(['open', 'invite', 'closed'], {
     fallback: 'open',
     meaning:
-      'Who may make an account by POST /accounts: anybody (`open`), an address that the operator or a member invited (`invite`), nobody (`closed`). The operator always may.',
+      'Who may make an account by POST /accounts: anybody (`open`), an address that the operator or a member invited (`invite`), no one (`closed`). The operator always may.',
   }),
   HOLDFAST_SIGNUP_DOMAINS: domains({
     meaning: 'Domains of the addresses that may sign up, like `example.org,example.com`; empty: any.',

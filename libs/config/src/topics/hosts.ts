@@ -21,7 +21,7 @@ export const hostSettings = {
   HOLDFAST_PUBLIC_WEB_URL: origin({ meaning: 'Origin of the pages in links. Without it: the API’s.' }),
   HOLDFAST_ADMIN_TOKEN: secret({
     meaning:
-      'Opens the admin host to every caller. Without it root and the user of the service can call on this machine (Linux), nobody else. 16 characters or more.',
+      'Opens the admin host to every caller. Without it root and the user of the service can call on this machine (Linux), and no other caller. 16 characters or more.',
     check: token,
   }),
   HOLDFAST_TRUST_PROXY: {

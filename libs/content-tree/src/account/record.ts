@@ -51,7 +51,7 @@ export function withSet(record: AccountRecord, set: SetAccount): AccountRecord {
       set.limitContents ?? (set.clearLimits || set.clearLimitContents ? undefined : record.limitContents),
     limitStorage:
       set.limitStorage ?? (set.clearLimits || set.clearLimitStorage ? undefined : record.limitStorage),
-    // Undoing a deletion starts the time again, because nobody could download during the deletion.
+    // Undoing a deletion starts the time again, because downloads were refused during the deletion.
     idleFrom: set.clearEndTime ? (set.idleFrom ?? record.idleFrom) : (record.idleFrom ?? set.idleFrom),
     endTime: set.endTime ?? (set.clearEndTime ? undefined : record.endTime),
   }

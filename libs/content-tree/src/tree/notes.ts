@@ -1,6 +1,6 @@
 /**
- * The texts that few contents have. Whatever keeps, counts, saves, copies or shows them goes
- * through this list, so that a new note cannot be forgotten in one of these places.
+ * The texts that few contents have. All code that keeps, counts, saves, copies or shows them
+ * uses this list, so that a new note cannot be forgotten in one of these places.
  */
 import type { ContentNote, Item, ManifestEntry } from '@holdfast/wire'
 

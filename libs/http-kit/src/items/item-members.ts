@@ -136,7 +136,7 @@ const members: Record<MemberName, Member> = {
   idleExpiry: {
     ...files,
     value: ({ item }) => item.idleExpiry,
-    document: optional(time('Answers to uploads where files that nobody downloads are deleted')),
+    document: optional(time('Answers to uploads where files without downloads are deleted')),
   },
   deleteAfterExpiry: {
     ...folders,

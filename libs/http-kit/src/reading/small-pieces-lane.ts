@@ -36,7 +36,7 @@ const waitMsMax = 2_000
 const waitInBodyMsMax = 10_000
 /**
  * A turn of the lane that comes this much too late shows that the whole process stalled: behind a
- * disk, or without a core. Nobody waited for others meanwhile, and nothing is refused for it.
+ * disk, or without a core. No request waited for others meanwhile, and nothing is refused for it.
  */
 const stallMs = 250
 /** What waits may hold two reads of its socket, 128 KiB: 128 MiB in all. */

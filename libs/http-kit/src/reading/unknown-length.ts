@@ -73,7 +73,7 @@ export function readInTurns(response: ServerResponse, deps: UnknownLengthDeps): 
   const begin = () => {
     isBegun = true
     handle(request, response)
-    // Node drops what nobody has read of a request, and its pieces would not be counted.
+    // Node drops the unread rest of a request, and its pieces would not be counted.
     request.read(0)
   }
   const readOn = () => {

@@ -25,7 +25,7 @@ export function parseName(name: string): string | undefined {
 }
 
 /**
- * The name an upload gets, whatever was sent: the last path part, without control characters,
+ * The name that an upload gets for any sent one: the last path part, without control characters,
  * shortened before its extension, `file` if nothing is left. The result always passes `parseName`.
  */
 export function cleanUploadName(sent: string): string {

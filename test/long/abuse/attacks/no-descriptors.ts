@@ -1,5 +1,5 @@
 /**
- * No descriptor is left, whatever limits the connections: the limit of the running process is
+ * No descriptor is left, although connections are limited: the limit of the running process is
  * lowered to what it has open while accounts write so much that the stores need new files. Nothing
  * acknowledged may be lost, and everything must be as before without a restart once the limit is
  * back.

@@ -15,7 +15,7 @@ export const SweepReason = {
   EXPIRED: 1,
   /** BIN_OVER - Its time in the bin is over. */
   BIN_OVER: 2,
-  /** IDLE - Files that nobody downloaded for too long. */
+  /** IDLE - Files without a download for too long. */
   IDLE: 3,
   /** OPERATOR - No timer: an operator deleted it. */
   OPERATOR: 4,

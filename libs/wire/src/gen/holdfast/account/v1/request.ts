@@ -55,8 +55,8 @@ export interface AccountRequest {
     | string
     | undefined;
   /**
-   * The X-Request-Id of the client's request, at most 128 characters, for the log. Absent: it is
-   * nobody's request.
+   * The X-Request-Id of the client's request, at most 128 characters, for the log. Absent: no
+   * client asked.
    */
   clientRequest:
     | string
