@@ -1,15 +1,15 @@
 /**
- * What answers of items take. This decides whether an answer waits for its turn and draws on the
- * budget of unsent answers. So texts of the account's owner count with their length: a description
- * and tags can be fifteen times as long as everything else.
+ * Approximate bytes of answers that have items. This decides whether an answer waits for its turn
+ * and draws on the budget of unsent answers. So texts of the account's owner count with their
+ * length: a description and tags can be fifteen times as long as everything else.
  */
 import type { DirectLink, Item } from '@holdfast/wire'
 
 /** Approximate bytes of an item in an answer, without the texts that its owner wrote. */
 export const itemBytes = 800
-/** Of a direct link, without its restrictions. */
+/** Approximate bytes of a direct link, without its restrictions. */
 const linkBytes = 400
-/** Quotes and comma of a text in a list. */
+/** Bytes of the quotes and the comma of a text in a list. */
 const markBytes = 3
 
 /** Approximate bytes of items and all that is below them. */

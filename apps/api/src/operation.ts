@@ -27,9 +27,9 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Call, type SignedIn } from './call.ts'
 import type { ApiContext } from './context.ts'
 
-/** The callers it accepts, and whose budgets it draws on. */
-interface Door {
-  /** Its budget of requests. */
+/** Which callers an operation accepts, and which budgets its requests draw on. */
+interface CallerAccess {
+  /** Name of the budget of requests. */
   name: string
   /** `optional`: a token that is sent must be valid. `none`: tokens are ignored. */
   token: 'needed' | 'optional' | 'none'
@@ -37,7 +37,7 @@ interface Door {
   tier?: string
 }
 
-export interface Operation<P extends TObject, Q extends TObject, B extends TObject> extends Door {
+export interface Operation<P extends TObject, Q extends TObject, B extends TObject> extends CallerAccess {
   /** Also its id in the OpenAPI document. */
   name: string
   method: 'GET' | 'POST' | 'PUT' | 'DELETE'
@@ -46,8 +46,10 @@ export interface Operation<P extends TObject, Q extends TObject, B extends TObje
   group: string
   /** Shown in the OpenAPI document beside the summary. */
   description?: string
-  /** Another access for requests that ask for it; undefined: the operation's own. */
-  otherDoor?: { isAskedFor(request: FastifyRequest): boolean; door: Door; headers: TObject }
+  /**
+   * The access of the requests for which `isAskedFor` holds. All others have the operation's own.
+   */
+  otherAccess?: { isAskedFor(request: FastifyRequest): boolean; access: CallerAccess; headers: TObject }
   params?: P
   query?: Q
   body?: B
@@ -95,24 +97,24 @@ export function serve<
         answer({ request, reply, guesses }),
       )
       if (!(result instanceof WrittenAnswer)) return result
-      const charge = () => context.rateLimits.charge(request, doorOf(request).name, 1)
+      const charge = () => context.rateLimits.charge(request, accessOf(request).name, 1)
       return await sendWritten(request, reply, { answer: result, budget: context.answers, charge })
     },
   })
 
-  function doorOf(request: FastifyRequest): Door {
-    const { otherDoor } = operation
-    return otherDoor?.isAskedFor(request) === true ? otherDoor.door : operation
+  function accessOf(request: FastifyRequest): CallerAccess {
+    const { otherAccess } = operation
+    return otherAccess?.isAskedFor(request) === true ? otherAccess.access : operation
   }
 
   async function answer({ request, reply, guesses }: HttpExchange): Promise<object> {
-    const door = doorOf(request)
+    const access = accessOf(request)
     // The host drew on the budget of the operation's own endpoint.
-    if (door !== operation) await context.rateLimits.takeAddress(request, door.name)
-    const tier = door.tier ?? ''
-    const signedIn = await signIn(context, { request, guesses }, door.token)
+    if (access !== operation) await context.rateLimits.takeAddress(request, access.name)
+    const tier = access.tier ?? ''
+    const signedIn = await signIn(context, { request, guesses }, access.token)
     const asking = { context, request, reply, guesses, signedIn }
-    if (signedIn !== undefined) await drawOnAccount({ ...asking, signedIn }, door.name)
+    if (signedIn !== undefined) await drawOnAccount({ ...asking, signedIn }, access.name)
     let call = new Call({ ...asking, tier, keyRequestId: undefined })
     const input = await refuseAfterToken(call, () => ({
       ...readParams(fieldsOf(request.params)),
@@ -217,7 +219,7 @@ export function idempotencyKeyOf(request: FastifyRequest): string | undefined {
 
 function schemaOf<P extends TObject, Q extends TObject, B extends TObject>(operation: Operation<P, Q, B>) {
   const security = operation.method === 'GET' ? [{ bearer: [] }, { queryToken: [] }] : [{ bearer: [] }]
-  const tokenMayLack = operation.token === 'optional' || operation.otherDoor?.door.token === 'optional'
+  const tokenMayLack = operation.token === 'optional' || operation.otherAccess?.access.token === 'optional'
   const descriptions = [
     ...(operation.tier === 'premium' ? ['Premium accounts only.'] : []),
     ...(operation.description === undefined ? [] : [operation.description]),
@@ -229,7 +231,7 @@ function schemaOf<P extends TObject, Q extends TObject, B extends TObject>(opera
     ...(descriptions.length === 0 ? {} : { description: descriptions.join(' ') }),
     ...(operation.token === 'none' ? {} : { security: tokenMayLack ? [...security, {}] : security }),
     ...(operation.params ? { params: documented(operation.params, 'query') } : {}),
-    ...(operation.otherDoor ? { headers: operation.otherDoor.headers } : {}),
+    ...(operation.otherAccess ? { headers: operation.otherAccess.headers } : {}),
     ...(operation.query ? { querystring: documented(operation.query, 'query') } : {}),
     ...(operation.body ? { body: operation.bodyDocument ?? documented(operation.body, 'body') } : {}),
     response: responsesOf({

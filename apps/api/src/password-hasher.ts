@@ -33,7 +33,7 @@ export class PasswordHasher {
   }
 
   /**
-   * @param asker whose turn it is; an empty network is unknown
+   * @param asker takes turns by network and account; an empty network is unknown
    * @throws RefusalError error-rateLimit when too many wait, and most of them are this network's
    */
   async verifier(password: string, asker: { network: string; account: string }): Promise<PasswordVerifier> {

@@ -15,11 +15,14 @@ export interface OperatorDeps extends AskDeps {
   ids: IdCodec
   /** Makes a damaged account readable again. @throws what prevents it. */
   repair: (question: { account: AccountId; dryRun: boolean }) => Promise<object>
-  /** All accounts, in the order of places, from a place on; one may come twice. */
+  /**
+   * Lists all accounts in the order of their places.
+   * @param after the place after which it begins. An account may come twice.
+   */
   listAccounts: (after: string | undefined) => AsyncIterable<{ account: string; place: string }>
-  /** Keys of all references, in the same way. */
+  /** Lists the keys of all references in the order of their places, like `listAccounts`. */
   listReferences: (after: string | undefined) => AsyncIterable<{ key: string; place: string }>
-  /** Of a search in all accounts. */
+  /** How many accounts a search in all accounts asks each second. */
   questionsPerSecond: number
 }
 

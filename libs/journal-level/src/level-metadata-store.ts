@@ -59,32 +59,32 @@ export interface LevelMetadataStoreOptions {
    * time between two attempts. Default 1,000.
    */
   reopenEveryMs?: number
-  /** Between the store and the disk: fails or delays a batch instead of committing it. */
+  /** Called in place of each commit of a batch. Tests make it fail, or delay it. */
   commit?: (changes: RowChange[], commit: () => Promise<void>) => Promise<void>
   /**
-   * Copies LevelDB's directory to another disk, for a full one: tables and the lock are links
-   * there. It is read until there is room. Undefined: there is no such disk.
+   * Copies LevelDB's directory to another disk when its own is full. Tables and the lock are links
+   * in the copy. The copy is read until the disk has room. Undefined: there is no other disk.
    */
   copyForReading?: (rows: string) => Promise<string | undefined>
-  /** The same for reopening. */
+  /** Called in place of each attempt to reopen LevelDB. Tests make it fail, or delay it. */
   reopen?: (reopen: () => Promise<void>) => Promise<void>
   clock?: Clock
 }
 
-/** What reopening LevelDB may write: its log as a table, and the logs and lists of a new start. */
+/** Bytes that reopening LevelDB may write: its log as a table, new logs and a new manifest. */
 const reopenBytes = 6 * 1024 * 1024
 /** The first pause after a failure other than a full disk; each further one is twice as long. */
 const reopenFirstMs = 50
 /**
- * Files that reopening LevelDB opens at once, and some for others that lack them. While they are
- * not available, reads continue on the store as it is, which closing would end.
+ * Descriptors that reopening LevelDB needs, and some for other parts. While fewer are free, the
+ * store is not closed, so that it still answers reads.
  */
 const reopenFiles = 12
 /**
  * When the store is open again and nothing was written for this long, the failure counts as over.
  */
 const quietMs = 10_000
-/** Rows of a restore that are written at once. */
+/** Bytes of the rows of a restore that one batch writes. */
 const restoreBatchBytes = 1024 * 1024
 /** How often a missing ballast is retried. */
 const ballastEveryMs = 10_000
@@ -103,16 +103,16 @@ export class LevelMetadataStore {
   readonly #suspicions: Suspicions
   readonly #ballast: BallastFile
   readonly #closing = new AbortController()
-  /** Recovering, or looking for a ballast. */
+  /** The running recovery, or the running attempt to reserve the ballast. */
   #caring: Promise<void> = Promise.resolve()
   #audit: CommitAudit
   #lostBatches: number
   #unauditedBatches = 0
-  /** Whether the batch before had its entry in the audit. */
+  /** Whether the previous batch has its entry in the audit. */
   #audited = true
-  /** The message of the fault that was reported last, while it lasts. */
+  /** The message of the last reported fault. Undefined: it is over. */
   #told: string | undefined
-  /** Until a write succeeds: a successful reopening does not prove that the disk works. */
+  /** It stays until a write succeeds: a successful reopening does not prove that the disk works. */
   #failing: (PartFailure & { lastMs: number; tries: number }) | undefined
 
   private constructor(
@@ -208,14 +208,14 @@ export class LevelMetadataStore {
     const rows = await openAlone(copy)
     try {
       const store = await identify(rows)
-      // Its findings are written to the copy, so the next start finds them again.
+      // What it finds is written only to the copy, so the next start finds it again.
       const found = await inspect(rows, { path, store })
       const audit = await CommitAudit.begin(copy, store)
       const opened = new LevelMetadataStore(
         { ...options, path, ballastBytes: 0, commit: refuse, reopen: refuse },
         { rows, store, audit, found },
       )
-      // As after a write: readiness and callers know at once.
+      // It fails like a write, so that readiness and callers know of the full disk at once.
       await opened.#writer.write([]).catch(() => {})
       return opened
     } catch (error) {

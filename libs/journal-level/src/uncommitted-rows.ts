@@ -11,7 +11,10 @@ export class UncommittedRows<T> {
   readonly #load: (key: string) => Promise<T>
   readonly #max: number
   readonly #cells = new Map<string, Cell<T>>()
-  /** Decisions that wait for their row, or behind one that does: the last of each key. */
+  /**
+   * By key: the last decision that waits. It waits until its row is read, and until the decisions
+   * before it were made.
+   */
   readonly #waiting = new Map<string, Promise<void>>()
 
   /** @param options.max rows kept beyond those with queued writes. */
@@ -37,14 +40,15 @@ export class UncommittedRows<T> {
     return this.#cells.get(key)?.value
   }
 
-  /** As `decide`, on a row that is not read: it begins with this value, unless it is in memory. */
+  /**
+   * Like `decide`, but the row is not read from the disk: if it is not in memory, it has this
+   * value.
+   */
   decideFrom<R>(key: string, value: T, decision: (cell: Cell<T>) => R): R {
     return decision(this.#cells.get(key) ?? this.#keep(key, value))
   }
 
-  /**
-   * All are read again. Call it when no write is queued any more, and no earlier one can still be.
-   */
+  /** Drops all rows, so that they are read again. Call it when no write is queued or running. */
   forget(): void {
     this.#cells.clear()
   }

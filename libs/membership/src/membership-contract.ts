@@ -20,7 +20,7 @@ export interface MembershipContract<T> {
   patientMs?: number
 }
 
-/** Between two checks of a view that must follow. */
+/** Time between two checks whether a view has followed. */
 const lookMs = 5
 
 const info = (id: string, more: Partial<MemberInfo> = {}): MemberInfo => ({

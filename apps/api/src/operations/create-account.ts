@@ -77,8 +77,8 @@ export function createAccount(app: FastifyInstance, context: ApiContext) {
 }
 
 /**
- * Created here. With an Idempotency-Key a retry finds the same account, also through another
- * region's host.
+ * An account of this region. With an Idempotency-Key a retry finds the same account, also through
+ * another region's host.
  */
 function proposedId({ context, request }: Call): AccountId {
   const { region, founders } = context.settings

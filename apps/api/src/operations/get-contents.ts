@@ -5,7 +5,7 @@ import { listingQuery, readListing, refusalsOfReading } from '../listing.ts'
 import { serve } from '../operation.ts'
 import { contentPath, itemAnswer, pageAnswer } from '../schemas.ts'
 import { bearsWebsiteToken, websiteTokenHeaders, websiteTokenQuery } from '../website-token.ts'
-import { pagesDoor } from './web-contents.ts'
+import { pagesAccess } from './web-contents.ts'
 
 export function getContents(app: FastifyInstance, context: ApiContext) {
   serve(app, context, {
@@ -18,7 +18,7 @@ export function getContents(app: FastifyInstance, context: ApiContext) {
     tier: context.settings.openListing ? '' : 'premium',
     description:
       'With a website token every tier reads as at `/web/contents/{contentId}`, and no account token is needed.',
-    otherDoor: { isAskedFor: bearsWebsiteToken, door: pagesDoor, headers: websiteTokenHeaders },
+    otherAccess: { isAskedFor: bearsWebsiteToken, access: pagesAccess, headers: websiteTokenHeaders },
     params: contentPath,
     query: Type.Object({ ...listingQuery.properties, ...websiteTokenQuery }),
     answer: itemAnswer,

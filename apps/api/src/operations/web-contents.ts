@@ -5,7 +5,7 @@ import { serve } from '../operation.ts'
 import { contentPath, itemAnswer, pageAnswer } from '../schemas.ts'
 
 /** Visitors, and owners of every tier. */
-export const pagesDoor = { name: 'webContents', token: 'optional' } as const
+export const pagesAccess = { name: 'webContents', token: 'optional' } as const
 
 /**
  * The read operation of the pages, for visitors and owners of every tier. The answer is that of
@@ -13,7 +13,7 @@ export const pagesDoor = { name: 'webContents', token: 'optional' } as const
  */
 export function webContents(app: FastifyInstance, context: ApiContext) {
   serve(app, context, {
-    ...pagesDoor,
+    ...pagesAccess,
     method: 'GET',
     path: '/web/contents/:contentId',
     summary: 'Read a folder or a file as the pages do, with or without a token',

@@ -7,9 +7,11 @@ export interface View {
   body: Html
 }
 
-/** What every form sends besides: the mark of our pages, and where it leads back to. */
+/** Hidden fields of every form. */
 export interface FormFields {
+  /** A token that only forms of this service have, against requests that other sites forge. */
   mark: string
+  /** The address of the page to which the answer returns. */
   back: string
 }
 

@@ -1,6 +1,6 @@
 /**
- * Protects a copy from deletion; in the queue, so that it is decided before or after a deletion,
- * never during it.
+ * Protects a copy from deletion. It is in the queue of writes, so it is decided before or after a
+ * deletion, never during one.
  */
 import type { RowEntry } from '../catalogue/rows.ts'
 import type { Intent, WriterDeps } from './group.ts'
@@ -15,7 +15,7 @@ export class PinIntent implements Intent {
   #resolve!: (pinned: boolean) => void
   #reject!: (error: Error) => void
 
-  /** @param options.whole not when it is damaged. */
+  /** @param options.whole true: a damaged copy is not pinned. */
   constructor(
     deps: WriterDeps,
     entry: RowEntry,

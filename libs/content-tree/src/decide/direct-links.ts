@@ -6,7 +6,7 @@ import type { Outcome } from '../contract.ts'
 import { savedLinkBytes } from '../tree/saved-bytes.ts'
 import { done, isRefusal, type RequestContext, type Result, refuse } from './request-context.ts'
 
-/** Replaces as a whole: omitted fields restrict nothing any more. */
+/** Replaces the whole link: restrictions that the command omits are removed. */
 export function putDirectLink(deciding: RequestContext, { contentId, linkId, link }: PutDirectLink): Outcome {
   const { viewer, settings, tree } = deciding
   if (settings.directLinksPremium && viewer.kind === 'bearer' && !deciding.isPremium)

@@ -120,14 +120,14 @@ export function* layOutInSlices(tree: readonly TreeEntry[]): Generator<void, Zip
 }
 
 interface Columns {
-  /** Of each archive entry: its index in the tree, facts, and the positions of its headers. */
+  /** Of each archive entry: its index in the tree, its attributes, the positions of its headers. */
   nodes: Uint32Array
   sizes: Float64Array
   crcs: Uint32Array
   modTimes: Float64Array
   folders: Uint8Array
   starts: Float64Array
-  /** Relative to the central directory. */
+  /** Where its header is in the central directory. */
   centrals: Float64Array
   /** Of each tree entry: its parent, and the length of its path. */
   parents: Uint32Array

@@ -12,14 +12,17 @@ const quote = 0x22
 const zero = 0x30
 const dash = 0x2d
 
-/** Shorter copies are faster byte by byte. */
+/** Bytes from which a copy as a whole is faster than one byte by byte. */
 const wholeCopyMin = 16
 const firstBytes = 1_024
-/** By so much a slice usually ends behind its bound: with the item that passes it. */
+/**
+ * A slice ends after the item that passes its bound. Bytes that are reserved for the end of that
+ * item.
+ */
 const beyondSlice = 16 * 1024
-/** Of a buffer that an unusual item needs. */
+/** A buffer for an item that is larger than usual is this many times as long as its content. */
 const growthBeyond = 1.25
-/** Shorter texts reserve their maximum size. */
+/** Characters from which a text is measured. A shorter one reserves its maximum size. */
 const measuredMin = 1_024
 /** Maximum characters of a number. */
 export const numberBytesMax = 25
@@ -36,12 +39,12 @@ export class JsonWriter {
   #at = 0
   #sliceBytes: number
   readonly #pieceBytes: number
-  /** The next piece ends here. */
+  /** Where the current piece ends. */
   #pauseAt: number
 
   /**
-   * @param sliceBytes of one buffer. Default: no bound.
-   * @param pieceBytes of what is written without a pause. Default: a slice.
+   * @param sliceBytes size of a slice, which is one buffer. Default: no bound.
+   * @param pieceBytes size of a piece, which is written without a pause. Default: that of a slice.
    */
   constructor(sliceBytes = Number.POSITIVE_INFINITY, pieceBytes = sliceBytes) {
     this.#sliceBytes = sliceBytes
@@ -49,12 +52,12 @@ export class JsonWriter {
     this.#pauseAt = Math.min(pieceBytes, sliceBytes)
   }
 
-  /** A piece is complete: a caller that can stop here stops. */
+  /** Whether the piece is complete. A caller that can pause pauses now. */
   get full(): boolean {
     return this.#at >= this.#pauseAt
   }
 
-  /** A slice is complete. */
+  /** Whether the slice is complete. */
   get isSlice(): boolean {
     return this.#at >= this.#sliceBytes
   }
@@ -64,7 +67,7 @@ export class JsonWriter {
     this.#pauseAt = Math.min(this.#at + this.#pieceBytes, this.#sliceBytes)
   }
 
-  /** Bytes written since the last slice. @param sliceBytes of the next one */
+  /** Bytes written since the last slice. @param sliceBytes size of the next slice */
   slice(sliceBytes: number): Buffer {
     const written = this.done()
     this.#bytes = Buffer.allocUnsafe(firstBytes)
@@ -90,7 +93,7 @@ export class JsonWriter {
     this.#bytes = grown
   }
 
-  /** The same for output in slices: reserves no more than one slice needs. */
+  /** Like `reserve`, for output in slices: it reserves at most one slice. */
   expect(bytes: number): void {
     this.reserve(Math.min(bytes, this.#sliceBytes))
   }

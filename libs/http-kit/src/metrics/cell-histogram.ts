@@ -7,7 +7,7 @@ import type { Histogram, Registry } from 'prom-client'
 
 export interface HistogramCell {
   readonly labels: Readonly<Record<string, string>>
-  /** Observations up to each bound and above the one before, and at last those above all bounds. */
+  /** Observations between each bound and the bound before it. The last: those above all bounds. */
   readonly counts: number[]
   sum: number
 }
@@ -34,7 +34,7 @@ export class CellHistogram {
     this.#bounds = bounds
   }
 
-  /** The one of this name in the registry, which the hosts of a process share. */
+  /** The histogram of this name in the registry. The hosts of a process share it. */
   static in(registry: Registry, options: Options): CellHistogram {
     const known = registry.getSingleMetric(options.name) as CellHistogram | undefined
     if (known !== undefined) return known

@@ -3,31 +3,40 @@ import { IncomingMessage } from 'node:http'
 import type { RefusalError } from '@holdfast/kernel'
 import { GrowingBytes } from '@holdfast/kernel'
 
-/** A client chooses how small its pieces are. Each costs one or two microseconds at any length. */
+/**
+ * Bytes of a small piece. A client chooses how small its pieces are. Each costs one or two
+ * microseconds at any length.
+ */
 export const smallPieceBytes = 64
-/** Fewer in one read of the socket are not examined. */
+/** One read of the socket with fewer pieces is not examined. */
 const fewPieces = 16
-/** This many small pieces of one read take a millisecond. The read may hold 11,000. */
+/**
+ * Small pieces of one read after which `foundSmallPieces` is called. They take a millisecond. A
+ * read may hold 11,000.
+ */
 const smallPiecesARead = 512
 
 /** Takes a piece. @returns whether more may be read from the socket */
 type TakePiece = (piece: Buffer) => boolean
 
 export class PiecewiseRequest extends IncomingMessage {
-  /** Called once a read with the time at which it began: it holds many small pieces. */
+  /** Called at most once for each read that holds many small pieces, with the time of its begin. */
   foundSmallPieces: ((sinceMs: number) => void) | undefined
-  /** Called when the body waited too long to be read on. Otherwise the connection is closed. */
+  /** Called when reading the body was paused too long. Undefined: the connection is closed. */
   waitedTooLong: ((refusal: RefusalError) => void) | undefined
-  /** Called once nothing more comes of the body. */
+  /** Called when the body is complete or its connection ended. */
   arrivedWhole: (() => void) | undefined
-  /** Gets the pieces past the stream. */
+  /** Receives the pieces in place of the stream. */
   taker: TakePiece | undefined
-  /** So far. Many of them arrive as one. */
+  /** Small pieces of the body up to now. Those that are gathered count one by one. */
   smallPieces = 0
-  /** In this read. */
+  /** Small pieces of the current read. */
   #smallOfRead = 0
   #sinceMs = 0
-  /** Small pieces of this read, from the sixteenth on: a stream keeps an object for each. */
+  /**
+   * The small pieces of the current read from the sixteenth on, in one buffer. A stream would keep
+   * an object for each.
+   */
   #gathered: GrowingBytes | undefined
 
   override push(piece: Buffer | null, encoding?: BufferEncoding): boolean {
