@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { ctl } from '@holdfast/ctl'
 import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
-import { Keyring, type RegionCode } from '@holdfast/kernel'
+import { hex, Keyring, type RegionCode } from '@holdfast/kernel'
 import cassandra from 'cassandra-driver'
 import t from 'tap'
 import { freePorts } from '../../infra/servers/ports.ts'
@@ -209,7 +209,7 @@ t.test(
     const [unknown, stranger] = [ids.account(home.code as RegionCode), ids.account('ap-syd')]
     const accounts = await Promise.all(owners.map(accountOf))
     await inTurns(damaged + 1, async (at) => {
-      const part = `ref/${randomBytes(48).toString('hex')}/${randomBytes(16).toString('hex')}`
+      const part = `ref/${hex(randomBytes(48))}/${hex(randomBytes(16))}`
       const owner = at % 10 === 0 ? unknown : accounts[at % accounts.length]
       const key = `${part}/${at === damaged ? stranger : owner}`
       const insert = 'INSERT INTO lookups (part, key, value) VALUES (?, ?, ?)'

@@ -9,7 +9,9 @@
  * Reports of downloads are the exception: they are answered before their row, and show before it.
  * So counts in answers are compared only when no report can wait any more.
  */
+
 import type { AccountState, DecideContext, Outcome } from '@holdfast/content-tree'
+import { hex } from '@holdfast/kernel'
 import { AccountReply, type AccountRequest, type Change, Flush } from '@holdfast/wire'
 import { states } from './cluster.ts'
 import { type AskedRequest, type History, isRefused, statusOf } from './history.ts'
@@ -79,7 +81,7 @@ function changesOf(row: AppendedRow): PlacedChange[] {
   if (paged.length > 0) throw new Error('paged changes are not simulated')
   return changes.map((change) => ({
     change,
-    id: Buffer.from(change.requestId).toString('hex'),
+    id: hex(change.requestId),
     step: row.step,
     row,
   }))

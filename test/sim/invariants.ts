@@ -3,6 +3,7 @@
 import { routeKey } from '@holdfast/accounts'
 import type { AccountState } from '@holdfast/content-tree'
 import { referenceKey } from '@holdfast/journal'
+import { hex } from '@holdfast/kernel'
 import { type AccountReply, Flush, type Item } from '@holdfast/wire'
 import { tickNumber } from './checker.ts'
 import { type Cluster, keyring, states } from './cluster.ts'
@@ -104,9 +105,7 @@ export async function checkUnasked(cluster: Cluster, history: History): Promise<
 export function checkReports({ shared, waiting }: Cluster, history: History): void {
   const { appended, held } = shared
   const journaled = new Set(
-    appended.flatMap(({ bytes }) =>
-      Flush.decode(bytes).changes.map(({ requestId }) => Buffer.from(requestId).toString('hex')),
-    ),
+    appended.flatMap(({ bytes }) => Flush.decode(bytes).changes.map(({ requestId }) => hex(requestId))),
   )
   for (const { id, account, host, step } of waiting) {
     if (journaled.has(id)) continue
@@ -249,5 +248,5 @@ function checkTokens(history: History): void {
 }
 
 function tokenOf(caller: History['asked'][number]['request']['caller']): string | undefined {
-  return caller?.who?.$case === 'bearer' ? Buffer.from(caller.who.value.token).toString('hex') : undefined
+  return caller?.who?.$case === 'bearer' ? hex(caller.who.value.token) : undefined
 }

@@ -2,7 +2,9 @@
  * The real content tree, recording when each request was decided: an answer may depend on the
  * deciding host's clock. And who decided what may wait for a row: it can be lost with its owner.
  */
+
 import type { AccountState, AccountStates } from '@holdfast/content-tree'
+import { hex } from '@holdfast/kernel'
 import type { AccountRequest } from '@holdfast/wire'
 
 /** By request id (hex): the deciding clocks' milliseconds. */
@@ -19,7 +21,7 @@ export function observed(
   { decided, waits }: { decided: DecisionTimes; waits: (change: WaitingRequest) => void },
 ): AccountStates {
   const note = (request: AccountRequest, nowMs: number) => {
-    const key = Buffer.from(request.requestId).toString('hex')
+    const key = hex(request.requestId)
     const times = decided.get(key) ?? new Set()
     decided.set(key, times.add(nowMs))
   }
@@ -27,8 +29,7 @@ export function observed(
     decide(request, context) {
       note(request, context.nowMs)
       const outcome = state.decide(request, context)
-      if (outcome.kind === 'change' && outcome.mayWait)
-        waits({ id: Buffer.from(request.requestId).toString('hex'), account })
+      if (outcome.kind === 'change' && outcome.mayWait) waits({ id: hex(request.requestId), account })
       return outcome
     },
   }))

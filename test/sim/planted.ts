@@ -13,7 +13,7 @@ import {
   type LookupRow,
   type LookupStore,
 } from '@holdfast/journal'
-import { requestTime } from '@holdfast/kernel'
+import { hex, requestTime } from '@holdfast/kernel'
 import { AccountReply, AccountRequest } from '@holdfast/wire'
 import type { Plants } from './cluster.ts'
 import { type DiskPlants, HastyMachine, ShortSightedMachine } from './disk.ts'
@@ -399,11 +399,11 @@ function otherKey(id: Uint8Array, timeMs: number): Buffer {
 }
 
 function hexOf(id: Uint8Array): string {
-  return Buffer.from(id).toString('hex')
+  return hex(id)
 }
 
 function keyOf(process: SimProcess, { requestId }: AccountRequest): string {
-  return `${process.name} ${Buffer.from(requestId).toString('hex')}`
+  return `${process.name} ${hex(requestId)}`
 }
 
 /** A seed that found it recently: tried first, because any change may give the seeds other runs. */

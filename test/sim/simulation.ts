@@ -1,5 +1,7 @@
 /** One run: a cluster, its users, its faults, healing, and the checks. */
+
 import type { AccountState } from '@holdfast/content-tree'
+import { hex } from '@holdfast/kernel'
 import type { AccountReply, Item } from '@holdfast/wire'
 import { Chaos } from './chaos.ts'
 import { check } from './checker.ts'
@@ -125,7 +127,7 @@ async function checkCopies(
       const faults = await storage.faultsOf(blob)
       if (faults.length > 0)
         history.violated(
-          `${account.slice(0, 4)}: the bytes ${Buffer.from(blob.incarnation).toString('hex').slice(0, 6)} of ${id} are missing: ${faults.join(', ')}`,
+          `${account.slice(0, 4)}: the bytes ${hex(blob.incarnation).slice(0, 6)} of ${id} are missing: ${faults.join(', ')}`,
         )
     }
 }

@@ -6,6 +6,7 @@
  * A node that crashes loses stages and pins and begins a new life of its log; its copies were
  * synced. Times are scaled down, in their order: request < pin and grace.
  */
+
 import {
   BlobFault,
   type BlobInfo,
@@ -27,6 +28,7 @@ import {
   type StorageNode,
 } from '@holdfast/blob-store'
 import { isReferenced, referencedOf } from '@holdfast/journal'
+import { hex } from '@holdfast/kernel'
 import {
   GroupMap,
   LocalNode,
@@ -334,7 +336,7 @@ export class Storage implements Uploads {
         this.#upload(this.#replicatedOf(frontend.process), content),
         frontend.died,
       ])
-      scheduler.note(`uploaded ${content} as ${Buffer.from(info.incarnation).toString('hex').slice(0, 6)}`)
+      scheduler.note(`uploaded ${content} as ${hex(info.incarnation).slice(0, 6)}`)
       const { id, incarnation, size, crc32, placementGroup = 0 } = info
       return { id: Buffer.from(id), incarnation: Buffer.from(incarnation), size, crc32, placementGroup }
     } catch (error) {

@@ -2,7 +2,7 @@
  * Clients at work: a few users of a few accounts, which share what they learnt, repeat requests
  * without an answer, and race for the same things.
  */
-import { requestIdOfKey } from '@holdfast/kernel'
+import { hex, requestIdOfKey } from '@holdfast/kernel'
 import {
   type AccountOperation,
   type AccountReply,
@@ -362,7 +362,7 @@ export class Workload {
       operation,
       deadlineMs: 0,
     }
-    const id = requestId.toString('hex')
+    const id = hex(requestId)
     const invoked = scheduler.note(`ask ${account.id.slice(0, 4)} ${id.slice(-6)} ${operation.$case}`)
     const asked: AskedRequest = {
       region: this.#cluster,

@@ -2,9 +2,8 @@
 import { access, constants, readdir, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { checkDataFormat, makePrivate, requireStores, StartFault } from '@holdfast/bootstrap'
-import { releaseBallast } from '@holdfast/chunk-store'
 import { LevelMetadataStore } from '@holdfast/journal-level'
-import { makeDirectories } from '@holdfast/kernel'
+import { makeDirectories, releaseBallast } from '@holdfast/kernel'
 import type { Logger } from 'pino'
 import type { ReadingCopies } from './full-disk.ts'
 

@@ -1,4 +1,4 @@
-import { type AccountId, RefusalError } from '@holdfast/kernel'
+import { type AccountId, hex, RefusalError } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest } from '@holdfast/wire'
 import t from 'tap'
 import {
@@ -64,9 +64,9 @@ t.test('a request has a new id, or the one that its client chose', async (t) => 
   await ask({ accounts, clock }, { accountId, who: asSystem, operation })
   await ask({ accounts, clock }, { accountId, who: asSystem, operation })
   await ask({ accounts, clock }, { accountId, who: asSystem, operation, requestId })
-  const [first, second, third] = requests.map((request) => request.requestId.toString('hex'))
+  const [first, second, third] = requests.map((request) => hex(request.requestId))
   t.not(first, second)
-  t.equal(third, requestId.toString('hex'))
+  t.equal(third, hex(requestId))
 })
 
 t.test('a suspended account answers only the operator and the service', async (t) => {

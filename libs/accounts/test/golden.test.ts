@@ -2,6 +2,7 @@
  * Subjects of hosts of accounts, parts of large requests, and keys of routes: other processes and
  * stores have them.
  */
+import { hex } from '@holdfast/kernel'
 import t from 'tap'
 import { sameAsGolden } from '../../../infra/golden.ts'
 import { cutRequest } from '../src/request-parts.ts'
@@ -20,6 +21,6 @@ t.test('keys of routes', async (t) => {
 
 t.test('parts of large requests', async (t) => {
   const parts = [...cutRequest(Buffer.alloc(700_000, 5), Buffer.alloc(16, 9))]
-  const lines = parts.map((part) => `${Buffer.from(part.subarray(0, 28)).toString('hex')}… ${part.length}`)
+  const lines = parts.map((part) => `${hex(part.subarray(0, 28))}… ${part.length}`)
   sameAsGolden(t, import.meta.dirname, 'parts.txt', lines)
 })

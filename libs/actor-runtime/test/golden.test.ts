@@ -2,7 +2,7 @@
 
 import { referenceKey } from '@holdfast/journal'
 import { MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
-import { systemTimers } from '@holdfast/kernel'
+import { hex, systemTimers } from '@holdfast/kernel'
 import { blank, Change } from '@holdfast/wire'
 import t from 'tap'
 import { sameAsGolden } from '../../../infra/golden.ts'
@@ -23,7 +23,6 @@ import { blob } from './tiny-core.ts'
 import { settled, World } from './world.ts'
 
 const account = '01234567-89ab-4def-8123-456789abcdef'
-const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
 
 t.test('rows beside the journal', async (t) => {
   const lookups = new MemoryLookupStore(new MemoryMedium())

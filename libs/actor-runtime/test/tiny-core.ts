@@ -10,7 +10,7 @@ import type {
   DecideContext,
   Outcome,
 } from '@holdfast/content-tree'
-import { codesPerBlock } from '@holdfast/kernel'
+import { codesPerBlock, hex } from '@holdfast/kernel'
 import {
   AccountReply,
   type AccountRequest,
@@ -92,7 +92,7 @@ export class TinyStates implements AccountStates {
   }
 
   newIds(_account: string, randoms: readonly Uint8Array[]): string[] {
-    return randoms.map((random) => Buffer.from(random).toString('hex'))
+    return randoms.map((random) => hex(random))
   }
 }
 
@@ -184,7 +184,7 @@ export class TinyState implements AccountState {
 
   decide(request: AccountRequest, context: DecideContext): Outcome {
     const operation = request.operation
-    const kept = this.#record.outcomes[Buffer.from(request.requestId).toString('hex')]
+    const kept = this.#record.outcomes[hex(request.requestId)]
     if (kept !== undefined) return { kind: 'reply', reply: AccountReply.decode(Buffer.from(kept, 'hex')) }
     this.#states.decided.push(
       operation?.$case === 'createFolder' ? (operation.value.name ?? '') : String(operation?.$case),
@@ -252,7 +252,7 @@ export class TinyState implements AccountState {
     }
     const events = Array.from({ length: count }, (_, at) =>
       folderAdded({
-        id: `${Buffer.from(context.seed).toString('hex')}-${at}`,
+        id: `${hex(context.seed)}-${at}`,
         name: kind === 'large' ? `${'x'.repeat(Number(detail))}` : count > 1 ? `${name}/${at}` : name,
         code: `C${String(context.codes.next + at).padStart(7, '0')}`,
       }),
@@ -280,7 +280,7 @@ export class TinyState implements AccountState {
   }
 
   #report(request: AccountRequest, context: DecideContext, report: ReportDownloads): Outcome {
-    const source = report.source.toString('hex')
+    const source = hex(report.source)
     if (report.sequence <= (this.#record.reports[source] ?? 0)) return { kind: 'reply', reply: done() }
     const event: Event = { event: { $case: 'downloadsReported', value: { report } } }
     return { ...this.#change(request, context, [event]), mayWait: true }
@@ -320,7 +320,7 @@ export class TinyState implements AccountState {
     const known = new Set([...files, ...this.#record.effects.map(({ blob }) => blob)])
     const value = {
       used: used.map((hex) => Buffer.from(hex, 'hex')),
-      strangers: suspects.filter((name) => !known.has(Buffer.from(name).toString('hex'))),
+      strangers: suspects.filter((name) => !known.has(hex(name))),
       next: more ? { epoch: uses.epoch, row: uses.row + usesPerLook, content: 0 } : undefined,
       looked: used.length,
       missing: 0,
@@ -367,9 +367,9 @@ export class TinyState implements AccountState {
   #keepOutcome(change: Change): void {
     const isReport = change.events[0]?.event?.$case === 'downloadsReported'
     if (change.requestId.length === 0 || isReport) return
-    const id = change.requestId.toString('hex')
+    const id = hex(change.requestId)
     if (this.#record.outcomes[id] !== undefined) throw new Error(`request ${id} was executed twice`)
-    this.#record.outcomes[id] = change.outcome.toString('hex')
+    this.#record.outcomes[id] = hex(change.outcome)
   }
 
   #applyEvent(event: Event['event']): void {
@@ -399,13 +399,12 @@ export class TinyState implements AccountState {
         if (attribute?.$case === 'expiry' && folder) folder.expiry = attribute.value.expiry
         if (attribute?.$case === 'password')
           record.verifier =
-            attribute.value.verifier &&
-            Buffer.from(PasswordVerifier.encode(attribute.value.verifier).finish()).toString('hex')
+            attribute.value.verifier && hex(PasswordVerifier.encode(attribute.value.verifier).finish())
         break
       }
       case 'downloadsReported': {
         const { source, sequence, counts } = event.value.report as ReportDownloads
-        record.reports[source.toString('hex')] = sequence
+        record.reports[hex(source)] = sequence
         for (const { contentId: name, count } of counts)
           record.downloads[name] = (record.downloads[name] ?? 0) + count
         break
@@ -488,7 +487,7 @@ export function blob(byte: number): Blob {
 }
 
 function hexOf({ id, incarnation }: Blob): string {
-  return Buffer.concat([id, incarnation]).toString('hex')
+  return hex(Buffer.concat([id, incarnation]))
 }
 
 function blobOf(hex: string): Blob {

@@ -6,9 +6,11 @@
  * system shows a closed one with uid 0. One that still connects did not send the request. On other
  * systems users cannot be distinguished.
  */
+
 import { readFile } from 'node:fs/promises'
 import type { Socket } from 'node:net'
 import { isIPv6 } from 'node:net'
+import { hex } from '@holdfast/kernel'
 
 /** @returns the uid, or undefined when it cannot be known. */
 export type UidOf = (connection: TcpConnection) => Promise<number | undefined>
@@ -66,7 +68,7 @@ function wordsOf(numbers: number[]): string {
       const bytes = Buffer.alloc(4)
       bytes.writeUInt32BE(number)
       if (littleEndian) bytes.reverse()
-      return bytes.toString('hex').toUpperCase()
+      return hex(bytes).toUpperCase()
     })
     .join('')
 }

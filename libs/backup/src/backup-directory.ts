@@ -5,10 +5,12 @@
  * all its objects and their directories are synced. So a kill or a power cut at any point leaves
  * the earlier snapshots whole, and objects that the next run uses.
  */
+
 import { createHash, randomBytes } from 'node:crypto'
 import { constants, createReadStream } from 'node:fs'
 import { access, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { hex } from '@holdfast/kernel'
 import { BackupFault } from './errors.ts'
 import { Encryption, type ObjectSealer, plain } from './object-sealer.ts'
 import { parseSnapshot, type Snapshot } from './snapshot.ts'
@@ -195,7 +197,7 @@ export class BackupDirectory {
     bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
     check?: (written: AsyncIterable<Uint8Array>) => Promise<void>,
   ): Promise<void> {
-    const unnamed = join(this.path, 'tmp', randomBytes(8).toString('hex'))
+    const unnamed = join(this.path, 'tmp', hex(randomBytes(8)))
     try {
       await using handle = await open(unnamed, 'wx', fileMode)
       for await (const piece of bytes) await handle.writeFile(piece)
@@ -213,7 +215,7 @@ function aboutOf(secret: Buffer | undefined): string {
   if (secret === undefined) return `${JSON.stringify({ format })}\n`
   const salt = randomBytes(32)
   const check = new Encryption(secret, salt).nameOf('check')
-  return `${JSON.stringify({ format, cipher: 'aes-256-gcm', salt: salt.toString('hex'), check })}\n`
+  return `${JSON.stringify({ format, cipher: 'aes-256-gcm', salt: hex(salt), check })}\n`
 }
 
 function sealingOf(path: string, told: string, secret: Buffer | undefined): ObjectSealer {

@@ -68,7 +68,7 @@ function world(path: string, keyFile?: string) {
 
 for (const encrypted of [false, true])
   t.test(`what was backed up comes back${encrypted ? ', encrypted' : ''}`, async (t) => {
-    const dir = t.testdir({ key: randomBytes(32).toString('hex'), target: {} })
+    const dir = t.testdir({ key: hex(randomBytes(32)), target: {} })
     const { rows, open, take, add } = world(join(dir, 'target'), encrypted ? join(dir, 'key') : undefined)
     const large = randomBytes(2_500_000)
     const contents = [large, Buffer.alloc(0), Buffer.from('small and secret'), Buffer.from('a second text')]
@@ -123,7 +123,7 @@ t.test('a second backup writes only new data, and the first snapshot stays', asy
 
 for (const encrypted of [false, true])
   t.test(`old backups are removed, and the others stay whole${encrypted ? ', encrypted' : ''}`, async (t) => {
-    const dir = t.testdir({ key: randomBytes(32).toString('hex'), target: {} })
+    const dir = t.testdir({ key: hex(randomBytes(32)), target: {} })
     const { rows, blobs, open, take, add } = world(
       join(dir, 'target'),
       encrypted ? join(dir, 'key') : undefined,
@@ -180,7 +180,7 @@ t.test('an interrupted run leaves no snapshot, and the next one continues', asyn
 })
 
 t.test('damage in a backup is found, and its owner is named', async (t) => {
-  const dir = t.testdir({ key: randomBytes(32).toString('hex'), other: randomBytes(32).toString('hex') })
+  const dir = t.testdir({ key: hex(randomBytes(32)), other: hex(randomBytes(32)) })
   for (const keyFile of [undefined, join(dir, 'key')]) {
     const target = join(dir, `target-${keyFile === undefined}`)
     const { open, take, add } = world(target, keyFile)

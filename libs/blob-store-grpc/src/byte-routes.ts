@@ -24,7 +24,7 @@ import {
   releaseBuffer,
   smallBlobBytesMax,
 } from '@holdfast/blob-store'
-import { isFramed } from '@holdfast/kernel'
+import { hex, isFramed } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
 import { batchAnswer, batchKey, batchRequestBytesMax, copiesOf, digestOfNames } from './batch.ts'
 import { type Callers, peerOf } from './callers.ts'
@@ -155,7 +155,7 @@ export class ByteRoutes {
       if (!this.#secret.verify(sent, proof))
         throw new BlobFault('CORRUPT', 'these are not the bytes that the sender proves')
       response.setHeader('content-type', 'application/json')
-      response.end(JSON.stringify({ id: Buffer.from(id).toString('hex'), size, crc32 }))
+      response.end(JSON.stringify({ id: hex(id), size, crc32 }))
     } catch (error) {
       signal.removeEventListener('abort', cut) // its own end leaves the connection for the answer
       await this.#stages.abort(uploadId)

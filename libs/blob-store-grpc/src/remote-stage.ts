@@ -1,6 +1,7 @@
 /**
  * An upload to a node: one PUT whose body grows as bytes are written, then a commit by its name.
  */
+
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import {
   BlobFault,
@@ -10,6 +11,7 @@ import {
   releaseBuffer,
   type SealedContent,
 } from '@holdfast/blob-store'
+import { hex } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
 import { proofKey } from './byte-routes.ts'
 import { clientRequestHeaders } from './client-requests.ts'
@@ -115,7 +117,7 @@ export class RemoteStage implements PlacedStage {
   }
 
   get #path(): string {
-    return `/stages/${Buffer.from(this.uploadId).toString('hex')}`
+    return `/stages/${hex(this.uploadId)}`
   }
 
   #send(copy: Buffer, request: ClientRequest): void {

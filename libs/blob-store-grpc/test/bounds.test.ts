@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { type BlobInfo, type BlobName, MemoryBlobStore } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
-import { systemClock } from '@holdfast/kernel'
+import { hex, systemClock } from '@holdfast/kernel'
 import t, { type Test } from 'tap'
 import { ClusterSecret } from '../src/cluster-secret.ts'
 import { type NodeBounds, RemoteBlobStore, type ServedStore, serveBlobStore } from '../src/index.ts'
@@ -128,7 +128,6 @@ t.test('a second request ahead of an answer ends the connection', async (t) => {
   const store = new HeldBlobStore()
   const { server } = await served(t, store, {})
   const info = await put(store, randomBytes(10))
-  const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
   const path = `/blobs/${hex(info.id)}/${hex(info.incarnation)}`
   const proof = new ClusterSecret(secret, systemClock).prove({ method: 'GET', path })
   const socket = connect(Number(new URL(server.bytes).port), '127.0.0.1').on('error', () => undefined)

@@ -15,7 +15,7 @@ import {
 } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import { ChunkStore } from '@holdfast/chunk-store'
-import { systemClock } from '@holdfast/kernel'
+import { hex, systemClock } from '@holdfast/kernel'
 import { StorageServiceService } from '@holdfast/wire/storage'
 import t, { type Test } from 'tap'
 import { batchKey, batchOf, batchRequestBytesMax, digestOfNames, namesOf } from '../src/batch.ts'
@@ -28,7 +28,6 @@ const secret = 'a secret of this test'
 const MiB = 1024 * 1024
 const pinned = { pinMs: 60_000 }
 const asItIs = (message: Buffer) => message
-const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
 
 function smallBlob(bytes = randomBytes(700)) {
   return { id: digestOf(bytes).id, bytes }

@@ -3,9 +3,11 @@
  * store and throws when the store breaks the contract. So the suite runs under any runner, and also
  * against broken stores to prove that it finds faults.
  */
+
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
+import { hex } from '@holdfast/kernel'
 import { digestOf } from './blob-digest.ts'
 import type { BlobInfo, BlobName, BlobStage, BlobStore } from './blob-store.ts'
 import { md5Collision } from './md5-collision.ts'
@@ -538,8 +540,8 @@ function plain(info: BlobInfo | undefined) {
   return (
     info && {
       ...info,
-      id: Buffer.from(info.id).toString('hex'),
-      incarnation: Buffer.from(info.incarnation).toString('hex'),
+      id: hex(info.id),
+      incarnation: hex(info.incarnation),
     }
   )
 }

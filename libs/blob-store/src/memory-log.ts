@@ -1,6 +1,6 @@
 /** The replication log of a memory store. */
 import { randomBytes } from 'node:crypto'
-import type { Clock } from '@holdfast/kernel'
+import { type Clock, hex } from '@holdfast/kernel'
 import type { BlobInfo, BlobName } from './blob-store.ts'
 import { BlobFault } from './errors.ts'
 import type { LogEntry, LogPosition, PullAnswer } from './placed-blob-store.ts'
@@ -122,5 +122,5 @@ export class MemoryLog {
 }
 
 function nameOf(blob: BlobName): string {
-  return `${Buffer.from(blob.id).toString('hex')}/${Buffer.from(blob.incarnation).toString('hex')}`
+  return `${hex(blob.id)}/${hex(blob.incarnation)}`
 }

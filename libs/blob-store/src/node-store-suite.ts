@@ -48,7 +48,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
         const info = await place(store, bytes, { uploadId, group: 5, createdMs: 12_345 })
         assert.deepEqual(plain(info), {
           ...plainContent(bytes),
-          incarnation: uploadId.toString('hex'),
+          incarnation: hex(uploadId),
           createdMs: 12_345,
           placementGroup: 5,
           damaged: undefined,

@@ -1,3 +1,4 @@
+import { hex } from '@holdfast/kernel'
 import t, { type Test } from 'tap'
 import {
   type BlobInfo,
@@ -119,7 +120,7 @@ const broken: Record<string, () => BlobStore> = {
           abort: () => stage.abort(),
           async commit(options) {
             const info = await stage.commit(options)
-            const md5 = Buffer.from(info.id.subarray(0, 16)).toString('hex')
+            const md5 = hex(info.id.subarray(0, 16))
             const first = known.get(md5) ?? info
             known.set(md5, first)
             return first

@@ -1,5 +1,7 @@
 /** The memory store as a node's store, and broken variants. */
+
 import { randomBytes } from 'node:crypto'
+import { hex } from '@holdfast/kernel'
 import t, { type Test } from 'tap'
 import {
   type BlobInfo,
@@ -34,11 +36,11 @@ const broken: [string, () => NodeStore][] = [
       new (class extends MemoryBlobStore {
         readonly #gone = new Set<string>()
         override delete(blob: BlobName) {
-          this.#gone.add(Buffer.from(blob.id).toString('hex'))
+          this.#gone.add(hex(blob.id))
           return super.delete(blob)
         }
         override async deletedMs(blob: BlobName) {
-          return this.#gone.has(Buffer.from(blob.id).toString('hex')) ? 1 : undefined
+          return this.#gone.has(hex(blob.id)) ? 1 : undefined
         }
       })(),
   ],

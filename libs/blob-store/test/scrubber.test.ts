@@ -1,5 +1,5 @@
 /** The scrubber of a standalone store: pace, position, findings, and sources of repair. */
-import type { Clock } from '@holdfast/kernel'
+import { type Clock, hex } from '@holdfast/kernel'
 import t from 'tap'
 import { type BlobInfo, MemoryBlobStore, Scrubber, type ScrubberOptions } from '../src/index.ts'
 import { get, put } from '../src/testing.ts'
@@ -73,7 +73,7 @@ t.test(
     t.match(await scrubber.pass(), { copies: 2, damaged: 1, repaired: 0 })
     t.match(await scrubber.pass(), { copies: 2, damaged: 1, repaired: 0 })
     t.equal(errors.length, 1)
-    t.match(errors, [{ blob: Buffer.from(info.id).toString('hex'), code: 'NOT_FOUND' }])
+    t.match(errors, [{ blob: hex(info.id), code: 'NOT_FOUND' }])
     t.match(scrubber.figures, { damaged: 1, repaired: 0 }, 'it was found once')
     t.match(await store.stat(info), { damaged: true }, 'kept')
     await put(store, bytes)
@@ -140,7 +140,7 @@ t.test('an interrupted pass continues from its position', async (t) => {
   const seen: string[] = []
   const verify = store.verify.bind(store)
   store.verify = (blob) => {
-    seen.push(Buffer.from(blob.id).toString('hex'))
+    seen.push(hex(blob.id))
     return verify(blob)
   }
   // A copy takes a minute, so each one is recorded.

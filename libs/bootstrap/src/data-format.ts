@@ -4,9 +4,11 @@
  *
  * A directory without this file has the first format: releases before it wrote none.
  */
+
 import { randomBytes } from 'node:crypto'
 import { access, open, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { hex } from '@holdfast/kernel'
 import { StartFault } from './start-fault.ts'
 import { commit, version } from './version.ts'
 
@@ -178,7 +180,7 @@ async function write(path: string, release: DataRelease): Promise<void> {
   const text = `${JSON.stringify(release)}\n`
   const file = join(path, fileName)
   if ((await readFile(file, 'utf8').catch(() => '')) === text) return
-  const unnamed = `${file}.${randomBytes(4).toString('hex')}`
+  const unnamed = `${file}.${hex(randomBytes(4))}`
   try {
     {
       await using handle = await open(unnamed, 'wx', 0o600)

@@ -1,5 +1,7 @@
 /** What every bus must do, as a suite that depends on no test runner. */
+
 import assert from 'node:assert/strict'
+import { hex } from '@holdfast/kernel'
 import { type Bus, maxMessageBytes } from './bus.ts'
 import type { BusFaultCode } from './errors.ts'
 
@@ -56,7 +58,7 @@ function testRequests<T>({ test, open, settled, patientMs }: Required<BusContrac
     const answer = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))
     const received: string[] = []
     server.serve(subject, async (message) => {
-      received.push(Buffer.from(message).toString('hex'))
+      received.push(hex(message))
       message.fill(0)
       return message.length === 0 ? new Uint8Array() : answer
     })
@@ -68,7 +70,7 @@ function testRequests<T>({ test, open, settled, patientMs }: Required<BusContrac
     assert.deepEqual(Buffer.from(got), Buffer.from(Array.from({ length: 256 }, (_, byte) => byte)))
     got.fill(0)
     assert.equal(answer[255], 255)
-    assert.deepEqual(received, [answer.toString('hex')])
+    assert.deepEqual(received, [hex(answer)])
     assert.equal((await client.request(subject, Buffer.alloc(0), { timeoutMs: patientMs })).length, 0)
   })
 

@@ -6,7 +6,7 @@ import type { Assembly } from './assembly.ts'
 export async function usageOf(parts: Assembly): Promise<BlobStoreUsage> {
   const { catalogue, extents, ledger, space, stages, state } = parts
   await space.measure()
-  let diskBytes = (await catalogue.diskBytes()) + (await space.ballast.allocatedBytes())
+  let diskBytes = (await catalogue.diskBytes()) + (await space.ballastDiskBytes())
   for (const extent of extents.all.values()) diskBytes += await extent.allocatedBytes()
   const { liveBytes, blobs } = ledger.info
   const { freeBytes } = space

@@ -1,4 +1,3 @@
 export { ChunkStore } from './chunk-store.ts'
 export type { Log } from './log.ts'
 export type { ChunkStoreMachine, ChunkStoreOptions } from './options.ts'
-export { releaseBallast } from './space/ballast.ts'

@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { digestOf } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
+import { hex } from '@holdfast/kernel'
 import t from 'tap'
 import { sizeOf } from '../../../test/forms.ts'
 import { ChunkStore } from '../src/index.ts'
@@ -48,7 +49,7 @@ t.test('kill -9 at any moment loses nothing that was acknowledged, and leaves no
       blobs++
       bytes += info.size
       const id = Buffer.from(info.id)
-      if (deleted.has(`${id.toString('hex')} ${Buffer.from(info.incarnation).toString('hex')}`)) back++
+      if (deleted.has(`${hex(id)} ${hex(info.incarnation)}`)) back++
       if (!digestOf(await get(store, info)).id.equals(id)) wrong++
     }
     t.same(

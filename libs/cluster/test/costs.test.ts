@@ -13,7 +13,7 @@ import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates } from '@holdfast/content-tree'
 import { plainSettings } from '@holdfast/content-tree/testing'
 import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
-import { Keyring, mintRequestId } from '@holdfast/kernel'
+import { hex, Keyring, mintRequestId } from '@holdfast/kernel'
 import type { AccountOperation, AccountReply, Item } from '@holdfast/wire'
 import cassandra from 'cassandra-driver'
 import t, { type Test } from 'tap'
@@ -334,7 +334,7 @@ t.test('the costs of operations in the database', async (t) => {
   const copies = Array.from({ length: 512 }, (_, at) => {
     const id = Buffer.alloc(48)
     id.writeUInt32BE(at, 0)
-    return `ref/${id.toString('hex')}/${Buffer.alloc(16, 1).toString('hex')}/`
+    return `ref/${hex(id)}/${hex(Buffer.alloc(16, 1))}/`
   })
   await costs(
     'a look at the references of 512 copies',

@@ -4,7 +4,7 @@
  *
  * An event that does not fit the state is damage or a bug: it throws, and is never skipped.
  */
-import { bytesOfUuid, uuidOfBytes } from '@holdfast/kernel'
+import { bytesOfUuid, hex, uuidOfBytes } from '@holdfast/kernel'
 import {
   type AccountCreated,
   type AttributeSet,
@@ -401,7 +401,7 @@ function signInRequested(account: Account): void {
 function downloadsReported(account: Account, { report }: DownloadsReported, time: number): void {
   if (report === undefined) throw new Error('a report without its counts')
   const { tree } = account
-  account.heard(report.source.toString('hex'), report.sequence)
+  account.heard(hex(report.source), report.sequence)
   const record = account.known
   for (const { contentId, count } of report.counts) {
     const row = tree.find(contentId)

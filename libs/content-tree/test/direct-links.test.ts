@@ -1,5 +1,7 @@
 /** Direct links, and the versions of archives. */
+
 import { createHash } from 'node:crypto'
+import { hex } from '@holdfast/kernel'
 import { type AccountReply, type DirectLink, Manifest, type ManifestEntry } from '@holdfast/wire'
 import t from 'tap'
 import { expire, link, password, set } from './owner.ts'
@@ -130,7 +132,7 @@ t.test(
         openDirectLink: { contentId: top.id, linkId, sourceIp: '10.0.0.1', domain: '', ...more },
       })
       if (result.$case !== 'archive') throw new Error(JSON.stringify(result))
-      return { ...result.value, version: result.value.version.toString('hex') }
+      return { ...result.value, version: hex(result.value.version) }
     }
     let { version } = open()
     const same = (what: string) => t.equal(open({ versionOnly: true }).version, version, what)

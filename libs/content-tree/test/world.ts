@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
-import { type AccountId, Keyring, sha256 } from '@holdfast/kernel'
+import { type AccountId, hex, Keyring, sha256 } from '@holdfast/kernel'
 import {
   type AccountOperation,
   AccountReply,
@@ -243,12 +243,12 @@ export class World {
   }
 
   #verdict(verifier: PasswordVerifier, password: string): boolean | undefined {
-    const key = `${verifier.salt.toString('hex')}:${password}`
+    const key = `${hex(verifier.salt)}:${password}`
     return this.checked.includes(key) ? verifier.hash.equals(hashOf(password, verifier.salt)) : undefined
   }
 
   #check(verifier: PasswordVerifier, password: string): void {
-    this.checked.push(`${verifier.salt.toString('hex')}:${password}`)
+    this.checked.push(`${hex(verifier.salt)}:${password}`)
   }
 }
 

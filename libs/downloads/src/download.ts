@@ -15,7 +15,7 @@ import {
   type RequestGuesses,
   tokenOf,
 } from '@holdfast/http-kit'
-import { type AccountId, parseToken } from '@holdfast/kernel'
+import { type AccountId, hex, parseToken } from '@holdfast/kernel'
 import type { FileView, Item } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { DownloadContext, VerifiedGrant } from './context.ts'
@@ -201,7 +201,7 @@ function grantOf(context: DownloadContext, request: FastifyRequest): VerifiedGra
     ends,
     who: { $case: 'grant', value: { folderId, ownerTokenCounter, passwordVersion } },
     isOwners: ownerTokenCounter !== undefined,
-    question: `${folderId} ${passwordVersion.toString('hex')} ${ownerTokenCounter ?? ''}`,
+    question: `${folderId} ${hex(passwordVersion)} ${ownerTokenCounter ?? ''}`,
   }
   context.grants.set(c, grant)
   return grant

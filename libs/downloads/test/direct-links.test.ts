@@ -6,6 +6,7 @@ import { type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:ht
 import { join } from 'node:path'
 import type { AccountClient } from '@holdfast/accounts'
 import { type BlobStore, MemoryBlobStore } from '@holdfast/blob-store'
+import { hex } from '@holdfast/kernel'
 import { blank, DirectLink, type Item } from '@holdfast/wire'
 import t, { type Test } from 'tap'
 import { OneProcess, type OneProcessOptions } from '../../../test/support/one-process.ts'
@@ -320,7 +321,7 @@ class WatchedStore extends MemoryBlobStore {
   /** Pins of this blob that are to fail. */
   failing = { id: '', times: 0 }
   override pin(...[blob, options]: Parameters<BlobStore['pin']>): Promise<boolean> {
-    const id = Buffer.from(blob.id).toString('hex')
+    const id = hex(blob.id)
     if (id === this.failing.id && this.failing.times-- > 0) return Promise.reject(new Error('not now'))
     this.pinned.add(id)
     this.pins++
@@ -341,7 +342,9 @@ for (const times of [0, 2]) {
     const path = await putLink(process, token, top)
     const gate = Promise.withResolvers<void>()
     blobs.gate = gate.promise
-    const expected = files.filter(({ size }) => size > 0).map(({ blob }) => blob?.id.toString('hex') ?? '')
+    const expected = files
+      .filter(({ size }) => size > 0)
+      .map(({ blob }) => (blob === undefined ? '' : hex(blob.id)))
     blobs.failing = { id: expected[0] ?? '', times }
     const running = get(process, path)
     const givenUpMs = Date.now() + 60_000

@@ -12,8 +12,15 @@ import {
   type LookupStore,
   type LookupWalk,
 } from '@holdfast/journal'
-import { type Clock, makeDirectories, type PartFailure, systemClock, writableBytes } from '@holdfast/kernel'
-import { BallastFile } from './ballast-file.ts'
+import {
+  Ballast,
+  ballastPath,
+  type Clock,
+  makeDirectories,
+  type PartFailure,
+  systemClock,
+  writableBytes,
+} from '@holdfast/kernel'
 import { type AuditedFact, CommitAudit, readEntries, Suspicions } from './commit-audit.ts'
 import {
   decodeNumber,
@@ -101,7 +108,7 @@ export class LevelMetadataStore {
   readonly #rows: Rows
   readonly #writer: GroupWriter
   readonly #suspicions: Suspicions
-  readonly #ballast: BallastFile
+  readonly #ballast: Ballast
   readonly #closing = new AbortController()
   /** The running recovery, or the running attempt to reserve the ballast. */
   #caring: Promise<void> = Promise.resolve()
@@ -154,7 +161,7 @@ export class LevelMetadataStore {
     this.#lookups = new LevelLookups({ rows, writer, suspicions })
     this.journals = this.#journals
     this.lookups = this.#lookups
-    this.#ballast = new BallastFile(ballastPath(this.#path), options.ballastBytes ?? 0)
+    this.#ballast = new Ballast({ directory: this.#path, bytes: options.ballastBytes ?? 0 })
     this.#caring = this.#keepBallast()
   }
 
@@ -402,10 +409,6 @@ export class LevelMetadataStore {
   async #pause(ms: number): Promise<void> {
     await delay(ms, undefined, { signal: this.#closing.signal, ref: false }).catch(() => {})
   }
-}
-
-function ballastPath(path: string): string {
-  return join(path, 'ballast')
 }
 
 function isOutOfSpace(cause: unknown): boolean {

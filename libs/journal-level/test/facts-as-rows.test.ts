@@ -1,6 +1,8 @@
 /** Facts of another store as rows: they come back, and this store opens them. */
+
 import type { StoredFact } from '@holdfast/journal'
 import { MemoryJournalStore, MemoryLookupStore, MemoryWholeStore } from '@holdfast/journal/testing'
+import { hex } from '@holdfast/kernel'
 import t from 'tap'
 import { factsOfRows, rowsOfFact, rowsOfStore } from '../src/facts-as-rows.ts'
 import { LevelMetadataStore, referenceOfRow } from '../src/index.ts'
@@ -79,9 +81,6 @@ t.test('this store opens them', async (t) => {
 /** Bytes as hex. */
 function plain(fact: StoredFact): object {
   return Object.fromEntries(
-    Object.entries(fact).map(([name, value]) => [
-      name,
-      value instanceof Uint8Array ? Buffer.from(value).toString('hex') : value,
-    ]),
+    Object.entries(fact).map(([name, value]) => [name, value instanceof Uint8Array ? hex(value) : value]),
   )
 }

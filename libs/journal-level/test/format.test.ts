@@ -1,3 +1,4 @@
+import { hex } from '@holdfast/kernel'
 import { Level } from 'level'
 import t from 'tap'
 import { encodeEntry } from '../src/commit-audit.ts'
@@ -36,7 +37,6 @@ const row = {
 }
 
 t.test('keys and rows of version 1 never change', async (t) => {
-  const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
   t.same(
     {
       fixedKey: String(keys.fixed('acc')),

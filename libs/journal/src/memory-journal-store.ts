@@ -2,6 +2,7 @@
  * Journals in memory: tests of everything above the port run on them. Bytes are copied in and out.
  */
 
+import { hex } from '@holdfast/kernel'
 import { assertAccount, assertPage, assertRoot, assertRow } from './bounds.ts'
 import { JournalFault } from './errors.ts'
 import type { JournalRemain, JournalRepair } from './journal-repair.ts'
@@ -215,7 +216,7 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
   async *remains(account: string): AsyncIterable<JournalRemain> {
     const { head, chain, root, rows, pages } = this.#partition(account)
     if (rows.size === 0 && pages.size === 0 && head === 0) return
-    const stored = Buffer.from(JSON.stringify({ head, chain: Buffer.from(chain).toString('hex') }))
+    const stored = Buffer.from(JSON.stringify({ head, chain: hex(chain) }))
     yield { kind: 'statics', stored, statics: { head, chain }, lastRow: head }
     if (root !== undefined) yield { kind: 'root', stored: root.bytes, bytes: copyOf(root.bytes) }
     for (const [seq, row] of [...rows].sort(([one], [other]) => one - other)) {

@@ -1,3 +1,4 @@
+import { hex } from '@holdfast/kernel'
 import t from 'tap'
 import { firstChain, JournalFault, rowChecksum } from '../src/index.ts'
 import {
@@ -45,7 +46,7 @@ t.test('everything in memory', async (t) => {
 t.test('the checksum of a row never changes', async (t) => {
   const row = { account: 'account', seq: 1, epoch: 2, predecessor: firstChain, bytes: bytes('bytes') }
   const checksum = Buffer.from(rowChecksum(row))
-  t.equal(checksum.toString('hex'), '6c02b68dedfd4eda42170dda5a845b27')
+  t.equal(hex(checksum), '6c02b68dedfd4eda42170dda5a845b27')
   const others = [
     { ...row, account: 'accounu' },
     { ...row, seq: 2 },

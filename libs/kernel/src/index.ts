@@ -1,3 +1,4 @@
+export { Ballast, ballastPath, releaseBallast } from './ballast.ts'
 export { clientRequest, forClientRequest, isClientRequest } from './client-request.ts'
 export { type Clock, systemClock } from './clock.ts'
 export {

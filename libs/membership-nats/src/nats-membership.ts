@@ -19,7 +19,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { Bus } from '@holdfast/bus'
-import { type Clock, type Subscription, systemClock } from '@holdfast/kernel'
+import { type Clock, hex, type Subscription, systemClock } from '@holdfast/kernel'
 import {
   assertLoad,
   assertMemberInfo,
@@ -352,7 +352,7 @@ function isNewer(beat: Heartbeat, known: Heartbeat): boolean {
 
 /** Everything whose change is reported; load is not. */
 function saysOf({ roles, region, addresses, ready, incarnation }: Heartbeat): string {
-  return JSON.stringify([roles, region, addresses, ready, incarnation.toString('hex')])
+  return JSON.stringify([roles, region, addresses, ready, hex(incarnation)])
 }
 
 /** 16 bytes that sort by the start of the life. */

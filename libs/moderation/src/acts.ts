@@ -9,7 +9,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { LookupStore } from '@holdfast/journal'
-import { bytesOfUuid, type Clock, uuidOfBytes } from '@holdfast/kernel'
+import { bytesOfUuid, type Clock, hex, uuidOfBytes } from '@holdfast/kernel'
 import { ModerationFault } from './fault.ts'
 
 export interface Act {
@@ -69,7 +69,7 @@ export class OperatorActs {
   /** Durable when it resolves. */
   async add(act: Omit<Act, 'id' | 'time'>): Promise<Act> {
     const nowMs = this.#clock.now()
-    const id = `${String(timeMax - 1 - nowMs).padStart(13, '0')}-${randomBytes(8).toString('hex')}`
+    const id = `${String(timeMax - 1 - nowMs).padStart(13, '0')}-${hex(randomBytes(8))}`
     const row: Act = { id, time: Math.floor(nowMs / 1000), ...act }
     await this.#lookups.write([{ put: prefix + id, value: Buffer.from(JSON.stringify(row)) }])
     return row
@@ -92,7 +92,7 @@ export class OperatorActs {
 
   /** Called before the act deletes them; at most `deletedPerRow`. Durable when it resolves. */
   async noteDeleted(id: string, { account, contents }: DeletedContents): Promise<void> {
-    const put = `acts/${id}/${account}/${randomBytes(8).toString('hex')}`
+    const put = `acts/${id}/${account}/${hex(randomBytes(8))}`
     await this.#lookups.write([
       { put, value: Buffer.concat(contents.map((content) => bytesOfUuid(content))) },
     ])

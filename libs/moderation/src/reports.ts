@@ -10,7 +10,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { LookupStore } from '@holdfast/journal'
-import type { Clock } from '@holdfast/kernel'
+import { type Clock, hex } from '@holdfast/kernel'
 import { aboutNothingElse, type OperatorActs } from './acts.ts'
 import type { Attribution } from './block-lists.ts'
 import { ModerationFault } from './fault.ts'
@@ -121,7 +121,7 @@ export class Reports {
     enter(queue, shares)
     this.#unseen.add(shares)
     const nowMs = this.#clock.now()
-    const id = `${backwards(nowMs)}-${randomBytes(8).toString('hex')}`
+    const id = `${backwards(nowMs)}-${hex(randomBytes(8))}`
     const row: Report = {
       ...report,
       id,

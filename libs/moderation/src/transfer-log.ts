@@ -146,7 +146,7 @@ export class TransferLog implements NotesTransfers {
   readonly #counts: Record<TransferKind, Counts>
   readonly #waiting: WaitingRow[] = []
   /** Rows of several processes, written in the same millisecond, have different keys. */
-  readonly #own = randomBytes(6).toString('hex')
+  readonly #own = hex(randomBytes(6))
   readonly #cancels = new Map<string, () => void>()
   #work: Promise<unknown> = Promise.resolve()
   #sweptOnce = false

@@ -1,5 +1,7 @@
 /** Rows of moderation: stores have them. */
+
 import { MemoryLookupStore } from '@holdfast/journal/testing'
+import { hex } from '@holdfast/kernel'
 import t from 'tap'
 import { sameAsGolden } from '../../../infra/golden.ts'
 import { BlockLists, blockLists, Reports, TransferLog } from '../src/index.ts'
@@ -55,9 +57,7 @@ t.test('rows of acts, lists, reports and transfers', async (t) => {
 
   const lines: string[] = []
   for await (const { key, value } of lookups.scan(''))
-    lines.push(
-      `${key} = ${key.startsWith(`acts/${id}/`) ? Buffer.from(value).toString('hex') : Buffer.from(value).toString()}`,
-    )
+    lines.push(`${key} = ${key.startsWith(`acts/${id}/`) ? hex(value) : Buffer.from(value).toString()}`)
   sameAsGolden(t, import.meta.dirname, 'rows.txt', lines.map(drawnMasked).sort())
 })
 

@@ -1,4 +1,5 @@
 /** Replication by pull: every race of the log, the marks and the deletions, in its order. */
+
 import {
   BlobFault,
   type BlobInfo,
@@ -7,6 +8,7 @@ import {
   type StorageNode,
 } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
+import { hex } from '@holdfast/kernel'
 import t, { type Test } from 'tap'
 import { Replicator } from '../src/index.ts'
 import { copyKey } from '../src/names.ts'
@@ -231,11 +233,10 @@ t.test(
     const deletedIds = new Set<string>()
     const { delete: remove } = careless
     careless.delete = async (blob) => {
-      deletedIds.add(Buffer.from(blob.id).toString('hex'))
+      deletedIds.add(hex(blob.id))
       return remove.call(careless, blob)
     }
-    careless.deletedMs = async (blob: BlobName) =>
-      deletedIds.has(Buffer.from(blob.id).toString('hex')) ? 1 : undefined
+    careless.deletedMs = async (blob: BlobName) => (deletedIds.has(hex(blob.id)) ? 1 : undefined)
     const bytes = upload()
     const first = await put(region.frontend(), bytes, { pinMs: 0 })
     for (const id of ['a', 'b']) await region.stores.get(id)?.delete(first)

@@ -5,12 +5,14 @@
  * A repeated export continues: a file that is there is read and compared, and copied again when it
  * differs. Content that the account deleted since stays in the directory.
  */
+
 import { randomBytes } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { mkdir, open, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { checkBytes, forEachOf } from '@holdfast/backup'
 import { BlobFault, type BlobStore } from '@holdfast/blob-store'
+import { hex } from '@holdfast/kernel'
 import type { Item } from '@holdfast/wire'
 import type { AccountTree } from './account-tree.ts'
 import { MoveFault } from './move-fault.ts'
@@ -107,7 +109,7 @@ class Export {
     const file = join(target, path)
     if (await isWhole(file, { id: blob.id, size })) this.#count({ present: 1 })
     else {
-      const unnamed = join(target, `.holdfast-${randomBytes(8).toString('hex')}`)
+      const unnamed = join(target, `.holdfast-${hex(randomBytes(8))}`)
       try {
         await using handle = await open(unnamed, 'wx', 0o600)
         const copied = async function* () {

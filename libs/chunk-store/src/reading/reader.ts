@@ -13,6 +13,7 @@
 
 import { setImmediate } from 'node:timers/promises'
 import { BlobFault, type BlobSender, type SentBytes, type WholeBytes } from '@holdfast/blob-store'
+import { hex } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
 import { LRUCache } from 'lru-cache'
 import type { Copy, RowEntry } from '../catalogue/rows.ts'
@@ -500,7 +501,7 @@ export class BlobReader {
 
   #damaged(entry: RowEntry, copy: Copy, where: string): BlobFault {
     this.damagedReads++
-    const fault = new BlobFault('CORRUPT', `${entry.id.toString('hex')} is damaged: ${where}`)
+    const fault = new BlobFault('CORRUPT', `${hex(entry.id)} is damaged: ${where}`)
     this.#deps.damaged(entry, copy, fault)
     return fault
   }

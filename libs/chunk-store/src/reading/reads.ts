@@ -1,5 +1,7 @@
 /** Reading copies by their names: from memory, from the disk, or sent by the operating system. */
+
 import { BlobFault, type BlobName, type BlobSender, type WholeBytes } from '@holdfast/blob-store'
+import { hex } from '@holdfast/kernel'
 import type { Copy, RowCache, RowEntry } from '../catalogue/rows.ts'
 import type { Extent } from '../extents/extent.ts'
 import type { ExtentTable } from '../extents/extent-table.ts'
@@ -150,7 +152,7 @@ export function copyNamed(entry: RowEntry, incarnation: Uint8Array): Copy | unde
 /** @throws BlobFault `NOT_FOUND`. */
 function copyOf(entry: RowEntry, { incarnation }: BlobName, range: { start: number; end: number }): Copy {
   const copy = copyNamed(entry, incarnation)
-  if (copy === undefined) throw new BlobFault('NOT_FOUND', `no copy of ${entry.id.toString('hex')}`)
+  if (copy === undefined) throw new BlobFault('NOT_FOUND', `no copy of ${hex(entry.id)}`)
   const { start, end } = range
   if (!(0 <= start && start <= end && end <= copy.size))
     throw new RangeError(`bytes ${start}..${end} of a blob of ${copy.size}`)

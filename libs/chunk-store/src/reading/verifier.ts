@@ -5,7 +5,9 @@
  *
  * A copy that compaction moves meanwhile is followed to its new place between two records.
  */
+
 import { BlobFault } from '@holdfast/blob-store'
+import { hex } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
 import type { Copy, RowEntry } from '../catalogue/rows.ts'
 import { readFaultOf } from '../disk/faults.ts'
@@ -185,7 +187,7 @@ export class Verifier {
   }
 
   #damaged(entry: RowEntry, copy: Copy, where: string): BlobFault {
-    const fault = new BlobFault('CORRUPT', `${entry.id.toString('hex')} is damaged: ${where}`)
+    const fault = new BlobFault('CORRUPT', `${hex(entry.id)} is damaged: ${where}`)
     this.#deps.damaged(entry, copy, fault)
     return fault
   }

@@ -3,7 +3,9 @@
  * themselves stay: a rebuild needs their entries to know what was deleted, and a scan needs them to
  * continue.
  */
+
 import { BlobFault } from '@holdfast/blob-store'
+import { hex } from '@holdfast/kernel'
 import type { Copy, RowCache, RowEntry } from '../catalogue/rows.ts'
 import type { FileRange } from '../disk/blocks.ts'
 import type { Extent } from '../extents/extent.ts'
@@ -100,7 +102,7 @@ class DeadRangeScan {
   }
 
   async data(record: DataHeader): Promise<void> {
-    const name = record.uploadId.toString('hex')
+    const name = hex(record.uploadId)
     const needed = this.#uploads.get(name) ?? (await this.#neededOf(record.uploadId))
     this.#uploads.set(name, needed)
     const holds = ({ from, to }: FileRange) => from <= record.offset && record.offset < to

@@ -2,6 +2,7 @@
  * Moves what lives in an extent to the open one: copies of blobs, and the deletion and void entries
  * that are still needed. In portions, so that uploads and readers have the device in between.
  */
+import { hex } from '@holdfast/kernel'
 import type { Copy, RowCache, RowEntry } from '../catalogue/rows.ts'
 import { isUnreadable } from '../disk/faults.ts'
 import type { Extent } from '../extents/extent.ts'
@@ -87,7 +88,7 @@ export class Mover {
       missed,
     })) {
       if (this.#stopped) return false
-      if (record.kind === 'data') uploads.set(record.uploadId.toString('hex'), record.uploadId)
+      if (record.kind === 'data') uploads.set(hex(record.uploadId), record.uploadId)
       else await this.#moveGroup(extent, record, moves, carried, uploads)
     }
     if (missed.blocks > 0) this.#deps.unreadable(extent, missed)
@@ -132,7 +133,7 @@ export class Mover {
           await this.#moveInline(extent, group, entry, moves)
           break
         case 'staged':
-          uploads.set(entry.incarnation.toString('hex'), entry.incarnation)
+          uploads.set(hex(entry.incarnation), entry.incarnation)
           break
         case 'deleted':
           if (this.#lives(extent, entry.commitExtent, entry.commitGeneration)) carried.push(entry)
@@ -180,7 +181,7 @@ export class Mover {
       }
     }
     if (bytes === undefined) {
-      log.error({ blob: entry.id.toString('hex') }, 'a damaged blob stays where it is')
+      log.error({ blob: hex(entry.id) }, 'a damaged blob stays where it is')
       rows.release(entry)
       return
     }

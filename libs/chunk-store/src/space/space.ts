@@ -6,11 +6,11 @@
  */
 import { join } from 'node:path'
 import { BlobFault } from '@holdfast/blob-store'
-import type { Clock } from '@holdfast/kernel'
+import { Ballast, type Clock } from '@holdfast/kernel'
 import type { Disk } from '../disk/disk.ts'
 import type { ExtentTable } from '../extents/extent-table.ts'
 import type { Log } from '../log.ts'
-import { Ballast } from './ballast.ts'
+import { alignedBytes } from '../memory/buffer-pool.ts'
 
 const freshMs = 500
 
@@ -37,8 +37,19 @@ export class Space {
   constructor(options: SpaceOptions) {
     const { disk, path, clock, log, extents, space, ballastBytes } = options
     this.#options = options
-    this.ballast = new Ballast(disk, path, ballastBytes, log)
+    this.ballast = new Ballast({
+      directory: path,
+      bytes: ballastBytes,
+      disk,
+      zeros: alignedBytes,
+      onFault: ({ message }) => log.warn({ error: message }, 'the ballast file could not be changed'),
+      onReleased: () => log.warn({ bytes: ballastBytes }, 'the disk is full: the ballast was released'),
+    })
     this.#measured = { ...space, at: clock.monotonic(), takenBytes: extents.takenBytes }
+  }
+
+  ballastDiskBytes(): Promise<number> {
+    return this.#options.disk.allocatedBytes(this.ballast.path)
   }
 
   /** The file system as measured last, and what uploads leave free of it. */

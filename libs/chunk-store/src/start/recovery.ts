@@ -20,7 +20,9 @@
  * Extents that were paused then are scanned like open ones, unless `CleanShutdownMarker` says that
  * this is the catalogue of the last shutdown.
  */
+
 import type { BlobFault } from '@holdfast/blob-store'
+import { hex } from '@holdfast/kernel'
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import { blobPrefix, type Copy, decodeCopies, type RowCache, type RowEntry } from '../catalogue/rows.ts'
 import { isUnreadable } from '../disk/faults.ts'
@@ -212,7 +214,7 @@ export class Recovery {
   #add(row: RowEntry, known: Copy | undefined, copy: Copy, { damaged }: { damaged: boolean }): void {
     copy.quarantined = damaged
     if (damaged && this.#result.damaged++ < toldMax)
-      this.#log.error({ blob: row.id.toString('hex') }, 'a blob is damaged, or where the disk cannot read')
+      this.#log.error({ blob: hex(row.id) }, 'a blob is damaged, or where the disk cannot read')
     if (known === undefined) this.#ledger.addCopy(row, copy)
     else this.#ledger.replaceCopy(row, known, copy)
     this.#result.commits++
@@ -230,7 +232,7 @@ export class Recovery {
         const copy = copyOf(entry, group, undefined, { get: this.#extentOf })
         this.#add(row, undefined, copy, { damaged: true })
       } else if (this.#result.dropped++ < toldMax) {
-        const blob = entry.id.toString('hex')
+        const blob = hex(entry.id)
         this.#log.warn({ blob, extent: group.extent.number }, 'a commit whose bytes are not whole is dropped')
       }
     } finally {
@@ -266,7 +268,7 @@ export class Recovery {
         entry.copies = []
         for (const copy of decodeCopies(value)) {
           if (this.#standsSomewhere(copy)) this.#ledger.addCopy(entry, copy)
-          else this.#log.warn({ blob: entry.id.toString('hex') }, 'a row points to a lost extent')
+          else this.#log.warn({ blob: hex(entry.id) }, 'a row points to a lost extent')
         }
         this.#ledger.touchRow(entry)
         this.#rows.release(entry)

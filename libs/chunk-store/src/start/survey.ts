@@ -10,7 +10,7 @@
  */
 import { join } from 'node:path'
 import { BlobFault } from '@holdfast/blob-store'
-import { isShortage } from '@holdfast/kernel'
+import { hex, isShortage } from '@holdfast/kernel'
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import {
   blobPrefix,
@@ -442,7 +442,7 @@ function storesOf(found: ReadonlyMap<number, FoundFile>): FoundStore[] {
   for (const [number, { header }] of found) {
     if (header === undefined || header.number !== number) continue
     const { storeId, secret } = header
-    const name = secret.toString('hex')
+    const name = hex(secret)
     const store = stores.get(name) ?? { storeId, secret, files: [] }
     store.files.push(extentFileName(number))
     stores.set(name, store)

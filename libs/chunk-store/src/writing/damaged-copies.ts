@@ -2,7 +2,9 @@
  * Copies whose bytes are damaged: they are set aside, counted, and replaced by the next upload of
  * the same content.
  */
+
 import { type BlobFault, type BlobName, blobIdBytes, type NodeStore, restoreCopy } from '@holdfast/blob-store'
+import { hex } from '@holdfast/kernel'
 import { type Copy, latin1, neverVerified, noHomes, type RowEntry } from '../catalogue/rows.ts'
 import type { Run } from '../format.ts'
 import type { Log } from '../log.ts'
@@ -50,7 +52,7 @@ export class DamagedCopies {
     this.add(entry.id, copy)
     ledger.touchRow(entry)
     ledger.kick()
-    log.error({ blob: entry.id.toString('hex'), error: fault.message }, 'a blob is damaged')
+    log.error({ blob: hex(entry.id), error: fault.message }, 'a blob is damaged')
   }
 
   add(id: Uint8Array, { incarnation }: Copy): void {
@@ -64,7 +66,7 @@ export class DamagedCopies {
   wasReplaced(entry: RowEntry, old: Copy): void {
     this.forget(entry, old)
     this.#replaced++
-    this.#deps.log.warn({ blob: entry.id.toString('hex') }, 'a damaged blob was replaced by a whole one')
+    this.#deps.log.warn({ blob: hex(entry.id) }, 'a damaged blob was replaced by a whole one')
   }
 
   /**
@@ -89,7 +91,7 @@ export class DamagedCopies {
         () => {},
         (error: BlobFault) =>
           log.error(
-            { blob: entry.id.toString('hex'), code: error.code, error: error.message },
+            { blob: hex(entry.id), code: error.code, error: error.message },
             'a damaged blob could not be replaced by an upload',
           ),
       )

@@ -1,6 +1,6 @@
 /** The uploads that are open: how many, which are silent, and what they hold. */
 import { BlobFault, incarnationBytes, type PlacedStage, type StageOptions } from '@holdfast/blob-store'
-import type { Clock } from '@holdfast/kernel'
+import { type Clock, hex } from '@holdfast/kernel'
 import { Slab } from '../memory/slab.ts'
 import { ChunkStage, type StageDeps } from './stage.ts'
 
@@ -66,7 +66,7 @@ export class Stages {
       options.uploadId === undefined ? this.#uploadIds.take(incarnationBytes) : Buffer.from(options.uploadId)
     for (const open of options.uploadId === undefined ? [] : this.#stages)
       if (open.uploadId.equals(uploadId))
-        throw new BlobFault('INVALID', `the upload ${uploadId.toString('hex')} is staged already`)
+        throw new BlobFault('INVALID', `the upload ${hex(uploadId)} is staged already`)
     const stage = new ChunkStage(uploadId, options.placement?.group ?? 0, this.#stageDeps)
     this.#stages.add(stage)
     return stage

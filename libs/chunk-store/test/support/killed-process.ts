@@ -2,8 +2,10 @@
  * Uploads and deletes without end, and reports acknowledgements on stdout. The test starts it and
  * kills it.
  */
+
 import { randomInt } from 'node:crypto'
 import { writeSync } from 'node:fs'
+import { hex } from '@holdfast/kernel'
 import { ChunkStore } from '../../src/index.ts'
 import { content, realOptions } from './crash-history.ts'
 
@@ -21,7 +23,7 @@ async function client(): Promise<void> {
       continue
     }
     const info = await stage.commit({ pinMs: 0 })
-    const name = `${Buffer.from(info.id).toString('hex')} ${Buffer.from(info.incarnation).toString('hex')}`
+    const name = `${hex(info.id)} ${hex(info.incarnation)}`
     // One write per line, synchronous: the parent knows of it before this process continues.
     if (number % 3 > 0) writeSync(1, `kept ${name} ${number}\n`)
     else if ((await store.delete(info)) === 'deleted') writeSync(1, `deleted ${name} ${number}\n`)

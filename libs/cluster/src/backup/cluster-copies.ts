@@ -2,8 +2,10 @@
  * The copies of a cluster for a backup: group by group, from the lists of enough of its nodes that
  * no acknowledged copy is missing in all of them.
  */
+
 import { BackupFault } from '@holdfast/backup'
 import { BlobFault, type BlobInfo } from '@holdfast/blob-store'
+import { hex } from '@holdfast/kernel'
 import { absenceQuorumOf, nodesOf, type PlacementGroup } from '@holdfast/replication'
 import type { ClusterPart } from '../cluster-part.ts'
 
@@ -76,7 +78,7 @@ async function* copiesOfGroup(
       const copies = new Map<string, BlobInfo>()
       for (const list of [...lists])
         while (list.next !== undefined && Buffer.compare(list.next.id, least.id) === 0) {
-          const name = Buffer.from(list.next.incarnation).toString('hex')
+          const name = hex(list.next.incarnation)
           if (copies.get(name)?.damaged !== undefined || !copies.has(name)) copies.set(name, list.next)
           await advance(list)
         }

@@ -7,7 +7,7 @@
  * and a digest of each id stays for 24 hours: an id of which only the digest is left was executed,
  * and is refused.
  */
-import { nameOfRequest, requestTime } from '@holdfast/kernel'
+import { hex, nameOfRequest, requestTime } from '@holdfast/kernel'
 import type { KeptOutcome } from '@holdfast/wire'
 import {
   keyedOutcomeAgeMsMax,
@@ -120,7 +120,7 @@ class Window {
   add(outcome: KeptOutcome): void {
     const key = keyOf(outcome.requestId)
     if (this.#outcomes.has(key))
-      throw new Error(`request ${Buffer.from(key, 'latin1').toString('hex')} was executed twice`)
+      throw new Error(`request ${hex(Buffer.from(key, 'latin1'))} was executed twice`)
     this.marks.touch(outcome.number)
     this.#outcomes.set(key, outcome)
     this.bytes += bytesOf(outcome)

@@ -6,7 +6,9 @@
  * table with far more rows than are taken is made dense, and saved as a whole then. Yields about
  * every millisecond.
  */
+
 import { isAscii } from 'node:buffer'
+import { hex } from '@holdfast/kernel'
 import { type BlobColumns, CheckpointPage, type ContentColumns } from '@holdfast/wire'
 import { Account } from '../account/account.ts'
 import { isTier } from '../account/record.ts'
@@ -67,7 +69,7 @@ export function* loadAccount(accountId: string, pages: readonly Uint8Array[]): G
     yield
   }
   for (const { source, sequence } of decoded.flatMap((page) => page.sources))
-    account.sources.set(source.toString('hex'), sequence)
+    account.sources.set(hex(source), sequence)
   const { tree } = account
   const tables = [tree.contents, tree.blobs.columns, tree.passwords, outcomes.minted, outcomes.keyed]
   for (const { marks } of [...tables, outcomes.digests]) marks.clear()

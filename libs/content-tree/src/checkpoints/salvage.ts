@@ -6,6 +6,7 @@
  * from the content of the source. Ends of effects are left out, because numbers of effects follow
  * from all earlier changes: pending effects are carried out again, which is harmless.
  */
+import { hex } from '@holdfast/kernel'
 import type { Change, Event } from '@holdfast/wire'
 import type { Account } from '../account/account.ts'
 import { isTier } from '../account/record.ts'
@@ -117,8 +118,7 @@ function salvaged(
     }
     case 'downloadsReported': {
       const { report } = event.value
-      const isNew =
-        report !== undefined && account.isNewReport(report.source.toString('hex'), report.sequence)
+      const isNew = report !== undefined && account.isNewReport(hex(report.source), report.sequence)
       return isNew ? event : 'a report of downloads'
     }
     case 'folderClosed':

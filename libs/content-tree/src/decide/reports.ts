@@ -1,4 +1,5 @@
 /** Downloads and traffic, as the processes that serve bytes count them. */
+import { hex } from '@holdfast/kernel'
 import type { ReportDownloads } from '@holdfast/wire'
 import { usedFreshSeconds } from '../bounds.ts'
 import type { Outcome } from '../contract.ts'
@@ -8,7 +9,7 @@ import { answer, done, type RequestContext, refuse } from './request-context.ts'
 export function reportDownloads(deciding: RequestContext, report: ReportDownloads): Outcome {
   const { viewer, account } = deciding
   if (viewer.kind !== 'system' && viewer.kind !== 'operator') return refuse('error-notOwner')
-  if (!account.isNewReport(report.source.toString('hex'), report.sequence)) return answer(done)
+  if (!account.isNewReport(hex(report.source), report.sequence)) return answer(done)
   const value = { report }
   return deciding.changed([{ $case: 'downloadsReported', value }], done, {
     mayWait: !isNews(deciding, report),

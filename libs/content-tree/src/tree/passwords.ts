@@ -2,6 +2,7 @@
  * The passwords of folders. An inherited one is shared; it is dropped when no folder has it any
  * more.
  */
+import { hex } from '@holdfast/kernel'
 import type { PasswordVerifier } from '@holdfast/wire'
 import { rowsPerPart } from '../bounds.ts'
 import { type CutClock, RowMarks } from './row-marks.ts'
@@ -90,5 +91,5 @@ export class PasswordTable {
 }
 
 function keyOf({ salt, hash, cost }: PasswordVerifier): string {
-  return `${salt.toString('hex')}:${hash.toString('hex')}:${cost}`
+  return `${hex(salt)}:${hex(hash)}:${cost}`
 }

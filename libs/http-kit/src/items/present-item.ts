@@ -8,7 +8,7 @@
  */
 import { createSecretKey } from 'node:crypto'
 import { type CapabilityKey, signCapability } from '@holdfast/access'
-import { RecentMap } from '@holdfast/kernel'
+import { hex, RecentMap } from '@holdfast/kernel'
 import type { ContentView, DirectLink, FileColumns, Item } from '@holdfast/wire'
 import { copiesMadeBy, FileRows } from './file-rows.ts'
 import { type ItemShape, type PresentedItem, shapeOf, writeShape } from './item-members.ts'
@@ -190,7 +190,7 @@ export class ItemPresenter {
     const ends = view.nowSeconds + linkSeconds
     const counter = seen.isOwner ? view.tokenCounter : undefined
     const version = seen.isOwner ? none : seen.passwordVersion
-    const name = `${folderId} ${ends} ${counter} ${version.length === 0 ? '' : Buffer.from(version).toString('hex')}`
+    const name = `${folderId} ${ends} ${counter} ${version.length === 0 ? '' : hex(version)}`
     const known = this.#capabilities.get(name)
     if (known !== undefined) return known
     const text = `?c=${signCapability(this.#key, {
