@@ -25,10 +25,10 @@ const recipe = (name: string) => readFileSync(join(import.meta.dirname, '../infr
 const servicePorts = ['8080', '8081', '8082']
 const settings = recipe('holdfast.env')
 const names = {
-  web: nameOf('WEB'),
-  api: nameOf('API'),
-  upload: nameOf('UPLOAD'),
-  download: nameOf('DOWNLOAD'),
+  web: hostName('WEB'),
+  api: hostName('API'),
+  upload: hostName('UPLOAD'),
+  download: hostName('DOWNLOAD'),
 }
 const [, region] = /^HOLDFAST_REGION=(.*)$/m.exec(settings) ?? []
 const regionalUpload = names.upload.replace('upload', `upload-${region}`)
@@ -158,7 +158,7 @@ t.test('the cases left out behind proxies exist', async (t) => {
     )
 })
 
-function nameOf(host: string): string {
+function hostName(host: string): string {
   const [, name] = new RegExp(`^HOLDFAST_PUBLIC_${host}_URL=https://(\\S+)$`, 'm').exec(settings) ?? []
   if (name === undefined) throw new Error(`holdfast.env has no ${host}`)
   return name

@@ -21,11 +21,11 @@ export type BurnWindow = (typeof burnWindows)[number]
 
 /** Names have the windows of production, also where tests shorten them. */
 export function errorRatio(window: BurnWindow): string {
-  return `holdfast:request_errors:ratio_rate${nameOf(window)}`
+  return `holdfast:request_errors:ratio_rate${windowName(window)}`
 }
 
 export function slowRatio(window: BurnWindow): string {
-  return `holdfast:slow_api_calls:ratio_rate${nameOf(window)}`
+  return `holdfast:slow_api_calls:ratio_rate${windowName(window)}`
 }
 
 /** By the region of the process that says it. */
@@ -65,7 +65,7 @@ export function recordingRules({ window }: Times): RecordingRule[] {
   ]
 }
 
-function nameOf(window: BurnWindow): string {
+function windowName(window: BurnWindow): string {
   if (window >= day) return `${window / day}d`
   return window >= hour ? `${window / hour}h` : `${window / minute}m`
 }

@@ -43,7 +43,7 @@ export function readSource(text: string): { root: Value; faults: SourceFault[] }
   return { root, faults }
 }
 
-interface Place {
+interface FieldPosition {
   field: string
   /** Of the nearest node around it that has a place in the text. */
   line: number
@@ -55,9 +55,9 @@ interface Place {
 /** A value in the text. Each reader records a fault and answers undefined when it does not fit. */
 export class Value {
   readonly #node: Node | null
-  readonly #place: Place
+  readonly #place: FieldPosition
 
-  constructor(node: Node | null, place: Place) {
+  constructor(node: Node | null, place: FieldPosition) {
     this.#node = isAlias(node) ? (node.resolve(place.document) ?? null) : node
     this.#place = place
   }

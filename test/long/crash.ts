@@ -310,7 +310,7 @@ class Trial {
       .filter((client) => client.account === account)
       .flatMap(({ ledger }) => ledger.nodes())
     const files = nodes.filter((node) => node.type === 'file')
-    const expected = [files.length, nodes.length - files.length, bytesOf(files)]
+    const expected = [files.length, nodes.length - files.length, sumOfSizes(files)]
     const { fileCount, folderCount, storage } = (await account.details()).statsCurrent
     if (String([fileCount, folderCount, storage]) !== String(expected))
       this.#faults.push(
@@ -382,7 +382,7 @@ class Trial {
   }
 }
 
-function bytesOf(files: readonly Node[]): number {
+function sumOfSizes(files: readonly Node[]): number {
   return files.reduce((sum, file) => sum + (file.size ?? 0), 0)
 }
 

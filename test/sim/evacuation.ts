@@ -29,9 +29,9 @@ export async function evacuate({
   const scheduler = new Scheduler(tell)
   const dice = new Dice(seed)
   const history = new History()
-  const keyOf = (account: string, term: number) => (merged ? account : `${account}/${term}`)
+  const partitionKey = (account: string, term: number) => (merged ? account : `${account}/${term}`)
   const [eu, na] = ['eu', 'na'].map(() => {
-    const centre = new Centre(scheduler, dice.fork(), keyOf)
+    const centre = new Centre(scheduler, dice.fork(), partitionKey)
     const cluster = new Cluster(scheduler, dice.fork(), { sharedJournal: () => centre }, bounds)
     return { centre, cluster }
   }) as [{ centre: Centre; cluster: Cluster }, { centre: Centre; cluster: Cluster }]

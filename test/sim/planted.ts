@@ -345,13 +345,13 @@ class EarlyRefusals {
   around(states: AccountStates, host: SimProcess, exchange: Exchange): AccountStates {
     exchange.intercept = (at, { subject, message }, answer) => {
       if (subject !== `accounts.${at.id}`) return
-      this.#answers.set(keyOf(at, AccountRequest.decode(message)), answer)
+      this.#answers.set(processRequestKey(at, AccountRequest.decode(message)), answer)
     }
     return wrapped(states, (state) => ({
       decide: (request, context) => {
         const outcome = state.decide(request, context)
         if (outcome.kind === 'reply' && outcome.reply.result?.$case === 'refusal')
-          this.#answers.get(keyOf(host, request))?.(AccountReply.encode(outcome.reply).finish())
+          this.#answers.get(processRequestKey(host, request))?.(AccountReply.encode(outcome.reply).finish())
         return outcome
       },
     }))
@@ -402,7 +402,7 @@ function hexOf(id: Uint8Array): string {
   return hex(id)
 }
 
-function keyOf(process: SimProcess, { requestId }: AccountRequest): string {
+function processRequestKey(process: SimProcess, { requestId }: AccountRequest): string {
   return `${process.name} ${hex(requestId)}`
 }
 

@@ -14,6 +14,7 @@ import {
   type LookupChange,
   type LookupRow,
   type LookupStore,
+  lookupKeyOf,
 } from '@holdfast/journal'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import type { Network } from './network.ts'
@@ -86,14 +87,10 @@ export class SharedStores {
     { stamp, writeTime }: { stamp: number; writeTime: bigint | undefined },
   ): Promise<void> {
     if (writeTime !== undefined) return this.lookups.write(changes, writeTime)
-    const younger = changes.filter((change) => stamp >= (this.#stamps.get(keyOf(change)) ?? 0))
-    for (const change of younger) this.#stamps.set(keyOf(change), stamp)
+    const younger = changes.filter((change) => stamp >= (this.#stamps.get(lookupKeyOf(change)) ?? 0))
+    for (const change of younger) this.#stamps.set(lookupKeyOf(change), stamp)
     await this.lookups.write(younger)
   }
-}
-
-function keyOf(change: LookupChange): string {
-  return 'put' in change ? change.put : change.delete
 }
 
 /** The line from one process to the stores. */
@@ -310,7 +307,7 @@ export class SimLookups implements LookupStore {
     if (changes.length === 0) return
     const copies = [...changes]
     const stamp = this.#line.stamp()
-    const first = keyOf(copies[0] as LookupChange)
+    const first = lookupKeyOf(copies[0] as LookupChange)
     await this.#line.call(
       `lookups ${first} +${copies.length - 1}`,
       () => this.#line.shared.write(copies, { stamp, writeTime }),

@@ -24,7 +24,7 @@ import type { Test } from 'tap'
 export type DamagedPart = { row: number } | { page: string } | 'root' | 'facts'
 
 /** A store with access behind its back, while no host runs. */
-export interface Place {
+export interface OfflineStores {
   journal: JournalStore & JournalRepair
   lookups: LookupStore
   damage(account: string, what: DamagedPart, how: 'spoil' | 'remove'): Promise<void>
@@ -43,7 +43,7 @@ class Life {
   readonly errors: string[] = []
   readonly #client: RoutedAccountClient
 
-  constructor(place: Place, account: AccountId, bounds: Partial<RuntimeBounds>) {
+  constructor(place: OfflineStores, account: AccountId, bounds: Partial<RuntimeBounds>) {
     this.account = account
     const bus = new MemoryBus()
     this.host = new AccountHost({
@@ -169,7 +169,7 @@ function itemOf({ result }: AccountReply): Item {
 }
 
 /** Six rows: the account, a/ with one and three, b/ with two. */
-async function sixRows(place: Place, how: 'crash' | 'cleanly' = 'crash', bounds = rowsAlone) {
+async function sixRows(place: OfflineStores, how: 'crash' | 'cleanly' = 'crash', bounds = rowsAlone) {
   const account = ring.ids.account('eu-par')
   const life = new Life(place, account, bounds)
   await life.ask({ $case: 'createAccount', value: { tokenKeyId: 1, email: undefined } })
@@ -185,21 +185,21 @@ async function sixRows(place: Place, how: 'crash' | 'cleanly' = 'crash', bounds 
 
 const everything = ['a', 'a/one', 'a/three', 'b', 'b/two']
 
-async function rootPages(place: Place, account: string): Promise<string[]> {
+async function rootPages(place: OfflineStores, account: string): Promise<string[]> {
   const names: string[] = []
   for await (const name of place.journal.pageNames(account)) names.push(name)
   return names
 }
 
 /** Epochs rise with every look at an account. */
-async function headOf({ journal }: Place, account: string) {
+async function headOf({ journal }: OfflineStores, account: string) {
   const { head, chain } = await journal.head(account)
   return { head, chain }
 }
 
-type OpenPlace = (t: Test) => Promise<Place>
+type OpenOfflineStores = (t: Test) => Promise<OfflineStores>
 
-export function repairCases(t: Test, open: OpenPlace, kinds: readonly DamagedPart[] = []): void {
+export function repairCases(t: Test, open: OpenOfflineStores, kinds: readonly DamagedPart[] = []): void {
   damagedRowCases(t, open)
   lostChangeCases(t, open)
   damagedCheckpointCases(t, open)
@@ -221,7 +221,7 @@ export function repairCases(t: Test, open: OpenPlace, kinds: readonly DamagedPar
   })
 }
 
-function damagedRowCases(t: Test, open: OpenPlace): void {
+function damagedRowCases(t: Test, open: OpenOfflineStores): void {
   for (const how of ['spoil', 'remove'] as const)
     t.test(`a row in the middle is ${how === 'spoil' ? 'damaged' : 'missing'}`, async (t) => {
       const place = await open(t)
@@ -277,7 +277,7 @@ function damagedRowCases(t: Test, open: OpenPlace): void {
 }
 
 /** What a repair does with the rows around the lost ones. */
-function lostChangeCases(t: Test, open: OpenPlace): void {
+function lostChangeCases(t: Test, open: OpenOfflineStores): void {
   t.test('the last row is damaged', async (t) => {
     const place = await open(t)
     const { account } = await sixRows(place)
@@ -352,7 +352,7 @@ function lostChangeCases(t: Test, open: OpenPlace): void {
   })
 }
 
-function damagedCheckpointCases(t: Test, open: OpenPlace): void {
+function damagedCheckpointCases(t: Test, open: OpenOfflineStores): void {
   t.test('a damaged checkpoint whose rows are still there costs nothing', async (t) => {
     const place = await open(t)
     const { trim } = place.journal
@@ -410,7 +410,7 @@ function damagedCheckpointCases(t: Test, open: OpenPlace): void {
   })
 }
 
-function damagedKindCase(t: Test, open: OpenPlace, kind: DamagedPart): void {
+function damagedKindCase(t: Test, open: OpenOfflineStores, kind: DamagedPart): void {
   t.test(`damaged ${String(kind)}`, async (t) => {
     const place = await open(t)
     const { trim } = place.journal

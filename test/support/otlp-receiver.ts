@@ -15,16 +15,16 @@ export interface ReceivedSpan {
   attributes: Record<string, string | number>
 }
 
-interface Attribute {
+interface SpanAttribute {
   key: string
   value: { stringValue?: string; intValue?: number; doubleValue?: number }
 }
 
 interface Export {
   resourceSpans: {
-    resource: { attributes: Attribute[] }
+    resource: { attributes: SpanAttribute[] }
     scopeSpans: {
-      spans: (Omit<ReceivedSpan, 'process' | 'attributes'> & { attributes: Attribute[] })[]
+      spans: (Omit<ReceivedSpan, 'process' | 'attributes'> & { attributes: SpanAttribute[] })[]
     }[]
   }[]
 }
@@ -51,8 +51,8 @@ export async function otlpReceiver(t: { teardown(undo: () => unknown): void }) {
     /** Of one trace, each as `process: parent > name`; of the root `process: > name`. */
     arrows(traceId: string): string[] {
       const spans = received.spans.filter((span) => span.traceId === traceId)
-      const nameOf = (id: string) => spans.find(({ spanId }) => spanId === id)?.name ?? ''
-      return spans.map(({ process, name, parentSpanId }) => `${process}: ${nameOf(parentSpanId)} > ${name}`)
+      const spanName = (id: string) => spans.find(({ spanId }) => spanId === id)?.name ?? ''
+      return spans.map(({ process, name, parentSpanId }) => `${process}: ${spanName(parentSpanId)} > ${name}`)
     },
   }
 }
@@ -70,7 +70,7 @@ function spansOf({ resourceSpans }: Export): ReceivedSpan[] {
   )
 }
 
-function valuesOf(attributes: Attribute[]): Record<string, string | number> {
+function valuesOf(attributes: SpanAttribute[]): Record<string, string | number> {
   return Object.fromEntries(
     attributes.map(({ key, value }) => [key, value.stringValue ?? value.intValue ?? value.doubleValue ?? '']),
   )

@@ -12,7 +12,7 @@ interface Schema {
   items?: Schema
 }
 
-interface Endpoint {
+interface DocumentedEndpoint {
   summary?: string
   description?: string
   tags?: string[]
@@ -24,7 +24,7 @@ interface Endpoint {
 
 interface Document {
   info: { title: string; version: string; description?: string | undefined }
-  paths?: Record<string, Record<string, Endpoint>>
+  paths?: Record<string, Record<string, DocumentedEndpoint>>
 }
 
 const methods = ['get', 'post', 'put', 'delete']
@@ -60,7 +60,7 @@ table { border-collapse: collapse; width: 100%; margin: .25rem 0 .75rem }
 td, th { text-align: left; vertical-align: top; padding: .2rem .75rem .2rem 0 }
 h3 { margin: .75rem 0 0; font-size: 1rem }`
 
-function endpointHtml(method: string, path: string, endpoint: Endpoint): string {
+function endpointHtml(method: string, path: string, endpoint: DocumentedEndpoint): string {
   const parameters = (endpoint.parameters ?? []).map((parameter) =>
     row(parameter.name, `${parameter.in}${parameter.required === true ? ', required' : ''}`, {
       ...parameter.schema,

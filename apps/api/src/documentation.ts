@@ -63,13 +63,13 @@ export function documentation(app: FastifyInstance, settings: ApiSettings) {
   })
 }
 
-interface Endpoint {
+interface EndpointBody {
   requestBody?: { required?: boolean; content?: Record<string, { schema?: { required?: string[] } }> }
 }
 
 /** No body counts as an empty object, which is enough where no field is required. */
 function documentOf(app: FastifyInstance): object {
-  const document = app.swagger() as { paths?: Record<string, Record<string, Endpoint>> }
+  const document = app.swagger() as { paths?: Record<string, Record<string, EndpointBody>> }
   for (const methods of Object.values(document.paths ?? {}))
     for (const { requestBody } of Object.values(methods)) {
       const schema = requestBody?.content?.['application/json']?.schema

@@ -48,7 +48,7 @@ async function wordy(t: Test) {
     ])
       await ask('PUT', `/contents/${id}/update`, { token, body: { attribute, attributeValue } })
   }
-  const bytesOf = async (method: 'GET' | 'DELETE', url: string, body?: object) => {
+  const answeredBytes = async (method: 'GET' | 'DELETE', url: string, body?: object) => {
     answers.taken.length = 0
     const headers = { authorization: `Bearer ${token}`, prefer: 'return=representation' }
     const answer = await app.inject({ method, url, headers, ...(body && { payload: body }) })
@@ -57,7 +57,7 @@ async function wordy(t: Test) {
   }
   const enableBin = () =>
     command(ann.id, { $case: 'setAccount', value: { ...blank(SetAccount), recycleBin: true } })
-  return { ask, bytesOf, enableBin, ids, token, top }
+  return { ask, answeredBytes, enableBin, ids, token, top }
 }
 
 function near(t: Test, { sent, taken }: { sent: number; taken: number }, what: string) {
@@ -65,19 +65,19 @@ function near(t: Test, { sent, taken }: { sent: number; taken: number }, what: s
 }
 
 t.test('answers take about as many bytes as they send, for all texts', async (t) => {
-  const { bytesOf, enableBin, ids, top } = await wordy(t)
-  near(t, await bytesOf('GET', `/web/contents/${top.id}`), 'a listing')
-  near(t, await bytesOf('GET', `/contents/search?contentId=${top.id}&searchedString=文`), 'a search')
+  const { answeredBytes, enableBin, ids, top } = await wordy(t)
+  near(t, await answeredBytes('GET', `/web/contents/${top.id}`), 'a listing')
+  near(t, await answeredBytes('GET', `/contents/search?contentId=${top.id}&searchedString=文`), 'a search')
   await enableBin()
-  near(t, await bytesOf('DELETE', '/contents', { contentsId: ids.join(',') }), 'a deletion')
-  near(t, await bytesOf('GET', '/recyclebin'), 'the bin')
+  near(t, await answeredBytes('DELETE', '/contents', { contentsId: ids.join(',') }), 'a deletion')
+  near(t, await answeredBytes('GET', '/recyclebin'), 'the bin')
 })
 
 t.test('direct links count', async (t) => {
-  const { ask, bytesOf, ids, token, top } = await wordy(t)
+  const { ask, answeredBytes, ids, token, top } = await wordy(t)
   const domainsAllowed = Array.from({ length: 20 }, (_, at) => `${'a'.repeat(60)}.${at}.example`)
   for (const id of ids)
     for (let made = 0; made < 2; made++)
       await ask('POST', `/contents/${id}/directlinks`, { token, body: { domainsAllowed } })
-  near(t, await bytesOf('GET', `/web/contents/${top.id}`), 'a listing')
+  near(t, await answeredBytes('GET', `/web/contents/${top.id}`), 'a listing')
 })

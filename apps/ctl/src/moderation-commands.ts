@@ -1,6 +1,6 @@
 /** The operator's commands against abuse: what is blocked, and the log of what operators did. */
 import { readFileSync } from 'node:fs'
-import { type BlockList, blockLists, nameOf } from '@holdfast/moderation'
+import { type BlockList, blockLists, listedName } from '@holdfast/moderation'
 import { type AdminCall, AdminError, AdminUnreachable, reasons } from './admin-client.ts'
 import { type Command, type Options, type Step, UsageFault, whole } from './command.ts'
 
@@ -160,7 +160,7 @@ function change(
       const inFile = typeof file === 'string' ? namesIn(file) : []
       const names = [...named.flatMap((word) => word.split(',')).filter((name) => name !== ''), ...inFile]
       const wrong =
-        list === 'account' ? [] : names.filter((name) => nameOf(list as BlockList, name) === undefined)
+        list === 'account' ? [] : names.filter((name) => listedName(list as BlockList, name) === undefined)
       if (wrong.length > 0) return [refused(wrong)]
       return pieces(names).map((piece) => send(path, piece, { options, done }))
     },

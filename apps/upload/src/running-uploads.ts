@@ -32,7 +32,7 @@ export interface RunningUpload {
 
 type Kind = 'uploads' | 'stages'
 
-interface Network {
+interface NetworkUploads {
   readonly name: string
   uploads: number
   stages: number
@@ -46,7 +46,7 @@ const startMs = 2_000
 
 export class RunningUploads {
   readonly #options: PlacesOptions
-  readonly #networks = new Map<string, Network>()
+  readonly #networks = new Map<string, NetworkUploads>()
   readonly #used: Record<Kind, number> = { uploads: 0, stages: 0 }
   /** Networks that hold stages. */
   #stagingNetworks = 0
@@ -77,14 +77,14 @@ export class RunningUploads {
   }
 
   /** For `UploadPlace`. @throws RefusalError as `begin` */
-  drawStage(network: Network): void {
+  drawStage(network: NetworkUploads): void {
     this.#admit(network, 'stages')
     if (network.stages++ === 0) this.#stagingNetworks++
     this.#used.stages++
   }
 
   /** For `UploadPlace`. */
-  release(place: UploadPlace, network: Network): void {
+  release(place: UploadPlace, network: NetworkUploads): void {
     this.#used.uploads--
     network.uploads--
     network.places.delete(place)
@@ -108,7 +108,7 @@ export class RunningUploads {
     return { ...this.#used, bytes }
   }
 
-  #admit(network: Network | undefined, kind: Kind): void {
+  #admit(network: NetworkUploads | undefined, kind: Kind): void {
     const { perNetworkMax, metrics } = this.#options
     const max = kind === 'uploads' ? this.#options.uploadsMax : this.#options.stagesMax
     const used = this.#used[kind]
@@ -132,7 +132,7 @@ export class RunningUploads {
 
   /** The slowest upload of the network that holds the most, more than `least`. */
   #ofLargest(kind: Kind, least: number): UploadPlace | undefined {
-    let largest: Network | undefined
+    let largest: NetworkUploads | undefined
     for (const network of this.#networks.values())
       if (network[kind] > Math.max(least, largest?.[kind] ?? 0)) largest = network
     return largest && slowestOf(largest.places, kind, this.#options.now())
@@ -159,11 +159,11 @@ export class UploadPlace {
   bytes = 0
   hasStage = false
   readonly #owner: RunningUploads
-  readonly #network: Network
+  readonly #network: NetworkUploads
   readonly #running: RunningUpload
   #ended = false
 
-  constructor(owner: RunningUploads, network: Network, running: RunningUpload, beganMs: number) {
+  constructor(owner: RunningUploads, network: NetworkUploads, running: RunningUpload, beganMs: number) {
     this.#owner = owner
     this.#network = network
     this.#running = running

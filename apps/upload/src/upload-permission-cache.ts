@@ -22,13 +22,13 @@ export class UploadPermissionCache {
   }
 
   has(token: Buffer, folderId: string | undefined): boolean {
-    const askedMs = this.#permits.get(nameOf(token, folderId))
+    const askedMs = this.#permits.get(permissionKey(token, folderId))
     return askedMs !== undefined && this.#clock.monotonic() - askedMs < lifetimeMs
   }
 
   /** @param askedMs monotonic: the answer may have been true only then. */
   add(token: Buffer, folderId: string | undefined, askedMs: number): void {
-    const name = nameOf(token, folderId)
+    const name = permissionKey(token, folderId)
     this.#permits.delete(name)
     this.#permits.set(name, askedMs)
     for (const [oldest, ms] of this.#permits) {
@@ -38,6 +38,6 @@ export class UploadPermissionCache {
   }
 }
 
-function nameOf(token: Buffer, folderId: string | undefined): string {
+function permissionKey(token: Buffer, folderId: string | undefined): string {
   return token.toString('latin1') + (folderId ?? '')
 }

@@ -8,7 +8,7 @@ import t from 'tap'
 import type { OneProcess } from '../../../test/support/one-process.ts'
 import { eitherOf, endless, form, formType, head, holds, type Piece, post, raw, start } from './posting.ts'
 
-async function bytesOf(process: OneProcess, token: string, id: string): Promise<Buffer> {
+async function downloadedBytes(process: OneProcess, token: string, id: string): Promise<Buffer> {
   const { item } = await process.ask(token, 'file', {
     $case: 'openFile',
     value: { contentId: id, password: undefined },
@@ -42,7 +42,7 @@ t.test('without a token an upload makes an account, a public folder and the file
   })
   t.match(data.code, /^[A-Za-z0-9]{8}$/)
   t.match(data.guestToken, /^[\w-]{64}$/)
-  t.equal((await bytesOf(process, data.guestToken, data.id)).toString(), 'hello')
+  t.equal((await downloadedBytes(process, data.guestToken, data.id)).toString(), 'hello')
 
   const second = await post(
     process,
@@ -118,7 +118,7 @@ t.test('bytes arrive as they were sent, from none to many', async (t) => {
     const bytes = randomBytes(size)
     const { data } = await post(process, form(['file', bytes, 'r']), { headers })
     t.match(data, { size, md5: md5(bytes) })
-    t.ok(bytes.equals(await bytesOf(process, token, data.id)))
+    t.ok(bytes.equals(await downloadedBytes(process, token, data.id)))
   }
   const hash = createHash('md5')
   const size = 64 * 1024 * 1024

@@ -3,7 +3,7 @@ import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/j
 import { LevelMetadataStore } from '@holdfast/journal-level'
 import { Level } from 'level'
 import t, { type Test } from 'tap'
-import { type DamagedPart, type Place, repairCases } from '../../../test/support/damaged-accounts.ts'
+import { type DamagedPart, type OfflineStores, repairCases } from '../../../test/support/damaged-accounts.ts'
 
 function spoiled(bytes: Uint8Array): Uint8Array {
   const copy = Buffer.from(bytes)
@@ -13,7 +13,7 @@ function spoiled(bytes: Uint8Array): Uint8Array {
 }
 
 t.test('in memory', async (t) => {
-  repairCases(t, async (): Promise<Place> => {
+  repairCases(t, async (): Promise<OfflineStores> => {
     const medium = new MemoryMedium()
     const journal = new MemoryJournalStore(medium)
     return {
@@ -34,7 +34,7 @@ t.test('in memory', async (t) => {
 })
 
 /** As the DESIGN of the format has them. */
-function keyOf(account: string, what: DamagedPart): Uint8Array {
+function partKey(account: string, what: DamagedPart): Uint8Array {
   const key = (rest: string) => Buffer.from(`j${account}\0${rest}`, 'latin1')
   if (what === 'root') return key('r')
   if (what === 'facts') return key('s')
@@ -45,11 +45,11 @@ function keyOf(account: string, what: DamagedPart): Uint8Array {
 }
 
 t.test('in LevelDB', async (t) => {
-  const open = async (t: Test): Promise<Place> => {
+  const open = async (t: Test): Promise<OfflineStores> => {
     const path = t.testdir()
     let store = await LevelMetadataStore.open({ path })
     t.teardown(() => store.close())
-    const place: Place = {
+    const place: OfflineStores = {
       journal: store.journals,
       lookups: store.lookups,
       async damage(account, what, how) {
@@ -59,7 +59,7 @@ t.test('in LevelDB', async (t) => {
           valueEncoding: 'view',
           compression: false,
         })
-        const key = keyOf(account, what)
+        const key = partKey(account, what)
         const stored = await level.get(key)
         if (stored === undefined) throw new Error('there is nothing to damage')
         if (how === 'spoil') await level.put(key, spoiled(stored))

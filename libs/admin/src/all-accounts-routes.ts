@@ -1,6 +1,6 @@
 /** The operator's calls that look into all accounts, or delete: a piece a call. */
 import { RefusalError } from '@holdfast/http-kit'
-import { nameOf } from '@holdfast/moderation'
+import { listedName } from '@holdfast/moderation'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { objectOf } from './account-change.ts'
 import type { AllAccounts, ContentQuery } from './all-accounts.ts'
@@ -68,7 +68,7 @@ export function contentQueryOf({ hash, text = '' }: { hash?: string; text?: stri
 }
 
 function hashOf(hash: unknown): string {
-  const name = typeof hash === 'string' ? nameOf('content', hash) : undefined
+  const name = typeof hash === 'string' ? listedName('content', hash) : undefined
   if (name === undefined) throw new RefusalError('error-hash')
   return name
 }

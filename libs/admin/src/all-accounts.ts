@@ -43,7 +43,7 @@ export interface HitsPage {
 export type ContentQuery = { hash: string } | { text: string }
 
 /** In a walk of keys: at a key, its pages from one on; page 0: behind it. */
-interface Place {
+interface WalkPosition {
   place: string
   key: string
   page: number
@@ -137,7 +137,7 @@ export class AllAccounts {
     }
   }
 
-  async #walk({ list, isWanted, take }: Walk, from: Place | undefined): Promise<HitsPage> {
+  async #walk({ list, isWanted, take }: Walk, from: WalkPosition | undefined): Promise<HitsPage> {
     const { clock } = this.#deps
     const piece: HitsPage = { hits: [], failed: [], looked: 0, next: null }
     const end = clock.monotonic() + pieceMs
@@ -242,12 +242,12 @@ function hitsOf(account: string, { hits }: SearchView): Hit[] {
   })
 }
 
-function textOf({ place, key, page }: Place): string {
+function textOf({ place, key, page }: WalkPosition): string {
   const deps = place === key ? [page, key] : [page, key, place]
   return Buffer.from(JSON.stringify(deps)).toString('base64url')
 }
 
-function placeOf(text: string | undefined): Place | undefined {
+function placeOf(text: string | undefined): WalkPosition | undefined {
   if (text === undefined || text === '') return undefined
   try {
     const [page, key, place = key] = JSON.parse(Buffer.from(text, 'base64url').toString()) as unknown[]

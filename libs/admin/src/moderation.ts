@@ -5,8 +5,8 @@ import {
   type BlockLists,
   blockLists,
   isWide,
+  listedName,
   ModerationFault,
-  nameOf,
 } from '@holdfast/moderation'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { objectOf } from './account-change.ts'
@@ -121,7 +121,7 @@ async function namesOf(
 
 /** @throws RefusalError error-notFound for an account that there is not. */
 async function nameIn(list: BlockList, text: string, accounts: OperatorDeps | undefined) {
-  if (list !== 'account' || accounts === undefined) return nameOf(list, text)
+  if (list !== 'account' || accounts === undefined) return listedName(list, text)
   return accountNamed(accounts, text)
 }
 

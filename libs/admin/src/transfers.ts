@@ -1,6 +1,6 @@
 /** The operator's search in the record of uploads and downloads. */
 import { RefusalError } from '@holdfast/http-kit'
-import { nameOf, type TransferLog, type TransferQuestion, transferKinds } from '@holdfast/moderation'
+import { listedName, type TransferLog, type TransferQuestion, transferKinds } from '@holdfast/moderation'
 import type { FastifyInstance } from 'fastify'
 import { accountNamed, type OperatorDeps } from './calls.ts'
 
@@ -34,11 +34,11 @@ export async function questionOf(
   accounts: OperatorDeps | undefined,
 ): Promise<TransferQuestion> {
   const given = (value: string | undefined) => (value === '' ? undefined : value)
-  if (given(address) !== undefined && nameOf('network', address as string) === undefined)
+  if (given(address) !== undefined && listedName('network', address as string) === undefined)
     throw new RefusalError('error-address')
   if ((name ?? '').length > textCharactersMax) throw new RefusalError('error-name')
   const hashed = given(hash)
-  const known = hashed === undefined ? undefined : nameOf('content', hashed)
+  const known = hashed === undefined ? undefined : listedName('content', hashed)
   if (hashed !== undefined && known === undefined) throw new RefusalError('error-hash')
   const named = given(account)
   return {

@@ -59,7 +59,7 @@ export class Encryption implements ObjectSealer {
     yield this.#frame(object, waiting ?? Buffer.alloc(0), { number, last: true })
   }
 
-  #frame(object: string, text: Buffer, place: Place): Buffer {
+  #frame(object: string, text: Buffer, place: FramePosition): Buffer {
     const nonce = randomBytes(12)
     const cipher = createCipheriv('aes-256-gcm', this.#key, nonce).setAAD(boundTo(object, place))
     const sealed = Buffer.concat([cipher.update(text), cipher.final()])
@@ -88,7 +88,7 @@ export class Encryption implements ObjectSealer {
     if (!ended || rest.length > 0) throw damaged(object)
   }
 
-  #opened(object: string, frame: Buffer, place: Place): Buffer {
+  #opened(object: string, frame: Buffer, place: FramePosition): Buffer {
     const decipher = createDecipheriv('aes-256-gcm', this.#key, frame.subarray(4, 16))
       .setAAD(boundTo(object, place))
       .setAuthTag(frame.subarray(16, headBytes))
@@ -100,12 +100,12 @@ export class Encryption implements ObjectSealer {
   }
 }
 
-interface Place {
+interface FramePosition {
   number: number
   last: boolean
 }
 
-function boundTo(object: string, { number, last }: Place): Buffer {
+function boundTo(object: string, { number, last }: FramePosition): Buffer {
   return Buffer.from(`${object}\0${number}\0${last}`)
 }
 

@@ -155,7 +155,7 @@ async function verify({
     verified.bytes += info.size
     try {
       await check(info)
-      whole.add(keyOf(copy))
+      whole.add(copyKey(copy))
     } catch (error) {
       const isOfCopy = error instanceof BackupFault ? error.code === 'DAMAGED' : error instanceof BlobFault
       if (!isOfCopy) throw error
@@ -164,7 +164,7 @@ async function verify({
   })
   for await (const { copy, account } of references) {
     verified.references++
-    if (whole.has(keyOf(copy))) continue
+    if (whole.has(copyKey(copy))) continue
     if (broken.has(copy) || !(await cameLater(copy))) note(copy, 'missing').accounts.push(account)
   }
   verified.broken = [...broken.values()].slice(0, brokenMax)
@@ -172,7 +172,7 @@ async function verify({
 }
 
 /** Half the memory of the hex text. */
-function keyOf(copy: string): string {
+function copyKey(copy: string): string {
   return Buffer.from(copy.replace('/', ''), 'hex').toString('latin1')
 }
 

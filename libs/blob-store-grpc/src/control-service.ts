@@ -18,7 +18,7 @@ import type {
   StorageServiceServer,
 } from '@holdfast/wire/storage'
 import type { CallNotes } from './client-requests.ts'
-import { contentId, infoOf, messageOf, nameOf, uploadIdOf } from './copies.ts'
+import { blobNameOf, contentId, infoOf, messageOf, uploadIdOf } from './copies.ts'
 import { faultKey, faultOf, grpcStatusOf } from './faults.ts'
 import type { OpenStages } from './open-stages.ts'
 import type { ServedStore } from './served-store.ts'
@@ -80,7 +80,7 @@ export function controlService({ store, stages, notes }: ServiceDeps): StorageSe
 
     pin: unary(async (request) => {
       const { placementVersion, ttlMs, whole } = request
-      const pinned = await store.pin(nameOf(request), {
+      const pinned = await store.pin(blobNameOf(request), {
         ttlMs,
         whole,
         ...(placementVersion === 0 ? {} : { placement: placementOf(request) }),
@@ -89,11 +89,11 @@ export function controlService({ store, stages, notes }: ServiceDeps): StorageSe
     }),
 
     stat: unary(async (request) => {
-      const info = await store.stat(nameOf(request))
+      const info = await store.stat(blobNameOf(request))
       return { copy: info && messageOf(info) }
     }),
 
-    delete: unary(async (request) => ({ deleted: (await store.delete(nameOf(request))) === 'deleted' })),
+    delete: unary(async (request) => ({ deleted: (await store.delete(blobNameOf(request))) === 'deleted' })),
 
     find: unary(async ({ id }) => ({ copies: (await store.find(contentId(id))).map(messageOf) })),
 
@@ -112,7 +112,7 @@ export function controlService({ store, stages, notes }: ServiceDeps): StorageSe
 
     pull: unary(async (request) => pullResponse(await store.pull(pullOf(request)))),
 
-    deleted: unary(async (request) => ({ deletedMs: await store.deletedMs(nameOf(request)) })),
+    deleted: unary(async (request) => ({ deletedMs: await store.deletedMs(blobNameOf(request)) })),
 
     inventory: (call) => {
       void sendInventory(store, call)

@@ -28,7 +28,7 @@ export function infoOf(copy: Copy): BlobInfo {
 }
 
 /** @throws BlobFault INVALID */
-export function nameOf({ id, incarnation }: { id: Uint8Array; incarnation: Uint8Array }): BlobName {
+export function blobNameOf({ id, incarnation }: { id: Uint8Array; incarnation: Uint8Array }): BlobName {
   return { id: contentId(id), incarnation: uploadIdOf(incarnation), placementGroup: undefined }
 }
 

@@ -26,7 +26,7 @@ import { type PullResponse, StorageServiceClient, StorageServiceService } from '
 import { nameClientRequest } from './client-requests.ts'
 import { ClusterSecret, type ClusterSecretSource } from './cluster-secret.ts'
 import { byteAgent, callCredentials, callOptions } from './connections.ts'
-import { infoOf, messageOf, nameOf } from './copies.ts'
+import { blobNameOf, infoOf, messageOf } from './copies.ts'
 import { faultOfCall } from './faults.ts'
 import { proveCall } from './proven-calls.ts'
 import { type ByteLine, readBytes, readCopies, readSmall } from './remote-bytes.ts'
@@ -439,7 +439,7 @@ function pulledOf(response: PullResponse): PullAnswer {
     return {
       kind: 'deleted',
       sequence,
-      copy: { ...nameOf(info), placementGroup: info.placementGroup ?? 0 },
+      copy: { ...blobNameOf(info), placementGroup: info.placementGroup ?? 0 },
     }
   })
   return { kind: 'entries', entries, through: position, behind, nowMs }

@@ -171,7 +171,7 @@ export class Collector {
 
   /** A reference to this copy was removed: the next pass checks it. */
   released(blob: BlobName): void {
-    if (this.#released.size < pendingDeletionMax) this.#released.add(nameOf(blob))
+    if (this.#released.size < pendingDeletionMax) this.#released.add(copyKey(blob))
     else this.#forgot = true
   }
 
@@ -280,7 +280,7 @@ export class Collector {
     const released = new Set(this.#released)
     return (info) => {
       if (info.createdMs >= seenUntilMs) return false
-      const name = nameOf(info)
+      const name = copyKey(info)
       return !released.has(name) && !this.#pendingDeletion.has(name)
     }
   }
@@ -299,7 +299,7 @@ export class Collector {
       if (this.#closed) return
       if (clock.monotonic() - askedMs > answerAgeMaxMs) {
         pass.collected.waiting++ // the answers are too old to use: the next pass reads them again
-        this.#markForDeletion(nameOf(info))
+        this.#markForDeletion(copyKey(info))
       } else await this.#delete(info, pass)
     }
   }
@@ -310,7 +310,7 @@ export class Collector {
     const referenced = await this.#options.referenced(copies)
     return copies.filter((info, at) => {
       if (referenced[at] === false) return true
-      this.#pendingDeletion.delete(nameOf(info))
+      this.#pendingDeletion.delete(copyKey(info))
       return false
     })
   }
@@ -318,7 +318,7 @@ export class Collector {
   /** Whether its grace is over and the accounts were asked since. Otherwise it stays marked. */
   #isDue(info: BlobInfo, { graceMs, confirmedMs, collected }: Pass): boolean {
     const { clock } = this.#options
-    const name = nameOf(info)
+    const name = copyKey(info)
     const { sinceMs, atMs } = this.#pendingDeletion.get(name) ?? {
       sinceMs: clock.monotonic(),
       atMs: clock.now(),
@@ -331,7 +331,7 @@ export class Collector {
   }
 
   async #delete(info: BlobInfo, { collected }: Pass): Promise<void> {
-    const name = nameOf(info)
+    const name = copyKey(info)
     const result = await this.#options.blobs.delete(info)
     // A pinned copy may have been referred to and released again since: its grace restarts.
     this.#pendingDeletion.delete(name)
@@ -367,6 +367,6 @@ const answerAgeMaxMs = 60_000
  */
 const marginMs = 60 * 60_000
 
-function nameOf({ id, incarnation }: BlobName): string {
+function copyKey({ id, incarnation }: BlobName): string {
   return Buffer.concat([id, incarnation]).toString('base64')
 }

@@ -43,19 +43,19 @@ export class MemoryLog {
   }
 
   committed(copy: BlobInfo): void {
-    this.#tombstones.delete(nameOf(copy))
+    this.#tombstones.delete(copyKey(copy))
     this.#add({ kind: 'committed', sequence: ++this.#head, copy: { ...copy } })
   }
 
   deleted({ id, incarnation, placementGroup = 0 }: BlobName): void {
     const copy = { id, incarnation, placementGroup }
-    this.#tombstones.set(nameOf(copy), this.#clock.now())
+    this.#tombstones.set(copyKey(copy), this.#clock.now())
     this.#add({ kind: 'deleted', sequence: ++this.#head, copy })
   }
 
   deletedMs(blob: BlobName): number | undefined {
     this.#trim()
-    return this.#tombstones.get(nameOf(blob))
+    return this.#tombstones.get(copyKey(blob))
   }
 
   pull({
@@ -121,6 +121,6 @@ export class MemoryLog {
   }
 }
 
-function nameOf(blob: BlobName): string {
+function copyKey(blob: BlobName): string {
   return `${hex(blob.id)}/${hex(blob.incarnation)}`
 }

@@ -19,7 +19,7 @@ export async function readBatch(
     copies.map(async (copy, n) => {
       if (answered[n] !== true) return undefined
       try {
-        return await bytesOf(store, copy)
+        return await smallBlobBytes(store, copy)
       } catch (error) {
         if (error instanceof BlobFault && error.code !== 'CLOSED') return undefined
         if (error instanceof RangeError) return undefined
@@ -29,7 +29,7 @@ export async function readBatch(
   )
 }
 
-async function bytesOf(store: BlobStore, copy: BlobInfo): Promise<Uint8Array | undefined> {
+async function smallBlobBytes(store: BlobStore, copy: BlobInfo): Promise<Uint8Array | undefined> {
   const range = { start: 0, end: copy.size }
   const whole = readsWhole(store) ? await store.readWhole(copy, range) : undefined
   if (whole !== undefined) {

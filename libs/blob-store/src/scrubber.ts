@@ -86,13 +86,13 @@ const noteName = 'scrubber'
 /** Damaged copies that are logged by name; further ones are only counted. */
 const toldMax = 100_000
 
-interface Place {
+interface ScrubPosition {
   lastPassMs: number | undefined
   /** Id in hex up to which the current pass has come. */
   after: string | undefined
 }
 
-const atStart: Place = { lastPassMs: undefined, after: undefined }
+const atStart: ScrubPosition = { lastPassMs: undefined, after: undefined }
 
 export class Scrubber {
   readonly #options: Required<Omit<ScrubberOptions, 'repair'>> & Pick<ScrubberOptions, 'repair'>
@@ -313,10 +313,11 @@ export class Scrubber {
     }
   }
 
-  async #noted(): Promise<Place> {
+  async #noted(): Promise<ScrubPosition> {
     try {
       const value = await this.#options.store.note(noteName)
-      const place = value === undefined ? atStart : (JSON.parse(Buffer.from(value).toString()) as Place)
+      const place =
+        value === undefined ? atStart : (JSON.parse(Buffer.from(value).toString()) as ScrubPosition)
       this.#lastPassMs = place.lastPassMs
       return place
     } catch (error) {
@@ -325,8 +326,8 @@ export class Scrubber {
     }
   }
 
-  async #note({ after }: Pick<Place, 'after'>): Promise<void> {
-    const place: Place = {
+  async #note({ after }: Pick<ScrubPosition, 'after'>): Promise<void> {
+    const place: ScrubPosition = {
       lastPassMs: this.#lastPassMs,
       after,
     }

@@ -17,8 +17,8 @@ function world({ distrust = () => undefined as string | undefined } = {}) {
   const references = new Set<string>()
   const asked: string[] = []
   const referenced = async (blobs: readonly BlobName[]) => {
-    asked.push(...blobs.map(nameOf))
-    return blobs.map((blob) => references.has(nameOf(blob)))
+    asked.push(...blobs.map(copyKey))
+    return blobs.map((blob) => references.has(copyKey(blob)))
   }
   const collector = new Collector({
     blobs,
@@ -41,7 +41,7 @@ t.test('referenced copies stay, others are deleted when their grace is over, and
   const { clock, blobs, references, collector, store } = world()
   const kept = await store('kept')
   const gone = await store('gone!')
-  references.add(nameOf(kept))
+  references.add(copyKey(kept))
   clock.ms += 1
   t.match(await collector.collect(), { examined: 2, deleted: 0, waiting: 1 })
   clock.ms += hour - 1
@@ -71,10 +71,10 @@ t.test(
     const blob = await store('x')
     clock.ms += 1
     await collector.collect()
-    references.add(nameOf(blob))
+    references.add(copyKey(blob))
     clock.ms += hour
     t.match(await collector.collect(), { deleted: 0, waiting: 0 })
-    references.delete(nameOf(blob))
+    references.delete(copyKey(blob))
     t.match(await collector.collect(), { deleted: 0, waiting: 1 })
   },
 )
@@ -83,7 +83,7 @@ t.test('a pinned copy outlives every grace, because an upload is about to refer 
   const { clock, references, collector, store } = world()
   const blob = await store('x', { pinMs: 10_000 })
   t.match(await collector.collect({ graceMs: 0 }), { deleted: 0, pinned: 1 })
-  references.add(nameOf(blob))
+  references.add(copyKey(blob))
   clock.ms += 10_001
   t.match(await collector.collect({ graceMs: 0 }), { deleted: 0, pinned: 0 })
 })
@@ -146,13 +146,13 @@ t.test('periodic passes check new, released and marked copies only, and find wha
   const { clock, blobs, references, asked, store } = world()
   const old = await store('old')
   const other = await store('other')
-  references.add(nameOf(old)).add(nameOf(other))
+  references.add(copyKey(old)).add(copyKey(other))
   clock.ms += 10 * hour
   const collector = new Collector({
     blobs,
     referenced: async (blobs) => {
-      asked.push(...blobs.map(nameOf))
-      return blobs.map((blob) => references.has(nameOf(blob)))
+      asked.push(...blobs.map(copyKey))
+      return blobs.map((blob) => references.has(copyKey(blob)))
     },
     distrust: () => undefined,
     graceMs: 0,
@@ -164,12 +164,12 @@ t.test('periodic passes check new, released and marked copies only, and find wha
   collector.start()
   await until(() => asked.length >= 2)
   const orphan = await store('orphan')
-  references.delete(nameOf(old))
+  references.delete(copyKey(old))
   collector.released(old)
   clock.ms += 1
   asked.length = 0
   await until(async () => (await blobs.usage()).blobs === 1)
-  t.notOk(asked.includes(nameOf(other)), 'a referenced copy that was not released is not queried again')
+  t.notOk(asked.includes(copyKey(other)), 'a referenced copy that was not released is not queried again')
   t.equal(await blobs.stat(orphan), undefined)
   t.equal(await blobs.stat(old), undefined)
   await collector.close()
@@ -190,7 +190,7 @@ t.test('a pin begins a new grace: the reference it protected may have been remov
 
 t.test('references are read in batches, and twice for each copy that is deleted', async (t) => {
   const { clock, references, store, blobs } = world()
-  for (let count = 0; count < 1_200; count++) references.add(nameOf(await store(`kept ${count}`)))
+  for (let count = 0; count < 1_200; count++) references.add(copyKey(await store(`kept ${count}`)))
   await store('gone')
   clock.ms += 1
   const questions: number[] = []
@@ -198,7 +198,7 @@ t.test('references are read in batches, and twice for each copy that is deleted'
     blobs,
     referenced: async (some) => {
       questions.push(some.length)
-      return some.map((blob) => references.has(nameOf(blob)))
+      return some.map((blob) => references.has(copyKey(blob)))
     },
     distrust: () => undefined,
     graceMs: 0,
@@ -219,7 +219,7 @@ t.test('a copy is deleted only after a round over all accounts that began after 
   let wanted = 0
   const options = {
     blobs,
-    referenced: async (some: readonly BlobName[]) => some.map((blob) => references.has(nameOf(blob))),
+    referenced: async (some: readonly BlobName[]) => some.map((blob) => references.has(copyKey(blob))),
     distrust: () => undefined,
     graceMs: hour,
     everyMs: hour,
@@ -237,7 +237,7 @@ t.test('a copy is deleted only after a round over all accounts that began after 
   clock.ms += hour
   t.match(await collector.collect(), { deleted: 0, unconfirmed: 2 }, 'the last round began before')
   t.equal(wanted, 2)
-  references.add(nameOf(lost))
+  references.add(copyKey(lost))
   confirmedMs = clock.ms
   t.match(await collector.collect(), { deleted: 1 })
   t.ok(await blobs.stat(lost), 'the round brought the reference back')
@@ -265,6 +265,6 @@ async function until(true_: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await true_())) await new Promise((later) => setImmediate(later))
 }
 
-function nameOf({ id, incarnation }: BlobName): string {
+function copyKey({ id, incarnation }: BlobName): string {
   return hex(Buffer.concat([id, incarnation]))
 }

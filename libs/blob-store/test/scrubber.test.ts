@@ -36,12 +36,12 @@ function scrubberOf(
   return { scrubber, errors }
 }
 
-const bytesOf = (n: number, size = 1000) => Buffer.alloc(size, n + 1)
+const repeatedByte = (n: number, size = 1000) => Buffer.alloc(size, n + 1)
 
 t.test('it keeps to its rate, within a large copy too, and does not save up unused rate', async (t) => {
   const store = new MemoryBlobStore()
   const time = new Time()
-  for (let n = 0; n < 4; n++) await put(store, bytesOf(n))
+  for (let n = 0; n < 4; n++) await put(store, repeatedByte(n))
   const { scrubber } = scrubberOf(store, time, { bytesPerSecond: 256 * 1024 })
   const begun = time.ms
   await scrubber.pass()
@@ -65,9 +65,9 @@ t.test(
   async (t) => {
     const store = new MemoryBlobStore()
     const time = new Time()
-    const bytes = bytesOf(1)
+    const bytes = repeatedByte(1)
     const info = await put(store, bytes)
-    await put(store, bytesOf(2))
+    await put(store, repeatedByte(2))
     store.rot(info)
     const { scrubber, errors } = scrubberOf(store, time)
     t.match(await scrubber.pass(), { copies: 2, damaged: 1, repaired: 0 })
@@ -84,7 +84,7 @@ t.test(
 
 t.test('another copy of the content in the store repairs it', async (t) => {
   const store = new MemoryBlobStore()
-  const bytes = bytesOf(1, 200_000)
+  const bytes = repeatedByte(1, 200_000)
   const copies: BlobInfo[] = []
   for (let n = 0; n < 2; n++) {
     const stage = await store.stage()
@@ -100,7 +100,7 @@ t.test('another copy of the content in the store repairs it', async (t) => {
 t.test('passes repeat with a rest between them, and the store remembers the last one', async (t) => {
   const store = new MemoryBlobStore()
   const time = new Time()
-  await put(store, bytesOf(1))
+  await put(store, repeatedByte(1))
   let verified = 0
   const verify = store.verify.bind(store)
   store.verify = (blob) => {
@@ -136,7 +136,7 @@ t.test('passes repeat with a rest between them, and the store remembers the last
 t.test('an interrupted pass continues from its position', async (t) => {
   const store = new MemoryBlobStore()
   const time = new Time()
-  for (let n = 0; n < 10; n++) await put(store, bytesOf(n))
+  for (let n = 0; n < 10; n++) await put(store, repeatedByte(n))
   const seen: string[] = []
   const verify = store.verify.bind(store)
   store.verify = (blob) => {
@@ -175,7 +175,7 @@ t.test('an interrupted pass continues from its position', async (t) => {
 t.test('a rate of 0 scrubs nothing', async (t) => {
   const store = new MemoryBlobStore()
   store.verify = () => t.fail('nothing is to be read') as never
-  await put(store, bytesOf(1))
+  await put(store, repeatedByte(1))
   const { scrubber } = scrubberOf(store, new Time(), { bytesPerSecond: 0 })
   scrubber.start()
   await new Promise((resolve) => setImmediate(resolve))
@@ -184,7 +184,7 @@ t.test('a rate of 0 scrubs nothing', async (t) => {
 
 t.test('a copy that cannot be read for lack of memory is not damage, and the pass continues', async (t) => {
   const store = new MemoryBlobStore()
-  for (let n = 0; n < 3; n++) await put(store, bytesOf(n))
+  for (let n = 0; n < 3; n++) await put(store, repeatedByte(n))
   const { verify } = store
   let asked = 0
   store.verify = (...args) => {

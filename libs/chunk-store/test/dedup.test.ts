@@ -13,7 +13,7 @@ import { CrashMachine, seeded } from './support/crash-machine.ts'
 const MiB = 1024 * 1024
 const large = 2 * MiB + 777
 
-function bytesOf(size: number): Buffer {
+function randomContent(size: number): Buffer {
   const random = seeded(size)
   const bytes = Buffer.alloc(size)
   for (let at = 0; at + 4 <= size; at += 4) bytes.writeUInt32LE(Math.floor(random() * 2 ** 32), at)
@@ -50,7 +50,7 @@ t.test('content that is uploaded repeatedly is read once an hour', async (t) => 
     [10_000, 1],
     [large, 3],
   ] as const) {
-    const bytes = bytesOf(size)
+    const bytes = randomContent(size)
     const first = await put(store, bytes)
     reads.count = 0
     for (let n = 0; n < 5; n++) t.same(named(await put(store, bytes)), named(first))
@@ -66,7 +66,7 @@ t.test('content that is uploaded repeatedly is read once an hour', async (t) => 
 t.test('a damaged copy is replaced under its name, counted and logged, and leaves one copy', async (t) => {
   for (const size of [10_000, large]) {
     const { machine, store } = await opened(t)
-    const bytes = bytesOf(size)
+    const bytes = randomContent(size)
     const first = await put(store, bytes)
     rot(machine, bytes)
     machine.events += verifiedForMs
@@ -91,7 +91,7 @@ for (const details of readErrors)
     `a copy on a sector or in a file that cannot be read is replaced: ${JSON.stringify(details)}`,
     async (t) => {
       const { machine, store } = await opened(t)
-      const bytes = bytesOf(large)
+      const bytes = randomContent(large)
       const first = await put(store, bytes)
       machine.events += verifiedForMs
       let left = 1
@@ -106,7 +106,7 @@ for (const details of readErrors)
 
 t.test('when a copy cannot be checked for another reason, the upload is a separate copy', async (t) => {
   const { machine, store, reads } = await opened(t)
-  const bytes = bytesOf(10_000)
+  const bytes = randomContent(10_000)
   const first = await put(store, bytes)
   machine.events += verifiedForMs
   reads.error = Object.assign(new Error('EMFILE'), { code: 'EMFILE' })
@@ -124,7 +124,7 @@ const shortages = [
 for (const shortage of shortages)
   t.test(`a temporary read error is no damage: ${shortage.message}`, async (t) => {
     const { store, reads } = await opened(t)
-    const bytes = bytesOf(10_000)
+    const bytes = randomContent(10_000)
     const info = await put(store, bytes)
     const verify = async () => {
       for await (const _ of store.verify(info));
@@ -140,7 +140,7 @@ for (const shortage of shortages)
 
 t.test('when a damaged copy cannot be replaced, the upload is a separate copy', async (t) => {
   const { machine, store } = await opened(t)
-  const bytes = bytesOf(large)
+  const bytes = randomContent(large)
   const first = await put(store, bytes)
   rot(machine, bytes)
   machine.events += verifiedForMs
@@ -174,7 +174,7 @@ t.test('verifying reads the disk: correct bytes in the page cache hide nothing',
   const store = await openOn(machine)
   t.teardown(() => store.close())
   for (const size of [10_000, large]) {
-    const bytes = bytesOf(size)
+    const bytes = randomContent(size)
     const info = await put(store, bytes)
     for (const path of machine.paths()) cached.set(path, Buffer.from(machine.file(path)))
     rot(machine, bytes)
@@ -190,7 +190,7 @@ t.test('verifying reads the disk: correct bytes in the page cache hide nothing',
 t.test('damaged copies are counted until they are replaced or deleted, also after a start', async (t) => {
   const machine = new CrashMachine(seeded(7))
   let store: ChunkStore = await openOn(machine)
-  const contents = [bytesOf(10_000), bytesOf(11_000), bytesOf(large)]
+  const contents = [randomContent(10_000), randomContent(11_000), randomContent(large)]
   const copies: BlobInfo[] = []
   for (const bytes of contents) copies.push(await put(store, bytes, { pinMs: 0 }))
   for (const bytes of contents) rot(machine, bytes)
@@ -216,10 +216,10 @@ t.test('damaged copies are counted until they are replaced or deleted, also afte
 t.test('verifying follows a copy that is moved meanwhile, and does not block compaction', async (t) => {
   const { store } = await opened(t)
   const dead: BlobInfo[] = []
-  for (let n = 0; n < 5; n++) dead.push(await put(store, bytesOf(MiB - n), { pinMs: 0 }))
-  const bytes = bytesOf(large)
+  for (let n = 0; n < 5; n++) dead.push(await put(store, randomContent(MiB - n), { pinMs: 0 }))
+  const bytes = randomContent(large)
   const info = await put(store, bytes)
-  for (let n = 5; n < 9; n++) dead.push(await put(store, bytesOf(MiB - n), { pinMs: 0 }))
+  for (let n = 5; n < 9; n++) dead.push(await put(store, randomContent(MiB - n), { pinMs: 0 }))
   let read = 0
   for await (const count of store.verify(info)) {
     read += count

@@ -22,7 +22,7 @@ import { Writer } from '../src/writing/writer.ts'
 const many = 200_000
 const seal = new HeaderSeal(Buffer.alloc(32, 1))
 const incarnation = Buffer.alloc(16, 9)
-const bytesOf = (position: number) => Buffer.from([position & 0xff])
+const byteAt = (position: number) => Buffer.from([position & 0xff])
 
 /** A run of one byte, which counts its reads. */
 class CountedRun implements Run {
@@ -59,7 +59,7 @@ class MadeExtent {
 
   async read(into: Buffer, offset: number): Promise<number> {
     const position = (offset - 8192) / (2 * blockBytes)
-    const payload = bytesOf(position)
+    const payload = byteAt(position)
     const checksums = Uint32Array.of(crc32(payload))
     const place = { extent: 0, generation: 1, offset }
     encodeDataHeader({ ...place, uploadId: incarnation, position, payloadBytes: 1, checksums }, seal, into)

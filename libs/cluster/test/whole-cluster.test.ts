@@ -76,15 +76,15 @@ async function groupOfThree() {
     nodes: states,
   } as unknown as ClusterPart
   Object.assign(states, { of: (id: string) => states.get(id) })
-  const names = new Set(copies.map(nameOf))
+  const names = new Set(copies.map(copyKey))
   return { cluster, nodes, names, states }
 }
 
-const nameOf = ({ id, incarnation }: BlobInfo) => `${hex(id)}/${hex(incarnation)}`
+const copyKey = ({ id, incarnation }: BlobInfo) => `${hex(id)}/${hex(incarnation)}`
 
 async function namesIn(cluster: ClusterPart, told: string[] = []): Promise<string[]> {
   const onIncomplete = (message: string) => told.push(message)
-  return (await Array.fromAsync(copiesOfCluster({ cluster, onIncomplete }))).map(nameOf)
+  return (await Array.fromAsync(copiesOfCluster({ cluster, onIncomplete }))).map(copyKey)
 }
 
 t.test('every copy of a group is listed once, as long as enough nodes answer', async (t) => {

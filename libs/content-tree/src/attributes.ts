@@ -1,9 +1,9 @@
 /** Which contents have an attribute, for commands and for repairs. */
 import type { AttributeSet } from '@holdfast/wire'
 
-type Attribute = NonNullable<AttributeSet['attribute']>['$case']
+type AttributeName = NonNullable<AttributeSet['attribute']>['$case']
 
-export const attributesOf: Record<Attribute, 'all' | 'folders'> = {
+export const attributesOf: Record<AttributeName, 'all' | 'folders'> = {
   name: 'all',
   tags: 'all',
   modTime: 'all',

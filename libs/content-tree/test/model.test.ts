@@ -29,8 +29,8 @@ const runs = sizeOf('treeRuns')
 const contentsMax = 40
 const storageMax = 2_000
 
-type Attribute = NonNullable<UpdateContent['attribute']>
-type AttributeName = Attribute['$case']
+type AttributeUpdate = NonNullable<UpdateContent['attribute']>
+type AttributeName = AttributeUpdate['$case']
 
 /** How often each is updated. */
 const attributeWeights: Record<AttributeName, number> = {
@@ -349,7 +349,7 @@ class Run {
     const contentId = this.id(content)
     const expiry = value === 0 ? undefined : model.now + value * 6
     const verifier = value < 3 ? undefined : passwordOf(`p${value}`)
-    const values: { [Name in AttributeName]: Extract<Attribute, { $case: Name }> } = {
+    const values: { [Name in AttributeName]: Extract<AttributeUpdate, { $case: Name }> } = {
       name: { $case: 'name', value: `n${this.#names++}` },
       description: { $case: 'description', value: text },
       tags: { $case: 'tags', value: text },

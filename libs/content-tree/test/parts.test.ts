@@ -124,7 +124,7 @@ function busyIdsOf(world: World, root: string): string[] {
 }
 
 /** A new value of each attribute; the model of the tree has the rules of refusals. */
-const valuesOf: { [Name in Attribute['$case']]: (n: number, now: number) => ValueOf<Name> } = {
+const valuesOf: { [Name in AttributeUpdate['$case']]: (n: number, now: number) => ValueOf<Name> } = {
   name: (n) => `renamed ${n}`,
   description: (n) => (n % 3 === 0 ? '' : `about ${n}`),
   tags: (n) => `tag${n}`,
@@ -133,8 +133,8 @@ const valuesOf: { [Name in Attribute['$case']]: (n: number, now: number) => Valu
   expiry: (n, now) => ({ expiry: now + (n % 50), deleteAfterExpiry: n % 2 === 0 }),
   modTime: (n) => n,
 }
-type Attribute = NonNullable<UpdateContent['attribute']>
-type ValueOf<Name> = Extract<Attribute, { $case: Name }>['value']
+type AttributeUpdate = NonNullable<UpdateContent['attribute']>
+type ValueOf<Name> = Extract<AttributeUpdate, { $case: Name }>['value']
 
 interface Happening {
   world: World
@@ -159,7 +159,7 @@ const acts: Record<string, (happening: Happening) => unknown> = {
     Object.entries(valuesOf).map(([$case, valueAt]) => [
       $case,
       ({ world, contentId, n }: Happening) => {
-        const attribute = { $case, value: valueAt(n, world.now) } as Attribute
+        const attribute = { $case, value: valueAt(n, world.now) } as AttributeUpdate
         return world.ask(operator, { updateContent: { contentId, attribute } })
       },
     ]),

@@ -15,10 +15,10 @@ import type { Clock } from '@holdfast/kernel'
 import type { BlockChecks } from '@holdfast/moderation'
 import {
   blobNameBytes,
-  bytesOf,
   type FolderLayout,
   FolderLayouts,
   type FolderNow,
+  layoutBytes,
   type Slices,
 } from './folder-layouts.ts'
 import { LayoutBudget } from './layout-budget.ts'
@@ -132,7 +132,7 @@ export class Archives {
 
   async #archive(laid: FolderLayout, request: ArchiveRequest, { whole = false } = {}): Promise<Archive> {
     if (await this.#isBlocked(laid, request)) throw new RefusalError('error-blocked')
-    this.#budget.admit(laid, { bytes: bytesOf(laid), network: request.network })
+    this.#budget.admit(laid, { bytes: layoutBytes(laid), network: request.network })
     const { layout, name } = laid
     const current = { etag: `"zip-${layout.digest}"`, modifiedSeconds: undefined }
     return {
@@ -192,7 +192,7 @@ export class Archives {
     const before = this.#kept.get(key)
     const kept: KeptLayout = { laid, keptMs: this.#clock.monotonic(), release: () => {} }
     this.#kept.set(key, kept)
-    kept.release = this.#budget.keep(laid, { bytes: bytesOf(laid), network }, () => {
+    kept.release = this.#budget.keep(laid, { bytes: layoutBytes(laid), network }, () => {
       if (this.#kept.get(key) === kept) this.#kept.delete(key)
     })
     before?.release()
@@ -204,7 +204,7 @@ export class Archives {
     { network, signal }: { network: string; signal: AbortSignal },
   ): AsyncGenerator<Uint8Array> {
     const running = new AbortController()
-    const release = this.#budget.use(laid, { bytes: bytesOf(laid), network })
+    const release = this.#budget.use(laid, { bytes: layoutBytes(laid), network })
     const progress = { at: range.start }
     // Ends only by the abort: a failed pin is retried there.
     void this.#keepPinned(laid, { progress, end: range.end, signal: running.signal }).catch(() => undefined)

@@ -129,7 +129,7 @@ export class FolderLayouts {
     const before = this.#recent.get(folder)
     const kept = { made, release: () => {} }
     this.#recent.set(folder, kept)
-    kept.release = this.#budget.keep(made.laid, { bytes: bytesOf(made.laid), network }, () => {
+    kept.release = this.#budget.keep(made.laid, { bytes: layoutBytes(made.laid), network }, () => {
       if (this.#recent.get(folder) === kept) this.#recent.delete(folder)
     })
     // After it, so that one that is kept again stays.
@@ -178,7 +178,7 @@ export class FolderLayouts {
   }
 }
 
-export function bytesOf({ layout, blobNames }: FolderLayout): number {
+export function layoutBytes({ layout, blobNames }: FolderLayout): number {
   return layout.bytes + blobNames.length
 }
 

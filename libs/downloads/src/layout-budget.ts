@@ -25,13 +25,13 @@ export interface LayoutHolder {
 interface Held {
   layout: object
   bytes: number
-  network: Network
+  network: NetworkLayouts
   uses: number
   /** What forgets it, of each map that keeps it. */
   keeps: Set<() => void>
 }
 
-interface Network {
+interface NetworkLayouts {
   name: string
   usedBytes: number
   keptBytes: number
@@ -44,7 +44,7 @@ interface Network {
 export class LayoutBudget {
   readonly #bytesMax: number
   readonly #held = new Map<object, Held>()
-  readonly #networks = new Map<string, Network>()
+  readonly #networks = new Map<string, NetworkLayouts>()
   /** Without large ones. */
   #usedBytes = 0
   #keptBytes = 0
@@ -164,7 +164,7 @@ export class LayoutBudget {
 
   #makeRoom(): void {
     while (this.bytes > this.#bytesMax) {
-      let most: Network | undefined
+      let most: NetworkLayouts | undefined
       for (const network of this.#networks.values())
         if (network.idle.size > 0 && network.keptBytes > (most?.keptBytes ?? 0)) most = network
       const [oldest] = most?.idle ?? []

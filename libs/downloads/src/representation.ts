@@ -128,7 +128,7 @@ export async function serve(
 /** @throws RefusalError error-unavailable when there was no room for a first piece in time */
 async function admitted(
   share: AnswerShare,
-  { length }: Plan,
+  { length }: SendPlan,
   response: ServerResponse,
 ): Promise<AnswerShare> {
   const leave = () => share.close()
@@ -161,7 +161,7 @@ export function validatorsOf({
     : { ...validators, 'last-modified': new Date(modifiedSeconds * 1000).toUTCString() }
 }
 
-interface Plan {
+interface SendPlan {
   code: 200 | 206
   headers: Readonly<Record<string, string>>
   fromStart: boolean
@@ -173,9 +173,9 @@ interface Plan {
 }
 
 /** A representation that is kept is asked for whole again and again. */
-const wholePlans = new WeakMap<Representation, Plan>()
+const wholePlans = new WeakMap<Representation, SendPlan>()
 
-function wholePlanOf(representation: Representation): Plan {
+function wholePlanOf(representation: Representation): SendPlan {
   let plan = wholePlans.get(representation)
   if (plan === undefined) {
     const { size } = representation
@@ -193,7 +193,7 @@ function wholePlanOf(representation: Representation): Plan {
   return plan
 }
 
-function planOf(representation: Representation, ranges: ByteRange[] | undefined): Plan {
+function planOf(representation: Representation, ranges: ByteRange[] | undefined): SendPlan {
   const [first, second] = ranges ?? []
   if (first === undefined) return wholePlanOf(representation)
   const { size } = representation
@@ -218,7 +218,7 @@ function multipartPlan(
   representation: Representation,
   headers: Readonly<Record<string, string>>,
   ranges: ByteRange[],
-): Plan {
+): SendPlan {
   const { size } = representation
   const boundary = randomUUID()
   const heads = ranges.map((range) =>

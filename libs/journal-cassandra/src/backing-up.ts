@@ -16,10 +16,10 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { type BackupResult, JournalFault } from '@holdfast/journal'
 import type { CassandraConnection, CassandraRow, Statement } from './connection.ts'
 import {
-  bytesOf,
   type CassandraJournalRow,
   insertRow,
   numberOf,
+  optionalBytes,
   type Partition,
   pageNames,
   pagesOf,
@@ -176,7 +176,7 @@ async function bringPages({ here, backup }: Places, partition: Partition, names:
   await inSlices(names, async (name) => {
     const written = 'SELECT WRITETIME(bytes) AS written_at FROM pages WHERE account = ? AND name = ?'
     const [times] = await here.run(written, [pages, name])
-    const bytes = bytesOf(await readPage(here, pages, name))
+    const bytes = optionalBytes(await readPage(here, pages, name))
     if (times === undefined || bytes === undefined) return
     const insert = 'INSERT INTO pages (account, name, bytes) VALUES (?, ?, ?)'
     await backup.run(...writtenAt({ query: insert, params: [pages, name, bytes] }, times.written_at))

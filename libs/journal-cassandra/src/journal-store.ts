@@ -41,7 +41,6 @@ import { copyNotes } from './copy-notes.ts'
 import { type Gap, inOrder, type KnownAccount, knownBefore, partitions } from './known-accounts.ts'
 import { openAtOnce } from './open-at-once.ts'
 import {
-  bytesOf,
   changedMsOf,
   type EarlierTerm,
   equal,
@@ -53,6 +52,7 @@ import {
   lastEpochOf,
   numberOf,
   type OpenedPartition,
+  optionalBytes,
   type Partition,
   type PassStep,
   pageNames,
@@ -215,8 +215,8 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       owner,
       epoch,
       head: numberOf(row?.head),
-      chain: bytesOf(row?.chain) ?? firstChain,
-      root: bytesOf(row?.root),
+      chain: optionalBytes(row?.chain) ?? firstChain,
+      root: optionalBytes(row?.root),
       previousOwner: (before?.owner as string | null | undefined) ?? undefined,
     }
     this.#terms.set(ownership, term)
@@ -353,7 +353,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     for await (const { seq, bytes } of rowsUpToGap(this.#connection, partition, through))
       rows.push({ seq, bytes })
     return {
-      root: bytesOf(found.row.root),
+      root: optionalBytes(found.row.root),
       through,
       rows,
       page: (name) => readPage(this.#connection, pagesOf(partition), name),
@@ -368,7 +368,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     return {
       epoch: numberOf(row?.epoch),
       head: numberOf(row?.head),
-      chain: bytesOf(row?.chain) ?? firstChain,
+      chain: optionalBytes(row?.chain) ?? firstChain,
     }
   }
 
@@ -518,7 +518,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       const [found] = await this.#connection.serialRead(statics, [account, term])
       let epoch = Math.max(numberOf(found?.epoch), firstEpochOf(term), aboveEpoch)
       let head = numberOf(found?.head)
-      let chain = bytesOf(found?.chain) ?? firstChain
+      let chain = optionalBytes(found?.chain) ?? firstChain
       const range = { after: numberOf(found?.root_through), last: Number.MAX_SAFE_INTEGER }
       for await (const row of storedRows(this.#connection, partition, range)) {
         epoch = Math.max(epoch, row.epoch)
@@ -600,7 +600,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       if (!isOpen(row, term))
         throw new JournalFault('UNAVAILABLE', `${account} is being opened by another host`)
     }
-    const root = bytesOf(row.root)
+    const root = optionalBytes(row.root)
     for (const name of root === undefined ? [] : pagesNamedBy(root))
       if ((await readPage(this.#connection, pagesOf({ account, term }), name)) === undefined)
         throw corrupt(account, `page ${name} did not arrive`)

@@ -19,6 +19,7 @@ import {
   type LookupRow,
   type LookupStore,
   type LookupWalk,
+  lookupKeyOf,
 } from '@holdfast/journal'
 import type { CassandraConnection, CassandraRow } from './connection.ts'
 import { wholeRing } from './ring.ts'
@@ -55,9 +56,9 @@ export class CassandraLookupStore implements LookupStore, LookupWalk {
 
   async write(changes: readonly LookupChange[], writeTime?: bigint): Promise<void> {
     // The last change of a key counts; they run in parallel.
-    const last = new Map(changes.map((change) => [keyOf(change), copyOf(change)]))
+    const last = new Map(changes.map((change) => [lookupKeyOf(change), copyOf(change)]))
     const { claimed = [], plain = [] } = Object.groupBy(last.values(), (change) =>
-      this.#claimed.has(kindOf(keyOf(change))) ? 'claimed' : 'plain',
+      this.#claimed.has(kindOf(lookupKeyOf(change))) ? 'claimed' : 'plain',
     )
     const writes = [
       ...claimed.map((change) => () => this.#changeClaimed(change)),
@@ -79,7 +80,7 @@ export class CassandraLookupStore implements LookupStore, LookupWalk {
     const remove = `DELETE FROM lookups${using} WHERE part = ? AND key = ?`
     return this.#connection.batch(
       changes.map((change) => {
-        const place = [partOf(keyOf(change)), keyOf(change)]
+        const place = [partOf(lookupKeyOf(change)), lookupKeyOf(change)]
         return 'put' in change
           ? { query: insert, params: [...place, change.value, ...at] }
           : { query: remove, params: [...at, ...place] }
@@ -214,10 +215,6 @@ function copyOf(change: LookupChange): LookupChange {
   return 'put' in change ? { put: change.put, value: Buffer.from(change.value) } : change
 }
 
-function keyOf(change: LookupChange): string {
-  return 'put' in change ? change.put : change.delete
-}
-
 /**
  * Rows of one partition are sent together, as many as fit; the rest are rows of a few partitions
  * each.
@@ -227,10 +224,10 @@ function batchesOf(changes: readonly LookupChange[]): LookupChange[][] {
   let batch: LookupChange[] = []
   let bytes = 0
   let parts = 0
-  for (const part of Map.groupBy(changes, (change) => partOf(keyOf(change))).values()) {
+  for (const part of Map.groupBy(changes, (change) => partOf(lookupKeyOf(change))).values()) {
     let isNewPart = true
     for (const change of part) {
-      const more = 2 * keyOf(change).length + ('put' in change ? change.value.length : 0)
+      const more = 2 * lookupKeyOf(change).length + ('put' in change ? change.value.length : 0)
       if (batch.length > 0 && (bytes + more > batchBytesMax || (isNewPart && parts === batchPartsMax))) {
         batches.push(batch)
         batch = []

@@ -192,7 +192,9 @@ export async function takeOver(
   })
   let head = through
   let chain =
-    before !== undefined && numberOf(before.row.head) === through ? bytesOf(before.row.chain) : undefined
+    before !== undefined && numberOf(before.row.head) === through
+      ? optionalBytes(before.row.chain)
+      : undefined
   let batch: Statement[] = []
   if (before !== undefined) {
     await copyPages(before, connection, { account, term })
@@ -217,7 +219,7 @@ export async function takeOver(
       )
   }
   const root = before?.row.root ?? null
-  const opened: OpenedPartition = { head, chain: chain ?? firstChain, root: bytesOf(root) }
+  const opened: OpenedPartition = { head, chain: chain ?? firstChain, root: optionalBytes(root) }
   const details = [BigInt(head), Buffer.from(opened.chain), root, BigInt(through), BigInt(head)]
   const open = fenced(
     `head = ?, chain = ?, root = ?, root_through = ?, cut = ?${release ? ', owner = null' : ''}`,
@@ -275,9 +277,9 @@ export function rowOf(stored: CassandraRow): CassandraJournalRow {
   return {
     seq: numberOf(stored.seq),
     epoch: numberOf(stored.row_epoch),
-    predecessor: bytesOf(stored.predecessor) ?? firstChain,
-    bytes: bytesOf(stored.bytes) ?? new Uint8Array(0),
-    checksum: bytesOf(stored.checksum) ?? firstChain,
+    predecessor: optionalBytes(stored.predecessor) ?? firstChain,
+    bytes: optionalBytes(stored.bytes) ?? new Uint8Array(0),
+    checksum: optionalBytes(stored.checksum) ?? firstChain,
   }
 }
 
@@ -323,7 +325,7 @@ export async function readPage(
   name: string,
 ): Promise<Uint8Array | undefined> {
   const [row] = await connection.run('SELECT bytes FROM pages WHERE account = ? AND name = ?', [pages, name])
-  return bytesOf(row?.bytes)
+  return optionalBytes(row?.bytes)
 }
 
 export async function writePage(
@@ -355,7 +357,7 @@ export function numberOf(value: unknown): number {
   return value === null || value === undefined ? 0 : Number(value)
 }
 
-export function bytesOf(value: unknown): Uint8Array | undefined {
+export function optionalBytes(value: unknown): Uint8Array | undefined {
   return value === null || value === undefined ? undefined : (value as Buffer)
 }
 

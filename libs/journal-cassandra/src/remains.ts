@@ -6,11 +6,11 @@ import { firstChain, JournalFault, type JournalRemain, rowChecksum } from '@hold
 import type { Copies } from './backing-up.ts'
 import type { CassandraConnection } from './connection.ts'
 import {
-  bytesOf,
   type CassandraJournalRow,
   equal,
   isOpen,
   numberOf,
+  optionalBytes,
   type Partition,
   pageNames,
   pagesOf,
@@ -30,13 +30,13 @@ export async function* remainsOf(
   if (!isThere && partition.term > 1)
     throw new JournalFault('UNAVAILABLE', `${account} is not open in term ${partition.term}`)
   const head = numberOf(found?.head)
-  const chain = bytesOf(found?.chain) ?? firstChain
+  const chain = optionalBytes(found?.chain) ?? firstChain
   if (isThere) yield { kind: 'statics', stored: storedForm(found), statics: { head, chain }, lastRow: head }
   else if (await hasRemains(here, partition)) {
     const damage = `journal of ${account}: the static facts are missing`
     yield { kind: 'statics', stored: new Uint8Array(), damage, statics: undefined, lastRow: 0 }
   }
-  const root = bytesOf(found?.root)
+  const root = optionalBytes(found?.root)
   if (root !== undefined) yield { kind: 'root', stored: root, bytes: root }
   const through = numberOf(found?.root_through)
   for await (const row of storedOrBackedUp({ here, backup }, partition, { through, head })) {

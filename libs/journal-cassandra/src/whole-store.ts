@@ -28,12 +28,12 @@ import type { CassandraConnection, CassandraRow, Statement } from './connection.
 import { partitions } from './known-accounts.ts'
 import { partOf } from './lookup-store.ts'
 import {
-  bytesOf,
   equal,
   insertRow,
   isOpen,
   lastEpochOf,
   numberOf,
+  optionalBytes,
   type Partition,
   pageNames,
   pagesOf,
@@ -203,14 +203,14 @@ function factOf(account: string, row: CassandraRow): Omit<AccountFact, 'kind'> {
     account,
     epoch: numberOf(row.epoch),
     head: Math.max(numberOf(row.head), through),
-    chain: bytesOf(row.chain) ?? firstChain,
-    root: bytesOf(row.root),
+    chain: optionalBytes(row.chain) ?? firstChain,
+    root: optionalBytes(row.root),
     through,
   }
 }
 
 function hasRootOf(one: CassandraRow, other: CassandraRow): boolean {
-  const [root, otherRoot] = [bytesOf(one.root), bytesOf(other.root)]
+  const [root, otherRoot] = [optionalBytes(one.root), optionalBytes(other.root)]
   const isSame = root === undefined || otherRoot === undefined ? root === otherRoot : equal(root, otherRoot)
   return isSame && numberOf(one.root_through) === numberOf(other.root_through)
 }

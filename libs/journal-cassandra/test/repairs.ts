@@ -1,7 +1,7 @@
 /** Damaged accounts and their repair on a real Cassandra, in a separate keyspace. */
 import cassandra from 'cassandra-driver'
 import type { Test } from 'tap'
-import { type Place, repairCases } from '../../../test/support/damaged-accounts.ts'
+import { type OfflineStores, repairCases } from '../../../test/support/damaged-accounts.ts'
 import { CassandraMetadataStore } from '../src/index.ts'
 
 export async function repairsInCassandra(t: Test, host: string): Promise<void> {
@@ -15,7 +15,7 @@ export async function repairsInCassandra(t: Test, host: string): Promise<void> {
   })
   t.teardown(() => raw.shutdown())
 
-  async function damage(...[account, what, how]: Parameters<Place['damage']>): Promise<void> {
+  async function damage(...[account, what, how]: Parameters<OfflineStores['damage']>): Promise<void> {
     const run = (query: string, params: unknown[]) => raw.execute(query, params, { prepare: true })
     const spoilt = Buffer.from('spoilt')
     if (typeof what === 'string') throw new Error(`${what} is not damaged here`)

@@ -232,7 +232,7 @@ class QueuedPlace implements WritePlace {
   }
 
   write(changes: RowChange[], fact?: Fact): Promise<void> {
-    const bytes = changes.reduce((sum, change) => sum + bytesOf(change), 0)
+    const bytes = changes.reduce((sum, change) => sum + changeBytes(change), 0)
     if (this.#over !== undefined) throw this.#over
     this.#reserve(bytes)
     this.bytes = bytes
@@ -261,6 +261,6 @@ class QueuedPlace implements WritePlace {
   }
 }
 
-function bytesOf(change: RowChange): number {
+function changeBytes(change: RowChange): number {
   return rowOverheadBytes + change.key.length + (change.type === 'put' ? change.value.length : 0)
 }

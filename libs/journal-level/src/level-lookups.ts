@@ -11,6 +11,7 @@ import {
   type LookupRow,
   type LookupStore,
   type LookupWalk,
+  lookupKeyOf,
 } from '@holdfast/journal'
 import { RecentMap } from '@holdfast/kernel'
 import type { Suspicions } from './commit-audit.ts'
@@ -57,9 +58,9 @@ export class LevelLookups implements LookupStore, LookupWalk {
     const holding =
       writeTime === undefined
         ? changes
-        : changes.filter((change) => this.#comesInTime(keyOf(change), writeTime))
+        : changes.filter((change) => this.#comesInTime(lookupKeyOf(change), writeTime))
     const written = slicesOf(holding).map((slice) => this.#writer.write(slice.map(rowChange)))
-    for (const change of holding) this.#disturb(keyOf(change))
+    for (const change of holding) this.#disturb(lookupKeyOf(change))
     await Promise.all(written)
     // Late changes are answered when the change that won is durable.
     if (holding.length < changes.length) await this.#writer.flushed()
@@ -184,10 +185,6 @@ interface Claim {
   readonly ended: Promise<void>
   /** A write of the key was queued since its last read. */
   disturbed: boolean
-}
-
-function keyOf(change: LookupChange): string {
-  return 'put' in change ? change.put : change.delete
 }
 
 function slicesOf(changes: readonly LookupChange[]): (readonly LookupChange[])[] {

@@ -28,7 +28,13 @@ export {
   rowBehind,
   unwrittenOwnership,
 } from './journal-store.ts'
-export type { LookupChange, LookupRow, LookupStore, LookupWalk } from './lookup-store.ts'
+export {
+  type LookupChange,
+  type LookupRow,
+  type LookupStore,
+  type LookupWalk,
+  lookupKeyOf,
+} from './lookup-store.ts'
 export { type CopyName, isReferenced, referencedOf, referenceKey, referencesOf } from './references.ts'
 export { chainBytes, firstChain, rowChecksum } from './row-checksum.ts'
 export {

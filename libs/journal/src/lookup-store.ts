@@ -57,6 +57,10 @@ export interface LookupWalk {
 }
 
 export type LookupChange = { put: string; value: Uint8Array } | { delete: string }
+
+export function lookupKeyOf(change: LookupChange): string {
+  return 'put' in change ? change.put : change.delete
+}
 export interface LookupRow {
   key: string
   value: Uint8Array

@@ -49,7 +49,7 @@ export interface Hold {
   release(fault?: JournalFaultCode): void
 }
 
-interface Plan {
+interface PlantedPlan {
   operation: MemoryOperation
   matches: (target: string) => boolean
   left: number
@@ -62,7 +62,7 @@ interface Plan {
 export class MemoryMedium {
   /** What the stores on it declare; `exclusive` is not verified. */
   readonly capabilities: { readonly ordered: boolean; readonly exclusive: boolean }
-  readonly #plans: Plan[] = []
+  readonly #plans: PlantedPlan[] = []
   /** With `ordered`: resolves when everything issued so far has had its effect. */
   #tail: Promise<unknown> = Promise.resolve()
   /**
@@ -111,7 +111,7 @@ export class MemoryMedium {
     return { reached: reached.promise, release: (fault) => released.resolve(fault) }
   }
 
-  #plant(plan: Plan): () => void {
+  #plant(plan: PlantedPlan): () => void {
     this.#plans.push(plan)
     return () => {
       plan.left = 0
@@ -147,7 +147,7 @@ export class MemoryMedium {
     }
   }
 
-  #strike(operation: MemoryOperation, target: string): Plan | undefined {
+  #strike(operation: MemoryOperation, target: string): PlantedPlan | undefined {
     const plan = this.#plans.find((one) => one.operation === operation && one.matches(target))
     if (plan === undefined) return undefined
     plan.left--
@@ -166,7 +166,7 @@ export class MemoryMedium {
 async function perform<T>(
   operation: MemoryOperation,
   effect: (changes: number) => T,
-  plan: Plan | undefined,
+  plan: PlantedPlan | undefined,
   { applied, lost }: { applied: () => void; lost: () => void } = { applied: () => {}, lost: () => {} },
 ): Promise<T> {
   await Promise.resolve()
@@ -183,7 +183,10 @@ async function perform<T>(
   return result
 }
 
-async function stop(plan: Plan | undefined, at: 'before' | 'after'): Promise<JournalFaultCode | undefined> {
+async function stop(
+  plan: PlantedPlan | undefined,
+  at: 'before' | 'after',
+): Promise<JournalFaultCode | undefined> {
   if (plan?.hold?.at !== at) return undefined
   plan.hold.reach()
   return plan.hold.released

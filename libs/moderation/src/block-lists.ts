@@ -15,7 +15,7 @@ import type { LookupChange, LookupStore } from '@holdfast/journal'
 import type { Clock } from '@holdfast/kernel'
 import { type Act, aboutNothingElse, OperatorActs, undoMs } from './acts.ts'
 import { ModerationFault } from './fault.ts'
-import { type BlockList, blockLists, nameOf, namesMax } from './names.ts'
+import { type BlockList, blockLists, listedName, namesMax } from './names.ts'
 
 /** The checks that public hosts make. */
 export interface BlockChecks {
@@ -240,7 +240,7 @@ export class BlockLists implements BlockChecks {
   #spellings(list: BlockList, names: readonly string[]): Set<string> {
     const all = new Set(names)
     if (list === 'network')
-      for (const name of this.#lists.network.keys()) if (all.has(nameOf(list, name) ?? '')) all.add(name)
+      for (const name of this.#lists.network.keys()) if (all.has(listedName(list, name) ?? '')) all.add(name)
     return all
   }
 

@@ -17,7 +17,7 @@ export {
   nothingBlocked,
 } from './block-lists.ts'
 export { ModerationFault } from './fault.ts'
-export { type BlockList, blockLists, isWide, nameOf } from './names.ts'
+export { type BlockList, blockLists, isWide, listedName } from './names.ts'
 export {
   type NewReport,
   type Report,

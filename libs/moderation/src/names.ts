@@ -30,7 +30,7 @@ export const namesMax: Readonly<Record<BlockList, number>> = {
 }
 
 /** The one spelling of a name, or undefined when the text is none. */
-export function nameOf(list: BlockList, text: string): string | undefined {
+export function listedName(list: BlockList, text: string): string | undefined {
   return parsers[list](text.trim())
 }
 

@@ -131,7 +131,7 @@ export class Reports {
       takedown: undefined,
     }
     try {
-      await this.#lookups.write([{ put: keyOf('new', id), value: bytesOf(row) }])
+      await this.#lookups.write([{ put: reportKey('new', id), value: encodedReport(row) }])
     } finally {
       // A count that began before the write may not see this row. Its fault belongs to its callers.
       await Promise.allSettled([this.#counting])
@@ -153,7 +153,7 @@ export class Reports {
 
   async #count(): Promise<Queue> {
     const queue: Queue = { count: 0, shares: new Map(), readMs: this.#clock.monotonic() }
-    for await (const { value } of this.#lookups.scan(keyOf('new', ''), { limit: newMax }))
+    for await (const { value } of this.#lookups.scan(reportKey('new', ''), { limit: newMax }))
       enter(queue, this.#sharesOf(parse(value)))
     for (const shares of this.#unseen) enter(queue, shares)
     this.#queue = queue
@@ -174,7 +174,7 @@ export class Reports {
     { after = '', limit = reportsPerPage }: { after?: string; limit?: number } = {},
   ): Promise<ReportsPage> {
     const reports: Report[] = []
-    const prefix = keyOf(state, '')
+    const prefix = reportKey(state, '')
     for await (const { value } of this.#lookups.scan(prefix, { after: prefix + after, limit: limit + 1 }))
       reports.push(parse(value))
     const next = reports.length > limit ? reports[limit - 1]?.id : undefined
@@ -184,7 +184,7 @@ export class Reports {
   /** In any state. @throws ModerationFault NOT_FOUND */
   async get(id: string): Promise<Report> {
     for (const state of idPattern.test(id) ? reportStates : []) {
-      const value = await this.#lookups.get(keyOf(state, id))
+      const value = await this.#lookups.get(reportKey(state, id))
       if (value !== undefined) return parse(value)
     }
     throw new ModerationFault('NOT_FOUND', `there is no report ${id}`)
@@ -210,8 +210,8 @@ export class Reports {
       ...aboutNothingElse,
     })
     const decided: Report = { ...withActs(report, done), state, act: act.id }
-    await this.#lookups.write([{ put: keyOf(state, id), value: bytesOf(decided) }])
-    if (report.state !== state) await this.#lookups.write([{ delete: keyOf(report.state, id) }])
+    await this.#lookups.write([{ put: reportKey(state, id), value: encodedReport(decided) }])
+    if (report.state !== state) await this.#lookups.write([{ delete: reportKey(report.state, id) }])
     this.#queue = undefined
     await this.#removeOld(state)
     return decided
@@ -220,11 +220,13 @@ export class Reports {
   /** Notes the acts of an accept that failed half-way: a later rejection names what still holds. */
   async took(id: string, done: readonly string[]): Promise<void> {
     const report = await this.get(id)
-    await this.#lookups.write([{ put: keyOf(report.state, id), value: bytesOf(withActs(report, done)) }])
+    await this.#lookups.write([
+      { put: reportKey(report.state, id), value: encodedReport(withActs(report, done)) },
+    ])
   }
 
   async #removeOld(state: ReportState): Promise<void> {
-    const prefix = keyOf(state, '')
+    const prefix = reportKey(state, '')
     const after = prefix + backwards(this.#clock.now() - closedMs)
     const old: { delete: string }[] = []
     for await (const { key } of this.#lookups.scan(prefix, { after, limit: removedPerDecision }))
@@ -243,7 +245,7 @@ function enter(queue: Queue, shares: readonly Share[]): void {
   for (const [key] of shares) queue.shares.set(key, (queue.shares.get(key) ?? 0) + 1)
 }
 
-function keyOf(state: ReportState, id: string): string {
+function reportKey(state: ReportState, id: string): string {
   return `reports/${state}/${id}`
 }
 
@@ -251,7 +253,7 @@ function backwards(ms: number): string {
   return String(timeMax - 1 - ms).padStart(13, '0')
 }
 
-function bytesOf(report: Report): Buffer {
+function encodedReport(report: Report): Buffer {
   return Buffer.from(JSON.stringify(report))
 }
 

@@ -103,7 +103,7 @@ interface Pack {
 }
 
 /** Where a search continues. */
-interface Place {
+interface SearchPosition {
   hour: number
   id: string
   /** In the pack of this id. */
@@ -248,7 +248,7 @@ export class TransferLog implements NotesTransfers {
   }
 
   /** The rows of an hour, or those from a place in it on. */
-  async *#rowsOf(prefix: string, from: Place | undefined) {
+  async *#rowsOf(prefix: string, from: SearchPosition | undefined) {
     const { lookups } = this.#options
     const first = from === undefined ? undefined : await lookups.get(prefix + from.id)
     if (from !== undefined && first !== undefined) yield* unpacked(from.id, first, from.at)
@@ -363,7 +363,7 @@ function* unpacked(
   for (let at = from; at < rows.length; at++) yield { id, at, row: rows[at] as TransferRow }
 }
 
-function placeOf(after: string | undefined): Place | undefined {
+function placeOf(after: string | undefined): SearchPosition | undefined {
   const [, hour, id, at] = /^(\d{1,8})\/([\w-]{1,40})\/(\d{1,4})$/.exec(after ?? '') ?? []
   if (hour === undefined || id === undefined) return undefined
   return { hour: Number(hour), id, at: Number(at) }

@@ -1,7 +1,7 @@
 /** Two processes over the same rows, as in a cluster; the embedded service is one of them. */
 import { MemoryLookupStore } from '@holdfast/journal/testing'
 import t, { type Test } from 'tap'
-import { BlockLists, nameOf } from '../src/index.ts'
+import { BlockLists, listedName } from '../src/index.ts'
 import { namesMax } from '../src/names.ts'
 
 const asked = { by: 'ann', reason: 'a mail' }
@@ -41,11 +41,11 @@ t.test('content is blocked by its md5 or its BLAKE3, and nothing else is', async
 })
 
 t.test('names have one spelling', async (t) => {
-  t.equal(nameOf('content', ` ${'A'.repeat(32)} `), 'a'.repeat(32))
-  t.equal(nameOf('network', '2001:DB8::/32'), '2001:db8::/32')
-  t.equal(nameOf('network', ' 192.0.2.7/24'), '192.0.2.0/24')
-  t.equal(nameOf('invitation', 'Ann@Example.org'), 'ann@example.org')
-  t.equal(nameOf('invitation', 'a/b+c@example.org'), 'a/b+c@example.org', 'as sign-up takes it')
+  t.equal(listedName('content', ` ${'A'.repeat(32)} `), 'a'.repeat(32))
+  t.equal(listedName('network', '2001:DB8::/32'), '2001:db8::/32')
+  t.equal(listedName('network', ' 192.0.2.7/24'), '192.0.2.0/24')
+  t.equal(listedName('invitation', 'Ann@Example.org'), 'ann@example.org')
+  t.equal(listedName('invitation', 'a/b+c@example.org'), 'a/b+c@example.org', 'as sign-up takes it')
   for (const wrong of [
     '',
     'ann',
@@ -55,10 +55,11 @@ t.test('names have one spelling', async (t) => {
     '\u0001@x.org',
     'ann@exam/ple',
   ])
-    t.equal(nameOf('invitation', wrong), undefined, wrong)
-  for (const wrong of ['', '1.2.3', '1.2.3.4/33', 'x']) t.equal(nameOf('network', wrong), undefined, wrong)
+    t.equal(listedName('invitation', wrong), undefined, wrong)
+  for (const wrong of ['', '1.2.3', '1.2.3.4/33', 'x'])
+    t.equal(listedName('network', wrong), undefined, wrong)
   for (const wrong of ['', 'a'.repeat(31), 'a'.repeat(48), 'g'.repeat(32), `${'a'.repeat(32)}/`])
-    t.equal(nameOf('content', wrong), undefined, wrong)
+    t.equal(listedName('content', wrong), undefined, wrong)
 })
 
 t.test('a restart and another process know the blocks', async (t) => {

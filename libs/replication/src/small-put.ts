@@ -25,7 +25,7 @@ import { hex, type Timers } from '@holdfast/kernel'
  */
 const patienceMs = 3_000
 
-interface Member {
+interface GroupMember {
   id: string
   node: StorageNode
 }
@@ -42,11 +42,11 @@ export class SmallPut {
   readonly #options: Omit<PutOptions, 'asNew'>
   readonly #deps: SmallPutDeps
   /** The newest answer of each member. */
-  readonly #answers = new Map<Member, BlobInfo>()
+  readonly #answers = new Map<GroupMember, BlobInfo>()
   /** Silent members, and their pending answers. */
-  readonly #slow = new Map<Member, Promise<BlobInfo | BlobFault>>()
+  readonly #slow = new Map<GroupMember, Promise<BlobInfo | BlobFault>>()
   /** Members that failed, or did not answer for a while. */
-  readonly #deaf = new Set<Member>()
+  readonly #deaf = new Set<GroupMember>()
   readonly faults: BlobFault[] = []
 
   constructor(blob: SmallBlob, options: Omit<PutOptions, 'asNew'>, deps: SmallPutDeps) {
@@ -59,7 +59,7 @@ export class SmallPut {
    * @param members nearest first; the later ones replace those that fail.
    * @returns the copy that W of them have; undefined: fewer than W are known to have one.
    */
-  async run(members: readonly Member[]): Promise<BlobInfo | undefined> {
+  async run(members: readonly GroupMember[]): Promise<BlobInfo | undefined> {
     const { needed } = this.#deps
     const queue = [...members]
     let asNew = false
@@ -94,7 +94,7 @@ export class SmallPut {
   }
 
   /** Members that named another copy than that of this upload. */
-  #others(): Member[] {
+  #others(): GroupMember[] {
     return [...this.#answers].filter(([, info]) => !this.#isOwn(info)).map(([member]) => member)
   }
 
@@ -103,7 +103,7 @@ export class SmallPut {
   }
 
   /** One of the named copies, once W members have pinned it. */
-  async #pinKnown(members: readonly Member[]): Promise<BlobInfo | undefined> {
+  async #pinKnown(members: readonly GroupMember[]): Promise<BlobInfo | undefined> {
     const { placement, pinMs: ttlMs } = this.#options
     const known = new Map([...this.#answers.values()].map((info) => [hex(info.incarnation), info]))
     const asked = members.filter((member) => !this.#deaf.has(member))
@@ -116,7 +116,7 @@ export class SmallPut {
     return undefined
   }
 
-  async #ask(member: Member, asNew: boolean): Promise<void> {
+  async #ask(member: GroupMember, asNew: boolean): Promise<void> {
     const answer = this.#put(member, asNew)
     const heard = await new Promise<BlobInfo | BlobFault | undefined>((resolve) => {
       const cancel = this.#deps.timers.after(patienceMs, () => resolve(undefined))
@@ -142,7 +142,7 @@ export class SmallPut {
     return true
   }
 
-  #note(member: Member, heard: BlobInfo | BlobFault): void {
+  #note(member: GroupMember, heard: BlobInfo | BlobFault): void {
     if (!(heard instanceof BlobFault)) {
       this.#answers.set(member, heard)
       return
@@ -153,7 +153,7 @@ export class SmallPut {
   }
 
   /** Never rejects. */
-  async #put({ id, node }: Member, asNew: boolean): Promise<BlobInfo | BlobFault> {
+  async #put({ id, node }: GroupMember, asNew: boolean): Promise<BlobInfo | BlobFault> {
     try {
       return await node.put(this.#blob, { ...this.#options, asNew })
     } catch (error) {

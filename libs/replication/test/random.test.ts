@@ -70,7 +70,7 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
   } = mixOf === undefined ? {} : favoured[mixOf]
   const random = randomOf(seed)
   const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T
-  const bytesOf = (count: number) =>
+  const randomContent = (count: number) =>
     Buffer.from(Array.from({ length: count }, () => Math.floor(random() * 256)))
   const time = new VirtualTime()
   const region = new Region()
@@ -80,15 +80,15 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
       id,
       store: new MemoryBlobStore({
         clock: time,
-        random: bytesOf,
+        random: randomContent,
         ...(plant === 'positions are reused' ? { plant: { reusePositions: { lost: 1 } } } : {}),
       }),
     })
   const references = new Set<string>()
   const acknowledged = new Map<string, { info: BlobInfo; bytes: Buffer }>()
-  const contents = Array.from({ length: mixOf === 'positions are reused' ? 30 : 2 }, () => bytesOf(40))
+  const contents = Array.from({ length: mixOf === 'positions are reused' ? 30 : 2 }, () => randomContent(40))
   const referenced = async (blob: BlobName) => references.has(copyKey(blob))
-  const frontend = region.frontend({ random: bytesOf })
+  const frontend = region.frontend({ random: randomContent })
   if (plant === 'dedup without pins')
     for (const id of names)
       region.plant(id, (node) => ({

@@ -47,7 +47,7 @@ export interface Wait {
 }
 
 type Front = 'api' | 'upload'
-interface Place {
+interface LoadState {
   person: Person
   /** The folder of this run. */
   folder: string
@@ -70,7 +70,7 @@ const retryForMs = 20_000
 const insistForMsDefault = 60_000
 const retryPauseMs = 250
 
-function isFull({ items }: Place): boolean {
+function isFull({ items }: LoadState): boolean {
   return items.filter(({ removed }) => removed === undefined).length >= itemsMax
 }
 
@@ -82,7 +82,7 @@ export class Load {
   failed = 0
   readonly #options: LoadOptions
   readonly #random: SeededNumbers
-  readonly #places: Place[] = []
+  readonly #places: LoadState[] = []
   #clients: Promise<void>[] = []
   #ending = false
   #number = 0
@@ -99,7 +99,7 @@ export class Load {
         const make = async (parentFolderId: string, folderName: string) =>
           (await this.#insist(person, 'POST', '/contents/createFolder', { parentFolderId, folderName })).id
         const folder = await make(person.root, `run ${this.#options.seed}`)
-        const place: Place = { person, folder, boards: [], items: [], links: new Map() }
+        const place: LoadState = { person, folder, boards: [], items: [], links: new Map() }
         for (let at = 0; at < boardsEach; at++) {
           const name = `board ${at}`
           const board = { name, account: person.id, id: await make(folder, name), writes: [] }
@@ -134,7 +134,7 @@ export class Load {
     await Promise.all(this.#places.map((place) => this.#lookAtRest(place, filesMax)))
   }
 
-  async #lookAtRest(place: Place, filesMax: number): Promise<void> {
+  async #lookAtRest(place: LoadState, filesMax: number): Promise<void> {
     for (const region of this.#options.regions) await this.#lookUntilSeen(place, region)
     const files = place.items.filter(
       ({ file, made, removed }) => file !== undefined && made.answered < Infinity && removed === undefined,
@@ -145,7 +145,7 @@ export class Load {
 
   // ---- one client
 
-  async #work(place: Place, client: number): Promise<void> {
+  async #work(place: LoadState, client: number): Promise<void> {
     const random = new SeededNumbers(this.#random.below(2 ** 31))
     // One works from home, the other from abroad: no answer may depend on the frontend's region.
     const home = this.#options.regions.findIndex(({ code }) => code === place.person.region)
@@ -165,7 +165,7 @@ export class Load {
     }
   }
 
-  async #makeFolder(place: Place, { name, at, random }: Call & { name: string }): Promise<void> {
+  async #makeFolder(place: LoadState, { name, at, random }: Call & { name: string }): Promise<void> {
     const item = this.#newItem(place, name, undefined)
     const json = { parentFolderId: place.folder, folderName: name }
     const answer = await this.#change(place, {
@@ -180,7 +180,7 @@ export class Load {
     if (answer !== undefined) item.id = answer.id
   }
 
-  async #upload(place: Place, { name, at, random }: Call & { name: string }): Promise<void> {
+  async #upload(place: LoadState, { name, at, random }: Call & { name: string }): Promise<void> {
     const content = SeededNumbers.bytes(
       random.below(2 ** 31),
       500 + random.below(random.chance(0.2) ? 600_000 : 40_000),
@@ -205,7 +205,7 @@ export class Load {
     place.links.set(item, answer.link)
   }
 
-  async #describe(place: Place, { value, at, random }: Call & { value: string }): Promise<void> {
+  async #describe(place: LoadState, { value, at, random }: Call & { value: string }): Promise<void> {
     const board = random.pick(place.boards)
     const write = { value, asked: performance.now(), answered: Infinity }
     board.writes.push(write)
@@ -221,7 +221,7 @@ export class Load {
     })
   }
 
-  async #remove(place: Place, { at, random }: Call): Promise<void> {
+  async #remove(place: LoadState, { at, random }: Call): Promise<void> {
     const [item] = place.items.filter(({ id, removed }) => id !== undefined && removed === undefined)
     if (item === undefined) return
     item.removed = { asked: performance.now(), answered: Infinity }
@@ -237,7 +237,7 @@ export class Load {
     })
   }
 
-  #newItem(place: Place, name: string, file: MadeItem['file']): MadeItem {
+  #newItem(place: LoadState, name: string, file: MadeItem['file']): MadeItem {
     const item: MadeItem = {
       name,
       account: place.person.id,
@@ -253,7 +253,7 @@ export class Load {
 
   /** Undefined: the outcome is unknown. The change records when it was acknowledged. */
   async #change(
-    place: Place,
+    place: LoadState,
     { change, kind = 'change', at, random, ...request }: ChangeCall,
   ): Promise<Item | undefined> {
     const { history, doubled = false, insistent = false } = this.#options
@@ -323,13 +323,16 @@ export class Load {
     return regions[at % regions.length] as ClusterRegion
   }
 
-  #succeeded(place: Place, { kind, by, asked, answered }: Change & { kind: Kind; by: ClusterRegion }): void {
+  #succeeded(
+    place: LoadState,
+    { kind, by, asked, answered }: Change & { kind: Kind; by: ClusterRegion },
+  ): void {
     this.successes.push({ account: place.person.id, kind, by: by.code, asked, answered })
   }
 
   // ---- reading
 
-  async #look(place: Place, by: ClusterRegion, last = false): Promise<boolean> {
+  async #look(place: LoadState, by: ClusterRegion, last = false): Promise<boolean> {
     const asked = performance.now()
     const { token, id: account } = place.person
     const received = await send(`${by.api}/contents/${place.folder}?pageSize=${pageItems}`, {
@@ -358,7 +361,7 @@ export class Load {
     return true
   }
 
-  async #lookUntilSeen(place: Place, by: ClusterRegion): Promise<void> {
+  async #lookUntilSeen(place: LoadState, by: ClusterRegion): Promise<void> {
     const until = performance.now() + 60_000
     while (!(await this.#look(place, by, true))) {
       if (performance.now() > until) throw new Error(`${place.person.id} cannot be read when all is over`)
@@ -366,7 +369,7 @@ export class Load {
     }
   }
 
-  async #download(place: Place, { at, random }: Call): Promise<void> {
+  async #download(place: LoadState, { at, random }: Call): Promise<void> {
     const by = this.#regionAt(at)
     // A recent upload of the other region may not have arrived yet: users at home do not depend on
     // it.
@@ -400,7 +403,7 @@ export class Load {
   }
 
   /** @returns whether there was an answer */
-  async #read(place: Place, { item, by }: { item: MadeItem; by: ClusterRegion }): Promise<boolean> {
+  async #read(place: LoadState, { item, by }: { item: MadeItem; by: ClusterRegion }): Promise<boolean> {
     const { bytes, refused } = this.#options.history
     const asked = performance.now()
     const { pathname, search } = new URL(place.links.get(item) as string)
@@ -417,7 +420,7 @@ export class Load {
     return true
   }
 
-  async #readAtRest(place: Place, item: MadeItem): Promise<void> {
+  async #readAtRest(place: LoadState, item: MadeItem): Promise<void> {
     const until = performance.now() + 60_000
     const by = this.#regionAt(item.name.length)
     while (!(await this.#read(place, { item, by }))) {

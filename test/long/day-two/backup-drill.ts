@@ -75,7 +75,7 @@ async function backedUp(office: Office, { seed, place }: { seed: number; place: 
       await took('the next one', ['backup', target], adminOf(office))
     }),
   )
-  lines.push(`on the disk: ${Math.round(bytesOf(target) / 2 ** 20)} MB`)
+  lines.push(`on the disk: ${Math.round(folderBytes(target) / 2 ** 20)} MB`)
   await took('verify', ['verify', target], adminOf(office))
   const plan = readFileSync(join(cluster.dataDir, 'plan.json'))
   await cluster.stop()
@@ -190,7 +190,7 @@ async function ended(office: Office, name: string): Promise<void> {
   await office.until(`${name} has ended`, async () => !existsSync(`/proc/${pid}`))
 }
 
-function bytesOf(folder: string): number {
+function folderBytes(folder: string): number {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0)

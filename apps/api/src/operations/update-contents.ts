@@ -40,7 +40,7 @@ import {
 } from '../schemas.ts'
 
 /** The account's attributes, by the names that clients use. */
-type Attribute = Exclude<NonNullable<Change>['$case'], 'isPublic'> | 'public'
+type SettableName = Exclude<NonNullable<Change>['$case'], 'isPublic'> | 'public'
 
 const removed = { enum: ['', null], description: 'Removes it' }
 const [expiryNumber, expiryText] = integerForms({ minimum: 0, maximum: timeMax })
@@ -51,7 +51,7 @@ const gap = `[${whiteSpace},]*`
 const tagsForm = `^${gap}(${tag}(${white}*,${gap}${tag}){0,${tagsMax - 1}}${gap})?$`
 
 /** The values of each. `true`, decimals and an empty value may come as text. */
-const valuesOf: Record<Attribute, object[]> = {
+const valuesOf: Record<SettableName, object[]> = {
   name: [{ type: 'string', ...nameDocument }],
   description: [{ type: 'string', maxLength: descriptionCodePointsMax }, removed],
   tags: [{ type: 'string', pattern: tagsForm, maxLength: sentTagsCodePointsMax }, removed],
@@ -64,7 +64,7 @@ const valuesOf: Record<Attribute, object[]> = {
   ],
   modTime: integerForms(modTimeRange),
 }
-const attributes = Object.keys(valuesOf) as Attribute[]
+const attributes = Object.keys(valuesOf) as SettableName[]
 const removable = attributes.filter((name) => valuesOf[name].includes(removed))
 const described = {
   attributeValue: `Empty removes ${new Intl.ListFormat('en-GB').format(removable)}`,
@@ -72,7 +72,7 @@ const described = {
 }
 
 const body = Type.Object({
-  attribute: Type.Unsafe<Attribute>(Type.String({ pattern: `^(${attributes.join('|')})$` })),
+  attribute: Type.Unsafe<SettableName>(Type.String({ pattern: `^(${attributes.join('|')})$` })),
   attributeValue: Type.Unknown(),
   deleteAfterExpiry: Type.Optional(Type.Boolean()),
 })

@@ -268,7 +268,7 @@ class ExistingItems {
   add(item: Item): void {
     if (item.isFolder) this.#folders.set(item.name, [...(this.#folders.get(item.name) ?? []), item.id])
     else {
-      const key = keyOf({ name: item.name, size: item.size, modTime: item.modTime })
+      const key = importedFileKey({ name: item.name, size: item.size, modTime: item.modTime })
       this.#files.set(key, (this.#files.get(key) ?? 0) + 1)
     }
   }
@@ -278,14 +278,14 @@ class ExistingItems {
   }
 
   takeFile(file: { name: string; size: number; modTime: number }): boolean {
-    const key = keyOf(file)
+    const key = importedFileKey(file)
     const left = this.#files.get(key) ?? 0
     if (left > 0) this.#files.set(key, left - 1)
     return left > 0
   }
 }
 
-function keyOf({ name, size, modTime }: { name: string; size: number; modTime: number }): string {
+function importedFileKey({ name, size, modTime }: { name: string; size: number; modTime: number }): string {
   return `${size}/${modTime}/${name}`
 }
 

@@ -5,12 +5,12 @@
 import { type RegionCode, regionCodes } from '@holdfast/kernel'
 import { countries } from './countries.ts'
 
-interface Place {
+interface GeoPosition {
   latitude: number
   longitude: number
 }
 
-const places: Record<RegionCode, Place> = {
+const places: Record<RegionCode, GeoPosition> = {
   'eu-par': { latitude: 48.9, longitude: 2.4 },
   'na-phx': { latitude: 33.4, longitude: -112.1 },
   'na-nyc': { latitude: 40.7, longitude: -74.0 },
@@ -33,7 +33,7 @@ export function regionsByNearness(country: string | undefined): RegionCode[] | u
 }
 
 /** Between two places as seen from the middle of the earth, radians. */
-function angle(one: Place, other: Place): number {
+function angle(one: GeoPosition, other: GeoPosition): number {
   const radians = (degrees: number) => (degrees * Math.PI) / 180
   const [a, b] = [radians(one.latitude), radians(other.latitude)]
   const turn = radians(one.longitude - other.longitude)

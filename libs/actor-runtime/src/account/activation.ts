@@ -33,7 +33,7 @@ import {
 import type { AccountReply, ReconcileView } from '@holdfast/wire'
 import type { CodeRange } from '../lookups/code-leases.ts'
 import { routeRow } from '../lookups/lookup-rows.ts'
-import { keyOf } from '../queues/password-checks.ts'
+import { passwordCheckKey } from '../queues/password-checks.ts'
 import type { Services } from '../services.ts'
 import { AccountRows, WriteTimes } from './account-rows.ts'
 import { AccountTurn, type Loss } from './account-turn.ts'
@@ -481,7 +481,7 @@ export class Activation {
       codes,
       legacyCodes: ask.legacyCodes ?? noCodes,
       verdict: (verifier, password) =>
-        ask.verdicts.get(keyOf(verifier, password)) ?? passwords.known(verifier, password),
+        ask.verdicts.get(passwordCheckKey(verifier, password)) ?? passwords.known(verifier, password),
     }
   }
 

@@ -2,7 +2,7 @@
 import type { Outcome } from '@holdfast/content-tree'
 import type { PasswordVerifier } from '@holdfast/wire'
 import { legacyCodesCounter } from '../lookups/lookup-rows.ts'
-import { keyOf } from '../queues/password-checks.ts'
+import { passwordCheckKey } from '../queues/password-checks.ts'
 import type { Services } from '../services.ts'
 import type { CodeBlocks } from './code-blocks.ts'
 import { networkOf } from './mailbox.ts'
@@ -51,6 +51,6 @@ async function checkPassword(
         : await passwords.verdict(verifier, password, networkOf(ask.request))
   }
   if (verdict === undefined) return false
-  ask.verdicts.set(keyOf(verifier, password), verdict)
+  ask.verdicts.set(passwordCheckKey(verifier, password), verdict)
   return true
 }

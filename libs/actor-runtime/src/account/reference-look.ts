@@ -9,7 +9,7 @@
  */
 import { emailKey } from '@holdfast/accounts'
 import type { AccountState } from '@holdfast/content-tree'
-import { type LookupChange, referenceKey } from '@holdfast/journal'
+import { type LookupChange, lookupKeyOf, referenceKey } from '@holdfast/journal'
 import type { ReconcileView, UsesPlace } from '@holdfast/wire'
 import { routeRow } from '../lookups/lookup-rows.ts'
 import { forEachAtMost } from '../queues/semaphore.ts'
@@ -40,7 +40,7 @@ export function routesFrom(state: AccountState, account: string, content: number
   const routes = new Map<string, LookupChange>()
   for (const { length, block } of blocks) {
     const route = routeRow(length, block, account)
-    routes.set(keyOf(route), route)
+    routes.set(lookupKeyOf(route), route)
   }
   return { routes: [...routes.values()], email: content === 0 ? state.email : undefined, next }
 }
@@ -113,8 +113,8 @@ export async function mendReferences(
 
   async function mendRoutes() {
     const { routes, email } = routeLook
-    const found = await presentAmong(routes.map(keyOf))
-    const lost = routes.filter((route) => !found.has(keyOf(route)))
+    const found = await presentAmong(routes.map(lookupKeyOf))
+    const lost = routes.filter((route) => !found.has(lookupKeyOf(route)))
     const lacksAddress = email !== undefined && (await lookups.get(emailKey(email))) === undefined
     const figures = {
       looked: routes.length + (email === undefined ? 0 : 1),
@@ -128,8 +128,4 @@ export async function mendReferences(
       log.warn({ account, holder }, 'the address of an account leads to another account')
     return { ...figures, mended: lost.length + (holder === account ? 1 : 0) }
   }
-}
-
-function keyOf(route: LookupChange): string {
-  return 'put' in route ? route.put : route.delete
 }

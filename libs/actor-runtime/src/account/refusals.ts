@@ -29,7 +29,7 @@ export class Refusals {
   /** The refusal that this activation gave to a copy of the request. */
   find(request: AccountRequest, activation: symbol): AccountReply | undefined {
     if (this.#given.size === 0 || !isCommand(request)) return undefined
-    const given = this.#given.get(keyOf(request))
+    const given = this.#given.get(requestKey(request))
     if (given?.activation !== activation || given.deadlineMs < request.deadlineMs) return undefined
     return given.reply
   }
@@ -37,7 +37,7 @@ export class Refusals {
   /** The oldest one is dropped when there are too many. */
   keep(request: AccountRequest, activation: symbol, reply: AccountReply): void {
     if (reply.result?.$case !== 'refusal' || !isCommand(request)) return
-    this.#given.set(keyOf(request), { activation, deadlineMs: request.deadlineMs, reply })
+    this.#given.set(requestKey(request), { activation, deadlineMs: request.deadlineMs, reply })
   }
 }
 
@@ -45,6 +45,6 @@ export class Refusals {
  * By the whole id: a client may send one key with other parameters, and the refusal of that is not
  * the answer to the right repetition.
  */
-function keyOf({ accountId, requestId }: AccountRequest): string {
+function requestKey({ accountId, requestId }: AccountRequest): string {
   return `${accountId} ${Buffer.from(requestId).toString('latin1')}`
 }

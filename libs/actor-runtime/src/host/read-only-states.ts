@@ -7,7 +7,7 @@ import type { AccountState, Outcome } from '@holdfast/content-tree'
 import type { AccountReply, AccountRequest } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
 import { networkOf } from '../account/mailbox.ts'
-import { keyOf } from '../queues/password-checks.ts'
+import { passwordCheckKey } from '../queues/password-checks.ts'
 import { Semaphore } from '../queues/semaphore.ts'
 import type { ReadingServices } from '../services.ts'
 import { inTurns } from '../timers.ts'
@@ -85,7 +85,7 @@ export class ReadOnlyStates {
         newId: noNewId,
         codes: none,
         legacyCodes: none,
-        verdict: (verifier, password) => verdicts.get(keyOf(verifier, password)),
+        verdict: (verifier, password) => verdicts.get(passwordCheckKey(verifier, password)),
       })
       const outcome =
         decided.kind === 'slices'
@@ -97,7 +97,7 @@ export class ReadOnlyStates {
         const verdict = await passwords.verdict(verifier, password, networkOf(request))
         if (verdict === undefined)
           throw new AccountsUnavailable('too many passwords wait to be checked', { overloaded: true })
-        verdicts.set(keyOf(verifier, password), verdict)
+        verdicts.set(passwordCheckKey(verifier, password), verdict)
       }
     }
   }

@@ -70,7 +70,7 @@ export class PasswordChecks {
 
   /** The verdict kept, or undefined. */
   known(verifier: PasswordVerifier, password: string): boolean | undefined {
-    return this.#verdicts.get(keyOf(verifier, password))
+    return this.#verdicts.get(passwordCheckKey(verifier, password))
   }
 
   /**
@@ -80,7 +80,7 @@ export class PasswordChecks {
    * @param network whose turn it is; empty: not known.
    */
   async verdict(verifier: PasswordVerifier, password: string, network: string): Promise<boolean | undefined> {
-    const key = keyOf(verifier, password)
+    const key = passwordCheckKey(verifier, password)
     const known = this.#verdicts.get(key)
     if (known !== undefined) return known
     const running = this.#running.get(key)
@@ -106,7 +106,7 @@ export class PasswordChecks {
 }
 
 /** Names verifier and password without keeping either. */
-export function keyOf(verifier: PasswordVerifier, password: string): string {
+export function passwordCheckKey(verifier: PasswordVerifier, password: string): string {
   const digest = createHash('sha256').update(verifier.salt).update(verifier.hash).update(`${verifier.cost}/`)
   return digest.update(password.toLowerCase()).digest('base64')
 }

@@ -70,7 +70,7 @@ interface Remains {
   lastRow: number
 }
 
-interface Plan {
+interface RepairPlan {
   state: AccountState
   through: number
   changesKept: number
@@ -196,7 +196,7 @@ async function planOf(
   services: ReadingServices,
   journal: JournalRepair,
   { account, found }: { account: string; found: Remains },
-): Promise<Plan | undefined> {
+): Promise<RepairPlan | undefined> {
   const base = await baseOf(services, journal, { account, found })
   if (base === undefined) return undefined
   const entries = await changesBehind(journal, account, { found, through: base.through })
@@ -324,7 +324,7 @@ async function applied(
   services: ReadingServices,
   state: AccountState,
   entries: readonly Entry[],
-): Promise<Omit<Plan, 'through'> | undefined> {
+): Promise<Omit<RepairPlan, 'through'> | undefined> {
   const { clock, timers, bounds } = services
   const turns = { clock, timers, turnMs: bounds.turnMs }
   const lost: string[] = []

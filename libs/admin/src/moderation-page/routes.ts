@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { baseStyle, guessing, html, httpCodeOf, RefusalError, refusalOf } from '@holdfast/http-kit'
-import { type Attribution, blockLists, nameOf } from '@holdfast/moderation'
+import { type Attribution, blockLists, listedName } from '@holdfast/moderation'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { accountNamed } from '../calls.ts'
 import { placeOf } from '../contents.ts'
@@ -106,7 +106,7 @@ async function restOf(deps: ModerationPageDeps, body: Fields, asked: Attribution
     const { changed, next } = await undo(all, named, asked, from)
     return { done: changed, failed: [], next }
   }
-  const hash = nameOf('content', named)
+  const hash = listedName('content', named)
   if (act !== 'delete-hash') return undefined
   if (hash === undefined) throw new RefusalError('error-names')
   const { hits, failed, next } = await deps.allAccounts.deleteHash(hash, { ...asked, final: false }, from)
@@ -139,7 +139,7 @@ async function actOf(
     case 'block':
     case 'unblock': {
       const of = blockLists.find((one) => one === list)
-      const spelled = of && nameOf(of, named)
+      const spelled = of && listedName(of, named)
       if (of === undefined || spelled === undefined) throw new RefusalError('error-names')
       if (act === 'block' && of === 'network') assertNotWide([spelled])
       await unlessFault(lists[act](of, [spelled], asked))

@@ -6,7 +6,7 @@ import {
   type BlockList,
   blockLists,
   isUndoable,
-  nameOf,
+  listedName,
   type Report,
   reportStates,
   type TransferQuestion,
@@ -55,9 +55,9 @@ export async function searchView(
 }
 
 async function viewOf(deps: ModerationPageDeps, text: string, query: Query, form: FormFields): Promise<Html> {
-  const hash = nameOf('content', text)
+  const hash = listedName('content', text)
   if (hash !== undefined) return hashView(deps, hash, query, form)
-  const network = nameOf('network', text)
+  const network = listedName('network', text)
   if (network !== undefined) return networkView(deps, network, query, form)
   if (text.includes('@') || deps.accounts.ids.parseAccount(text.toLowerCase()) !== undefined)
     return accountView(deps, text, query, form)

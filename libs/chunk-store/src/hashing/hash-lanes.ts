@@ -94,7 +94,7 @@ export class HashLanes {
   }
 
   /** Advances all lanes by the same number of whole blocks. */
-  #advance(lanes: readonly Lane[], bytes: number): void {
+  #advance(lanes: readonly HashLane[], bytes: number): void {
     const [first, second = first, third = first, fourth = first] = lanes
     if (first === undefined || second === undefined || third === undefined || fourth === undefined) return
     const blocks = bytes / md5BlockBytes
@@ -110,7 +110,7 @@ export class HashLanes {
       this.#ofData.four(first.part.at, second.part.at, third.part.at, fourth.part.at, blocks, 0)
       for (let lane = 0; lane < lanes.length; lane++)
         for (let word = 0; word < stateWords; word++)
-          (lanes[lane] as Lane).stream.state[word] = states[word * laneCount + lane] as number
+          (lanes[lane] as HashLane).stream.state[word] = states[word * laneCount + lane] as number
     }
     for (const { stream, part } of lanes) this.#pass(stream, part, bytes)
   }
@@ -185,7 +185,7 @@ interface Part {
   since: number
 }
 
-interface Lane {
+interface HashLane {
   stream: Stream
   part: Part
 }

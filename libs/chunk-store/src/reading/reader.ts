@@ -294,7 +294,7 @@ export class BlobReader {
 
   /** @param block memory for the header. */
   #checksumsAtHand(copy: Copy, record: Record, block: Buffer): Uint32Array | undefined {
-    const name = nameOf(record)
+    const name = recordKey(record)
     const known = this.#headers.get(name)
     if (known !== undefined) return known
     const header = block.subarray(0, blockBytes)
@@ -446,7 +446,7 @@ export class BlobReader {
   #cached(copy: Copy, piece: Piece): FilledBuffer | undefined {
     const { record, from } = piece
     const buffer = this.#takeBuffer(readBytesSmall)
-    const known = this.#headers.get(nameOf(record))
+    const known = this.#headers.get(recordKey(record))
     const isThere = readsOf(piece, buffer, known).every(([into, at]) => record.extent.readCached(into, at))
     const bytes = isThere ? this.#checked(copy, piece, buffer, known) : undefined
     if (bytes !== undefined) return { buffer, bytes, position: record.position + from }
@@ -457,7 +457,7 @@ export class BlobReader {
   /** The payload bytes of the piece, verified; undefined when they do not match. */
   async #readPiece(copy: Copy, piece: Piece, buffer: Buffer, uncached: boolean): Promise<Buffer | undefined> {
     const { extent } = piece.record
-    const known = uncached ? undefined : this.#headers.get(nameOf(piece.record))
+    const known = uncached ? undefined : this.#headers.get(recordKey(piece.record))
     const reads = readsOf(piece, buffer, known).map(([into, at]) =>
       uncached ? readUncached(extent, into, at) : extent.read(into, at),
     )
@@ -475,7 +475,8 @@ export class BlobReader {
     const payload = buffer.subarray(blockBytes, blockBytes + to - from)
     const checksums = known ?? this.#checksumsOf(buffer.subarray(0, blockBytes), copy, record)
     if (checksums === undefined || !matches(payload, checksums, from)) return undefined
-    if (known === undefined && to - from < record.payloadBytes) this.#headers.set(nameOf(record), checksums)
+    if (known === undefined && to - from < record.payloadBytes)
+      this.#headers.set(recordKey(record), checksums)
     return payload
   }
 
@@ -562,7 +563,7 @@ function readsOf(
   ]
 }
 
-function nameOf({ extent, generation, offset }: Record): string {
+function recordKey({ extent, generation, offset }: Record): string {
   return `${extent.number}/${generation}/${offset}`
 }
 

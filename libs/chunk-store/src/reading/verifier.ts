@@ -36,7 +36,7 @@ export interface VerifierDeps {
 }
 
 /** A record of a copy. */
-interface Place {
+interface RecordLocation {
   extent: Extent
   generation: number
   /** Of the header. */
@@ -162,7 +162,7 @@ export class Verifier {
   }
 
   /** The records from the one on that holds this byte. */
-  *#placesOf(entry: RowEntry, copy: Copy, position: number): Generator<Place, undefined> {
+  *#placesOf(entry: RowEntry, copy: Copy, position: number): Generator<RecordLocation, undefined> {
     let first = 0
     for (const run of copy.runs) {
       const end = first + run.bytes

@@ -44,11 +44,11 @@ export async function openCatalogue(
   const before = await cataloguesIn(path)
   const newest = before.at(-1)
   const isOther = newest !== undefined && newest.engine !== engine
-  if (isOther && (await isLocked(join(path, nameOf(newest))))) throw inUse(path)
+  if (isOther && (await isLocked(join(path, catalogueDirectory(newest))))) throw inUse(path)
   if (isOther) log.info({ from: newest.engine, to: engine }, 'the catalogue is rebuilt by another engine')
   let number = (newest?.number ?? 1) + (rebuild || isOther ? 1 : 0)
   const catalogue = await openUsable(
-    () => join(path, nameOf({ number, engine })),
+    () => join(path, catalogueDirectory({ number, engine })),
     () => number++,
     engine,
     log,
@@ -58,11 +58,12 @@ export async function openCatalogue(
   } catch (error) {
     await catalogue.close()
     // Else the next start would take it for the newest.
-    if (isOther) await rm(join(path, nameOf({ number, engine })), { recursive: true, force: true })
+    if (isOther)
+      await rm(join(path, catalogueDirectory({ number, engine })), { recursive: true, force: true })
     throw error
   }
   for (const old of before)
-    if (old.number < number) await rm(join(path, nameOf(old)), { recursive: true, force: true })
+    if (old.number < number) await rm(join(path, catalogueDirectory(old)), { recursive: true, force: true })
   return catalogue
 }
 
@@ -101,7 +102,7 @@ async function openUsable(
 async function expectNoOther(path: string, own: CatalogueName): Promise<void> {
   for (const other of await cataloguesIn(path)) {
     const isLater = other.number > own.number
-    if (isLater || (other.engine !== own.engine && (await isLocked(join(path, nameOf(other))))))
+    if (isLater || (other.engine !== own.engine && (await isLocked(join(path, catalogueDirectory(other))))))
       throw inUse(path)
   }
 }
@@ -135,7 +136,7 @@ interface CatalogueName {
 
 const suffixes: Record<EngineName, string> = { rocksdb: '', level: '-level' }
 
-function nameOf({ number, engine }: CatalogueName): string {
+function catalogueDirectory({ number, engine }: CatalogueName): string {
   return `catalogue-${number}${suffixes[engine]}`
 }
 

@@ -192,7 +192,7 @@ export class Recovery {
         this.#ledger.removeCopy(row, known, entry.deletedMs)
         this.#result.deletions++
       } else if (known === undefined || known.sequence < group.sequence) {
-        if ((dead.get(nameOf(entry)) ?? -1) < group.sequence) await this.#commit(group, entry, row, known)
+        if ((dead.get(copyKey(entry)) ?? -1) < group.sequence) await this.#commit(group, entry, row, known)
       }
     } finally {
       this.#rows.release(row)
@@ -290,11 +290,11 @@ function deathsOf(found: readonly FoundGroup[], voided: ReadonlySet<string>): Ma
   const dead = new Map<string, number>()
   for (const { extent, generation, sequence, entries } of found) {
     if (voided.has(`${extent.number}/${generation}/${sequence}`)) continue
-    for (const entry of entries) if (entry.kind === 'deleted') dead.set(nameOf(entry), sequence)
+    for (const entry of entries) if (entry.kind === 'deleted') dead.set(copyKey(entry), sequence)
   }
   return dead
 }
 
-function nameOf({ id, incarnation }: { id: Buffer; incarnation: Buffer }): string {
+function copyKey({ id, incarnation }: { id: Buffer; incarnation: Buffer }): string {
   return id.toString('latin1') + incarnation.toString('latin1')
 }

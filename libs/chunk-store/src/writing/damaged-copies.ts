@@ -60,7 +60,7 @@ export class DamagedCopies {
   }
 
   forget(entry: RowEntry, copy: Copy): void {
-    this.#names.delete(nameOf(entry, copy))
+    this.#names.delete(copyKey(entry, copy))
   }
 
   wasReplaced(entry: RowEntry, old: Copy): void {
@@ -79,7 +79,7 @@ export class DamagedCopies {
     damaged: Copy,
     upload: { incarnation: Buffer; body: UploadBody; pinMs: number },
   ): Promise<void> {
-    const name = nameOf(entry, damaged)
+    const name = copyKey(entry, damaged)
     const running = this.#replacing.get(name)
     if (running !== undefined) return running
     const { store, log } = this.#deps
@@ -129,7 +129,7 @@ export class DamagedCopies {
   }
 }
 
-function nameOf({ id }: RowEntry, { incarnation }: Copy): string {
+function copyKey({ id }: RowEntry, { incarnation }: Copy): string {
   return latin1(id) + latin1(incarnation)
 }
 

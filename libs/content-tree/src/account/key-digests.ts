@@ -10,6 +10,7 @@
  */
 import type { KeyDigestColumns } from '@holdfast/wire'
 import { forgottenDigestsPerChange, keyDigestsMax, keyDigestsPerPart, keyedSecondsMax } from '../bounds.ts'
+import { columnBytes } from '../column-bytes.ts'
 import { assertRows, setColumn } from '../tree/columns.ts'
 import { CutClock, RowMarks } from '../tree/row-marks.ts'
 import { WordIndex } from '../tree/word-index.ts'
@@ -172,7 +173,13 @@ export class KeyDigests {
       operations[place] = this.#operations[row] as number
     }
     const first = this.oldest + start
-    return { names: bytesOf(names), asked: bytesOf(asked), seconds: bytesOf(seconds), operations, first }
+    return {
+      names: columnBytes(names),
+      asked: columnBytes(asked),
+      seconds: columnBytes(seconds),
+      operations,
+      first,
+    }
   }
 
   /** Room for this number. The oldest is in row 0 then. */
@@ -209,8 +216,4 @@ function copyRow(
   { from, row, words }: { from: Uint32Array; row: number; words: number },
 ): void {
   for (let word = 0; word < words; word++) to[place * words + word] = from[row * words + word] as number
-}
-
-function bytesOf(column: Uint32Array): Buffer {
-  return Buffer.from(column.buffer, column.byteOffset, column.byteLength)
 }

@@ -114,16 +114,16 @@ class Window {
   }
 
   find(requestId: Uint8Array): KeptOutcome | undefined {
-    return this.#outcomes.get(keyOf(requestId))
+    return this.#outcomes.get(requestKey(requestId))
   }
 
   add(outcome: KeptOutcome): void {
-    const key = keyOf(outcome.requestId)
+    const key = requestKey(outcome.requestId)
     if (this.#outcomes.has(key))
       throw new Error(`request ${hex(Buffer.from(key, 'latin1'))} was executed twice`)
     this.marks.touch(outcome.number)
     this.#outcomes.set(key, outcome)
-    this.bytes += bytesOf(outcome)
+    this.bytes += outcomeBytes(outcome)
   }
 
   /** Outcomes beyond the bounds of count, bytes or age, oldest first. */
@@ -132,7 +132,7 @@ class Window {
       const fits = this.#outcomes.size <= this.#bound.count && this.bytes <= outcomesBytesMax
       if (fits && nowMs - outcome.timeMs <= this.#bound.ageMs) break
       this.#outcomes.delete(key)
-      this.bytes -= bytesOf(outcome)
+      this.bytes -= outcomeBytes(outcome)
       this.first++
       yield outcome
     }
@@ -161,11 +161,11 @@ function withOwnMemory({ requestId, reply, ids, ...rest }: KeptOutcome): KeptOut
   }
 }
 
-function keyOf(requestId: Uint8Array): string {
+function requestKey(requestId: Uint8Array): string {
   const name = nameOfRequest(requestId)
   return Buffer.from(name.buffer, name.byteOffset, name.length).toString('latin1')
 }
 
-function bytesOf(outcome: KeptOutcome): number {
+function outcomeBytes(outcome: KeptOutcome): number {
   return 200 + outcome.reply.length + outcome.ids.length
 }

@@ -16,6 +16,7 @@ import {
 } from '@holdfast/wire'
 import type { Account } from '../account/account.ts'
 import { onePartBytesMax, rowsPerSlice } from '../bounds.ts'
+import { columnBytes } from '../column-bytes.ts'
 import type { CheckpointBase, CheckpointCut, CheckpointPart } from '../contract.ts'
 import { none, type RowRun } from '../tree/columns.ts'
 import { hasNotes, noteNames } from '../tree/notes.ts'
@@ -176,7 +177,7 @@ function writeHead(account: Account, pages: Pages): void {
   const garbage = tree.held === none ? tree.garbage : [...tree.garbage, tree.held]
   for (let at = 0; at < garbage.length; at += garbageRowsPerPage) {
     const rows = garbage.slice(at, at + garbageRowsPerPage)
-    pages.page.garbage = bytesOf(Uint32Array.from(rows))
+    pages.page.garbage = columnBytes(Uint32Array.from(rows))
     if (at + garbageRowsPerPage < garbage.length) pages.cut()
     else pages.grow(rows.length * 4)
   }
@@ -357,14 +358,14 @@ function contentColumns(tree: Tree, runs: readonly RowRun[]): ContentColumns {
     codes: gathered(contents.code, runs, 8),
     downloads: gathered(contents.downloads, runs),
     flags: Buffer.from(rows.map((row) => flagsOf(tree, row))),
-    links: bytesOf(Uint32Array.from(rows, (row) => linkOf(tree, row))),
+    links: columnBytes(Uint32Array.from(rows, (row) => linkOf(tree, row))),
     names: Buffer.concat(names),
-    nameLengths: bytesOf(Uint32Array.from(names, (name) => name.length)),
+    nameLengths: columnBytes(Uint32Array.from(names, (name) => name.length)),
     mimetypes: [...mimetypes.keys()],
-    mimetypeIndexes: bytesOf(
+    mimetypeIndexes: columnBytes(
       Uint16Array.from(rows, (row) => mimetypes.get(contents.mimetypes[row] as string) as number),
     ),
-    expiries: bytesOf(
+    expiries: columnBytes(
       Float64Array.from(folderRows, (row) => folders.expiry[contents.link[row] as number] as number),
     ),
     runs: bytesOfRuns(runs),
@@ -433,9 +434,5 @@ function gathered(
 }
 
 function bytesOfRuns(runs: readonly RowRun[]): Buffer {
-  return bytesOf(Uint32Array.from(runs.flatMap(({ row, count }) => [row, count])))
-}
-
-function bytesOf(column: Float64Array | Uint32Array | Uint16Array): Buffer {
-  return Buffer.from(column.buffer, column.byteOffset, column.byteLength)
+  return columnBytes(Uint32Array.from(runs.flatMap(({ row, count }) => [row, count])))
 }

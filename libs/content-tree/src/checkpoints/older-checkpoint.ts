@@ -16,7 +16,7 @@ export function upgraded(pages: readonly CheckpointPage[]): void {
     page.passwordRows = page.passwords.map(() => rows.passwords++)
     if (page.blobs !== undefined) {
       const count = page.blobs.releases.length / 8
-      page.blobs.runs = bytesOf([rows.blobs, count])
+      page.blobs.runs = wordBytes([rows.blobs, count])
       rows.blobs += count
     }
     if (page.contents === undefined) continue
@@ -33,17 +33,17 @@ export function upgraded(pages: readonly CheckpointPage[]): void {
       neighbours.set(parent, row)
       return before
     })
-    page.contents.runs = bytesOf([first, flags.length])
-    page.contents.previous = bytesOf(previous)
+    page.contents.runs = wordBytes([first, flags.length])
+    page.contents.previous = wordBytes(previous)
     rows.contents += flags.length
   }
   const [page] = pages
   if (page === undefined) return
   const [rootRow = none, binRow = none, ...garbage] = tops
   page.head = { rootRow, binRow, firstMinted: 0, firstKeyed: 0, firstDigest: 0, heldRow: undefined }
-  page.garbage = bytesOf(garbage)
+  page.garbage = wordBytes(garbage)
 }
 
-function bytesOf(words: readonly number[]): Buffer {
+function wordBytes(words: readonly number[]): Buffer {
   return Buffer.from(Uint32Array.from(words).buffer)
 }

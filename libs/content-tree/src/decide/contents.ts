@@ -249,12 +249,12 @@ function folderMade(
   return deciding.changed([{ $case: 'folderAdded', value: folder }], deciding.contentView(item), used)
 }
 
-type Attribute = NonNullable<UpdateContent['attribute']>
+type AttributeUpdate = NonNullable<UpdateContent['attribute']>
 
 export function updateContent(deciding: RequestContext, command: UpdateContent): Outcome {
   const { attribute: sent, contentId } = command
   if (sent === undefined) return refuse('error-attribute')
-  if (!isGoodValue(sent, deciding.now)) return refuse(`error-${nameOf(sent)}`)
+  if (!isGoodValue(sent, deciding.now)) return refuse(`error-${attributeName(sent)}`)
   const row = deciding.own(contentId)
   if (isRefusal(row)) return refuse(row.status)
   const { tree } = deciding
@@ -280,7 +280,7 @@ export function updateContent(deciding: RequestContext, command: UpdateContent):
 function withinLifetime(
   deciding: RequestContext,
   folder: number,
-  sent: Extract<Attribute, { $case: 'expiry' }>,
+  sent: Extract<AttributeUpdate, { $case: 'expiry' }>,
 ): typeof sent {
   const latest = latestExpiry(deciding, folder)
   if (latest === undefined) return sent
@@ -288,7 +288,7 @@ function withinLifetime(
 }
 
 /** Bytes of metadata that a new value adds. */
-function growthOf(tree: Tree, row: number, attribute: Attribute): number {
+function growthOf(tree: Tree, row: number, attribute: AttributeUpdate): number {
   switch (attribute.$case) {
     case 'name':
       return savedTextBytes(attribute.value) - savedTextBytes(tree.contents.names[row] as string)
@@ -305,11 +305,11 @@ function growthOf(tree: Tree, row: number, attribute: Attribute): number {
 }
 
 /** As the contract names it. */
-function nameOf(attribute: Attribute): string {
+function attributeName(attribute: AttributeUpdate): string {
   return attribute.$case === 'isPublic' ? 'public' : attribute.$case
 }
 
-function isGoodValue(attribute: Attribute, now: number): boolean {
+function isGoodValue(attribute: AttributeUpdate, now: number): boolean {
   switch (attribute.$case) {
     case 'name':
       return isName(attribute.value)
@@ -330,7 +330,7 @@ function isGoodValue(attribute: Attribute, now: number): boolean {
 }
 
 /** The item after the change. */
-function changedItem(item: Item, attribute: Attribute): Item {
+function changedItem(item: Item, attribute: AttributeUpdate): Item {
   switch (attribute.$case) {
     case 'name':
       return { ...item, name: attribute.value }

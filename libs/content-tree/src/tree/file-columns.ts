@@ -4,6 +4,7 @@
  * links, the bin) is a separate item.
  */
 import type { FileColumns } from '@holdfast/wire'
+import { columnBytes } from '../column-bytes.ts'
 import type { Tree } from './tree.ts'
 
 /** Whether the columns say everything about this content. */
@@ -53,16 +54,16 @@ export function fileColumns({ contents, blobs }: Tree, rows: readonly number[]):
   return {
     ids,
     names,
-    nameLengths: bytesOf(lengths),
+    nameLengths: columnBytes(lengths),
     codes,
-    createTimes: bytesOf(created),
-    modTimes: bytesOf(modified),
-    sizes: bytesOf(sizes),
-    downloads: bytesOf(downloads),
+    createTimes: columnBytes(created),
+    modTimes: columnBytes(modified),
+    sizes: columnBytes(sizes),
+    downloads: columnBytes(downloads),
     md5s,
-    placementGroups: bytesOf(groups),
+    placementGroups: columnBytes(groups),
     mimetypes: [...typePlaces.keys()],
-    mimetypeIndexes: bytesOf(types),
+    mimetypeIndexes: columnBytes(types),
   }
 }
 
@@ -71,9 +72,4 @@ function placeOf(places: Map<string, number>, text: string): number {
   if (known !== undefined) return known
   places.set(text, places.size)
   return places.size - 1
-}
-
-/** Little-endian, as in the memory of every machine that Node runs on. */
-function bytesOf(column: Float64Array | Uint32Array | Uint16Array): Buffer {
-  return Buffer.from(column.buffer, column.byteOffset, column.byteLength)
 }

@@ -33,7 +33,7 @@ export class PasswordTable {
 
   /** The row of this password, counting one use more. */
   use(verifier: PasswordVerifier): number {
-    const key = keyOf(verifier)
+    const key = verifierKey(verifier)
     let row = this.#byKey.get(key)
     if (row === undefined) {
       row = this.#free.pop() ?? this.#rows.length
@@ -60,7 +60,7 @@ export class PasswordTable {
 
   /** As a checkpoint has it; uses are counted as the folders come. */
   restore(row: number, verifier: PasswordVerifier): void {
-    const key = keyOf(verifier)
+    const key = verifierKey(verifier)
     this.#rows[row] = { verifier, key, uses: 0 }
     this.#byKey.set(key, row)
   }
@@ -90,6 +90,6 @@ export class PasswordTable {
   }
 }
 
-function keyOf({ salt, hash, cost }: PasswordVerifier): string {
+function verifierKey({ salt, hash, cost }: PasswordVerifier): string {
   return `${hex(salt)}:${hex(hash)}:${cost}`
 }

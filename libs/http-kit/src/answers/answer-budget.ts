@@ -70,7 +70,7 @@ export interface AnswerShare {
   close(): void
 }
 
-interface Network {
+interface NetworkAnswers {
   name: string
   held: number
   shares: Set<Share>
@@ -90,9 +90,9 @@ export class AnswerBudget {
   /** @internal */
   readonly turns: Turns
   readonly bodies: LoopTurns
-  readonly #networks = new Map<string, Network>()
+  readonly #networks = new Map<string, NetworkAnswers>()
   /** Networks with waiting answers. */
-  readonly #waiting = new Set<Network>()
+  readonly #waiting = new Set<NetworkAnswers>()
   #held = 0
   #sweeping: NodeJS.Timeout | undefined
   readonly #dropped: Counter<'reason'> | undefined
@@ -135,7 +135,7 @@ export class AnswerBudget {
   }
 
   /** Whether the network may hold this many more bytes now. @internal */
-  fits(network: Network, more: number): boolean {
+  fits(network: NetworkAnswers, more: number): boolean {
     const { bytesMax } = this.#options
     const after = this.#held + more
     if (after <= bytesMax / 2 || more <= 0) return true
@@ -145,7 +145,7 @@ export class AnswerBudget {
   }
 
   /** @internal */
-  hold(network: Network, more: number): void {
+  hold(network: NetworkAnswers, more: number): void {
     network.held += more
     this.#held += more
     if (more < 0 && this.#waiting.size > 0) this.#serve()
@@ -181,7 +181,7 @@ export class AnswerBudget {
   }
 
   /** Networks that hold or want bytes, including the caller's. */
-  #holders(asker: Network): number {
+  #holders(asker: NetworkAnswers): number {
     let count = 0
     for (const network of this.#networks.values())
       if (network === asker || network.held > 0 || network.waiting.size > 0) count++
@@ -276,14 +276,14 @@ export class AnswerBudget {
 
 class Share implements AnswerShare {
   readonly #budget: AnswerBudget
-  readonly network: Network
+  readonly network: NetworkAnswers
   readonly #drop: () => void
   held = 0
   #sinceMs = 0
   #wait: Wait | undefined
   #closed = false
 
-  constructor(budget: AnswerBudget, network: Network, drop: () => void) {
+  constructor(budget: AnswerBudget, network: NetworkAnswers, drop: () => void) {
     this.#budget = budget
     this.network = network
     this.#drop = drop

@@ -20,7 +20,7 @@ export interface PresentedItem {
   children: Readonly<Record<string, ItemShape>>
 }
 
-interface Member {
+interface ItemMember {
   of: 'files' | 'folders' | 'all'
   /** Also of an item that the viewer may see but not open. */
   ofLocked: boolean
@@ -49,7 +49,7 @@ const locked = { of: 'all', ofLocked: true } as const
 const time = (description: string) => Type.Integer({ description: `${description}, Unix seconds` })
 const optional = (document: TSchema) => Type.Optional(document)
 
-const members: Record<MemberName, Member> = {
+const members: Record<MemberName, ItemMember> = {
   id: { ...locked, value: ({ item }) => item.id, document: Type.String({ format: 'uuid' }) },
   type: {
     ...locked,

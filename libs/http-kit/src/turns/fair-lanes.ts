@@ -6,7 +6,7 @@
  */
 import type { RecentUse } from './recent-use.ts'
 
-interface Lane<V> {
+interface NetworkLane<V> {
   network: string
   waiting: V[]
 }
@@ -14,7 +14,7 @@ interface Lane<V> {
 export class FairLanes<V> {
   readonly #use: RecentUse
   /** The one that was served longest ago is first. */
-  readonly #lanes = new Map<string, Lane<V>>()
+  readonly #lanes = new Map<string, NetworkLane<V>>()
   #size = 0
 
   constructor(use: RecentUse) {
@@ -47,8 +47,8 @@ export class FairLanes<V> {
     return { network, item }
   }
 
-  #next(): Lane<V> | undefined {
-    let next: Lane<V> | undefined
+  #next(): NetworkLane<V> | undefined {
+    let next: NetworkLane<V> | undefined
     let least = Number.POSITIVE_INFINITY
     if (this.#lanes.size > 1) this.#use.forget()
     for (const lane of this.#lanes.values()) {
