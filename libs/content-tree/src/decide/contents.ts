@@ -29,50 +29,50 @@ type Events = NonNullable<Event['event']>[]
  * An upload. Without a folder a new public one is made at the root; without any token the account
  * is made first.
  */
-export function addFile(deciding: RequestContext, command: AddFile): Outcome {
+export function addFile(context: RequestContext, command: AddFile): Outcome {
   if (command.blob === undefined || !isName(command.name)) return refuse('error-file')
   if (command.modTime !== undefined && !isTime(command.modTime)) return refuse('error-modTime')
-  if (command.createAccount !== undefined) return firstUpload(deciding, command)
-  const ids = deciding.newIds()
+  if (command.createAccount !== undefined) return firstUpload(context, command)
+  const ids = context.newIds()
   const folder = command.folderId
   if (folder === undefined) {
-    if (!deciding.viewer.isOwner) return refuse('error-notOwner')
-    if (!deciding.mayUpload) return refuse('error-forbidden')
-    const { tree } = deciding
-    const inherited = { ...deciding.inherited(tree.root), isPublic: true }
-    return uploadIntoNewFolder(deciding, command, { ids, rootId: tree.idOf(tree.root), inherited })
+    if (!context.viewer.isOwner) return refuse('error-notOwner')
+    if (!context.mayUpload) return refuse('error-forbidden')
+    const { tree } = context
+    const inherited = { ...context.inherited(tree.root), isPublic: true }
+    return uploadIntoNewFolder(context, command, { ids, rootId: tree.idOf(tree.root), inherited })
   }
-  const row = deciding.destination(folder, 'folderId')
+  const row = context.destination(folder, 'folderId')
   if (isRefusal(row)) return refuse(row.status)
-  if (!deciding.mayUpload) return refuse('error-forbidden')
+  if (!context.mayUpload) return refuse('error-forbidden')
   const more = { contents: 1, bytes: command.blob.size, metadata: metadataOf(command) }
-  if (!deciding.fits(more)) return refuse('error-limits')
-  const missing = deciding.missingCodes(1)
+  if (!context.fits(more)) return refuse('error-limits')
+  const missing = context.missingCodes(1)
   if (missing !== undefined) return missing
-  const file = newFile(deciding, command, { ids, parentId: deciding.tree.idOf(row) })
-  return uploaded(deciding, [{ $case: 'fileAdded', value: file }], {
+  const file = newFile(context, command, { ids, parentId: context.tree.idOf(row) })
+  return uploaded(context, [{ $case: 'fileAdded', value: file }], {
     file,
-    ends: deciding.tree.endsOf(row),
-    folderCode: deciding.tree.codeOf(row),
+    ends: context.tree.endsOf(row),
+    folderCode: context.tree.codeOf(row),
     codesUsed: ids.codesUsed,
   })
 }
 
-function firstUpload(deciding: RequestContext, command: AddFile): Outcome {
-  const ids = deciding.newIds()
+function firstUpload(context: RequestContext, command: AddFile): Outcome {
+  const ids = context.newIds()
   const { createAccount, blob } = command
   if (createAccount === undefined || blob === undefined) return refuse('error-file')
-  const { rootId, events, record } = newAccount(deciding, createAccount)
-  if (!deciding.settings.guestUploads) return refuse('error-forbidden')
-  const limits = deciding.settings.tiers[record.tier]
+  const { rootId, events, record } = newAccount(context, createAccount)
+  if (!context.settings.guestUploads) return refuse('error-forbidden')
+  const limits = context.settings.tiers[record.tier]
   if (limits.contents !== undefined && limits.contents < 2) return refuse('error-limits')
   if (limits.storage !== undefined && limits.storage < blob.size) return refuse('error-limits')
-  const inherited = { isPublic: true, password: undefined, expiry: newExpiry(deciding, undefined, record) }
-  return uploadIntoNewFolder(deciding, command, { ids, rootId, inherited, events, record })
+  const inherited = { isPublic: true, password: undefined, expiry: newExpiry(context, undefined, record) }
+  return uploadIntoNewFolder(context, command, { ids, rootId, inherited, events, record })
 }
 
 function uploadIntoNewFolder(
-  deciding: RequestContext,
+  context: RequestContext,
   command: AddFile,
   parts: {
     ids: NewIds
@@ -84,23 +84,23 @@ function uploadIntoNewFolder(
 ): Outcome {
   const { ids, rootId, inherited, events = [], record } = parts
   const metadata = metadataOf(command) + savedRowBytes.content
-  if (record === undefined && !deciding.fits({ contents: 2, bytes: command.blob?.size ?? 0, metadata }))
+  if (record === undefined && !context.fits({ contents: 2, bytes: command.blob?.size ?? 0, metadata }))
     return refuse('error-limits')
-  const missing = deciding.missingCodes(2)
+  const missing = context.missingCodes(2)
   if (missing !== undefined) return missing
   const code = ids.code()
   const folder: FolderAdded = {
-    id: deciding.context.newId(),
+    id: context.inputs.newId(),
     parentId: rootId,
     name: code,
     code,
-    createTime: deciding.now,
-    modTime: deciding.now,
+    createTime: context.now,
+    modTime: context.now,
     ...inherited,
   }
-  const file = newFile(deciding, command, { ids, parentId: folder.id })
+  const file = newFile(context, command, { ids, parentId: folder.id })
   return uploaded(
-    deciding,
+    context,
     [...events, { $case: 'folderAdded', value: folder }, { $case: 'fileAdded', value: file }],
     {
       file,
@@ -118,24 +118,24 @@ function metadataOf({ name, mimetype }: AddFile): number {
 }
 
 function newFile(
-  deciding: RequestContext,
+  context: RequestContext,
   command: AddFile,
   { ids, parentId }: { ids: NewIds; parentId: string },
 ): FileAdded {
   return {
-    id: deciding.context.newId(),
+    id: context.inputs.newId(),
     parentId,
     name: command.name,
     code: ids.code(),
-    createTime: deciding.now,
-    modTime: command.modTime ?? deciding.now,
+    createTime: context.now,
+    modTime: command.modTime ?? context.now,
     mimetype: command.mimetype,
     blob: command.blob,
   }
 }
 
 function uploaded(
-  deciding: RequestContext,
+  context: RequestContext,
   events: Events,
   {
     file,
@@ -160,10 +160,10 @@ function uploaded(
     mimetype: file.mimetype,
     blob,
     parentFolderCode: folderCode,
-    ...endsOfNew(deciding, ends, record ?? deciding.account.known),
+    ...endsOfNew(context, ends, record ?? context.account.known),
   }
-  const uses = blob === undefined || deciding.tree.blobs.isUsed(blob) ? [] : [blob]
-  return deciding.changed(events, deciding.contentView(item, undefined, record), { uses, codesUsed })
+  const uses = blob === undefined || context.tree.blobs.isUsed(blob) ? [] : [blob]
+  return context.changed(events, context.contentView(item, undefined, record), { uses, codesUsed })
 }
 
 function commonOf(added: FileAdded | FolderAdded): Partial<Item> {
@@ -178,29 +178,29 @@ function commonOf(added: FileAdded | FolderAdded): Partial<Item> {
   }
 }
 
-export function createFolder(deciding: RequestContext, command: CreateFolder): Outcome {
+export function createFolder(context: RequestContext, command: CreateFolder): Outcome {
   if (command.name !== undefined && !isName(command.name)) return refuse('error-folderName')
   if (command.modTime !== undefined && !isTime(command.modTime)) return refuse('error-modTime')
-  const parent = deciding.destination(command.parentFolderId, 'parentFolderId')
+  const parent = context.destination(command.parentFolderId, 'parentFolderId')
   if (isRefusal(parent)) return refuse(parent.status)
   const more = { contents: 1, bytes: 0, metadata: metadataOfFolder(command.name) }
-  if (deciding.tree.depthOf(parent) + 1 > treeDepthMax || !deciding.fits(more)) return refuse('error-limits')
-  const missing = deciding.missingCodes(1)
+  if (context.tree.depthOf(parent) + 1 > treeDepthMax || !context.fits(more)) return refuse('error-limits')
+  const missing = context.missingCodes(1)
   if (missing !== undefined) return missing
-  const ids = deciding.newIds()
+  const ids = context.newIds()
   const code = ids.code()
-  const inherited = deciding.inherited(parent)
+  const inherited = context.inherited(parent)
   const folder: FolderAdded = {
-    id: deciding.context.newId(),
-    parentId: deciding.tree.idOf(parent),
+    id: context.inputs.newId(),
+    parentId: context.tree.idOf(parent),
     name: command.name ?? code,
     code,
-    createTime: deciding.now,
-    modTime: command.modTime ?? deciding.now,
+    createTime: context.now,
+    modTime: command.modTime ?? context.now,
     ...inherited,
     isPublic: command.isPublic ?? inherited.isPublic,
   }
-  return folderMade(deciding, folder, { codesUsed: 1 })
+  return folderMade(context, folder, { codesUsed: 1 })
 }
 
 function metadataOfFolder(name: string | undefined): number {
@@ -208,32 +208,31 @@ function metadataOfFolder(name: string | undefined): number {
 }
 
 /** A folder as it was made before share codes had eight characters, or before there were any. */
-export function addLegacyFolder(deciding: RequestContext, command: AddLegacyFolder): Outcome {
-  const { viewer, tree, context, settings } = deciding
+export function addLegacyFolder(context: RequestContext, command: AddLegacyFolder): Outcome {
+  const { viewer, tree, inputs, settings } = context
   if (viewer.kind !== 'operator' && viewer.kind !== 'system') return refuse('error-notOwner')
   if (command.name !== undefined && !isName(command.name)) return refuse('error-folderName')
   const more = { contents: 1, bytes: 0, metadata: metadataOfFolder(command.name) }
-  if (!deciding.fits(more)) return refuse('error-limits')
+  if (!context.fits(more)) return refuse('error-limits')
   const needed = command.noCode ? 0 : 1
-  if (context.legacyCodes.end - context.legacyCodes.next < needed)
-    return { kind: 'needs', legacyCodes: needed }
-  const code = command.noCode ? '' : settings.legacyCodes.code(context.legacyCodes.next)
-  const id = deciding.context.newId()
+  if (inputs.legacyCodes.end - inputs.legacyCodes.next < needed) return { kind: 'needs', legacyCodes: needed }
+  const code = command.noCode ? '' : settings.legacyCodes.code(inputs.legacyCodes.next)
+  const id = context.inputs.newId()
   const folder: FolderAdded = {
     id,
     parentId: tree.idOf(tree.root),
     name: command.name ?? (code === '' ? id.slice(0, 8) : code),
     code,
-    createTime: deciding.now,
-    modTime: deciding.now,
-    ...deciding.inherited(tree.root),
+    createTime: context.now,
+    modTime: context.now,
+    ...context.inherited(tree.root),
     isPublic: !command.noCode,
   }
-  return folderMade(deciding, folder, { legacyCodesUsed: needed })
+  return folderMade(context, folder, { legacyCodesUsed: needed })
 }
 
 function folderMade(
-  deciding: RequestContext,
+  context: RequestContext,
   folder: FolderAdded,
   used: { codesUsed?: number; legacyCodesUsed?: number },
 ): Outcome {
@@ -246,43 +245,43 @@ function folderMade(
     expiry: folder.expiry,
     deleteAfterExpiry: folder.expiry === undefined ? undefined : false,
   }
-  return deciding.changed([{ $case: 'folderAdded', value: folder }], deciding.contentView(item), used)
+  return context.changed([{ $case: 'folderAdded', value: folder }], context.contentView(item), used)
 }
 
 type AttributeUpdate = NonNullable<UpdateContent['attribute']>
 
-export function updateContent(deciding: RequestContext, command: UpdateContent): Outcome {
+export function updateContent(context: RequestContext, command: UpdateContent): Outcome {
   const { attribute: sent, contentId } = command
   if (sent === undefined) return refuse('error-attribute')
-  if (!isGoodValue(sent, deciding.now)) return refuse(`error-${attributeName(sent)}`)
-  const row = deciding.own(contentId)
+  if (!isGoodValue(sent, context.now)) return refuse(`error-${attributeName(sent)}`)
+  const row = context.own(contentId)
   if (isRefusal(row)) return refuse(row.status)
-  const { tree } = deciding
+  const { tree } = context
   if (!tree.isFolder(row) && attributesOf[sent.$case] === 'folders') return refuse('error-attribute')
   if (row === tree.root && sent.$case === 'expiry') return refuse('error-rootFolder')
-  const attribute = sent.$case === 'expiry' ? withinLifetime(deciding, row, sent) : sent
-  if (!deciding.growthFits(growthOf(tree, row, attribute))) return refuse('error-limits')
+  const attribute = sent.$case === 'expiry' ? withinLifetime(context, row, sent) : sent
+  if (!context.growthFits(growthOf(tree, row, attribute))) return refuse('error-limits')
   const id = tree.idOf(row)
-  const item = changedItem(deciding.owners().item(row), attribute)
-  const events: Events = [{ $case: 'attributeSet', value: { id, attribute, time: deciding.now } }]
+  const item = changedItem(context.owners().item(row), attribute)
+  const events: Events = [{ $case: 'attributeSet', value: { id, attribute, time: context.now } }]
   // A folder that predates share codes gets one when it can be shared.
   if (attribute.$case !== 'isPublic' || !attribute.value || tree.codeOf(row) !== undefined)
-    return deciding.changed(events, deciding.contentView(item))
-  const missing = deciding.missingCodes(1)
+    return context.changed(events, context.contentView(item))
+  const missing = context.missingCodes(1)
   if (missing !== undefined) return missing
-  item.code = deciding.newIds().code()
-  const coded = { id, attribute: { $case: 'code', value: item.code } as const, time: deciding.now }
+  item.code = context.newIds().code()
+  const coded = { id, attribute: { $case: 'code', value: item.code } as const, time: context.now }
   events.unshift({ $case: 'attributeSet', value: coded })
-  return deciding.changed(events, deciding.contentView(item), { codesUsed: 1 })
+  return context.changed(events, context.contentView(item), { codesUsed: 1 })
 }
 
 /** No expiry is later than the longest lifetime, and none means the latest. */
 function withinLifetime(
-  deciding: RequestContext,
+  context: RequestContext,
   folder: number,
   sent: Extract<AttributeUpdate, { $case: 'expiry' }>,
 ): typeof sent {
-  const latest = latestExpiry(deciding, folder)
+  const latest = latestExpiry(context, folder)
   if (latest === undefined) return sent
   return { ...sent, value: { ...sent.value, expiry: Math.min(sent.value.expiry ?? latest, latest) } }
 }

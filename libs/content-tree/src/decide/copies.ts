@@ -25,27 +25,27 @@ interface CopySize {
 
 /** @param prepared receives the ids of the copies, for when they are applied. */
 export function copyContents(
-  deciding: RequestContext,
+  context: RequestContext,
   command: CopyContents,
   prepared: (ids: PreparedIds) => void,
 ): Outcome {
   if (!isList(command.sources.map((source) => source.contentId))) return refuse('error-contentsId')
   const sources = eachOnce(command.sources)
-  const { tree, viewer } = deciding
-  const rows = ownRows(deciding, sources)
+  const { tree, viewer } = context
+  const rows = ownRows(context, sources)
   if (isRefusal(rows)) return refuse(rows.status)
   const folderId = command.folderId ?? tree.idOf(tree.root)
-  const target = deciding.visible(folderId)
+  const target = context.visible(folderId)
   if (isRefusal(target)) return refuse(target.status)
   if (!viewer.isOwner) return refuse('error-notOwner')
-  const folder = deciding.destination(folderId, 'folderId')
+  const folder = context.destination(folderId, 'folderId')
   if (isRefusal(folder)) return refuse(folder.status)
   if (rows.includes(tree.root)) return refuse('error-rootFolder')
   if (!sources.every((source) => source.manifest === undefined || isManifest(source.manifest)))
     return refuse('error-contentsId')
 
   const parts = sources.map((source, index) =>
-    source.manifest === undefined ? measureOwn(deciding, rows[index] as number) : measure(source.manifest),
+    source.manifest === undefined ? measureOwn(context, rows[index] as number) : measure(source.manifest),
   )
   const sizes = parts.map((part) => part.contents)
   const contents = sum(sizes)
@@ -54,26 +54,26 @@ export function copyContents(
   if (
     tree.depthOf(folder) + height > treeDepthMax ||
     contents > contentsMax ||
-    !deciding.fits({ contents, bytes, metadata: contents * savedRowBytes.content })
+    !context.fits({ contents, bytes, metadata: contents * savedRowBytes.content })
   )
     return refuse('error-limits')
-  const missing = deciding.missingCodes(contents)
+  const missing = context.missingCodes(contents)
   if (missing !== undefined) return missing
 
-  const expiries = newExpiries(deciding)
+  const expiries = newExpiries(context)
   const event: ContentsCopied = {
     sources: sources.map((source, index) => ({
       contentId: source.manifest === undefined ? tree.idOf(rows[index] as number) : source.contentId,
       manifest: source.manifest,
     })),
     folderId: tree.idOf(folder),
-    time: deciding.now,
+    time: context.now,
     leftOut: [...new Set(parts.flatMap((part) => part.leftOut))],
-    ...deciding.inherited(folder),
+    ...context.inherited(folder),
     ownExpiry: expiries.usual,
     latestExpiry: expiries.latest,
   }
-  return inSlices(copied(deciding, { event, sizes, uses: newBlobs(deciding, sources), prepared }))
+  return inSlices(copied(context, { event, sizes, uses: newBlobs(context, sources), prepared }))
 }
 
 function eachOnce(sources: readonly CopySource[]): CopySource[] {
@@ -81,7 +81,7 @@ function eachOnce(sources: readonly CopySource[]): CopySource[] {
 }
 
 function* copied(
-  deciding: RequestContext,
+  context: RequestContext,
   {
     event,
     sizes,
@@ -89,9 +89,9 @@ function* copied(
     prepared,
   }: { event: ContentsCopied; sizes: number[]; uses: Blob[]; prepared: (ids: PreparedIds) => void },
 ): Generator<void, Outcome> {
-  if (!(yield* metadataFits(deciding, { event, uses }))) return refuse('error-limits')
+  if (!(yield* metadataFits(context, { event, uses }))) return refuse('error-limits')
   const contents = sum(sizes)
-  const made = deciding.newIds()
+  const made = context.newIds()
   const ids: string[] = []
   const codes: string[] = []
   while (ids.length < contents) {
@@ -100,23 +100,23 @@ function* copied(
     codes.push(...some.codes)
     if (ids.length < contents) yield
   }
-  prepared({ seed: deciding.context.seed, codeStart: deciding.context.codes.next, ids, codes })
+  prepared({ seed: context.inputs.seed, codeStart: context.inputs.codes.next, ids, codes })
   const pairs: string[] = []
   let start = 0
   for (const [index, source] of event.sources.entries()) {
     pairs.push(source.contentId, ids[start] as string)
     start += sizes[index] as number
   }
-  const result = () => copiesOf(deciding, pairs)
-  return deciding.changed([{ $case: 'contentsCopied', value: event }], result, { uses, codesUsed: contents })
+  const result = () => copiesOf(context, pairs)
+  return context.changed([{ $case: 'contentsCopied', value: event }], result, { uses, codesUsed: contents })
 }
 
 /** Counted row by row only where the sources might be too much. */
 function* metadataFits(
-  deciding: RequestContext,
+  context: RequestContext,
   { event, uses }: { event: ContentsCopied; uses: readonly Blob[] },
 ): Generator<void, boolean> {
-  const { tree, metadataLeft } = deciding
+  const { tree, metadataLeft } = context
   let left = metadataLeft - uses.length * savedRowBytes.blob
   let looked = 0
   for (const { manifest } of event.sources)
@@ -152,10 +152,10 @@ function metadataOf(entry: Manifest['entries'][number]): number {
 }
 
 /** Rows of the named sources in this account; -1 for manifests. Recycled content does not count. */
-function ownRows(deciding: RequestContext, sources: readonly CopySource[]): number[] | Refusal {
+function ownRows(context: RequestContext, sources: readonly CopySource[]): number[] | Refusal {
   const rows: number[] = []
   for (const source of sources) {
-    const row = source.manifest === undefined ? deciding.visible(source.contentId) : -1
+    const row = source.manifest === undefined ? context.visible(source.contentId) : -1
     if (isRefusal(row)) return row
     rows.push(row)
   }
@@ -228,12 +228,12 @@ function newBlobs({ tree }: RequestContext, sources: readonly CopySource[]): Blo
 }
 
 /** @param pairs source, copy, source, copy, … */
-export function copiesOf(deciding: RequestContext, pairs: readonly string[]): Result {
-  const reading = deciding.owners()
+export function copiesOf(context: RequestContext, pairs: readonly string[]): Result {
+  const view = context.owners()
   const results = []
   for (let at = 0; at < pairs.length; at += 2) {
-    const row = deciding.tree.find(pairs[at + 1] as string)
-    const item = row < 0 ? undefined : reading.item(row)
+    const row = context.tree.find(pairs[at + 1] as string)
+    const item = row < 0 ? undefined : view.item(row)
     results.push({ sourceId: pairs[at] as string, item })
   }
   return { $case: 'copy', value: { results } }

@@ -57,16 +57,16 @@ export function decide(
   if (viewer === undefined) return refuse('error-token')
   if (operation.$case === 'reconcile')
     return viewer.kind === 'system' ? usesOf(account, operation.value) : refuse('error-notOwner')
-  const deciding = new RequestContext({ ...parts, account, request, operation: operation.$case, viewer })
+  const context = new RequestContext({ ...parts, account, request, operation: operation.$case, viewer })
   if (account.record === undefined && !createsAccount(operation)) return refuse('error-notFound')
   if (account.record?.endTime !== undefined && viewer.kind !== 'operator' && viewer.kind !== 'system')
     return refuse('error-blocked')
-  if (before !== undefined) return repeated(deciding, before)
-  const hindrance = hindranceOf(deciding)
+  if (before !== undefined) return repeated(context, before)
+  const hindrance = hindranceOf(context)
   if (hindrance !== undefined) return refuse(hindrance)
   if (createsAccount(operation) && account.record !== undefined) return refuse('error-unavailable')
-  if (lacksTier(deciding)) return refuse('error-notPremium')
-  return decideOperation(deciding, operation, parts.prepared)
+  if (lacksTier(context)) return refuse('error-notPremium')
+  return decideOperation(context, operation, parts.prepared)
 }
 
 function createsAccount(operation: AccountOperation): boolean {
@@ -135,127 +135,126 @@ function earlierRun(
 }
 
 /** The status when a request that seems to be new must not be executed. */
-function hindranceOf({ account, request, operation, context }: RequestContext): string | undefined {
+function hindranceOf({ account, request, operation, inputs }: RequestContext): string | undefined {
   const { requestId } = request
   if (!isKept({ requestId, operation: commandNumbers[operation] ?? 0 })) return undefined
-  const why = account.outcomes.refuses(requestId, context.nowMs)
+  const why = account.outcomes.refuses(requestId, inputs.nowMs)
   if (why === undefined) return undefined
   return why === 'full' ? 'error-rateLimit' : 'error-unavailable'
 }
 
 /** Only bearers have a tier; the operator's switch opens reading to all. */
-function lacksTier(deciding: RequestContext): boolean {
-  const { request, viewer, settings, operation } = deciding
+function lacksTier(context: RequestContext): boolean {
+  const { request, viewer, settings, operation } = context
   if (request.tierNeeded !== 'premium' || viewer.kind !== 'bearer') return false
   if (settings.openListing && (operation === 'readContent' || operation === 'searchContents')) return false
-  return !deciding.isPremium
+  return !context.isPremium
 }
 
 function decideOperation(
-  deciding: RequestContext,
+  context: RequestContext,
   operation: Exclude<AccountOperation, { $case: 'reconcile' }>,
   prepared: (ids: PreparedIds) => void,
 ): Outcome {
   switch (operation.$case) {
     case 'authenticate':
-      return authenticate(deciding)
+      return authenticate(context)
     case 'getAccount':
-      return getAccount(deciding)
+      return getAccount(context)
     case 'readContent':
-      return readContent(deciding, operation.value)
+      return readContent(context, operation.value)
     case 'searchContents':
-      return searchContents(deciding, operation.value)
+      return searchContents(context, operation.value)
     case 'checkUpload':
-      return checkUpload(deciding, operation.value)
+      return checkUpload(context, operation.value)
     case 'openFile':
-      return openFile(deciding, operation.value)
+      return openFile(context, operation.value)
     case 'openDirectLink':
-      return openDirectLink(deciding, operation.value)
+      return openDirectLink(context, operation.value)
     case 'takeManifest':
-      return takeManifest(deciding, operation.value)
+      return takeManifest(context, operation.value)
     case 'readBin':
-      return readBin(deciding)
+      return readBin(context)
     case 'findCode':
-      return findCode(deciding, operation.value)
+      return findCode(context, operation.value)
     case 'findContents':
-      return findContents(deciding, operation.value)
+      return findContents(context, operation.value)
     case 'createAccount':
-      return createAccount(deciding, operation.value)
+      return createAccount(context, operation.value)
     case 'addFile':
-      return addFile(deciding, operation.value)
+      return addFile(context, operation.value)
     case 'createFolder':
-      return createFolder(deciding, operation.value)
+      return createFolder(context, operation.value)
     case 'updateContent':
-      return updateContent(deciding, operation.value)
+      return updateContent(context, operation.value)
     case 'deleteContents':
-      return deleteContents(deciding, operation.value)
+      return deleteContents(context, operation.value)
     case 'copyContents':
-      return copyContents(deciding, operation.value, prepared)
+      return copyContents(context, operation.value, prepared)
     case 'moveContents':
-      return moveContents(deciding, operation.value)
+      return moveContents(context, operation.value)
     case 'putDirectLink':
-      return putDirectLink(deciding, operation.value)
+      return putDirectLink(context, operation.value)
     case 'deleteDirectLink':
-      return deleteDirectLink(deciding, operation.value)
+      return deleteDirectLink(context, operation.value)
     case 'resetToken':
-      return resetToken(deciding, operation.value)
+      return resetToken(context, operation.value)
     case 'confirmEmail':
-      return confirmEmail(deciding, operation.value)
+      return confirmEmail(context, operation.value)
     case 'setAccount':
-      return setAccount(deciding, operation.value)
+      return setAccount(context, operation.value)
     case 'addLegacyFolder':
-      return addLegacyFolder(deciding, operation.value)
+      return addLegacyFolder(context, operation.value)
     case 'restoreContents':
-      return restoreContents(deciding, operation.value)
+      return restoreContents(context, operation.value)
     case 'emptyBin':
-      return emptyBin(deciding)
+      return emptyBin(context)
     case 'reportDownloads':
-      return reportDownloads(deciding, operation.value)
+      return reportDownloads(context, operation.value)
     case 'tick':
-      return tick(deciding)
+      return tick(context)
     case 'sendSignIn':
-      return sendSignIn(deciding)
+      return sendSignIn(context)
     case 'readHeld':
-      return readHeld(deciding)
+      return readHeld(context)
     case 'undoSweeps':
-      return undoSweeps(deciding, operation.value)
+      return undoSweeps(context, operation.value)
   }
 }
 
 /**
  * The first answer: its bytes, or made again from its ids. A key is valid for one request.
  */
-function repeated(deciding: RequestContext, before: EarlierRun): Outcome {
-  const isSame = before.asks(deciding.request.requestId)
-  if (!isSame || before.operation !== commandNumbers[deciding.operation])
-    return refuse('error-idempotencyKey')
-  if (!deciding.viewer.isOwner && !createsAccount(deciding.request.operation as AccountOperation))
+function repeated(context: RequestContext, before: EarlierRun): Outcome {
+  const isSame = before.asks(context.request.requestId)
+  if (!isSame || before.operation !== commandNumbers[context.operation]) return refuse('error-idempotencyKey')
+  if (!context.viewer.isOwner && !createsAccount(context.request.operation as AccountOperation))
     return refuse('error-notOwner')
   const { outcome } = before
   if (outcome === undefined) return refuse('error-alreadyDone')
   if (outcome.reply.length > 0) return { kind: 'reply', reply: replyOf(outcome.reply) }
-  return answer(madeAgain(deciding, idsOfRecipe(outcome.ids)))
+  return answer(madeAgain(context, idsOfRecipe(outcome.ids)))
 }
 
 function replyOf(bytes: Buffer): AccountReply {
   return Reply.decode(bytes)
 }
 
-function madeAgain(deciding: RequestContext, ids: string[]): Result {
-  const { operation, tree } = deciding
-  if (operation === 'copyContents') return copiesOf(deciding, ids)
+function madeAgain(context: RequestContext, ids: string[]): Result {
+  const { operation, tree } = context
+  if (operation === 'copyContents') return copiesOf(context, ids)
   if (operation === 'moveContents' || operation === 'restoreContents' || operation === 'undoSweeps')
-    return itemsOf(deciding, ids)
-  if (operation === 'setAccount') return ofAccount(deciding.accountView())
+    return itemsOf(context, ids)
+  if (operation === 'setAccount') return ofAccount(context.accountView())
   if (operation === 'putDirectLink') {
     const [contentId = '', linkId] = ids
     const row = tree.find(contentId)
     const link = tree.sparse.directLinks.get(row)?.find((other) => other.id === linkId)
-    return link === undefined ? refusal('error-notFound') : linkView(deciding, row, link)
+    return link === undefined ? refusal('error-notFound') : linkView(context, row, link)
   }
   // All others show one content: the last one that the events name.
   const row = tree.find(ids.at(-1) ?? '')
-  return row < 0 ? refusal('error-notFound') : deciding.contentView(deciding.owners().item(row))
+  return row < 0 ? refusal('error-notFound') : context.contentView(context.owners().item(row))
 }
 
 function refusal(status: string): Result {

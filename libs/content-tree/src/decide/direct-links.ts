@@ -7,13 +7,13 @@ import { savedLinkBytes } from '../tree/saved-bytes.ts'
 import { done, isRefusal, type RequestContext, type Result, refuse } from './request-context.ts'
 
 /** Replaces the whole link: restrictions that the command omits are removed. */
-export function putDirectLink(deciding: RequestContext, { contentId, linkId, link }: PutDirectLink): Outcome {
-  const { viewer, settings, tree } = deciding
-  if (settings.directLinksPremium && viewer.kind === 'bearer' && !deciding.isPremium)
+export function putDirectLink(context: RequestContext, { contentId, linkId, link }: PutDirectLink): Outcome {
+  const { viewer, settings, tree } = context
+  if (settings.directLinksPremium && viewer.kind === 'bearer' && !context.isPremium)
     return refuse('error-notPremium')
   if (link === undefined || (link.expireTime !== 0 && !isTime(link.expireTime)))
     return refuse('error-expireTime')
-  const row = deciding.own(contentId)
+  const row = context.own(contentId)
   if (isRefusal(row)) return refuse(row.status)
   const links = tree.sparse.directLinks.get(row) ?? []
   const before = links.find((other) => other.id === linkId?.toLowerCase())
@@ -22,24 +22,24 @@ export function putDirectLink(deciding: RequestContext, { contentId, linkId, lin
   if (tooMany || DirectLink.encode(link).finish().length > directLinkBytesMax) return refuse('error-limits')
   const record: DirectLink = {
     ...link,
-    id: before?.id ?? deciding.context.newId(),
-    createTime: before?.createTime ?? deciding.now,
+    id: before?.id ?? context.inputs.newId(),
+    createTime: before?.createTime ?? context.now,
   }
   const growth = savedLinkBytes(record) - (before === undefined ? 0 : savedLinkBytes(before))
-  if (!deciding.growthFits(growth) || (growth > 0 && growth > deciding.directLinkBytesLeft))
+  if (!context.growthFits(growth) || (growth > 0 && growth > context.directLinkBytesLeft))
     return refuse('error-limits')
   const value = { contentId: tree.idOf(row), link: record }
-  return deciding.changed([{ $case: 'directLinkPut', value }], linkView(deciding, row, record))
+  return context.changed([{ $case: 'directLinkPut', value }], linkView(context, row, record))
 }
 
-export function deleteDirectLink(deciding: RequestContext, { contentId, linkId }: DeleteDirectLink): Outcome {
-  const row = deciding.own(contentId)
+export function deleteDirectLink(context: RequestContext, { contentId, linkId }: DeleteDirectLink): Outcome {
+  const row = context.own(contentId)
   if (isRefusal(row)) return refuse(row.status)
-  const { tree } = deciding
+  const { tree } = context
   const link = tree.sparse.directLinks.get(row)?.find((other) => other.id === linkId.toLowerCase())
   if (link === undefined) return refuse('error-notFound')
   const value = { contentId: tree.idOf(row), linkId: link.id }
-  return deciding.changed([{ $case: 'directLinkDeleted', value }], done)
+  return context.changed([{ $case: 'directLinkDeleted', value }], done)
 }
 
 export function linkView({ tree }: RequestContext, row: number, link: DirectLink): Result {

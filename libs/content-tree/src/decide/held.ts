@@ -35,8 +35,8 @@ export function readHeld({ tree, viewer }: RequestContext): Outcome {
 }
 
 /** Restores to the old folder, or to the root, without expiries in the past. */
-export function undoSweeps(deciding: RequestContext, { contentIds }: UndoSweeps): Outcome {
-  const { tree, viewer } = deciding
+export function undoSweeps(context: RequestContext, { contentIds }: UndoSweeps): Outcome {
+  const { tree, viewer } = context
   if (viewer.kind !== 'operator') return refuse('error-notOwner')
   if (!isList(contentIds)) return refuse('error-contentsId')
   const undone: string[] = []
@@ -50,6 +50,6 @@ export function undoSweeps(deciding: RequestContext, { contentIds }: UndoSweeps)
     undone.push(tree.idOf(row))
   }
   if (contents > contentsMax) return refuse('error-limits')
-  const value = { ids: [], time: deciding.now, undone }
-  return deciding.changed([{ $case: 'contentsRestored', value }], () => itemsOf(deciding, undone))
+  const value = { ids: [], time: context.now, undone }
+  return context.changed([{ $case: 'contentsRestored', value }], () => itemsOf(context, undone))
 }

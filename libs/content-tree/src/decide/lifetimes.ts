@@ -25,23 +25,23 @@ export function lifetimesOf(
 
 /** Of a new folder. @param inherited of its parent, or its own of a copied one. */
 export function newExpiry(
-  deciding: LifetimeInput,
+  context: LifetimeInput,
   inherited: number | undefined,
-  record: Pick<AccountRecord, 'tier'> = deciding.account.known,
+  record: Pick<AccountRecord, 'tier'> = context.account.known,
 ): number | undefined {
-  const { latest, usual } = newExpiries(deciding, record)
+  const { latest, usual } = newExpiries(context, record)
   const wanted = inherited ?? usual
   return latest === undefined || wanted === undefined ? wanted : Math.min(wanted, latest)
 }
 
 /** Of folders made now: the expiry of those that have none, and the latest. */
 export function newExpiries(
-  deciding: LifetimeInput,
-  record: Pick<AccountRecord, 'tier'> = deciding.account.known,
+  context: LifetimeInput,
+  record: Pick<AccountRecord, 'tier'> = context.account.known,
 ): { usual: number | undefined; latest: number | undefined } {
-  if (deciding.viewer.kind === 'operator') return { usual: undefined, latest: undefined }
-  const { folderSeconds, folderSecondsMax } = lifetimesOf(record, deciding.settings)
-  const at = (seconds: number | undefined) => (seconds === undefined ? undefined : deciding.now + seconds)
+  if (context.viewer.kind === 'operator') return { usual: undefined, latest: undefined }
+  const { folderSeconds, folderSecondsMax } = lifetimesOf(record, context.settings)
+  const at = (seconds: number | undefined) => (seconds === undefined ? undefined : context.now + seconds)
   return { usual: at(folderSeconds ?? folderSecondsMax), latest: at(folderSecondsMax) }
 }
 
@@ -60,12 +60,12 @@ export function latestExpiry({ account, settings, viewer, now }: LifetimeInput, 
 
 /** The times in an upload's answer at which the file ends; none where no lifetimes are set. */
 export function endsOfNew(
-  deciding: LifetimeInput,
+  context: LifetimeInput,
   ends: number | undefined,
   record: Pick<AccountRecord, 'tier'>,
 ): Partial<Pick<Item, 'expiry' | 'idleExpiry'>> {
-  const lifetimes = lifetimesOf(record, deciding.settings)
+  const lifetimes = lifetimesOf(record, context.settings)
   if (Object.values(lifetimes).every((seconds) => seconds === undefined)) return {}
   const { idleSeconds } = lifetimes
-  return { expiry: ends, idleExpiry: idleSeconds === undefined ? undefined : deciding.now + idleSeconds }
+  return { expiry: ends, idleExpiry: idleSeconds === undefined ? undefined : context.now + idleSeconds }
 }

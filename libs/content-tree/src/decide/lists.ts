@@ -17,28 +17,28 @@ import { done, isRefusal, type RequestContext, type Result, refuse } from './req
  * from everywhere, held for as long as they say.
  */
 export function deleteContents(
-  deciding: RequestContext,
+  context: RequestContext,
   { contentIds, representation, heldSeconds }: DeleteContents,
 ): Outcome {
   if (!isList(contentIds)) return refuse('error-contentsId')
-  const { tree, viewer } = deciding
+  const { tree, viewer } = context
   const byOperator = heldSeconds !== undefined
   if (byOperator && viewer.kind !== 'operator') return refuse('error-forbidden')
   if (byOperator && !(heldSeconds >= 0 && heldSeconds <= heldSecondsMax)) return refuse('error-heldSeconds')
   const rows: number[] = []
   for (const id of contentIds) {
     const row = tree.find(id)
-    const seen = row >= 0 && (viewer.isOwner || !(tree.inBin(row) || deciding.isExpired(row)))
+    const seen = row >= 0 && (viewer.isOwner || !(tree.inBin(row) || context.isExpired(row)))
     if (!seen) return refuse('error-notFound')
     rows.push(row)
   }
   if (!viewer.isOwner) return refuse('error-owner')
   if (rows.includes(tree.root) || rows.includes(tree.bin)) return refuse('error-protectedFolder')
   const named = new Set(rows)
-  const tops = [...named].filter((row) => !isBelowAny(deciding, row, named))
-  const toBin = (row: number) => !byOperator && deciding.account.known.recycleBin && !tree.inBin(row)
-  const heldUntil = heldSeconds ? deciding.now + heldSeconds : undefined
-  if (heldUntil !== undefined && !fitsHeld(deciding, tops)) return refuse('error-limits')
+  const tops = [...named].filter((row) => !isBelowAny(context, row, named))
+  const toBin = (row: number) => !byOperator && context.account.known.recycleBin && !tree.inBin(row)
+  const heldUntil = heldSeconds ? context.now + heldSeconds : undefined
+  if (heldUntil !== undefined && !fitsHeld(context, tops)) return refuse('error-limits')
   const sweep = byOperator ? { why: SweepReason.OPERATOR, heldUntil, folders: [] } : undefined
   const recycled = tops.filter((row) => toBin(row))
   const gone = tops.filter((row) => !toBin(row))
@@ -49,12 +49,12 @@ export function deleteContents(
   ] as const) {
     const ids = list.map((row) => tree.idOf(row))
     if (ids.length > 0)
-      events.push({ $case: 'contentsDeleted', value: { ids, toBin: bin, ...byRequest(deciding), sweep } })
+      events.push({ $case: 'contentsDeleted', value: { ids, toBin: bin, ...byRequest(context), sweep } })
   }
-  if (representation !== true) return deciding.changed(events, done)
+  if (representation !== true) return context.changed(events, done)
   // Deleted content cannot be shown again. If the items are too large to be kept, a retry only
   // learns that it succeeded.
-  return deciding.changed(events, itemsOf(deciding, contentIds), { keptIfLarge: done })
+  return context.changed(events, itemsOf(context, contentIds), { keptIfLarge: done })
 }
 
 /**
@@ -83,32 +83,32 @@ function isBelowAny({ tree }: RequestContext, row: number, named: ReadonlySet<nu
   return false
 }
 
-export function moveContents(deciding: RequestContext, { contentIds, folderId }: MoveContents): Outcome {
+export function moveContents(context: RequestContext, { contentIds, folderId }: MoveContents): Outcome {
   if (!isList(contentIds)) return refuse('error-contentsId')
-  const { tree, viewer } = deciding
+  const { tree, viewer } = context
   const rows: number[] = []
   for (const id of [...contentIds, folderId]) {
-    const row = deciding.visible(id)
+    const row = context.visible(id)
     if (isRefusal(row)) return refuse(row.status)
     rows.push(row)
   }
   if (!viewer.isOwner) return refuse('error-notOwner')
   rows.pop()
-  const folder = deciding.destination(folderId, 'folderId')
+  const folder = context.destination(folderId, 'folderId')
   if (isRefusal(folder)) return refuse(folder.status)
   if (rows.includes(tree.root)) return refuse('error-rootFolder')
   if (rows.some((row) => tree.isBelow(folder, row))) return refuse('error-folderId')
   if (rows.some((row) => tree.depthOf(folder) + tree.heightOf(row, treeDepthMax) > treeDepthMax))
     return refuse('error-limits')
   const ids = rows.map((row) => tree.idOf(row))
-  const result = () => itemsOf(deciding, ids)
-  const value = { ids, folderId: tree.idOf(folder), time: deciding.now }
-  return deciding.changed([{ $case: 'contentsMoved', value }], result)
+  const result = () => itemsOf(context, ids)
+  const value = { ids, folderId: tree.idOf(folder), time: context.now }
+  return context.changed([{ $case: 'contentsMoved', value }], result)
 }
 
-export function restoreContents(deciding: RequestContext, { contentIds }: RestoreContents): Outcome {
+export function restoreContents(context: RequestContext, { contentIds }: RestoreContents): Outcome {
   if (!isList(contentIds)) return refuse('error-contentsId')
-  const { tree, viewer } = deciding
+  const { tree, viewer } = context
   if (!viewer.isOwner) return refuse('error-notOwner')
   const ids: string[] = []
   for (const id of contentIds) {
@@ -117,21 +117,21 @@ export function restoreContents(deciding: RequestContext, { contentIds }: Restor
     if (row === tree.bin) return refuse('error-protectedFolder')
     ids.push(tree.idOf(row))
   }
-  const value = { ids, time: deciding.now, undone: [] }
-  return deciding.changed([{ $case: 'contentsRestored', value }], () => itemsOf(deciding, ids))
+  const value = { ids, time: context.now, undone: [] }
+  return context.changed([{ $case: 'contentsRestored', value }], () => itemsOf(context, ids))
 }
 
-export function emptyBin(deciding: RequestContext): Outcome {
-  const { tree, viewer } = deciding
+export function emptyBin(context: RequestContext): Outcome {
+  const { tree, viewer } = context
   if (!viewer.isOwner) return refuse('error-notOwner')
-  if (tree.childCount(tree.bin) === 0) return deciding.changed([], done)
-  const value = { ids: [tree.idOf(tree.bin)], toBin: false, ...byRequest(deciding) }
-  return deciding.changed([{ $case: 'contentsDeleted', value }], done)
+  if (tree.childCount(tree.bin) === 0) return context.changed([], done)
+  const value = { ids: [tree.idOf(tree.bin)], toBin: false, ...byRequest(context) }
+  return context.changed([{ $case: 'contentsDeleted', value }], done)
 }
 
 /** As they are now, one for each id that still exists. */
-export function itemsOf(deciding: RequestContext, ids: readonly string[]): Result {
-  const reading = deciding.owners()
-  const rows = ids.map((id) => deciding.tree.find(id)).filter((row) => row >= 0)
-  return { $case: 'items', value: { items: rows.map((row) => reading.item(row)) } }
+export function itemsOf(context: RequestContext, ids: readonly string[]): Result {
+  const view = context.owners()
+  const rows = ids.map((id) => context.tree.find(id)).filter((row) => row >= 0)
+  return { $case: 'items', value: { items: rows.map((row) => view.item(row)) } }
 }

@@ -27,50 +27,50 @@ import { sortFields } from '../tree/listing-order.ts'
 import { savedRowBytes } from '../tree/saved-bytes.ts'
 import { answer, done, inSlices, isRefusal, type RequestContext, refuse } from './request-context.ts'
 
-export function readContent(deciding: RequestContext, query: ReadContent): Outcome {
-  const row = deciding.tree.find(query.contentId)
+export function readContent(context: RequestContext, query: ReadContent): Outcome {
+  const row = context.tree.find(query.contentId)
   if (row < 0) return refuse('error-notFound')
-  const reading = deciding.reading(query.password)
-  const closed = deciding.closed(reading, row)
+  const view = context.viewFor(query.password)
+  const closed = context.closed(view, row)
   if (closed !== undefined) return closed
-  if (!deciding.tree.isFolder(row)) return answer(deciding.contentView(reading.item(row)))
+  if (!context.tree.isFolder(row)) return answer(context.contentView(view.item(row)))
   const sortField = sortFields.includes(query.sortField) ? query.sortField : SortField.CREATE_TIME
   const bounded = { ...pageBounds(query, pageSizeMax), sortField }
-  return inSlices(readFolder(deciding, { reading, row, query: bounded }))
+  return inSlices(readFolder(context, { view, row, query: bounded }))
 }
 
 function* readFolder(
-  deciding: RequestContext,
-  { reading, row, query }: { reading: ReaderView; row: number; query: ReadContent },
+  context: RequestContext,
+  { view, row, query }: { view: ReaderView; row: number; query: ReadContent },
 ): Generator<void, Outcome> {
-  const { item, ...page } = yield* listing(reading, row, query)
-  return deciding.read(reading, () => deciding.contentView(item, page))
+  const { item, ...page } = yield* listing(view, row, query)
+  return context.read(view, () => context.contentView(item, page))
 }
 
-export function searchContents(deciding: RequestContext, query: SearchContents): Outcome {
+export function searchContents(context: RequestContext, query: SearchContents): Outcome {
   if (query.searchedString === '') return refuse('error-searchedString')
-  const row = deciding.tree.find(query.contentId)
+  const row = context.tree.find(query.contentId)
   if (row < 0) return refuse('error-notFound')
-  const reading = deciding.reading(query.password)
-  const closed = deciding.closed(reading, row)
+  const view = context.viewFor(query.password)
+  const closed = context.closed(view, row)
   if (closed !== undefined) return closed
-  if (!deciding.tree.isFolder(row)) return refuse('error-contentId')
-  return inSlices(searchFolder(deciding, { reading, row, query: pageBounds(query, searchPageSizeMax) }))
+  if (!context.tree.isFolder(row)) return refuse('error-contentId')
+  return inSlices(searchFolder(context, { view, row, query: pageBounds(query, searchPageSizeMax) }))
 }
 
 function* searchFolder(
-  deciding: RequestContext,
-  { reading, row, query }: { reading: ReaderView; row: number; query: SearchContents },
+  context: RequestContext,
+  { view, row, query }: { view: ReaderView; row: number; query: SearchContents },
 ): Generator<void, Outcome> {
-  const view = yield* search(reading, row, query)
-  return deciding.read(reading, () => ({ $case: 'search', value: view }))
+  const found = yield* search(view, row, query)
+  return context.read(view, () => ({ $case: 'search', value: found }))
 }
 
 const copyBytes = { id: 48, incarnation: 16 } as const
 
 /** Everything that the operator may look for, wherever it lies. */
-export function findContents(deciding: RequestContext, query: FindContents): Outcome {
-  if (deciding.viewer.kind !== 'operator') return refuse('error-notOwner')
+export function findContents(context: RequestContext, query: FindContents): Outcome {
+  if (context.viewer.kind !== 'operator') return refuse('error-notOwner')
   const { by } = query
   if (by === undefined || (by.$case === 'text' && by.value === '')) return refuse('error-searchedString')
   if (by.$case === 'copy') {
@@ -78,15 +78,15 @@ export function findContents(deciding: RequestContext, query: FindContents): Out
     if (id.length !== copyBytes.id || incarnation.length !== copyBytes.incarnation)
       return refuse('error-hash')
   }
-  return inSlices(findAll(deciding, by, pageBounds(query, searchPageSizeMax)))
+  return inSlices(findAll(context, by, pageBounds(query, searchPageSizeMax)))
 }
 
 function* findAll(
-  deciding: RequestContext,
+  context: RequestContext,
   by: NonNullable<FindContents['by']>,
   page: { page: number; pageSize: number },
 ): Generator<void, Outcome> {
-  const value = yield* searchAll(deciding.owners(), by, page)
+  const value = yield* searchAll(context.owners(), by, page)
   return answer({ $case: 'search', value })
 }
 
@@ -96,42 +96,42 @@ function pageBounds<Query extends { page: number; pageSize: number }>(query: Que
 }
 
 /** A code gives no access, so any caller may ask which content has it. */
-export function findCode(deciding: RequestContext, { code }: FindCode): Outcome {
-  const contentId = deciding.tree.idOfCode(code)
+export function findCode(context: RequestContext, { code }: FindCode): Outcome {
+  const contentId = context.tree.idOfCode(code)
   return contentId === undefined ? refuse('error-notFound') : answer({ $case: 'code', value: { contentId } })
 }
 
 /** Only a hint: the same checks run again when the file arrives, and those decide. */
-export function checkUpload(deciding: RequestContext, query: CheckUpload): Outcome {
+export function checkUpload(context: RequestContext, query: CheckUpload): Outcome {
   if (query.folderId === undefined) {
-    if (!deciding.viewer.isOwner) return refuse('error-notOwner')
+    if (!context.viewer.isOwner) return refuse('error-notOwner')
   } else {
-    const folder = deciding.destination(query.folderId, 'folderId')
+    const folder = context.destination(query.folderId, 'folderId')
     if (isRefusal(folder)) return refuse(folder.status)
   }
-  if (!deciding.mayUpload) return refuse('error-forbidden')
+  if (!context.mayUpload) return refuse('error-forbidden')
   const contents = query.folderId === undefined ? 2 : 1
-  return deciding.fits({ contents, bytes: 0, metadata: contents * savedRowBytes.content })
+  return context.fits({ contents, bytes: 0, metadata: contents * savedRowBytes.content })
     ? answer(done)
     : refuse('error-limits')
 }
 
-export function openFile(deciding: RequestContext, query: OpenFile): Outcome {
-  const { tree } = deciding
+export function openFile(context: RequestContext, query: OpenFile): Outcome {
+  const { tree } = context
   const row = tree.find(query.contentId)
   if (row < 0 || tree.isFolder(row)) return refuse('error-notFound')
-  const granted = grantedTo(deciding, row)
+  const granted = grantedTo(context, row)
   if (granted !== undefined) return answer({ $case: 'file', value: granted })
-  const reading = deciding.reading(query.password)
-  const closed = deciding.closed(reading, row)
+  const view = context.viewFor(query.password)
+  const closed = context.closed(view, row)
   if (closed !== undefined) return closed
-  return answer({ $case: 'file', value: fileView(reading, row) })
+  return answer({ $case: 'file', value: fileView(view, row) })
 }
 
-function fileView(reading: ReaderView, row: number): FileView {
-  const { tree, isOwner } = reading
+function fileView(view: ReaderView, row: number): FileView {
+  const { tree, isOwner } = view
   const ends = isOwner ? undefined : tree.endsOf(tree.parentOf(row))
-  return { item: reading.item(row), isOwner, ends }
+  return { item: view.item(row), isOwner, ends }
 }
 
 /**
@@ -139,33 +139,33 @@ function fileView(reading: ReaderView, row: number): FileView {
  * changes, to a visitor while the folder still opens under the password given then. Without a valid
  * one the caller is an ordinary visitor.
  */
-function grantedTo(deciding: RequestContext, row: number): FileView | undefined {
-  const { tree, viewer, account } = deciding
+function grantedTo(context: RequestContext, row: number): FileView | undefined {
+  const { tree, viewer, account } = context
   const { grant } = viewer
   if (grant === undefined || tree.idOf(tree.parentOf(row)) !== grant.folderId) return undefined
   if (grant.ownerTokenCounter !== undefined) {
     if (grant.ownerTokenCounter !== account.known.tokenCounter) return undefined
-    return fileView(deciding.owners(), row)
+    return fileView(context.owners(), row)
   }
   const password = tree.passwordOf(tree.parentOf(row))
   if (password === undefined || !password.salt.equals(grant.passwordVersion)) return undefined
-  const reading = deciding.reading(undefined, false)
-  reading.tries.accept(password)
-  return reading.accessToContent(row) === 'open' ? fileView(reading, row) : undefined
+  const view = context.viewFor(undefined, false)
+  view.tries.accept(password)
+  return view.accessToContent(row) === 'open' ? fileView(view, row) : undefined
 }
 
 /**
  * A separate access path: only deletion, the bin and an expiry above close it, and its own
  * restrictions.
  */
-export function openDirectLink(deciding: RequestContext, query: OpenDirectLink): Outcome {
-  const { tree } = deciding
+export function openDirectLink(context: RequestContext, query: OpenDirectLink): Outcome {
+  const { tree } = context
   const row = tree.find(query.contentId)
   const link = tree.sparse.directLinks.get(row)?.find((other) => other.id === query.linkId)
-  if (row < 0 || link === undefined || tree.inBin(row) || deciding.isExpired(row))
+  if (row < 0 || link === undefined || tree.inBin(row) || context.isExpired(row))
     return refuse('error-notFound')
   const access = directLinkAccess(link, {
-    now: deciding.now,
+    now: context.now,
     sourceIp: query.sourceIp,
     domain: query.domain,
     user: query.user,
@@ -175,16 +175,16 @@ export function openDirectLink(deciding: RequestContext, query: OpenDirectLink):
   if (!tree.isFolder(row))
     return answer({
       $case: 'file',
-      value: { item: deciding.owners().item(row), isOwner: false, ends: undefined },
+      value: { item: context.owners().item(row), isOwner: false, ends: undefined },
     })
-  const version = deciding.account.versionOf(row, deciding.context.seed)
-  if (!query.versionOnly) return inSlices(archive(deciding, row, version))
+  const version = context.account.versionOf(row, context.inputs.seed)
+  if (!query.versionOnly) return inSlices(archive(context, row, version))
   return answer({ $case: 'archive', value: { version, ends: undefined, pages: [], entries: 0 } })
 }
 
-function* archive(deciding: RequestContext, row: number, version: Buffer): Generator<void, Outcome> {
-  const { tree, now } = deciding
-  const readable = readableOnly(deciding.owners(), true)
+function* archive(context: RequestContext, row: number, version: Buffer): Generator<void, Outcome> {
+  const { tree, now } = context
+  const readable = readableOnly(context.owners(), true)
   let ends: number | undefined
   const manifest = yield* manifestOf(tree, row, (folder) => {
     const over = tree.expiryOf(folder)
@@ -196,11 +196,11 @@ function* archive(deciding: RequestContext, row: number, version: Buffer): Gener
   return answer({ $case: 'archive', value: { version, ends, pages, entries: manifest.entries.length } })
 }
 
-export function takeManifest(deciding: RequestContext, query: TakeManifest): Outcome {
-  const { tree } = deciding
+export function takeManifest(context: RequestContext, query: TakeManifest): Outcome {
+  const { tree } = context
   if (query.contentIds.length === 0 || query.contentIds.length > idsPerListMax)
     return refuse('error-contentsId')
-  const reading = deciding.reading(query.password)
+  const view = context.viewFor(query.password)
   const rows: number[] = []
   for (const id of query.contentIds) {
     const row = tree.find(id)
@@ -208,47 +208,47 @@ export function takeManifest(deciding: RequestContext, query: TakeManifest): Out
     rows.push(row)
   }
   for (const row of rows) {
-    const closed = deciding.closed(reading, row)
+    const closed = context.closed(view, row)
     if (closed !== undefined) return closed
   }
   if (rows.includes(tree.root)) return refuse('error-rootFolder')
-  return inSlices(manifests(deciding, { reading, rows, query }))
+  return inSlices(manifests(context, { view, rows, query }))
 }
 
 function* manifests(
-  deciding: RequestContext,
-  { reading, rows, query }: { reading: ReaderView; rows: number[]; query: TakeManifest },
+  context: RequestContext,
+  { view, rows, query }: { view: ReaderView; rows: number[]; query: TakeManifest },
 ): Generator<void, Outcome> {
-  const choose = readableOnly(reading, query.skipUnreadable)
+  const choose = readableOnly(view, query.skipUnreadable)
   const taken: Manifest[] = []
   for (const row of rows) {
-    const manifest = yield* manifestOf(deciding.tree, row, choose)
+    const manifest = yield* manifestOf(context.tree, row, choose)
     if ('refuse' in manifest) {
-      if (reading.tries.open.length > 0) break
+      if (view.tries.open.length > 0) break
       return refuse(manifest.refuse)
     }
     taken.push(manifest)
   }
-  return deciding.read(reading, () => ({ $case: 'manifest', value: { manifests: taken } }))
+  return context.read(view, () => ({ $case: 'manifest', value: { manifests: taken } }))
 }
 
 /** Newest first, as many as an answer holds. */
-export function readBin(deciding: RequestContext): Outcome {
-  return deciding.viewer.isOwner ? inSlices(listBin(deciding)) : refuse('error-notOwner')
+export function readBin(context: RequestContext): Outcome {
+  return context.viewer.isOwner ? inSlices(listBin(context)) : refuse('error-notOwner')
 }
 
-function* listBin(deciding: RequestContext): Generator<void, Outcome> {
-  const { tree } = deciding
+function* listBin(context: RequestContext): Generator<void, Outcome> {
+  const { tree } = context
   const rows = [...tree.children(tree.bin)]
   const timeOf = (row: number) => tree.sparse.recycled.get(row)?.time ?? 0
   rows.sort((a, b) => timeOf(b) - timeOf(a))
-  const reading = deciding.owners()
+  const view = context.owners()
   const items: Item[] = []
   let bytes = 0
   for (const row of rows) {
-    bytes += answerBytes(reading, row)
+    bytes += answerBytes(view, row)
     if (items.length === itemsPerAnswerMax || bytes > binBytesMax) break
-    items.push(reading.item(row))
+    items.push(view.item(row))
     if (items.length % itemsPerSlice === 0) yield
   }
   return answer({ $case: 'items', value: { items } })

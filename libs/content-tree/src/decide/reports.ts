@@ -6,13 +6,13 @@ import type { Outcome } from '../contract.ts'
 import { answer, done, type RequestContext, refuse } from './request-context.ts'
 
 /** A report counts once: a sequence at or below the source's last one was already counted. */
-export function reportDownloads(deciding: RequestContext, report: ReportDownloads): Outcome {
-  const { viewer, account } = deciding
+export function reportDownloads(context: RequestContext, report: ReportDownloads): Outcome {
+  const { viewer, account } = context
   if (viewer.kind !== 'system' && viewer.kind !== 'operator') return refuse('error-notOwner')
   if (!account.isNewReport(hex(report.source), report.sequence)) return answer(done)
   const value = { report }
-  return deciding.changed([{ $case: 'downloadsReported', value }], done, {
-    mayWait: !isNews(deciding, report),
+  return context.changed([{ $case: 'downloadsReported', value }], done, {
+    mayWait: !isNews(context, report),
   })
 }
 

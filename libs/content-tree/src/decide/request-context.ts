@@ -72,7 +72,7 @@ function keptOf(result: Result, ifLarge: Result | undefined): Buffer | undefined
 export class RequestContext {
   readonly account: Account
   readonly settings: TreeSettings
-  readonly context: DecideContext
+  readonly inputs: DecideContext
   readonly request: AccountRequest
   readonly operation: OperationName
   readonly viewer: Viewer
@@ -89,7 +89,7 @@ export class RequestContext {
   }) {
     this.account = parts.account
     this.settings = parts.settings
-    this.context = parts.context
+    this.inputs = parts.context
     this.request = parts.request
     this.operation = parts.operation
     this.viewer = parts.viewer
@@ -108,21 +108,21 @@ export class RequestContext {
     return this.settings.guestUploads || this.account.known.tier !== 'guest'
   }
 
-  reading(password: string | undefined, isOwner = this.viewer.isOwner): ReaderView {
-    const tries = new PasswordTries(this.context, password)
+  viewFor(password: string | undefined, isOwner = this.viewer.isOwner): ReaderView {
+    const tries = new PasswordTries(this.inputs, password)
     return new ReaderView(this.account, { isOwner, now: this.now, tries })
   }
 
   /** As the owner sees it: in answers to commands. */
   owners(): ReaderView {
-    return this.reading(undefined, true)
+    return this.viewFor(undefined, true)
   }
 
   newIds(): NewIds {
     return new NewIds(this.settings, {
       account: this.account.id,
-      seed: this.context.seed,
-      codeStart: this.context.codes.next,
+      seed: this.inputs.seed,
+      codeStart: this.inputs.codes.next,
     })
   }
 
@@ -131,7 +131,7 @@ export class RequestContext {
    * enough.
    */
   missingCodes(count: number): Outcome | undefined {
-    const { next, end } = this.context.codes
+    const { next, end } = this.inputs.codes
     return end - next < count ? { kind: 'needs', codes: count } : undefined
   }
 
@@ -156,15 +156,15 @@ export class RequestContext {
   ): Outcome {
     const known = typeof result === 'function' ? undefined : { result }
     const kept = known === undefined ? undefined : keptOf(known.result, extra.keptIfLarge)
-    const { codes } = this.context
+    const { codes } = this.inputs
     const change: Change = {
       requestId: Buffer.from(this.request.requestId),
-      timeMs: Math.floor(this.context.nowMs),
+      timeMs: Math.floor(this.inputs.nowMs),
       events: events.map((event) => ({ event })),
       outcome: kept ?? Buffer.alloc(0),
       // Ids of copies alone are made again from it.
       seed: events.some(({ $case }) => $case === 'contentsCopied')
-        ? Buffer.from(this.context.seed)
+        ? Buffer.from(this.inputs.seed)
         : Buffer.alloc(0),
       codeStart: codes.next,
       operation: commandNumbers[this.operation] ?? 0,
@@ -299,16 +299,16 @@ export class RequestContext {
   }
 
   /** The answer of a read, or what must be checked first. */
-  read(reading: ReaderView, result: () => Result): Outcome {
-    const { open } = reading.tries
+  read(view: ReaderView, result: () => Result): Outcome {
+    const { open } = view.tries
     return open.length > 0 ? { kind: 'needs', verdicts: open } : answer(result())
   }
 
   /** Undefined when the content opens to the reader. */
-  closed(reading: ReaderView, row: number): Outcome | undefined {
-    const access = reading.accessToContent(row)
+  closed(view: ReaderView, row: number): Outcome | undefined {
+    const access = view.accessToContent(row)
     if (access === 'open') return undefined
-    if (access === 'unknown') return { kind: 'needs', verdicts: reading.tries.open }
+    if (access === 'unknown') return { kind: 'needs', verdicts: view.tries.open }
     return refuse(accessRefusal(access))
   }
 }

@@ -14,16 +14,15 @@ import { answer, done, type RequestContext, refuse } from './request-context.ts'
 
 type Events = NonNullable<Event['event']>[]
 
-export function tick(deciding: RequestContext): Outcome {
-  if (deciding.viewer.kind !== 'system' && deciding.viewer.kind !== 'operator')
-    return refuse('error-notOwner')
-  const { endTime } = deciding.account.known
+export function tick(context: RequestContext): Outcome {
+  if (context.viewer.kind !== 'system' && context.viewer.kind !== 'operator') return refuse('error-notOwner')
+  const { endTime } = context.account.known
   const events =
     endTime === undefined
-      ? [...dueEvents(deciding), ...heldOver(deciding, false), ...idleNow(deciding)]
-      : ended(deciding, deciding.now >= endTime)
-  const garbage = deciding.tree.garbage.length > 0
-  return events.length === 0 && !garbage ? answer(done) : deciding.changed(events, done)
+      ? [...dueEvents(context), ...heldOver(context, false), ...idleNow(context)]
+      : ended(context, context.now >= endTime)
+  const garbage = context.tree.garbage.length > 0
+  return events.length === 0 && !garbage ? answer(done) : context.changed(events, done)
 }
 
 /**
@@ -31,25 +30,25 @@ export function tick(deciding: RequestContext): Outcome {
  * now, or closed permanently; and what is over in the bin. At most a bounded number; the rest stays
  * due.
  */
-export function dueEvents(deciding: RequestContext): Events {
-  const { tree, now } = deciding
+export function dueEvents(context: RequestContext): Events {
+  const { tree, now } = context
   const expired: number[] = []
   const events: Events = []
   for (const folder of tree.timers.due(now, duePerTickMax)) {
-    if (deciding.isPremium && !tree.deletesAfterExpiry(folder))
+    if (context.isPremium && !tree.deletesAfterExpiry(folder))
       events.push({ $case: 'folderClosed', value: { id: tree.idOf(folder) } })
     else expired.push(folder)
   }
   // Closed first: a closed folder may be inside a deleted one.
   const among = new Set(expired)
   // Content below another deleted one is deleted with it.
-  const over = overInBin(deciding, duePerTickMax - expired.length).filter((row) => !among.has(row))
+  const over = overInBin(context, duePerTickMax - expired.length).filter((row) => !among.has(row))
   const going = among.union(new Set(over))
-  const tops = expired.filter((folder) => !isBelowAny(deciding, folder, going))
+  const tops = expired.filter((folder) => !isBelowAny(context, folder, going))
   return [
     ...events,
-    ...swept(deciding, SweepReason.EXPIRED, tops, (folder) => folder),
-    ...swept(deciding, SweepReason.BIN_OVER, over, () => tree.bin),
+    ...swept(context, SweepReason.EXPIRED, tops, (folder) => folder),
+    ...swept(context, SweepReason.BIN_OVER, over, () => tree.bin),
   ]
 }
 
@@ -70,13 +69,13 @@ function overInBin({ tree, now }: RequestContext, max: number): number[] {
 
 /** The deletion of these rows by a timer. @param folderOf their folder in the operator's log. */
 function swept(
-  deciding: RequestContext,
+  context: RequestContext,
   why: SweepReason,
   rows: readonly number[],
   folderOf: (row: number) => number,
 ): Events {
   if (rows.length === 0) return []
-  const { tree, now } = deciding
+  const { tree, now } = context
   const folders = new Map<number, SweptFolder>()
   for (const row of rows) {
     const folder = folderOf(row)
@@ -84,7 +83,7 @@ function swept(
     const so = folders.get(folder) ?? { id: tree.idOf(folder), contents: 0, bytes: 0 }
     folders.set(folder, { ...so, contents: so.contents + files + below, bytes: so.bytes + bytes })
   }
-  const sweep = { why, heldUntil: heldUntil(deciding, [...folders.values()]), folders: [...folders.values()] }
+  const sweep = { why, heldUntil: heldUntil(context, [...folders.values()]), folders: [...folders.values()] }
   const ids = rows.map((row) => tree.idOf(row))
   return [{ $case: 'contentsDeleted', value: { ids, toBin: false, time: now, sweep, ended: [] } }]
 }
@@ -93,8 +92,8 @@ function swept(
  * Undefined: it cannot be restored. Held content has bounds equal to those of the account, so that
  * expiring folders do not take unlimited space.
  */
-function heldUntil(deciding: RequestContext, folders: readonly SweptFolder[]): number | undefined {
-  const { tree, account, settings, now } = deciding
+function heldUntil(context: RequestContext, folders: readonly SweptFolder[]): number | undefined {
+  const { tree, account, settings, now } = context
   if (settings.undoSeconds === 0) return undefined
   const held = tree.held === none ? { files: 0, folders: 0, bytes: 0 } : tree.below(tree.held)
   let contents = held.files + held.folders
@@ -114,9 +113,9 @@ function heldUntil(deciding: RequestContext, folders: readonly SweptFolder[]): n
  * A deleted account keeps its content until its end, so that the deletion can be undone, and is
  * then emptied: as much as one Tick does, the rest stays due.
  */
-function ended(deciding: RequestContext, isOver: boolean): Events {
-  const { tree, now } = deciding
-  const held = heldOver(deciding, isOver)
+function ended(context: RequestContext, isOver: boolean): Events {
+  const { tree, now } = context
+  const held = heldOver(context, isOver)
   if (!isOver) return held
   const ids: string[] = []
   for (const row of tree.children(tree.root)) {
@@ -144,8 +143,8 @@ function heldOver({ tree, now }: RequestContext, all: boolean): Events {
  * Files without a download for too long. The first time the account only begins to note uses: no
  * file counts as unused since before then.
  */
-function idleNow(deciding: RequestContext): Events {
-  const { account, settings, tree, now } = deciding
+function idleNow(context: RequestContext): Events {
+  const { account, settings, tree, now } = context
   const { idleSeconds } = lifetimesOf(account.known, settings)
   if (idleSeconds === undefined) return []
   const { idleFrom } = account.known
@@ -156,7 +155,7 @@ function idleNow(deciding: RequestContext): Events {
     max: duePerTickMax,
   })
   if (found.rows.length === 0) account.idleSince = { earliest: found.since }
-  return swept(deciding, SweepReason.IDLE, found.rows, (row) => tree.parentOf(row))
+  return swept(context, SweepReason.IDLE, found.rows, (row) => tree.parentOf(row))
 }
 
 /** From now on the account notes when its contents are used. */

@@ -12,15 +12,15 @@ const fileBytes = 700
 const folderBytes = 350
 
 /** An item as it is listed, without children. */
-export function answerBytes(reading: ReaderView, row: number): number {
-  const { tree } = reading
+export function answerBytes(view: ReaderView, row: number): number {
+  const { tree } = view
   const name = tree.contents.names[row] as string
   const isFolder = tree.isFolder(row)
-  if (!reading.isOpen(row)) return folderBytes + jsonBytes(name)
+  if (!view.isOpen(row)) return folderBytes + jsonBytes(name)
   let bytes = isFolder ? folderBytes + jsonBytes(name) : fileBytes + jsonBytes(name) + urlBytes(name)
   bytes += notesBytes(tree, row)
   if (!isFolder) bytes += jsonBytes(tree.contents.mimetypes[row] as string)
-  if (reading.isOwner) bytes += linksBytes(tree.sparse.directLinks.get(row), name)
+  if (view.isOwner) bytes += linksBytes(tree.sparse.directLinks.get(row), name)
   return bytes
 }
 

@@ -37,14 +37,14 @@ export interface Listing {
 }
 
 /** The folder is open to the reader. */
-export function* listing(reading: ReaderView, folder: number, query: Query): Generator<void, Listing> {
-  const item = reading.item(folder)
-  const { rows, total } = yield* pageOf(reading, folder, query)
+export function* listing(view: ReaderView, folder: number, query: Query): Generator<void, Listing> {
+  const item = view.item(folder)
+  const { rows, total } = yield* pageOf(view, folder, query)
   const page = { page: query.page, pageSize: query.pageSize, totalCount: total }
   item.hasChildren = true
-  const { shown, ...columns } = query.columns ? inColumns(reading, rows) : asItems(rows)
-  item.children = yield* childrenOf(reading, shown)
-  yield* fillBelow(reading, {
+  const { shown, ...columns } = query.columns ? inColumns(view, rows) : asItems(rows)
+  item.children = yield* childrenOf(view, shown)
+  yield* fillBelow(view, {
     query,
     rows: shown,
     items: item.children,
@@ -78,11 +78,11 @@ function inColumns(
  * Whether a text occurs in a content's name, or in tags that this reader may see.
  * @param needle folded.
  */
-export function matches(reading: ReaderView, row: number, needle: string): boolean {
-  const { tree } = reading
+export function matches(view: ReaderView, row: number, needle: string): boolean {
+  const { tree } = view
   if (folded(tree.contents.names[row] as string).includes(needle)) return true
   const tags = tree.sparse.notes.tags.get(row)
-  return tags !== undefined && folded(tags).includes(needle) && reading.isOpen(row)
+  return tags !== undefined && folded(tags).includes(needle) && view.isOpen(row)
 }
 
 /** Reports when examined rows, or their texts, have taken long enough to yield. */
@@ -105,15 +105,15 @@ export class SearchMeter {
 }
 
 function* pageOf(
-  reading: ReaderView,
+  view: ReaderView,
   folder: number,
   query: Query,
 ): Generator<void, { rows: number[]; total: number }> {
-  const order = yield* reading.tree.orders.sorted(folder, query.sortField)
+  const order = yield* view.tree.orders.sorted(folder, query.sortField)
   const at = (place: number) => order[query.ascending ? place : order.length - 1 - place] as number
   const start = (query.page - 1) * query.pageSize
-  const wanted = wantedBy(reading, query)
-  if (wanted === undefined && reading.seesAll(folder)) {
+  const wanted = wantedBy(view, query)
+  if (wanted === undefined && view.seesAll(folder)) {
     const count = Math.max(0, Math.min(query.pageSize, order.length - start))
     return { rows: Array.from({ length: count }, (_, place) => at(start + place)), total: order.length }
   }
@@ -124,10 +124,10 @@ function* pageOf(
     const row = at(place)
     if (looks.next()) yield
     if (wanted !== undefined) {
-      looks.compared(reading.tree, row)
+      looks.compared(view.tree, row)
       if (!wanted(row)) continue
     }
-    if (!reading.isShown(row)) continue
+    if (!view.isShown(row)) continue
     if (total >= start && rows.length < query.pageSize) rows.push(row)
     total++
   }
@@ -135,19 +135,19 @@ function* pageOf(
 }
 
 /** What passes the filters; undefined: everything. */
-function wantedBy(reading: ReaderView, query: Query): ((row: number) => boolean) | undefined {
-  const { names } = reading.tree.contents
+function wantedBy(view: ReaderView, query: Query): ((row: number) => boolean) | undefined {
+  const { names } = view.tree.contents
   const needle = folded(query.contentFilter)
   const name = query.contentName === undefined ? undefined : composed(query.contentName)
   if (needle === '' && name === undefined) return undefined
   return (row) =>
     (name === undefined || composed(names[row] as string) === name) &&
-    (needle === '' || matches(reading, row, needle))
+    (needle === '' || matches(view, row, needle))
 }
 
 /** Level by level, every folder that fits into the rest of the answer. */
 function* fillBelow(
-  reading: ReaderView,
+  view: ReaderView,
   { query, rows, items, left: room }: { query: Query; rows: readonly number[]; items: Item[]; left: number },
 ): Generator<void, void> {
   let left = room
@@ -166,15 +166,15 @@ function* fillBelow(
         yield
         looked = 0
       }
-      const bytes = bytesBelow(reading, row, Math.min(bytesLeft, looksBytesLeft))
+      const bytes = bytesBelow(view, row, Math.min(bytesLeft, looksBytesLeft))
       looksBytesLeft -= bytes
       looked += bytes / bytesLikeAnItem
       if (looksBytesLeft < 0) return
       if (bytes > bytesLeft) continue
       left -= item.childrenCount
       bytesLeft -= bytes
-      const below = yield* shownChildren(reading, row, query)
-      item.children = yield* childrenOf(reading, below)
+      const below = yield* shownChildren(view, row, query)
+      item.children = yield* childrenOf(view, below)
       item.hasChildren = true
       next.push(...foldersOf(below, item.children))
     }
@@ -186,20 +186,20 @@ function* fillBelow(
 const bytesLikeAnItem = 1_024
 
 /** The size of a folder's children in the answer; stops beyond `most`. */
-function bytesBelow(reading: ReaderView, folder: number, most: number): number {
+function bytesBelow(view: ReaderView, folder: number, most: number): number {
   let bytes = 0
-  for (const row of reading.tree.children(folder)) {
-    if (!reading.isShown(row)) continue
-    bytes += answerBytes(reading, row)
+  for (const row of view.tree.children(folder)) {
+    if (!view.isShown(row)) continue
+    bytes += answerBytes(view, row)
     if (bytes > most) break
   }
   return bytes
 }
 
-function* childrenOf(reading: ReaderView, rows: readonly number[]): Generator<void, Item[]> {
+function* childrenOf(view: ReaderView, rows: readonly number[]): Generator<void, Item[]> {
   const items: Item[] = []
   for (const row of rows) {
-    items.push(reading.child(row))
+    items.push(view.child(row))
     if (items.length % itemsPerSlice === 0) yield
   }
   return items
@@ -217,8 +217,8 @@ function foldersOf(rows: readonly number[], items: readonly Item[]): OpenFolder[
   return folders
 }
 
-function* shownChildren(reading: ReaderView, folder: number, query: Query): Generator<void, number[]> {
-  const order = yield* reading.tree.orders.sorted(folder, query.sortField)
-  const rows = [...order].filter((row) => reading.isShown(row))
+function* shownChildren(view: ReaderView, folder: number, query: Query): Generator<void, number[]> {
+  const order = yield* view.tree.orders.sorted(folder, query.sortField)
+  const rows = [...order].filter((row) => view.isShown(row))
   return query.ascending ? rows : rows.reverse()
 }

@@ -57,11 +57,11 @@ export function* pagesOf({ entries }: Manifest): Generator<void, Buffer[]> {
  * Expired folders are never taken; a visitor takes readable folders, and leaves out or fails on the
  * rest.
  */
-export function readableOnly(reading: ReaderView, skipUnreadable: boolean): (folder: number) => Choice {
+export function readableOnly(view: ReaderView, skipUnreadable: boolean): (folder: number) => Choice {
   return (folder) => {
-    const ends = reading.tree.expiryOf(folder)
-    if (ends !== undefined && reading.now >= ends) return 'leave'
-    const access = reading.accessToChild(folder)
+    const ends = view.tree.expiryOf(folder)
+    if (ends !== undefined && view.now >= ends) return 'leave'
+    const access = view.accessToChild(folder)
     // A check that is still to be made decides the request again.
     if (access === 'open' || access === 'unknown') return 'take'
     return skipUnreadable || access === 'notFound' ? 'leave' : { refuse: accessRefusal(access) }

@@ -11,21 +11,21 @@ import type { ReaderView } from './reader-view.ts'
 
 /** The folder is open to the reader; it is not among the hits. */
 export function* search(
-  reading: ReaderView,
+  view: ReaderView,
   folder: number,
   query: SearchContents,
 ): Generator<void, SearchView> {
-  return yield* pageOf(reading.tree, yield* hits(reading, folder, query), query)
+  return yield* pageOf(view.tree, yield* hits(view, folder, query), query)
 }
 
-/** In all that the account holds, the bin included. @param reading of the owner. */
+/** In all that the account holds, the bin included. @param view of the owner. */
 export function* searchAll(
-  reading: ReaderView,
+  view: ReaderView,
   by: NonNullable<FindContents['by']>,
   page: Page,
 ): Generator<void, SearchView> {
-  const { tree } = reading
-  const isWanted = by.$case === 'copy' ? usesOf(tree, by.value) : namedBy(reading, by.value)
+  const { tree } = view
+  const isWanted = by.$case === 'copy' ? usesOf(tree, by.value) : namedBy(view, by.value)
   const rows: number[] = []
   const open = [tree.root, tree.bin]
   const looks = new SearchMeter()
@@ -36,13 +36,13 @@ export function* searchAll(
       if (isWanted?.(row)) rows.push(row)
       if (tree.isFolder(row)) open.push(row)
     }
-  const view = yield* pageOf(tree, rows, page)
-  for (const hit of view.hits) {
+  const found = yield* pageOf(tree, rows, page)
+  for (const hit of found.hits) {
     const row = tree.find(hit.id)
     hit.inBin = tree.inBin(row)
     hit.path = tree.pathOf(row, pathUnitsMax)
   }
-  return view
+  return found
 }
 
 /** Of a path that is shown: hundreds of hits fit into one message. */
@@ -54,9 +54,9 @@ function usesOf(tree: Tree, copy: Copy): ((row: number) => boolean) | undefined 
   return blob < 0 ? undefined : (row) => !tree.isFolder(row) && tree.blobRowOf(row) === blob
 }
 
-function namedBy(reading: ReaderView, text: string): (row: number) => boolean {
+function namedBy(view: ReaderView, text: string): (row: number) => boolean {
   const needle = folded(text)
-  return (row) => matches(reading, row, needle)
+  return (row) => matches(view, row, needle)
 }
 
 interface Page {
@@ -89,8 +89,8 @@ function* pageOf(tree: Tree, found: readonly number[], query: Page): Generator<v
   }
 }
 
-function* hits(reading: ReaderView, folder: number, query: SearchContents): Generator<void, number[]> {
-  const { tree } = reading
+function* hits(view: ReaderView, folder: number, query: SearchContents): Generator<void, number[]> {
+  const { tree } = view
   const needle = folded(query.searchedString)
   const from = query.createTimeFrom ?? Number.NEGATIVE_INFINITY
   const to = query.createTimeTo ?? Number.POSITIVE_INFINITY
@@ -101,10 +101,10 @@ function* hits(reading: ReaderView, folder: number, query: SearchContents): Gene
     for (const row of tree.children(at)) {
       if (looks.next()) yield
       looks.compared(tree, row)
-      if (!reading.isShown(row)) continue
+      if (!view.isShown(row)) continue
       const created = tree.contents.created[row] as number
-      if (created >= from && created <= to && matches(reading, row, needle)) rows.push(row)
-      if (tree.isFolder(row) && reading.accessToChild(row) === 'open') open.push(row)
+      if (created >= from && created <= to && matches(view, row, needle)) rows.push(row)
+      if (tree.isFolder(row) && view.accessToChild(row) === 'open') open.push(row)
     }
   }
   return rows
