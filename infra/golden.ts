@@ -1,5 +1,5 @@
 /**
- * Golden files: what is written to disks or sent between processes, as text, one fact a line. They
+ * Golden files: what is written to disks or sent between processes, as text, one value a line. They
  * are frozen. `GOLDEN=write npm test -- <file>` writes them again after a deliberate change.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'

@@ -5,12 +5,12 @@
  * is not in the bin, has no expired folder at or above it, and its password, if any, matches. A
  * file follows its parent folder.
  *
- * Each caller (API, page, link, search, import, copy) supplies the facts and applies the answer.
- * Nothing else may open content.
+ * Each caller (API, page, link, search, import, copy) supplies the folder's attributes and applies
+ * the answer. Nothing else may open content.
  */
 
 /**
- * The facts about a folder that the rule needs. `Password` is the type that represents its
+ * The attributes of a folder that the rule needs. `Password` is the type that represents its
  * password.
  */
 export interface FolderInfo<Password> {

@@ -242,7 +242,7 @@ t.test('domains are compared in one form', async (t) => {
     t.equal(normalDomain(long), undefined, 'longer than a name may be')
 })
 
-t.test('a capability is valid for the signed facts, until it ends', async (t) => {
+t.test('a capability is valid for the signed details, until it ends', async (t) => {
   const key = randomBytes(32)
   const folderId = '30be9114-2b9d-4437-b2f6-b11a2466fbf5'
   const text = signCapability(key, {

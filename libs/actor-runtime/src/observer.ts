@@ -1,6 +1,6 @@
 /** The events that a host reports. */
 
-/** A child logger: constant messages, facts as fields. `pino` fits. */
+/** A child logger: constant messages, details as fields. `pino` fits. */
 export interface RuntimeLog {
   isLevelEnabled(level: 'debug'): boolean
   debug(fields: object, message: string): void

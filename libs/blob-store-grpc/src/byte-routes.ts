@@ -4,7 +4,7 @@
  *   PUT /stages/<upload id>             the body is the blob, the trailer proves it; answers
  *                                       `{id, size, crc32}` of what has come
  *   PUT /blobs/<id>/<upload id>?<terms> the body is a small blob, its name proves it; answers the
- *                                       facts of the copy
+ *                                       the copy's description
  *   POST /blobs                         the body names small copies; answers the bytes of those at
  *                                       hand (`batch.ts`)
  *   GET /blobs/<id>/<incarnation>       with `Range: bytes=a-b`; the trailers say how it ended, or

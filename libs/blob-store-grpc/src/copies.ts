@@ -1,4 +1,4 @@
-/** Facts of copies as messages. */
+/** Descriptions of copies as messages. */
 import { BlobFault, type BlobInfo, type BlobName, blobIdBytes, incarnationBytes } from '@holdfast/blob-store'
 import type { Copy } from '@holdfast/wire/storage'
 

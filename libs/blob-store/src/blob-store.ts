@@ -11,7 +11,7 @@ export interface BlobStore {
    */
   stage(options?: { expectedBytes?: number; signal?: AbortSignal }): Promise<BlobStage>
 
-  /** Facts of a copy; undefined when the store does not have it. */
+  /** Describes a copy; undefined when the store does not have it. */
   stat(blob: BlobName): Promise<BlobInfo | undefined>
 
   /**

@@ -202,7 +202,7 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
       )
       const uploads = Array.from({ length: 30 }, (_, n) => contents[n % contents.length] as Buffer)
       const infos = await Promise.all(uploads.map((bytes) => put(store, bytes)))
-      for (const [n, fact] of infos.entries()) assert.ok(uploads[n]?.equals(await get(store, fact)))
+      for (const [n, stored] of infos.entries()) assert.ok(uploads[n]?.equals(await get(store, stored)))
       const usage = await store.usage()
       assert.equal(usage.blobs, contents.length)
       assert.equal(

@@ -46,7 +46,7 @@ export interface NatsBusOptions {
   /** Called when the link goes down and comes up. */
   onLink?: (up: boolean) => void
   /** Called with what a handler threw, for the log. */
-  onHandlerError?: (fact: { subject: string; error: unknown }) => void
+  onHandlerError?: (failure: { subject: string; error: unknown }) => void
   /** Called at the start with the reason why no server can be used yet, when the reason changes. */
   onWaiting?: (error: unknown) => void
   /** Asked at every attempt to connect: it may change. */

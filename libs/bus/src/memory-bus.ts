@@ -25,7 +25,7 @@ type MessageHandler = (message: Uint8Array) => void
 
 export interface MemoryBusOptions {
   /** Called with what a handler threw, for the log: its caller only sees a `TIMEOUT`. */
-  onHandlerError?: (fact: { subject: string; error: unknown }) => void
+  onHandlerError?: (failure: { subject: string; error: unknown }) => void
 }
 
 export class MemoryBus implements Bus {

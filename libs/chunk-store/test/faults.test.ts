@@ -158,7 +158,7 @@ t.test('the catalogue refuses batches for a while: commits hold, and it catches 
   for (let n = 0; n < 20; n++) infos.push(await put(store, randomBytes(100 + n)))
   await refused.promise
   t.equal((await store.usage()).writable, false)
-  for (const fact of infos) t.equal((await get(store, fact)).length, fact.size)
+  for (const copy of infos) t.equal((await get(store, copy)).length, copy.size)
   const crashed = await openWith(machineOn(machine.now()))
   t.equal((await crashed.usage()).blobs, 21, 'a crash now loses nothing')
   await crashed.close()

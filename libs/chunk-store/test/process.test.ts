@@ -145,7 +145,7 @@ t.test('a lost or damaged catalogue is rebuilt from the extents', async (t) => {
   for (const breakIt of breakages) {
     breakIt()
     store = await ChunkStore.open({ path, ...realOptions })
-    for (const [n, fact] of infos.entries()) t.ok(kept[n]?.equals(await get(store, fact)))
+    for (const [n, copy] of infos.entries()) t.ok(kept[n]?.equals(await get(store, copy)))
     t.equal(await store.stat(gone), undefined)
     t.match(await store.usage(), { blobs: 3, liveBytes: 3_070_100 })
     await store.close()

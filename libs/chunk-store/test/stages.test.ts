@@ -59,7 +59,7 @@ t.test('more slow uploads than there is memory for all complete', async (t) => {
   for (let at = 0; at < 600_000; at += 30_000)
     await Promise.all(uploads.map(async ({ stage, bytes }) => stage.write(bytes.subarray(at, at + 30_000))))
   const infos = await Promise.all(uploads.map(({ stage }) => stage.commit({ pinMs: 0 })))
-  for (const [n, fact] of infos.entries()) t.ok(uploads[n]?.bytes.equals(await get(store, fact)))
+  for (const [n, copy] of infos.entries()) t.ok(uploads[n]?.bytes.equals(await get(store, copy)))
   t.match(await store.usage(), { stagedBytes: 0, openStages: 0 })
   await store.close()
 })

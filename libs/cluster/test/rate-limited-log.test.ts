@@ -7,12 +7,12 @@ t.test('of many events the first is logged at once, the others per interval with
   t.teardown(() => mock.timers.reset())
   const told: [string, number][] = []
   const log = new RateLimitedLog<string>((last, count) => told.push([last, count]))
-  for (let n = 0; n < 20_000; n++) log.add(`fact ${n}`)
-  t.same(told, [['fact 0', 1]])
+  for (let n = 0; n < 20_000; n++) log.add(`entry ${n}`)
+  t.same(told, [['entry 0', 1]])
   mock.timers.tick(10_000)
   t.same(told.splice(0), [
-    ['fact 0', 1],
-    ['fact 19999', 19_999],
+    ['entry 0', 1],
+    ['entry 19999', 19_999],
   ])
   mock.timers.tick(60_000)
   t.same(told, [], 'nothing happened, nothing is logged')

@@ -1,7 +1,7 @@
 /** Which rows and copies of a cluster are in its backup, and how nodes are kept from deleting. */
 import { type BlobInfo, MemoryBlobStore } from '@holdfast/blob-store'
 import { MemoryBus } from '@holdfast/bus'
-import type { LookupFact } from '@holdfast/journal'
+import type { LookupEntry } from '@holdfast/journal'
 import { hex, systemClock } from '@holdfast/kernel'
 import type { PlacementGroup } from '@holdfast/replication'
 import t from 'tap'
@@ -10,16 +10,16 @@ import { eachOnce } from '../src/backup/cluster-rows.ts'
 import type { ClusterPart } from '../src/cluster-part.ts'
 import { HeldCollectors, serveHolding } from '../src/storage/holding.ts'
 
-const fact = (key: string, value = ''): LookupFact => ({ kind: 'lookup', key, value: Buffer.from(value) })
+const entry = (key: string, value = ''): LookupEntry => ({ kind: 'lookup', key, value: Buffer.from(value) })
 
 async function* listed<T>(items: readonly T[]): AsyncGenerator<T> {
   yield* items
 }
 
 t.test('a row that all regions have comes once, and none is missing', async (t) => {
-  const here = [fact('a'), fact('b', '1'), fact('c'), fact('only here')]
-  const there = [fact('only there'), fact('a'), fact('b', '2'), fact('c')]
-  const rows = await Array.fromAsync(eachOnce([listed(here), listed(there), listed([fact('a')])]))
+  const here = [entry('a'), entry('b', '1'), entry('c'), entry('only here')]
+  const there = [entry('only there'), entry('a'), entry('b', '2'), entry('c')]
+  const rows = await Array.fromAsync(eachOnce([listed(here), listed(there), listed([entry('a')])]))
   t.same(rows.map(({ key, value }) => `${key}=${value}`).sort(), [
     'a=',
     'b=1',

@@ -33,7 +33,7 @@ export async function* remainsOf(
   const chain = optionalBytes(found?.chain) ?? firstChain
   if (isThere) yield { kind: 'statics', stored: storedForm(found), statics: { head, chain }, lastRow: head }
   else if (await hasRemains(here, partition)) {
-    const damage = `journal of ${account}: the static facts are missing`
+    const damage = `journal of ${account}: the statics are missing`
     yield { kind: 'statics', stored: new Uint8Array(), damage, statics: undefined, lastRow: 0 }
   }
   const root = optionalBytes(found?.root)

@@ -11,16 +11,16 @@
  * newer: transactions by the clock, and changes of rows that an account owns by their own order.
  */
 import {
-  type AccountFact,
-  type CounterFact,
-  type FactWriter,
+  type AccountEntry,
+  type CounterEntry,
+  type EntryWriter,
   firstChain,
   JournalFault,
-  type LookupFact,
-  type PageFact,
-  type RowFact,
+  type JournalRowEntry,
+  type LookupEntry,
+  type PageEntry,
   restoredEpochsAhead,
-  type StoredFact,
+  type StoredEntry,
   termOfEpoch,
   type WholeStore,
 } from '@holdfast/journal'
@@ -56,7 +56,7 @@ const statementBytesMax = 4 * 1024 * 1024
 /** Restored rows are that much older than their copy, and newer from one to the next. */
 const olderMs = 30 * 86_400_000
 
-type JournalFact = AccountFact | RowFact | PageFact
+type JournalEntry = AccountEntry | JournalRowEntry | PageEntry
 
 export class CassandraWholeStore implements WholeStore {
   readonly #connection: CassandraConnection
@@ -69,10 +69,10 @@ export class CassandraWholeStore implements WholeStore {
   async *accounts({
     term,
     onDamaged,
-  }: Parameters<WholeStore['accounts']>[0]): AsyncIterable<AccountFact | RowFact | PageFact> {
-    const ahead: Promise<AccountFacts>[] = []
-    async function* nextOne(): AsyncGenerator<JournalFact> {
-      const { first, rest } = await (ahead.shift() as Promise<AccountFacts>)
+  }: Parameters<WholeStore['accounts']>[0]): AsyncIterable<AccountEntry | JournalRowEntry | PageEntry> {
+    const ahead: Promise<AccountStream>[] = []
+    async function* nextOne(): AsyncGenerator<JournalEntry> {
+      const { first, rest } = await (ahead.shift() as Promise<AccountStream>)
       yield* first
       yield* rest
     }
@@ -100,13 +100,13 @@ export class CassandraWholeStore implements WholeStore {
   async *#stateOf(
     partition: Partition,
     { newest, onDamaged }: { newest: number; onDamaged: (fault: JournalFault) => void },
-  ): AsyncGenerator<JournalFact> {
+  ): AsyncGenerator<JournalEntry> {
     const { account, term } = partition
     let state = await this.#staticsOf(partition)
     if (!isOpen(state, term)) return
     for (let later = term + 1; later <= newest; later++)
       if (isOpen(await this.#staticsOf({ account, term: later }), later)) return
-    yield { kind: 'account', ...factOf(account, state), ...nothing }
+    yield { kind: 'account', ...entryOf(account, state), ...nothing }
     const given = new Set<string>()
     for (let roots = 1; ; roots++) {
       const rows = await this.#rowsOf(partition, state)
@@ -114,12 +114,12 @@ export class CassandraWholeStore implements WholeStore {
       const now = await this.#staticsOf(partition)
       if (!isOpen(now, term)) throw new JournalFault('UNAVAILABLE', `${account} disappeared`)
       if (hasRootOf(now, state)) {
-        const { head, through } = factOf(account, state)
+        const { head, through } = entryOf(account, state)
         const found = `${rows.length} of ${head - through} rows are there`
         if (rows.length < head - through)
           onDamaged(new JournalFault('CORRUPT', `journal of ${account}: ${found}`))
         for (const row of rows) yield { kind: 'row', account, ...row }
-        yield { kind: 'account', ...factOf(account, state) }
+        yield { kind: 'account', ...entryOf(account, state) }
         return
       }
       if (roots === rootsMax) throw new JournalFault('UNAVAILABLE', `${account} changes while it is read`)
@@ -134,12 +134,12 @@ export class CassandraWholeStore implements WholeStore {
 
   /** As far as they are there. */
   #rowsOf(partition: Partition, state: CassandraRow) {
-    const { head, through } = factOf(partition.account, state)
+    const { head, through } = entryOf(partition.account, state)
     return Array.fromAsync(storedRows(this.#connection, partition, { after: through, last: head }))
   }
 
   /** Those that were not given yet. */
-  async *#pagesOf(partition: Partition, given: Set<string>): AsyncGenerator<PageFact> {
+  async *#pagesOf(partition: Partition, given: Set<string>): AsyncGenerator<PageEntry> {
     const { account } = partition
     const place = pagesOf(partition)
     let batch: string[] = []
@@ -147,7 +147,7 @@ export class CassandraWholeStore implements WholeStore {
       const names = batch
       batch = []
       const all = await Promise.all(names.map((name) => readPage(this.#connection, place, name)))
-      return names.flatMap((name, at): PageFact[] => {
+      return names.flatMap((name, at): PageEntry[] => {
         const bytes = all[at]
         return bytes === undefined ? [] : [{ kind: 'page', account, name, bytes }]
       })
@@ -161,31 +161,31 @@ export class CassandraWholeStore implements WholeStore {
     yield* await read()
   }
 
-  async *lookups(): AsyncIterable<LookupFact> {
+  async *lookups(): AsyncIterable<LookupEntry> {
     const columns = { columns: 'key, value', table: 'lookups', partition: 'part', rowsPerPage }
     for await (const { row } of wholeRing(this.#connection, columns))
       yield { kind: 'lookup', key: row.key as string, value: row.value as Buffer }
   }
 
-  async *counters(): AsyncIterable<CounterFact> {
+  async *counters(): AsyncIterable<CounterEntry> {
     const columns = { columns: 'name, next', table: 'counters', partition: 'name', rowsPerPage }
     for await (const { row } of wholeRing(this.#connection, columns))
       yield { kind: 'counter', counter: row.name as string, next: numberOf(row.next) }
   }
 
-  restoring({ atMs }: { atMs: number }): FactWriter {
-    return new CassandraFactWriter(this.#connection, BigInt(atMs - olderMs) * 1_000n)
+  restoring({ atMs }: { atMs: number }): EntryWriter {
+    return new CassandraEntryWriter(this.#connection, BigInt(atMs - olderMs) * 1_000n)
   }
 }
 
 /** What of an account was read ahead, and the rest of it. */
-interface AccountFacts {
-  first: JournalFact[]
-  rest: AsyncGenerator<JournalFact>
+interface AccountStream {
+  first: JournalEntry[]
+  rest: AsyncGenerator<JournalEntry>
 }
 
-async function begin(rest: AsyncGenerator<JournalFact>): Promise<AccountFacts> {
-  const first: JournalFact[] = []
+async function begin(rest: AsyncGenerator<JournalEntry>): Promise<AccountStream> {
+  const first: JournalEntry[] = []
   for (let bytes = 0; bytes < aheadBytesMax; ) {
     const { done, value } = await rest.next()
     if (done === true) break
@@ -197,7 +197,7 @@ async function begin(rest: AsyncGenerator<JournalFact>): Promise<AccountFacts> {
 
 const nothing = { head: 0, chain: firstChain, root: undefined, through: 0 }
 
-function factOf(account: string, row: CassandraRow): Omit<AccountFact, 'kind'> {
+function entryOf(account: string, row: CassandraRow): Omit<AccountEntry, 'kind'> {
   const through = numberOf(row.root_through)
   return {
     account,
@@ -215,33 +215,33 @@ function hasRootOf(one: CassandraRow, other: CassandraRow): boolean {
   return isSame && numberOf(one.root_through) === numberOf(other.root_through)
 }
 
-class CassandraFactWriter implements FactWriter {
+class CassandraEntryWriter implements EntryWriter {
   readonly #connection: CassandraConnection
   #micros: bigint
   #statements: Statement[] = []
   #bytes = 0
-  /** Whose facts come now, and the last of its statics. */
-  #account: AccountFact | undefined
+  /** Whose entries come now, and the last of its statics. */
+  #account: AccountEntry | undefined
 
   constructor(connection: CassandraConnection, micros: bigint) {
     this.#connection = connection
     this.#micros = micros
   }
 
-  async add(fact: StoredFact): Promise<void> {
-    if (!('account' in fact) || fact.account !== this.#account?.account) await this.#endAccount()
-    if (fact.kind === 'account') this.#account = fact
-    else if (fact.kind === 'counter') await this.#raise(fact)
-    else if (fact.kind === 'lookup') {
-      const params = [partOf(fact.key), fact.key, Buffer.from(fact.value)]
+  async add(entry: StoredEntry): Promise<void> {
+    if (!('account' in entry) || entry.account !== this.#account?.account) await this.#endAccount()
+    if (entry.kind === 'account') this.#account = entry
+    else if (entry.kind === 'counter') await this.#raise(entry)
+    else if (entry.kind === 'lookup') {
+      const params = [partOf(entry.key), entry.key, Buffer.from(entry.value)]
       await this.#write('INSERT INTO lookups (part, key, value) VALUES (?, ?, ?)', params)
     } else {
-      const partition = this.#partitionOf(fact)
-      if (fact.kind === 'row') {
-        const { query, params } = insertRow(partition, fact)
+      const partition = this.#partitionOf(entry)
+      if (entry.kind === 'row') {
+        const { query, params } = insertRow(partition, entry)
         await this.#write(query, params)
       } else {
-        const params = [pagesOf(partition), fact.name, Buffer.from(fact.bytes)]
+        const params = [pagesOf(partition), entry.name, Buffer.from(entry.bytes)]
         await this.#write('INSERT INTO pages (account, name, bytes) VALUES (?, ?, ?)', params)
       }
     }
@@ -252,7 +252,7 @@ class CassandraFactWriter implements FactWriter {
     await this.#flush()
   }
 
-  #partitionOf({ account }: RowFact | PageFact): Partition {
+  #partitionOf({ account }: JournalRowEntry | PageEntry): Partition {
     if (this.#account === undefined) throw new JournalFault('CORRUPT', `${account} comes without its epoch`)
     return { account, term: termOfEpoch(this.#account.epoch) }
   }
@@ -288,7 +288,7 @@ class CassandraFactWriter implements FactWriter {
     await this.#connection.runAll(statements)
   }
 
-  async #raise({ counter, next }: CounterFact): Promise<void> {
+  async #raise({ counter, next }: CounterEntry): Promise<void> {
     for (;;) {
       const [row] = await this.#connection.serialRead('SELECT next FROM counters WHERE name = ?', [counter])
       if (row !== undefined && numberOf(row.next) >= next) return

@@ -166,7 +166,7 @@ t.test('of an account whose home moved its last term is copied', async (t) => {
     throw fault
   }
   const writer = empty.whole.restoring({ atMs: Date.now() })
-  for await (const fact of before.whole.accounts({ term: 2, onDamaged })) await writer.add(fact)
+  for await (const entry of before.whole.accounts({ term: 2, onDamaged })) await writer.add(entry)
   await writer.end()
   for (const [account, texts] of [
     ['moved', ['one', 'two']],

@@ -20,7 +20,7 @@ import { write as writeFd } from 'node:fs'
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
-import type { Fact } from './group-writer.ts'
+import type { AuditNote } from './group-writer.ts'
 
 /**
  * Two files take turns; together they always reach back further than the write-ahead log of 4 MiB.
@@ -33,15 +33,15 @@ const magic = 'HFWITNS1'
 const headerBytes = 8 + 16
 const entryHeaderBytes = 4 + 4 + 8 + 2
 const digestBytes = 16
-const factBytes = digestBytes + 8 + 8
+const noteBytes = digestBytes + 8 + 8
 
 export interface AuditEntry {
   batch: number
-  facts: AuditedFact[]
+  notes: DigestNote[]
 }
 
-/** A fact with the digest of its subject as hex. */
-export interface AuditedFact {
+/** A note with the digest of its subject as hex. */
+export interface DigestNote {
   digest: string
   epoch: number
   number: number
@@ -49,20 +49,20 @@ export interface AuditedFact {
 
 /** Acknowledged and missing: newest numbers by subject. */
 export class Suspicions {
-  readonly #newest = new Map<string, AuditedFact>()
+  readonly #newest = new Map<string, DigestNote>()
 
-  add(fact: AuditedFact): void {
-    const known = this.#newest.get(fact.digest)
-    const epoch = Math.max(fact.epoch, known?.epoch ?? 0)
-    const number = Math.max(fact.number, known?.number ?? 0)
-    this.#newest.set(fact.digest, { digest: fact.digest, epoch, number })
+  add(note: DigestNote): void {
+    const known = this.#newest.get(note.digest)
+    const epoch = Math.max(note.epoch, known?.epoch ?? 0)
+    const number = Math.max(note.number, known?.number ?? 0)
+    this.#newest.set(note.digest, { digest: note.digest, epoch, number })
   }
 
-  newest(subject: string): AuditedFact | undefined {
+  newest(subject: string): DigestNote | undefined {
     return this.#newest.size === 0 ? undefined : this.#newest.get(digestOf(subject))
   }
 
-  *[Symbol.iterator](): Iterator<AuditedFact> {
+  *[Symbol.iterator](): Iterator<DigestNote> {
     yield* this.#newest.values()
   }
 }
@@ -98,9 +98,9 @@ export class CommitAudit {
    *
    * @returns false: the batch has no entry, `fault` says why.
    */
-  async note(batch: number, facts: readonly Fact[]): Promise<boolean> {
+  async note(batch: number, notes: readonly AuditNote[]): Promise<boolean> {
     if (this.#ended || (this.#file === undefined && ++this.#missed < missedMax)) return false
-    const entry = encodeEntry(batch, newestOf(facts))
+    const entry = encodeEntry(batch, newestOf(notes))
     try {
       if (this.#file === undefined || this.#offset + entry.length > fileBytesMax)
         await this.#turnTo(this.#turn === 0 ? 1 : 0)
@@ -167,32 +167,32 @@ function entriesOf(bytes: Buffer, store: Uint8Array): AuditEntry[] {
   return entries
 }
 
-export function encodeEntry(batch: number, facts: readonly Fact[]): Buffer {
-  const entry = Buffer.alloc(entryHeaderBytes + facts.length * factBytes)
+export function encodeEntry(batch: number, notes: readonly AuditNote[]): Buffer {
+  const entry = Buffer.alloc(entryHeaderBytes + notes.length * noteBytes)
   entry.writeUInt32BE(entry.length, 0)
   entry.writeBigUInt64BE(BigInt(batch), 8)
-  entry.writeUInt16BE(facts.length, 16)
+  entry.writeUInt16BE(notes.length, 16)
   let at = entryHeaderBytes
-  for (const fact of facts) {
-    entry.write(digestOf(fact.subject), at, 'hex')
-    entry.writeBigUInt64BE(BigInt(fact.epoch), at + digestBytes)
-    entry.writeBigUInt64BE(BigInt(fact.number), at + digestBytes + 8)
-    at += factBytes
+  for (const note of notes) {
+    entry.write(digestOf(note.subject), at, 'hex')
+    entry.writeBigUInt64BE(BigInt(note.epoch), at + digestBytes)
+    entry.writeBigUInt64BE(BigInt(note.number), at + digestBytes + 8)
+    at += noteBytes
   }
   entry.writeUInt32BE(crc32(entry.subarray(8)), 4)
   return entry
 }
 
 function decodeEntry(entry: Buffer): AuditEntry {
-  const facts = Array.from({ length: entry.readUInt16BE(16) }, (_, index) => {
-    const at = entryHeaderBytes + index * factBytes
+  const notes = Array.from({ length: entry.readUInt16BE(16) }, (_, index) => {
+    const at = entryHeaderBytes + index * noteBytes
     return {
       digest: entry.toString('hex', at, at + digestBytes),
       epoch: Number(entry.readBigUInt64BE(at + digestBytes)),
       number: Number(entry.readBigUInt64BE(at + digestBytes + 8)),
     }
   })
-  return { batch: Number(entry.readBigUInt64BE(8)), facts }
+  return { batch: Number(entry.readBigUInt64BE(8)), notes }
 }
 
 function entryAt(bytes: Buffer, at: number): Buffer | undefined {
@@ -202,16 +202,16 @@ function entryAt(bytes: Buffer, at: number): Buffer | undefined {
   const entry = bytes.subarray(at, at + length)
   const whole =
     entry.readUInt32BE(4) === crc32(entry.subarray(8)) &&
-    entry.length === entryHeaderBytes + entry.readUInt16BE(16) * factBytes
+    entry.length === entryHeaderBytes + entry.readUInt16BE(16) * noteBytes
   return whole ? entry : undefined
 }
 
 /**
- * The last fact of each subject in a batch is sufficient. A batch of 4 MiB holds fewer than the
+ * The last note of each subject in a batch is sufficient. A batch of 4 MiB holds fewer than the
  * 65,535 that an entry can count.
  */
-function newestOf(facts: readonly Fact[]): Fact[] {
-  const bySubject = new Map(facts.map((fact) => [fact.subject, fact]))
+function newestOf(notes: readonly AuditNote[]): AuditNote[] {
+  const bySubject = new Map(notes.map((note) => [note.subject, note]))
   return [...bySubject.values()]
 }
 

@@ -71,8 +71,8 @@ function numberKey(before: string, number: number, bytes: number): Buffer {
   return key
 }
 
-/** The static facts of an account's journal. */
-export interface StaticFacts {
+/** The statics of an account's journal. */
+export interface JournalStatics {
   epoch: number
   head: number
   chain: Uint8Array
@@ -82,7 +82,7 @@ export interface StaticFacts {
   root: { through: number; digest: Uint8Array } | undefined
 }
 
-export const neverWritten: StaticFacts = {
+export const neverWritten: JournalStatics = {
   epoch: 0,
   head: 0,
   chain: firstChain,
@@ -94,7 +94,7 @@ export const neverWritten: StaticFacts = {
 export const maxOwnerBytes = 256
 const fixedBytes = 1 + 8 + 8 + chainBytes + 8 + 8 + chainBytes + 1 + 2
 
-export function encodeFixed(account: string, fixed: StaticFacts): Buffer {
+export function encodeFixed(account: string, fixed: JournalStatics): Buffer {
   const owner = Buffer.from(fixed.owner ?? '', 'utf8')
   const row = Buffer.alloc(fixedBytes + owner.length + chainBytes)
   row.writeUInt8(rowVersion, 0)
@@ -111,7 +111,7 @@ export function encodeFixed(account: string, fixed: StaticFacts): Buffer {
   return row
 }
 
-export function decodeFixed(account: string, bytes: Uint8Array): StaticFacts {
+export function decodeFixed(account: string, bytes: Uint8Array): JournalStatics {
   const row = bufferOf(bytes)
   const proven =
     row.length >= fixedBytes + chainBytes &&

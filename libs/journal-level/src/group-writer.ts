@@ -34,7 +34,7 @@ export type RowChange = { type: 'put'; key: Uint8Array; value: Uint8Array } | { 
 /**
  * What a write establishes, for the commit audit: the newest number of something that only grows.
  */
-export interface Fact {
+export interface AuditNote {
   subject: string
   epoch: number
   number: number
@@ -49,7 +49,7 @@ export interface WritePlace {
    * Fills the place with changes that become durable together; resolves when they are.
    * @throws JournalFault `UNKNOWN` when their batch failed, `UNAVAILABLE` when one before it did.
    */
-  write(changes: RowChange[], fact?: Fact): Promise<void>
+  write(changes: RowChange[], note?: AuditNote): Promise<void>
 }
 
 export interface GroupWriterDeps {
@@ -58,7 +58,7 @@ export interface GroupWriterDeps {
   /** Adds to a batch what marks it. */
   seal(batch: number): RowChange
   /** After the sync, before any caller is answered. Must not fail. */
-  audit(batch: number, facts: Fact[]): Promise<void>
+  audit(batch: number, notes: AuditNote[]): Promise<void>
   onFailure(fault: JournalFault): void
   /** After each batch that is on disk. */
   onSuccess?(): void
@@ -85,8 +85,8 @@ export class GroupWriter {
   }
 
   /** Writes at the next place. @throws JournalFault as `inOrder` and `Place.write` do. */
-  async write(changes: RowChange[], fact?: Fact): Promise<void> {
-    await this.#place().write(changes, fact)
+  async write(changes: RowChange[], note?: AuditNote): Promise<void> {
+    await this.#place().write(changes, note)
   }
 
   /**
@@ -184,7 +184,7 @@ export class GroupWriter {
     this.#deps.onSuccess?.()
     await this.#deps.audit(
       batch,
-      group.flatMap((place) => place.fact ?? []),
+      group.flatMap((place) => place.note ?? []),
     )
     for (const place of group) this.#settle(place)
   }
@@ -212,7 +212,7 @@ class QueuedPlace implements WritePlace {
   readonly #settled = Promise.withResolvers<void>()
   isDecided = false
   changes: RowChange[] | undefined
-  fact: Fact | undefined
+  note: AuditNote | undefined
   bytes = 0
   /** Why no write can use this place any more. */
   #over: JournalFault | undefined
@@ -231,13 +231,13 @@ class QueuedPlace implements WritePlace {
     return this.#settled.promise
   }
 
-  write(changes: RowChange[], fact?: Fact): Promise<void> {
+  write(changes: RowChange[], note?: AuditNote): Promise<void> {
     const bytes = changes.reduce((sum, change) => sum + changeBytes(change), 0)
     if (this.#over !== undefined) throw this.#over
     this.#reserve(bytes)
     this.bytes = bytes
     this.changes = changes
-    this.fact = fact
+    this.note = note
     this.#decide()
     return this.#written.promise
   }

@@ -29,11 +29,11 @@ import {
   encodeFixed,
   encodeNamed,
   encodeRow,
+  type JournalStatics,
   keys,
   maxOwnerBytes,
   namedDigest,
   neverWritten,
-  type StaticFacts,
 } from './format.ts'
 import type { GroupWriter, RowChange, WritePlace } from './group-writer.ts'
 import type { Rows } from './rows.ts'
@@ -52,7 +52,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
   readonly capabilities = { ordered: true, exclusive: true }
   readonly #rows: Rows
   readonly #writer: GroupWriter
-  readonly #cells: UncommittedRows<StaticFacts>
+  readonly #cells: UncommittedRows<JournalStatics>
   readonly #suspicions: Suspicions
   readonly #released = new WeakSet<JournalOwnership>()
 
@@ -74,7 +74,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     assertAccount(account)
     if (Buffer.byteLength(owner) > maxOwnerBytes)
       throw new RangeError(`an owner is at most ${maxOwnerBytes} bytes`)
-    const before = await this.#decide<StaticFacts>(account, (cell, place) => {
+    const before = await this.#decide<JournalStatics>(account, (cell, place) => {
       const { value } = cell
       if (isUnwritten(value) && unwritten !== 'begin') return { result: value, written: undefined }
       return { result: value, written: this.#change(place, account, cell, { epoch: value.epoch + 1, owner }) }
@@ -91,7 +91,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
   }
 
   /** The last row exists and is the one that the static columns name. */
-  async #assertLastRow(account: string, { head, chain, trimmed }: StaticFacts): Promise<void> {
+  async #assertLastRow(account: string, { head, chain, trimmed }: JournalStatics): Promise<void> {
     if (head === trimmed) return
     const stored = await this.#rows.get(keys.row(account, head))
     if (stored === undefined) throw corrupt(account, `row ${head}, the last one, is missing`)
@@ -99,7 +99,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     if (!equal(checksum, chain)) throw corrupt(account, `row ${head} is not the last one that was written`)
   }
 
-  async #root(account: string, { root }: StaticFacts): Promise<Uint8Array | undefined> {
+  async #root(account: string, { root }: JournalStatics): Promise<Uint8Array | undefined> {
     if (root === undefined) return undefined
     const stored = await this.#rows.get(keys.root(account))
     if (stored === undefined) throw corrupt(account, 'the root is missing')
@@ -223,7 +223,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
 
   #trimSlice(
     account: string,
-    { cell, place, through }: { cell: Cell<StaticFacts>; place: WritePlace; through: number },
+    { cell, place, through }: { cell: Cell<JournalStatics>; place: WritePlace; through: number },
   ): WriteDecision<boolean> {
     const { root, trimmed } = cell.value
     if (through > (root?.through ?? 0)) {
@@ -340,8 +340,8 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
   }
 
   /** The static columns, judged by the rows, the commit audit and themselves. */
-  async #whatIsLeft(account: string): Promise<StaticFacts> {
-    let fixed: StaticFacts | undefined
+  async #whatIsLeft(account: string): Promise<JournalStatics> {
+    let fixed: JournalStatics | undefined
     let first: number | undefined
     let last: { seq: number; checksum: Uint8Array | undefined } | undefined
     const seen = this.#suspicions.newest(`j${account}`)
@@ -365,7 +365,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
    */
   #decide<R>(
     account: string,
-    decision: (cell: Cell<StaticFacts>, place: WritePlace) => WriteDecision<R>,
+    decision: (cell: Cell<JournalStatics>, place: WritePlace) => WriteDecision<R>,
   ): Promise<R> {
     return this.#writer.inOrder(async (place) => {
       const { result, written } = await this.#cells.decide(account, (cell) => decision(cell, place))
@@ -381,17 +381,17 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
   #change(
     place: WritePlace,
     account: string,
-    cell: Cell<StaticFacts>,
-    fixed: Partial<StaticFacts>,
+    cell: Cell<JournalStatics>,
+    fixed: Partial<JournalStatics>,
     more: RowChange[] = [],
   ): Promise<void> {
     const value = { ...cell.value, ...fixed }
     const put: RowChange = { type: 'put', key: keys.fixed(account), value: encodeFixed(account, value) }
-    const fact = { subject: `j${account}`, epoch: value.epoch, number: value.head }
-    return cell.change(value, place.write([...more, put], fact))
+    const note = { subject: `j${account}`, epoch: value.epoch, number: value.head }
+    return cell.change(value, place.write([...more, put], note))
   }
 
-  async #load(account: string, suspicions: Suspicions): Promise<StaticFacts> {
+  async #load(account: string, suspicions: Suspicions): Promise<JournalStatics> {
     const stored = await this.#rows.get(keys.fixed(account))
     const fixed = stored === undefined ? neverWritten : decodeFixed(account, stored)
     const behind = { gt: keys.row(account, fixed.head), lt: keys.rowsEnd(account) }
@@ -415,14 +415,17 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     return this.#cells.decide(ownership.account, ({ value }) => assertNewest(ownership, value))
   }
 
-  #assertHeld(ownership: JournalOwnership, fixed: StaticFacts): StaticFacts {
+  #assertHeld(ownership: JournalOwnership, fixed: JournalStatics): JournalStatics {
     assertNewest(ownership, fixed)
     if (!this.#released.has(ownership)) return fixed
     throw new JournalFault('FENCED', `the ownership of ${ownership.account} was released`)
   }
 }
 
-function assertNewest(ownership: Pick<JournalOwnership, 'account' | 'epoch'>, { epoch }: StaticFacts): void {
+function assertNewest(
+  ownership: Pick<JournalOwnership, 'account' | 'epoch'>,
+  { epoch }: JournalStatics,
+): void {
   if (epoch === ownership.epoch) return
   throw new JournalFault(
     'FENCED',

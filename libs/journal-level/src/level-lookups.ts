@@ -164,8 +164,8 @@ export class LevelLookups implements LookupStore, LookupWalk {
         const first = cell.value
         const next = first + count
         const put: RowChange = { type: 'put', key, value: encodeNumber(key, next) }
-        const fact = { subject: `c${counter}`, epoch: 0, number: next }
-        return { first, written: cell.change(next, place.write([put], fact)) }
+        const note = { subject: `c${counter}`, epoch: 0, number: next }
+        return { first, written: cell.change(next, place.write([put], note)) }
       })
       await written
       return first

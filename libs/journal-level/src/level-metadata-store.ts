@@ -21,7 +21,7 @@ import {
   systemClock,
   writableBytes,
 } from '@holdfast/kernel'
-import { type AuditedFact, CommitAudit, readEntries, Suspicions } from './commit-audit.ts'
+import { CommitAudit, type DigestNote, readEntries, Suspicions } from './commit-audit.ts'
 import {
   decodeNumber,
   decodeSmall,
@@ -41,7 +41,7 @@ export interface LevelMetadataStoreOptions {
   /** A separate directory; made when missing. The open store locks this directory exclusively. */
   path: string
   /**
-   * Accounts whose static facts are kept in memory, some 300 bytes each; others are read again.
+   * Accounts whose statics are kept in memory, some 300 bytes each; others are read again.
    * Default 20,000.
    */
   cachedAccounts?: number
@@ -146,7 +146,7 @@ export class LevelMetadataStore {
           this.#failing = undefined
         },
         seal: markerOf,
-        audit: async (batch, facts) => this.#noted(await this.#audit.note(batch, facts)),
+        audit: async (batch, notes) => this.#noted(await this.#audit.note(batch, notes)),
         onFailure: (fault) => this.#failed(fault),
       },
       found,
@@ -383,7 +383,7 @@ export class LevelMetadataStore {
       const found = await inspect(this.#rows, { path: this.#path, store: this.#store })
       await this.#audit.close()
       this.#audit = await CommitAudit.begin(this.#path, this.#store)
-      for (const fact of found.suspicions) this.#suspicions.add(fact)
+      for (const note of found.suspicions) this.#suspicions.add(note)
       this.#lostBatches = found.lostBatches
       this.#journals.forget()
       this.#lookups.forget()
@@ -490,7 +490,7 @@ async function inspect(
   const lost = seen.filter(({ batch }) => batch > newest - markersMax && !marked.has(batch))
   const last = seen.reduce((most, { batch }) => Math.max(most, batch), newest)
   const suspicions = await knownSuspicions(rows)
-  for (const { facts } of lost) for (const fact of facts) suspicions.add(fact)
+  for (const { notes } of lost) for (const note of notes) suspicions.add(note)
   const lostBatches = (await numberAt(rows, keys.meta('lost'))) + lost.length
   await rows.commit([
     ...[...suspicions].map(suspicionRow),
@@ -526,7 +526,7 @@ async function knownSuspicions(rows: Rows): Promise<Suspicions> {
   return suspicions
 }
 
-function suspicionRow({ digest, epoch, number }: AuditedFact): RowChange {
+function suspicionRow({ digest, epoch, number }: DigestNote): RowChange {
   const key = keys.suspect(digest)
   const value = Buffer.alloc(16)
   value.writeBigUInt64BE(BigInt(epoch), 0)

@@ -150,9 +150,9 @@ t.test('an entry that cannot be written is told, and the next ones go to a new f
   const audit = await CommitAudit.begin(path, Buffer.alloc(16))
   t.teardown(() => audit.close())
   mkdirSync(join(path, 'witness.1'))
-  const facts = Array.from({ length: 60_000 }, (_, at) => ({ subject: `s${at}`, epoch: 1, number: 1 }))
+  const notes = Array.from({ length: 60_000 }, (_, at) => ({ subject: `s${at}`, epoch: 1, number: 1 }))
   const noted: boolean[] = []
-  for (let batch = 1; batch <= 6; batch++) noted.push(await audit.note(batch, facts))
+  for (let batch = 1; batch <= 6; batch++) noted.push(await audit.note(batch, notes))
   t.strictSame(noted, [true, true, true, true, false, false], 'the second file cannot be made')
   t.match(audit.fault, { code: 'EISDIR' })
   for (let batch = 7; batch <= 110; batch++) noted.push(await audit.note(batch, []))

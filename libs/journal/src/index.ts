@@ -38,14 +38,14 @@ export {
 export { type CopyName, isReferenced, referencedOf, referenceKey, referencesOf } from './references.ts'
 export { chainBytes, firstChain, rowChecksum } from './row-checksum.ts'
 export {
-  type AccountFact,
-  type CounterFact,
-  type FactWriter,
-  type LookupFact,
-  type PageFact,
-  type RowFact,
+  type AccountEntry,
+  type CounterEntry,
+  type EntryWriter,
+  type JournalRowEntry,
+  type LookupEntry,
+  type PageEntry,
   restoredEpochsAhead,
-  type StoredFact,
+  type StoredEntry,
   type WholeStore,
 } from './whole-store.ts'
 export { epochsPerTerm, termOfEpoch, writesPerEpochMax, writeTimeOf } from './write-time.ts'

@@ -20,7 +20,12 @@ import {
 } from './journal-store.ts'
 import { MemoryMedium } from './memory-medium.ts'
 import { firstChain, rowChecksum } from './row-checksum.ts'
-import { type AccountFact, type PageFact, type RowFact, restoredEpochsAhead } from './whole-store.ts'
+import {
+  type AccountEntry,
+  type JournalRowEntry,
+  type PageEntry,
+  restoredEpochsAhead,
+} from './whole-store.ts'
 
 interface Partition {
   epoch: number
@@ -271,33 +276,33 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
   }
 
   /** See `WholeStore`: each account as it is when it is reached. */
-  *facts(onDamaged: (fault: JournalFault) => void): Generator<AccountFact | RowFact | PageFact> {
+  *entries(onDamaged: (fault: JournalFault) => void): Generator<AccountEntry | JournalRowEntry | PageEntry> {
     const written = [...this.#partitions].filter(([, { epoch }]) => epoch > 0).map(([account]) => account)
     for (const account of written) {
       const { epoch, head, chain, root, rows, pages } = this.#partition(account)
-      const facts: (RowFact | PageFact)[] = []
-      for (const [name, bytes] of pages) facts.push({ kind: 'page', account, name, bytes })
+      const entries: (JournalRowEntry | PageEntry)[] = []
+      for (const [name, bytes] of pages) entries.push({ kind: 'page', account, name, bytes })
       for (let seq = (root?.through ?? 0) + 1; seq <= head; seq++) {
         const row = rows.get(seq)
         if (row === undefined) onDamaged(corrupt(account, `row ${seq} of ${head} is missing`))
-        else facts.push({ kind: 'row', account, seq, ...row })
+        else entries.push({ kind: 'row', account, seq, ...row })
       }
       const begun = { kind: 'account' as const, account, epoch }
       yield { ...begun, head: 0, chain: firstChain, root: undefined, through: 0 }
-      yield* facts
+      yield* entries
       yield { ...begun, head, chain, root: root?.bytes, through: root?.through ?? 0 }
     }
   }
 
-  /** See `FactWriter`. */
-  putFact(fact: AccountFact | RowFact | PageFact): void {
-    const partition = this.#partition(fact.account)
-    if (fact.kind === 'page') partition.pages.set(fact.name, copyOf(fact.bytes))
-    else if (fact.kind === 'row') {
-      const { epoch, predecessor, bytes, checksum } = fact
-      partition.rows.set(fact.seq, { epoch, predecessor, bytes: copyOf(bytes), checksum })
+  /** See `EntryWriter`. */
+  putEntry(entry: AccountEntry | JournalRowEntry | PageEntry): void {
+    const partition = this.#partition(entry.account)
+    if (entry.kind === 'page') partition.pages.set(entry.name, copyOf(entry.bytes))
+    else if (entry.kind === 'row') {
+      const { epoch, predecessor, bytes, checksum } = entry
+      partition.rows.set(entry.seq, { epoch, predecessor, bytes: copyOf(bytes), checksum })
     } else {
-      const { epoch, head, chain, root, through } = fact
+      const { epoch, head, chain, root, through } = entry
       const bytes = root && copyOf(root)
       const stored = { head, chain, owner: undefined, root: bytes && { bytes, through } }
       Object.assign(partition, stored, { epoch: epoch + restoredEpochsAhead })

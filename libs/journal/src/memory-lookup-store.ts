@@ -5,7 +5,7 @@
 import { assertChange, assertCount, assertLookupKey, assertLookupRow, assertPrefixes } from './bounds.ts'
 import type { LookupChange, LookupRow, LookupStore, LookupWalk } from './lookup-store.ts'
 import { MemoryMedium } from './memory-medium.ts'
-import type { CounterFact, LookupFact } from './whole-store.ts'
+import type { CounterEntry, LookupEntry } from './whole-store.ts'
 
 export class MemoryLookupStore implements LookupStore, LookupWalk {
   readonly #medium: MemoryMedium
@@ -98,19 +98,19 @@ export class MemoryLookupStore implements LookupStore, LookupWalk {
   }
 
   /** See `WholeStore`. */
-  facts(): LookupFact[] {
+  entries(): LookupEntry[] {
     return [...this.#rows].map(([key, value]) => ({ kind: 'lookup', key, value: Buffer.from(value) }))
   }
 
   /** See `WholeStore`. */
-  counterFacts(): CounterFact[] {
+  counterEntries(): CounterEntry[] {
     return [...this.#counters].map(([counter, next]) => ({ kind: 'counter', counter, next }))
   }
 
-  /** See `FactWriter`. */
-  putFact(fact: LookupFact | CounterFact): void {
-    if (fact.kind === 'lookup') this.#rows.set(fact.key, Buffer.from(fact.value))
-    else this.#counters.set(fact.counter, Math.max(fact.next, this.#counters.get(fact.counter) ?? 0))
+  /** See `EntryWriter`. */
+  putEntry(entry: LookupEntry | CounterEntry): void {
+    if (entry.kind === 'lookup') this.#rows.set(entry.key, Buffer.from(entry.value))
+    else this.#counters.set(entry.counter, Math.max(entry.next, this.#counters.get(entry.counter) ?? 0))
   }
 
   #copyOf(key: string): Uint8Array | undefined {

@@ -1,7 +1,7 @@
 /** Journals and lookups in memory as one store that is copied as a whole. */
 import type { MemoryJournalStore } from './memory-journal-store.ts'
 import type { MemoryLookupStore } from './memory-lookup-store.ts'
-import type { FactWriter, StoredFact, WholeStore } from './whole-store.ts'
+import type { EntryWriter, StoredEntry, WholeStore } from './whole-store.ts'
 
 export class MemoryWholeStore implements WholeStore {
   readonly #journals: MemoryJournalStore | undefined
@@ -20,22 +20,22 @@ export class MemoryWholeStore implements WholeStore {
   }
 
   async *accounts({ onDamaged }: Parameters<WholeStore['accounts']>[0]) {
-    yield* this.#journals?.facts(onDamaged) ?? []
+    yield* this.#journals?.entries(onDamaged) ?? []
   }
 
   async *lookups() {
-    yield* this.#lookups.facts()
+    yield* this.#lookups.entries()
   }
 
   async *counters() {
-    yield* this.#lookups.counterFacts()
+    yield* this.#lookups.counterEntries()
   }
 
-  restoring(): FactWriter {
+  restoring(): EntryWriter {
     return {
-      add: async (fact: StoredFact) => {
-        if (fact.kind === 'lookup' || fact.kind === 'counter') this.#lookups.putFact(fact)
-        else this.#journals?.putFact(fact)
+      add: async (entry: StoredEntry) => {
+        if (entry.kind === 'lookup' || entry.kind === 'counter') this.#lookups.putEntry(entry)
+        else this.#journals?.putEntry(entry)
       },
       end: async () => {},
     }

@@ -4,10 +4,10 @@ import type { JournalFault } from './errors.ts'
 import type { JournalOwnership, JournalStore } from './journal-store.ts'
 import type { LookupStore } from './lookup-store.ts'
 import {
-  type AccountFact,
-  type FactWriter,
+  type AccountEntry,
+  type EntryWriter,
   restoredEpochsAhead,
-  type StoredFact,
+  type StoredEntry,
   type WholeStore,
 } from './whole-store.ts'
 import { writeTimeOf } from './write-time.ts'
@@ -44,23 +44,23 @@ function testAccounts<T>({ test, open }: WholeContract<T>): void {
     await written(journals, one)
     await journals.append(await journals.acquire(other, { owner }), bytes('alone'))
     await journals.acquire(empty, { owner, unwritten: 'leave' })
-    const facts = await factsOf(whole)
-    assert.deepEqual(new Set(facts.map(accountOf)), new Set([one, other]))
-    assert.deepEqual(shapeOf(facts, one), {
+    const entries = await entriesOf(whole)
+    assert.deepEqual(new Set(entries.map(accountOf)), new Set([one, other]))
+    assert.deepEqual(shapeOf(entries, one), {
       head: 3,
       through: 2,
       root: 'page-2',
       rows: ['3=three'],
       pages: ['page-2=of the root', 'page-3=of the row'],
     })
-    assert.deepEqual(shapeOf(facts, other), {
+    assert.deepEqual(shapeOf(entries, other), {
       head: 1,
       through: 0,
       root: undefined,
       rows: ['1=alone'],
       pages: [],
     })
-    const first = facts.find((fact) => accountOf(fact) === one) as AccountFact
+    const first = entries.find((entry) => accountOf(entry) === one) as AccountEntry
     assert.deepEqual([first.kind, first.epoch > 0], ['account', true], 'its epoch is known first')
   })
 
@@ -70,17 +70,17 @@ function testAccounts<T>({ test, open }: WholeContract<T>): void {
     const ownership = await written(journals, id)
     // What comes first is large: a store that reads ahead has not read the rest.
     for (let at = 0; at < 6; at++) await journals.putPage(id, `large-${at}`, Buffer.alloc(400_000, at))
-    const facts: StoredFact[] = []
-    for await (const fact of whole.accounts(asIs())) {
-      facts.push(fact)
-      if (facts.length > 1) continue
+    const entries: StoredEntry[] = []
+    for await (const entry of whole.accounts(asIs())) {
+      entries.push(entry)
+      if (entries.length > 1) continue
       await journals.putPage(id, 'page-4', bytes('of the next root'))
       await journals.setRoot(ownership, { root: bytes('page-4'), through: 3 })
       await journals.trim(ownership, 3)
       await journals.deletePages(ownership, ['page-2', 'page-3'])
       await journals.append(ownership, bytes('four'))
     }
-    const { head, through, root, rows, pages } = shapeOf(facts, id)
+    const { head, through, root, rows, pages } = shapeOf(entries, id)
     assert.deepEqual(
       rows.map((row) => Number(row.split('=')[0])),
       Array.from({ length: head - through }, (_, at) => through + 1 + at),
@@ -100,13 +100,13 @@ function testAccounts<T>({ test, open }: WholeContract<T>): void {
     await written(journals, other)
     await loseRow(id, 2)
     const faults: string[] = []
-    const facts: StoredFact[] = []
+    const entries: StoredEntry[] = []
     const onDamaged = (fault: JournalFault) => faults.push(fault.message)
-    for await (const fact of whole.accounts({ term: 1, onDamaged })) facts.push(fact)
+    for await (const entry of whole.accounts({ term: 1, onDamaged })) entries.push(entry)
     assert.equal(faults.length, 1)
     assert.match(faults[0] ?? '', new RegExp(id))
-    assert.deepEqual(shapeOf(facts, id).rows, ['1=one', '3=three'])
-    assert.equal(shapeOf(facts, other).head, 3)
+    assert.deepEqual(shapeOf(entries, id).rows, ['1=one', '3=three'])
+    assert.equal(shapeOf(entries, other).head, 3)
   })
 }
 
@@ -115,9 +115,9 @@ function testWayBack<T>({ test, open }: WholeContract<T>): void {
     const from = await open(t)
     const ids = Array.from({ length: 40 }, account)
     for (const id of ids) await written(from.journals, id)
-    const facts = await factsOf(from.whole)
+    const entries = await entriesOf(from.whole)
     const to = await open(t)
-    for (let round = 0; round < 2; round++) await restore(to.whole, facts)
+    for (let round = 0; round < 2; round++) await restore(to.whole, entries)
     for (const id of ids) {
       const before = await from.journals.acquire(id, { owner: 'host-2' })
       const asked: string[] = []
@@ -146,11 +146,11 @@ function testLookups<T>({ test, open }: WholeContract<T>): void {
     await from.lookups.write(puts, writeTimeOf(ownership, 9))
     await from.lookups.write([{ put: `plain/${of}`, value: bytes('plain') }])
     await from.lookups.claim(`suite/${of}`, bytes('claimed'))
-    const facts = await Array.fromAsync(from.whole.lookups())
+    const entries = await Array.fromAsync(from.whole.lookups())
     const to = await open(t)
     await restore(to.whole, [
       { kind: 'lookup', key: `plain/${of}`, value: bytes('an earlier one') },
-      ...facts,
+      ...entries,
     ])
     assert.equal(textOf(await to.lookups.get(`plain/${of}`)), 'plain', 'the later one of two counts')
     assert.equal(textOf(await to.lookups.claim(`suite/${of}`, bytes('another'))), 'claimed')
@@ -169,10 +169,10 @@ function testLookups<T>({ test, open }: WholeContract<T>): void {
     const [one, other] = [`numbers/${account()}`, `numbers/${account()}`]
     await from.lookups.take(one, 10)
     await from.lookups.take(other, 10)
-    const facts = await Array.fromAsync(from.whole.counters())
+    const entries = await Array.fromAsync(from.whole.counters())
     const to = await open(t)
     await to.lookups.take(other, 50)
-    for (let round = 0; round < 2; round++) await restore(to.whole, facts)
+    for (let round = 0; round < 2; round++) await restore(to.whole, entries)
     assert.equal(await to.lookups.take(one, 1), 10)
     assert.equal(await to.lookups.take(other, 1), 50)
   })
@@ -197,32 +197,32 @@ function asIs() {
   return { term: 1, onDamaged }
 }
 
-async function factsOf(whole: WholeStore): Promise<StoredFact[]> {
+async function entriesOf(whole: WholeStore): Promise<StoredEntry[]> {
   return Array.fromAsync(whole.accounts(asIs()))
 }
 
-async function restore(whole: WholeStore, facts: readonly StoredFact[]): Promise<void> {
-  const writer: FactWriter = whole.restoring({ atMs: 1_700_000_000_000 })
-  for (const fact of facts) await writer.add(fact)
+async function restore(whole: WholeStore, entries: readonly StoredEntry[]): Promise<void> {
+  const writer: EntryWriter = whole.restoring({ atMs: 1_700_000_000_000 })
+  for (const entry of entries) await writer.add(entry)
   await writer.end()
 }
 
-function accountOf(fact: StoredFact): string | undefined {
-  return 'account' in fact ? fact.account : undefined
+function accountOf(entry: StoredEntry): string | undefined {
+  return 'account' in entry ? entry.account : undefined
 }
 
-function shapeOf(facts: readonly StoredFact[], id: string) {
-  const own = facts.filter((fact) => accountOf(fact) === id)
+function shapeOf(entries: readonly StoredEntry[], id: string) {
+  const own = entries.filter((entry) => accountOf(entry) === id)
   const last = own.at(-1)
   assert.equal(last?.kind, 'account', 'it ends with its statics')
-  const { head, through, root } = last as AccountFact
-  const rows = own.flatMap((fact) =>
-    fact.kind === 'row' && fact.seq > through && fact.seq <= head
-      ? [`${fact.seq}=${Buffer.from(fact.bytes)}`]
+  const { head, through, root } = last as AccountEntry
+  const rows = own.flatMap((entry) =>
+    entry.kind === 'row' && entry.seq > through && entry.seq <= head
+      ? [`${entry.seq}=${Buffer.from(entry.bytes)}`]
       : [],
   )
-  const pages = own.flatMap((fact) =>
-    fact.kind === 'page' ? [`${fact.name}=${Buffer.from(fact.bytes).subarray(0, 20)}`] : [],
+  const pages = own.flatMap((entry) =>
+    entry.kind === 'page' ? [`${entry.name}=${Buffer.from(entry.bytes).subarray(0, 20)}`] : [],
   )
   const text = root && Buffer.from(root).toString()
   return { head, through, root: text, rows: [...new Set(rows)].sort(), pages: [...new Set(pages)].sort() }

@@ -5,10 +5,10 @@
 import type { JournalFault } from './errors.ts'
 import type { LookupRow } from './lookup-store.ts'
 
-export type StoredFact = AccountFact | RowFact | PageFact | LookupFact | CounterFact
+export type StoredEntry = AccountEntry | JournalRowEntry | PageEntry | LookupEntry | CounterEntry
 
 /** Its journal without rows and pages. */
-export interface AccountFact {
+export interface AccountEntry {
   kind: 'account'
   account: string
   epoch: number
@@ -20,7 +20,7 @@ export interface AccountFact {
   through: number
 }
 
-export interface RowFact {
+export interface JournalRowEntry {
   kind: 'row'
   account: string
   seq: number
@@ -30,18 +30,18 @@ export interface RowFact {
   checksum: Uint8Array
 }
 
-export interface PageFact {
+export interface PageEntry {
   kind: 'page'
   account: string
   name: string
   bytes: Uint8Array
 }
 
-export interface LookupFact extends LookupRow {
+export interface LookupEntry extends LookupRow {
   kind: 'lookup'
 }
 
-export interface CounterFact {
+export interface CounterEntry {
   kind: 'counter'
   counter: string
   /** The first number that was not taken. */
@@ -52,8 +52,8 @@ export interface WholeStore {
   /**
    * Every account that was there before the call, in the store's own order, each as one state of
    * its own moment, which is not before the call. Of an account come first its epoch (an
-   * `AccountFact` without anything else), then its pages and the rows behind its root, and at last
-   * the whole `AccountFact`. Pages that this state does not need may be among them.
+   * `AccountEntry` without anything else), then its pages and the rows behind its root, and at last
+   * the whole `AccountEntry`. Pages that this state does not need may be among them.
    *
    * @param options.term the current one of the homes. @param options.onDamaged called for an
    *   account whose rows are not whole: those that are there are yielded.
@@ -62,24 +62,24 @@ export interface WholeStore {
   accounts(options: {
     term: number
     onDamaged: (fault: JournalFault) => void
-  }): AsyncIterable<AccountFact | RowFact | PageFact>
+  }): AsyncIterable<AccountEntry | JournalRowEntry | PageEntry>
   /** Rows that are not changed meanwhile, each at least once; others may be missing. */
-  lookups(): AsyncIterable<LookupFact>
-  counters(): AsyncIterable<CounterFact>
+  lookups(): AsyncIterable<LookupEntry>
+  counters(): AsyncIterable<CounterEntry>
   /**
-   * Writes facts into an empty store. Of two facts of one row the later one counts. No host owns
-   * the accounts afterwards. Their epoch is higher than it was, so that names of pages that the
-   * copy has beside the account's state are never given again. Restored lookups are older than any
-   * write of an account.
+   * Writes entries into an empty store. Of two entries of one row the later one counts. No host
+   * owns the accounts afterwards. Their epoch is higher than it was, so that names of pages that
+   * the copy has beside the account's state are never given again. Restored lookups are older than
+   * any write of an account.
    * @param options.atMs when they were copied, Unix ms.
    */
-  restoring(options: { atMs: number }): FactWriter
+  restoring(options: { atMs: number }): EntryWriter
 }
 
-/** Durable when `end` resolves. Repeating it with the same facts changes nothing. */
-export interface FactWriter {
-  /** The facts of an account come together, as `accounts` yields them. */
-  add(fact: StoredFact): Promise<void>
+/** Durable when `end` resolves. Repeating it with the same entries changes nothing. */
+export interface EntryWriter {
+  /** The entries of an account come together, as `accounts` yields them. */
+  add(entry: StoredEntry): Promise<void>
   end(): Promise<void>
 }
 

@@ -32,7 +32,7 @@ import {
 } from '@holdfast/membership'
 import { Heartbeat } from '@holdfast/wire/cluster'
 
-/** The content of a heartbeat besides the member's facts. */
+/** The content of a heartbeat besides the member's details. */
 export interface HeartbeatReport {
   /**
    * False while the member starts, drains, or cannot do its work: it is alive, and gets no new
@@ -51,7 +51,7 @@ export interface NatsMembershipOptions {
   /** Accepts NATS patterns. Not closed here. */
   bus: Bus
   info: MemberInfo
-  /** Its duties besides the role in its facts. */
+  /** Its duties besides the role in its details. */
   moreRoles?: readonly MemberRole[]
   load?: () => number
   report?: () => HeartbeatReport
@@ -112,7 +112,7 @@ export class NatsMembership implements Membership {
   #told = false
   #closed = false
 
-  /** Joins: sends its first heartbeat at once. @throws RangeError on bad facts. */
+  /** Joins: sends its first heartbeat at once. @throws RangeError on bad details. */
   constructor(options: NatsMembershipOptions) {
     assertMemberInfo(options.info)
     this.#bus = options.bus

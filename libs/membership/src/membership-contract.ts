@@ -50,13 +50,13 @@ export function membershipContract<T>(contract: MembershipContract<T>): void {
   testViews(contract)
   testListeners(contract)
   testClocks(contract)
-  testFacts(contract)
+  testDetails(contract)
 }
 
 function testViews<T>({ test, open, patientMs = 10_000 }: MembershipContract<T>): void {
   const eventually = patience(patientMs)
 
-  test('a lone member sees itself with its own facts', async (t) => {
+  test('a lone member sees itself with its own details', async (t) => {
     const { join } = await open(t)
     const before = Date.now() - 1
     const said = info('alone', {
@@ -74,7 +74,7 @@ function testViews<T>({ test, open, patientMs = 10_000 }: MembershipContract<T>)
     }
   })
 
-  test('all see all, with their facts, in the order of ids', async (t) => {
+  test('all see all, with their details, in the order of ids', async (t) => {
     const { join } = await open(t)
     const names = ['c', 'a', 'b-10', 'b-9']
     const all = await Promise.all(names.map((id) => join(info(id), idle)))
@@ -118,13 +118,13 @@ function testViews<T>({ test, open, patientMs = 10_000 }: MembershipContract<T>)
     await eventually('one', () => ids(one).join() === 'one')
   })
 
-  test('a member that returns under its id is there again, with its new facts', async (t) => {
+  test('a member that returns under its id is there again, with its new details', async (t) => {
     const { join } = await open(t)
     const [one, two] = [await join(info('one'), idle), await join(info('two'), idle)]
     await eventually('both', () => ids(one).length === 2)
     await two.close()
     await join(info('two', { addresses: { bus: 'elsewhere' } }), idle)
-    await eventually('the new facts', () => one.members().at(-1)?.addresses.bus === 'elsewhere')
+    await eventually('the new details', () => one.members().at(-1)?.addresses.bus === 'elsewhere')
     assert.deepEqual(ids(one), ['one', 'two'])
   })
 }
@@ -221,7 +221,7 @@ function testClocks<T>({ test, open, patientMs = 10_000 }: MembershipContract<T>
   })
 }
 
-function testFacts<T>({ test, open, patientMs = 10_000 }: MembershipContract<T>): void {
+function testDetails<T>({ test, open, patientMs = 10_000 }: MembershipContract<T>): void {
   const eventually = patience(patientMs)
 
   test('a caller can change a returned view without an effect', async (t) => {
@@ -239,7 +239,7 @@ function testFacts<T>({ test, open, patientMs = 10_000 }: MembershipContract<T>)
     assert.equal(one.members()[0]?.addresses.bus, 'accounts.one')
   })
 
-  test('invalid facts are refused', async (t) => {
+  test('invalid details are refused', async (t) => {
     const { join } = await open(t)
     for (const id of ['', 'a b', 'ü', 'x'.repeat(129)]) {
       await assert.rejects(async () => join(info(id), idle), RangeError)

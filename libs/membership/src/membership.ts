@@ -16,8 +16,8 @@ export interface Membership {
   members(): readonly Member[]
 
   /**
-   * Called after a member came, went or changed its facts, not for load alone. Several changes may
-   * be reported as one; the report is what `members()` returns then. Never within the call that
+   * Called after a member came, went or changed its details, not for load alone. Several changes
+   * may be reported as one; the report is what `members()` returns then. Never within the call that
    * changed it.
    */
   onChange(listener: (members: readonly Member[]) => void): Subscription
@@ -28,7 +28,7 @@ export interface Membership {
   close(): Promise<void>
 }
 
-/** The facts of a member. */
+/** The details of a member. */
 export interface MemberInfo {
   /**
    * Unique among the living; a restarted process may use it again. At most 128 bytes of printable
@@ -62,7 +62,7 @@ export const maxMembers = 4_096
 const maxAddressBytes = 4 * 1024
 const maxIdBytes = 128
 
-/** @throws RangeError on invalid facts. */
+/** @throws RangeError on invalid details. */
 export function assertMemberInfo({ id, addresses }: MemberInfo): void {
   if (!/^[\x21-\x7e]+$/.test(id) || id.length > maxIdBytes) {
     throw new RangeError(

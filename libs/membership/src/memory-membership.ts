@@ -36,7 +36,7 @@ export class MemoryMembership implements Membership {
   readonly #hidden = new Set<string>()
   #told = false
 
-  /** @throws RangeError on invalid facts, an id that is already alive, or too many members. */
+  /** @throws RangeError on invalid details, an id that is already alive, or too many members. */
   constructor(
     info: MemberInfo,
     options: MemoryMembershipOptions = {},

@@ -97,7 +97,7 @@ const broken: { [fault: string]: (sound: MemoryMembership) => Partial<Membership
     members: () => sound.members().filter(({ id }) => id !== sound.self().id),
   }),
   'members have no order': (sound) => ({ members: () => [...sound.members()].reverse() }),
-  'facts are left out': (sound) => ({
+  'details are left out': (sound) => ({
     members: () => sound.members().map((one) => ({ ...one, addresses: {} })),
   }),
   'load is that of the first look': (sound) => {

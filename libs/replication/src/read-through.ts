@@ -58,8 +58,8 @@ export class ReadThroughStore implements BlobStore, WholeReads {
   }
 
   /**
-   * This node's facts of the copy, else the nearest holder's. @throws BlobFault `UNAVAILABLE` when
-   * no node has it and one did not answer.
+   * This node's description of the copy, else the nearest holder's. @throws BlobFault `UNAVAILABLE`
+   * when no node has it and one did not answer.
    */
   async stat(blob: BlobName): Promise<BlobInfo | undefined> {
     const here = await this.#options.node.stat(blob)

@@ -60,7 +60,7 @@ async function world(t: Test, specs: NodeSpec[], groups = [group(['a', 'b', 'c']
 
 const three = [{ id: 'a' }, { id: 'b' }, { id: 'c' }]
 
-t.test('what two nodes stored reaches the third, with the same facts', async (t) => {
+t.test('what two nodes stored reaches the third, with the same description', async (t) => {
   const { region, replicator } = await world(t, three)
   const bytes = upload(100_000)
   const info = await put(region.frontend(), bytes)

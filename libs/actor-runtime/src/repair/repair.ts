@@ -176,7 +176,7 @@ async function look(journal: JournalRepair, account: string): Promise<Remains> {
   }
   const last = Math.max(0, ...found.rows.keys())
   if (found.statics !== undefined && last > found.statics.head)
-    found.damage.push(`rows lie behind row ${found.statics.head}, the last one by the static facts`)
+    found.damage.push(`rows lie behind row ${found.statics.head}, the last one by the statics`)
   found.lastRow = Math.max(found.lastRow, found.root?.through ?? 0, last)
   return found
 }
@@ -302,7 +302,7 @@ function byNumber(one: number, other: number): number {
   return one - other
 }
 
-/** A row is the one that was written when its successor, or the facts, name it. */
+/** A row is the one that was written when its successor, or the statics, name it. */
 function rowDamage(
   seq: number,
   { rows, statics }: { rows: Map<number, Row>; statics: Remains['statics'] },
@@ -312,7 +312,7 @@ function rowDamage(
   const { checksum, predecessor } = row.row
   const next = rows.get(seq + 1)?.row
   if (next !== undefined && !same(next.predecessor, checksum)) return 'the next row names another one'
-  if (statics?.head === seq && !same(statics.chain, checksum)) return 'the static facts name another one'
+  if (statics?.head === seq && !same(statics.chain, checksum)) return 'the statics name another one'
   return seq === 1 && !same(predecessor, firstChain) ? 'it is not the first' : undefined
 }
 

@@ -77,7 +77,7 @@ export function searchForm(text: string): Html {
 </form>`
 }
 
-export function facts(rows: readonly (readonly [string, string | number | Html])[]): Html {
+export function detailList(rows: readonly (readonly [string, string | number | Html])[]): Html {
   return html`<dl>${rows.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>\n`)}</dl>`
 }
 

@@ -16,7 +16,7 @@ import { showAccount } from '../accounts.ts'
 import type { ContentQuery, Hit } from '../all-accounts.ts'
 import { accountNamed } from '../calls.ts'
 import { hashesOf, look, nameIn, placeOf, read } from '../contents.ts'
-import { actForm, type FormFields, facts, find, pager, searchForm, timeOf, type View } from './frame.ts'
+import { actForm, detailList, type FormFields, find, pager, searchForm, timeOf, type View } from './frame.ts'
 import type { ModerationPageDeps } from './page-deps.ts'
 
 type Query = Record<string, string | undefined>
@@ -104,7 +104,7 @@ async function accountView(
   const account = await showAccount(deps.accounts, id)
   const { statsCurrent } = account
   return html`<h1>Account ${account.email}</h1>
-${facts([
+${detailList([
   ['Id', id],
   ['Tier', account.tier],
   ['Made', timeOf(account.createTime)],
@@ -149,7 +149,7 @@ async function contentView(
       ['MD5', find(md5)],
       ['BLAKE3', find(blake3)],
     )
-  return html`<h1><bdi>${seen.name}</bdi></h1>${facts(about)}
+  return html`<h1><bdi>${seen.name}</bdi></h1>${detailList(about)}
 ${!item.isFolder && html`<h2>Bytes</h2>${blockForm(deps, 'content', blockedName(deps, [md5, blake3]), form)}`}
 <h2>Account</h2>${blockForm(deps, 'account', accountId, form)}
 <h2>Delete</h2><p class="quiet">This can be undone for 30 days.</p>
@@ -240,7 +240,7 @@ function reportView(report: Report, form: FormFields): View {
   return {
     title: 'Report',
     body: html`<h1>Report: ${report.category}</h1>
-${facts([
+${detailList([
   ['State', report.state],
   ['Time', timeOf(report.time)],
   ['Content', find(report.content)],

@@ -5,7 +5,7 @@
  *   u ‖ incarnation (16)  the blob id: data records carry the upload id alone, and so does a commit
  *                         that is repeated
  *   e ‖ extent (4, BE)    an extent's generation, state, live bytes, where a recovery scan starts
- *   m ‖ name              facts of the store
+ *   m ‖ name              identity and counters of the store
  *   l ‖ life (16) ‖ sequence (8, BE)   replication log: copies that came and went in this life
  *   t ‖ blob id ‖ incarnation          when a copy was deleted, Unix milliseconds
  *   n ‖ name              notes of others, which live and die with the catalogue

@@ -32,7 +32,7 @@ export interface ExtentTableOptions {
   storeId: Buffer
   secret: Buffer
   now: () => number
-  /** Facts of a new generation, and the synced batch that records it. */
+  /** A new generation, and the synced batch that records it. */
   nextGeneration: () => number
   sequence: () => number
   publish: (extent: Extent) => Promise<void>

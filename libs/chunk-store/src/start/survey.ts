@@ -1,6 +1,6 @@
 /**
- * What a start finds in the directory, before anything is changed: the store's facts, its extents,
- * and which of them hold what the catalogue does not know.
+ * What a start finds in the directory, before anything is changed: the store's identity, its
+ * extents, and which of them hold what the catalogue does not know.
  *
  * None of it prevents the start. A header exists twice and the copies are read separately. Where
  * neither is readable, the records show the generation of the file, by seals that only this store

@@ -36,7 +36,7 @@ const retryMs = 1000
  */
 const followMs = 20
 
-/** Facts of the store, in one row. */
+/** Identity and counters of the store, in one row. */
 export interface StoreInfo {
   /** 16 bytes. */
   storeId: Buffer

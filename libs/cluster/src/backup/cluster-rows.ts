@@ -6,8 +6,8 @@
  * more after them, so that what it gets meanwhile is there too. References are taken after the
  * accounts alone: after a restore every account writes those that it lacks.
  */
-import type { JournalFault, LookupFact, StoredFact } from '@holdfast/journal'
-import { rowsOfFact, rowsOfStore } from '@holdfast/journal-level/facts'
+import type { JournalFault, LookupEntry, StoredEntry } from '@holdfast/journal'
+import { rowsOfEntry, rowsOfStore } from '@holdfast/journal-level/entries'
 import type { RegionCode } from '@holdfast/kernel'
 import type { ClusterPart } from '../cluster-part.ts'
 import { isOfOrder } from '../regions/region-order.ts'
@@ -26,22 +26,22 @@ export interface ClusterRowsOptions {
 
 export async function* rowsOfCluster(options: ClusterRowsOptions): AsyncGenerator<[Uint8Array, Uint8Array]> {
   yield* rowsOfStore('a cluster')
-  for await (const fact of factsOfCluster(options)) yield* rowsOfFact(fact)
+  for await (const entry of entriesOfCluster(options)) yield* rowsOfEntry(entry)
 }
 
-async function* factsOfCluster({
+async function* entriesOfCluster({
   cluster,
   keyspaces,
   onDamaged,
-}: ClusterRowsOptions): AsyncGenerator<StoredFact> {
+}: ClusterRowsOptions): AsyncGenerator<StoredEntry> {
   const { config, regions } = cluster
   const homes = config.regions.map((birth) => ({ birth, ...regions.homeOf(birth) }))
-  const isKept = ({ key }: LookupFact) => !notKept.has(kindOf(key)) && !isOfOrder(key)
+  const isKept = ({ key }: LookupEntry) => !notKept.has(kindOf(key)) && !isOfOrder(key)
   const lookups = () => lookupsOf({ cluster, keyspaces })
-  for await (const fact of lookups()) if (isKept(fact) && kindOf(fact.key) !== references) yield fact
+  for await (const entry of lookups()) if (isKept(entry) && kindOf(entry.key) !== references) yield entry
   for (const { birth, serving, term } of homes)
     yield* (await keyspaces.accounts(birth, serving)).accounts({ term, onDamaged })
-  for await (const fact of lookups()) if (isKept(fact)) yield fact
+  for await (const entry of lookups()) if (isKept(entry)) yield entry
   for (const region of reachedRegions(cluster)) yield* (await keyspaces.lookups(region)).counters()
 }
 
@@ -49,7 +49,7 @@ async function* factsOfCluster({
 async function* lookupsOf({
   cluster,
   keyspaces,
-}: Omit<ClusterRowsOptions, 'onDamaged'>): AsyncGenerator<LookupFact> {
+}: Omit<ClusterRowsOptions, 'onDamaged'>): AsyncGenerator<LookupEntry> {
   const shared = await Promise.all(reachedRegions(cluster).map((region) => keyspaces.lookups(region)))
   yield* eachOnce(shared.map((store) => store.lookups()))
   for (const birth of cluster.config.regions) {
@@ -67,7 +67,7 @@ function reachedRegions({ config, regions }: ClusterRowsOptions['cluster']): Reg
  * Rows of several lists that have nearly the same ones in nearly one order, each row once. Where
  * the lists differ, each of the values comes.
  */
-export async function* eachOnce(lists: readonly AsyncIterable<LookupFact>[]): AsyncGenerator<LookupFact> {
+export async function* eachOnce(lists: readonly AsyncIterable<LookupEntry>[]): AsyncGenerator<LookupEntry> {
   const open = lists.map((list) => list[Symbol.asyncIterator]())
   /** Seen in some of the lists, with the number of those where it was not. */
   const seen = new Map<string, number>()

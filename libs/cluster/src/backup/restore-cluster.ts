@@ -23,8 +23,8 @@ import {
 } from '@holdfast/backup'
 import { BlobFault, type BlobInfo } from '@holdfast/blob-store'
 import { masterRow, openKeyring } from '@holdfast/bootstrap'
-import type { FactWriter, LookupFact, StoredFact, WholeStore } from '@holdfast/journal'
-import { factsOfRows } from '@holdfast/journal-level/facts'
+import type { EntryWriter, LookupEntry, StoredEntry, WholeStore } from '@holdfast/journal'
+import { entriesOfRows } from '@holdfast/journal-level/entries'
 import type { AccountId, RegionCode } from '@holdfast/kernel'
 import { type GroupNode, nodesOf, type PlacementGroup, planGroups } from '@holdfast/replication'
 import { PlacementGroup as PlacementGroupRow } from '@holdfast/wire/cluster'
@@ -78,12 +78,12 @@ export async function restoreCluster(cluster: ClusterPart, options: RestoreClust
     damaged++
     if (left.length < leftOutMax) left.push(what)
   }
-  const facts = () =>
-    factsOfRows(stopping(readSegments(directory, snapshot.rows), signal), {
+  const entries = () =>
+    entriesOfRows(stopping(readSegments(directory, snapshot.rows), signal), {
       onDamaged: (fault) => leaveOut(fault.message, fault),
     })
 
-  await restoreFoundation(cluster, { facts: facts(), keyspaces, atMs: snapshot.takenMs })
+  await restoreFoundation(cluster, { entries: entries(), keyspaces, atMs: snapshot.takenMs })
   // All rows are read once more.
   damaged = 0
   left.length = 0
@@ -102,9 +102,9 @@ export async function restoreCluster(cluster: ClusterPart, options: RestoreClust
   const { ids } = await openKeyring(cluster.lookups)
   const birthOf = (account: string) => ids.birthRegion(account as AccountId)
   const writers = new Writers(cluster, { keyspaces, atMs: snapshot.takenMs, birthOf })
-  for await (const fact of facts()) {
-    if (fact.kind === 'counter' || (fact.kind === 'lookup' && firstKinds.has(kindOf(fact.key)))) continue
-    await writers.add(fact)
+  for await (const entry of entries()) {
+    if (entry.kind === 'counter' || (entry.kind === 'lookup' && firstKinds.has(kindOf(entry.key)))) continue
+    await writers.add(entry)
     progress.rows++
     onProgress(progress)
   }
@@ -159,21 +159,25 @@ async function assertEmpty({ config, regions }: ClusterPart, keyspaces: WholeKey
 /** What everything else depends on. */
 async function restoreFoundation(
   cluster: ClusterPart,
-  { facts, keyspaces, atMs }: { facts: AsyncIterable<StoredFact>; keyspaces: WholeKeyspaces; atMs: number },
+  {
+    entries,
+    keyspaces,
+    atMs,
+  }: { entries: AsyncIterable<StoredEntry>; keyspaces: WholeKeyspaces; atMs: number },
 ): Promise<void> {
   const { config, lookups, regions } = cluster
   const own = (await keyspaces.lookups(config.region)).restoring({ atMs })
   const groups = new Map<number, PlacementGroup>()
   let hasKey = false
-  for await (const fact of facts) {
-    if (fact.kind === 'counter') await raise(fact, { cluster, keyspaces, atMs })
-    if (fact.kind !== 'lookup') continue
-    const kind = kindOf(fact.key)
-    if (fact.key === masterRow) hasKey = true
-    if (kind === 'setting') await lookups.write([{ put: fact.key, value: fact.value }])
-    if (kind === 'region') await own.add(fact)
+  for await (const entry of entries) {
+    if (entry.kind === 'counter') await raise(entry, { cluster, keyspaces, atMs })
+    if (entry.kind !== 'lookup') continue
+    const kind = kindOf(entry.key)
+    if (entry.key === masterRow) hasKey = true
+    if (kind === 'setting') await lookups.write([{ put: entry.key, value: entry.value }])
+    if (kind === 'region') await own.add(entry)
     if (kind !== 'pg') continue
-    const group = PlacementGroupRow.decode(fact.value)
+    const group = PlacementGroupRow.decode(entry.value)
     if ((groups.get(group.number)?.version ?? 0) < group.version) groups.set(group.number, group)
   }
   await own.end()
@@ -203,13 +207,13 @@ function assertKept(
 
 /** Where its numbers are taken. */
 async function raise(
-  fact: Extract<StoredFact, { kind: 'counter' }>,
+  entry: Extract<StoredEntry, { kind: 'counter' }>,
   { cluster, keyspaces, atMs }: { cluster: ClusterPart; keyspaces: WholeKeyspaces; atMs: number },
 ): Promise<void> {
   const { config } = cluster
-  const region = config.regions.find((code) => fact.counter.endsWith(`/${code}`)) ?? config.region
+  const region = config.regions.find((code) => entry.counter.endsWith(`/${code}`)) ?? config.region
   const writer = (await keyspaces.lookups(region)).restoring({ atMs })
-  await writer.add(fact)
+  await writer.add(entry)
   await writer.end()
 }
 
@@ -302,7 +306,7 @@ class GroupStore {
   }
 }
 
-type RestoredFact = Exclude<StoredFact, { kind: 'counter' }>
+type RestoredEntry = Exclude<StoredEntry, { kind: 'counter' }>
 
 interface WritersOptions {
   keyspaces: WholeKeyspaces
@@ -310,23 +314,23 @@ interface WritersOptions {
   birthOf: (account: string) => RegionCode
 }
 
-/** Facts go to the keyspaces that they are of. */
+/** Entries go to the keyspaces that they are of. */
 class Writers {
   readonly #cluster: ClusterPart
   readonly #options: WritersOptions
   /** By birth region; undefined: what all regions keep. */
-  readonly #open = new Map<RegionCode | undefined, FactWriter>()
+  readonly #open = new Map<RegionCode | undefined, EntryWriter>()
 
   constructor(cluster: ClusterPart, options: WritersOptions) {
     this.#cluster = cluster
     this.#options = options
   }
 
-  async add(fact: RestoredFact): Promise<void> {
-    const birth = fact.kind === 'lookup' ? homeOfLookup(fact) : this.#options.birthOf(fact.account)
+  async add(entry: RestoredEntry): Promise<void> {
+    const birth = entry.kind === 'lookup' ? homeOfLookup(entry) : this.#options.birthOf(entry.account)
     const writer = this.#open.get(birth) ?? (await this.#storeOf(birth)).restoring(this.#options)
     this.#open.set(birth, writer)
-    await writer.add(fact)
+    await writer.add(entry)
   }
 
   async end(): Promise<void> {
@@ -341,7 +345,7 @@ class Writers {
   }
 }
 
-function homeOfLookup({ key }: LookupFact): RegionCode | undefined {
+function homeOfLookup({ key }: LookupEntry): RegionCode | undefined {
   return homeKinds.has(kindOf(key)) ? (key.split('/')[1] as RegionCode) : undefined
 }
 

@@ -1,8 +1,8 @@
 /**
  * Which region serves the accounts born in a region, and how often their home has moved: rows
  * `region/<code>/<term>`, each claimed once and never changed. Without a row a region serves its
- * own, in term 1. For routing the map is a hint; in the partition key of journals the term is a
- * fact, and only ever rises.
+ * own, in term 1. For routing the map is a hint. The partition key of journals has the term,
+ * which only ever rises.
  *
  * Every region keeps all rows, and they are read from all that answer: a region that was taken over
  * learns it from any other. The region and the one that also keeps its journals take turns, so the

@@ -55,7 +55,7 @@ export async function connectServers({
     tls: trust.nats,
     onWaiting: (error) => log.warn({ err: error }, 'NATS cannot be used yet'),
     onLink: (up) => log.warn({ up }, up ? 'NATS is back' : 'the link to NATS broke'),
-    onHandlerError: (fact) => unanswered.add(fact),
+    onHandlerError: (entry) => unanswered.add(entry),
   }).catch((error) => {
     unanswered.close()
     if (!(error instanceof BusFault && error.code === 'REFUSED')) throw error

@@ -3,21 +3,21 @@
 /** How long events are only counted after one was logged, ms. */
 const silenceMs = 10_000
 
-export class RateLimitedLog<Fact> {
-  readonly #tell: (last: Fact, count: number) => void
+export class RateLimitedLog<Entry> {
+  readonly #tell: (last: Entry, count: number) => void
   #timer: NodeJS.Timeout | undefined
-  #last: Fact | undefined
+  #last: Entry | undefined
   #count = 0
 
   /**
    * @param tell is called for the first event at once, then with the last one and the number since.
    */
-  constructor(tell: (last: Fact, count: number) => void) {
+  constructor(tell: (last: Entry, count: number) => void) {
     this.#tell = tell
   }
 
-  add(fact: Fact): void {
-    this.#last = fact
+  add(entry: Entry): void {
+    this.#last = entry
     this.#count++
     if (this.#timer === undefined) this.#sum()
   }
@@ -35,7 +35,7 @@ export class RateLimitedLog<Fact> {
   #say(): boolean {
     const count = this.#count
     this.#count = 0
-    if (count > 0) this.#tell(this.#last as Fact, count)
+    if (count > 0) this.#tell(this.#last as Entry, count)
     this.#last = undefined
     return count > 0
   }

@@ -1,5 +1,5 @@
 /**
- * Everything about one account: its facts, its tree, its pending effects, its kept results, its
+ * Everything about one account: its record, its tree, its pending effects, its kept results, its
  * report sources.
  */
 

@@ -1,6 +1,7 @@
 /**
  * One reader's view of an account: which contents are open to it, what it may see, and how an item
- * looks to it. All access uses the one rule of @holdfast/access; this file only supplies the facts.
+ * looks to it. All access uses the one rule of @holdfast/access; this file only supplies the
+ * attributes.
  */
 import {
   accessTo,

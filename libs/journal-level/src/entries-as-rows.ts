@@ -1,8 +1,8 @@
 /**
- * The facts of any whole store as rows of this one: so a backup of a cluster has the form of a
+ * The entries of any whole store as rows of this one: so a backup of a cluster has the form of a
  * backup of one machine, and is verified like one.
  */
-import type { AccountFact, RowFact, StoredFact } from '@holdfast/journal'
+import type { AccountEntry, JournalRowEntry, StoredEntry } from '@holdfast/journal'
 import { sha256 } from '@holdfast/kernel'
 import {
   decodeFixed,
@@ -33,28 +33,28 @@ export function rowsOfStore(name: string): StoredRow[] {
   ]
 }
 
-export function rowsOfFact(fact: StoredFact): StoredRow[] {
-  switch (fact.kind) {
+export function rowsOfEntry(entry: StoredEntry): StoredRow[] {
+  switch (entry.kind) {
     case 'account':
-      return rowsOfAccount(fact)
+      return rowsOfAccount(entry)
     case 'row':
-      return [[keys.row(fact.account, fact.seq), encodeRow(fact)]]
+      return [[keys.row(entry.account, entry.seq), encodeRow(entry)]]
     case 'page': {
-      const { account, name, bytes } = fact
+      const { account, name, bytes } = entry
       return [[keys.page(account, name), encodeNamed(account, name, bytes)]]
     }
     case 'lookup': {
-      const key = keys.lookup(fact.key)
-      return [[key, encodeSmall(key, fact.value)]]
+      const key = keys.lookup(entry.key)
+      return [[key, encodeSmall(key, entry.value)]]
     }
     case 'counter': {
-      const key = keys.counter(fact.counter)
-      return [[key, encodeNumber(key, fact.next)]]
+      const key = keys.counter(entry.counter)
+      return [[key, encodeNumber(key, entry.next)]]
     }
   }
 }
 
-function rowsOfAccount({ account, epoch, head, chain, root, through }: AccountFact): StoredRow[] {
+function rowsOfAccount({ account, epoch, head, chain, root, through }: AccountEntry): StoredRow[] {
   const named = root && { through, digest: namedDigest(account, '', root) }
   const fixed = { epoch, head, chain, trimmed: through, owner: undefined, root: named }
   const rows: StoredRow[] = root === undefined ? [] : [[keys.root(account), encodeNamed(account, '', root)]]
@@ -65,29 +65,29 @@ function rowsOfAccount({ account, epoch, head, chain, root, through }: AccountFa
  * The way back, in the same order.
  * @param options.onDamaged called with the fault of a row that is left out.
  */
-export async function* factsOfRows(
+export async function* entriesOfRows(
   rows: AsyncIterable<StoredRow>,
   { onDamaged }: { onDamaged: (fault: Error) => void },
-): AsyncGenerator<StoredFact> {
+): AsyncGenerator<StoredEntry> {
   let root: { account: string; bytes: Uint8Array } | undefined
   for await (const [key, value] of rows) {
     try {
-      const fact = factOf(key, value, root)
-      if (fact === undefined) continue
-      root = fact.kind === 'root' ? fact : undefined
-      if (fact.kind !== 'root') yield fact
+      const entry = entryOf(key, value, root)
+      if (entry === undefined) continue
+      root = entry.kind === 'root' ? entry : undefined
+      if (entry.kind !== 'root') yield entry
     } catch (error) {
       onDamaged(error as Error)
     }
   }
 }
 
-/** Undefined: it is no fact of an account, a lookup or a counter. */
-function factOf(
+/** Undefined: it is no entry of an account, a lookup or a counter. */
+function entryOf(
   key: Uint8Array,
   value: Uint8Array,
   root: { account: string; bytes: Uint8Array } | undefined,
-): StoredFact | { kind: 'root'; account: string; bytes: Uint8Array } | undefined {
+): StoredEntry | { kind: 'root'; account: string; bytes: Uint8Array } | undefined {
   const kind = String.fromCharCode(key[0] ?? 0)
   if (kind === 'l') return { kind: 'lookup', key: keys.lookupOf(key), value: decodeSmall(key, value) }
   if (kind === 'c') return { kind: 'counter', counter: keys.counterOf(key), next: decodeNumber(key, value) }
@@ -98,7 +98,10 @@ function factOf(
       return {
         kind: 'row',
         account,
-        ...(decodeRow(account, value, { seq: keys.seqOf(key) }) satisfies Omit<RowFact, 'kind' | 'account'>),
+        ...(decodeRow(account, value, { seq: keys.seqOf(key) }) satisfies Omit<
+          JournalRowEntry,
+          'kind' | 'account'
+        >),
       }
     case 'p': {
       const name = keys.pageOf(account, key)

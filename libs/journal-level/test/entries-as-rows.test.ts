@@ -1,15 +1,15 @@
-/** Facts of another store as rows: they come back, and this store opens them. */
+/** Entries of another store as rows: they come back, and this store opens them. */
 
-import type { StoredFact } from '@holdfast/journal'
+import type { StoredEntry } from '@holdfast/journal'
 import { MemoryJournalStore, MemoryLookupStore, MemoryWholeStore } from '@holdfast/journal/testing'
 import { hex } from '@holdfast/kernel'
 import t from 'tap'
-import { factsOfRows, rowsOfFact, rowsOfStore } from '../src/facts-as-rows.ts'
+import { entriesOfRows, rowsOfEntry, rowsOfStore } from '../src/entries-as-rows.ts'
 import { LevelMetadataStore, referenceOfRow } from '../src/index.ts'
 
 const bytes = (text: string) => Buffer.from(text)
 
-async function factsOfTwo(): Promise<StoredFact[]> {
+async function entriesOfTwo(): Promise<StoredEntry[]> {
   const journals = new MemoryJournalStore()
   const lookups = new MemoryLookupStore()
   const one = await journals.acquire('one', { owner: 'host' })
@@ -35,12 +35,12 @@ async function* asynchronous<T>(items: readonly T[]): AsyncGenerator<T> {
   yield* items
 }
 
-t.test('facts come back from their rows', async (t) => {
-  const facts = await factsOfTwo()
-  const rows = [...rowsOfStore('suite'), ...facts.flatMap(rowsOfFact)]
+t.test('entries come back from their rows', async (t) => {
+  const entries = await entriesOfTwo()
+  const rows = [...rowsOfStore('suite'), ...entries.flatMap(rowsOfEntry)]
   const onDamaged = (fault: Error) => t.fail(fault.message)
-  const back = await Array.fromAsync(factsOfRows(asynchronous(rows), { onDamaged }))
-  t.same(back.map(plain), facts.map(plain))
+  const back = await Array.fromAsync(entriesOfRows(asynchronous(rows), { onDamaged }))
+  t.same(back.map(plain), entries.map(plain))
   t.same(
     rows.map(([key]) => referenceOfRow(key)).filter((reference) => reference !== undefined),
     [{ copy: 'ab/cd', account: 'one' }],
@@ -48,8 +48,8 @@ t.test('facts come back from their rows', async (t) => {
 })
 
 t.test('a damaged row is told, and the others come', async (t) => {
-  const facts = await factsOfTwo()
-  const rows = facts.flatMap(rowsOfFact)
+  const entries = await entriesOfTwo()
+  const rows = entries.flatMap(rowsOfEntry)
   const at = rows.findIndex(([, value]) => Buffer.from(value).includes('alone'))
   const [key, value] = rows[at] as [Uint8Array, Uint8Array]
   const damaged = Buffer.from(value)
@@ -57,13 +57,16 @@ t.test('a damaged row is told, and the others come', async (t) => {
   rows[at] = [key, damaged]
   const faults: string[] = []
   const onDamaged = ({ message }: Error) => faults.push(message)
-  const back = await Array.fromAsync(factsOfRows(asynchronous(rows), { onDamaged }))
+  const back = await Array.fromAsync(entriesOfRows(asynchronous(rows), { onDamaged }))
   t.match(faults, [/two: row 1/])
-  t.same(back.map(plain), facts.filter((fact) => !(fact.kind === 'row' && fact.account === 'two')).map(plain))
+  t.same(
+    back.map(plain),
+    entries.filter((entry) => !(entry.kind === 'row' && entry.account === 'two')).map(plain),
+  )
 })
 
 t.test('this store opens them', async (t) => {
-  const rows = [...rowsOfStore('suite'), ...(await factsOfTwo()).flatMap(rowsOfFact)]
+  const rows = [...rowsOfStore('suite'), ...(await entriesOfTwo()).flatMap(rowsOfEntry)]
   const path = t.testdir()
   await LevelMetadataStore.restore(path, asynchronous(rows))
   const store = await LevelMetadataStore.open({ path })
@@ -79,8 +82,8 @@ t.test('this store opens them', async (t) => {
 })
 
 /** Bytes as hex. */
-function plain(fact: StoredFact): object {
+function plain(entry: StoredEntry): object {
   return Object.fromEntries(
-    Object.entries(fact).map(([name, value]) => [name, value instanceof Uint8Array ? hex(value) : value]),
+    Object.entries(entry).map(([name, value]) => [name, value instanceof Uint8Array ? hex(value) : value]),
   )
 }
