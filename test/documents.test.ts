@@ -12,7 +12,7 @@ import t from 'tap'
 import { documents } from '../infra/documents/documents.ts'
 import { withService } from '../infra/documents/service.ts'
 import { operationsByStatus } from '../infra/documents/statuses.ts'
-import { wrapped } from '../infra/documents/wrapped.ts'
+import { wrapPage } from '../infra/documents/wrapped.ts'
 import { type PresentedItem, shapeOf } from '../libs/http-kit/src/items/item-members.ts'
 import { httpCodes } from './acceptance/answer.ts'
 import { allRows, endpoints } from './acceptance/coverage.ts'
@@ -249,7 +249,7 @@ t.test('the contract and the acceptance table have every attribute and every mem
 
 t.test('text is wrapped; code, tables, headings and code spans stay whole', async (t) => {
   const long = 'a word of a sentence '.repeat(8).trim()
-  const lines = (page: string) => wrapped(page).split('\n')
+  const lines = (page: string) => wrapPage(page).split('\n')
   const [first = '', second = ''] = lines(long)
   t.ok(first.length <= 120 && first.length > 110)
   t.equal(`${first} ${second}`, long)
@@ -265,7 +265,7 @@ t.test('text is wrapped; code, tables, headings and code spans stay whole', asyn
     `> ${long}`,
     long.slice(0, 120),
   ])
-    t.equal(wrapped(whole), whole)
+    t.equal(wrapPage(whole), whole)
   const [, behind = ''] = lines(`${'x'.repeat(110)} word - \`npm run x -- --y\` and so on`)
   t.match(behind, /^(word - )?`npm run x -- --y`/, 'no mark begins a line, and no span is broken')
 })

@@ -26,14 +26,14 @@ try {
   makeSecrets(join(folder, 'etc'))
   let failed = 0
   for (const file of readdirSync(examples).filter((name) => name.endsWith('.yaml')))
-    failed += await checked(file)
+    failed += await checkExample(file)
   if (failed > 0) process.exitCode = 1
 } finally {
   rmSync(folder, { recursive: true, force: true })
 }
 
 /** @returns how many programs refuse files of the example or are missing. */
-async function checked(file: string): Promise<number> {
+async function checkExample(file: string): Promise<number> {
   const example = basename(file, '.yaml')
   const rendered = render(readDeployment(readFileSync(join(examples, file), 'utf8'), file))
   const sandbox = layOut(rendered, join(folder, example), join(folder, 'etc'))

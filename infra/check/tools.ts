@@ -56,7 +56,7 @@ export function tool(name: ToolName): FoundTool {
   const found = onPath(name)
   if (found) return { path: found, env: process.env }
   const { packages, module }: Tool = tools[name]
-  const path = packages === undefined ? built(name, module) : unpacked(name, packages)
+  const path = packages === undefined ? built(name, module) : findUnpacked(name, packages)
   if (path !== undefined) return path
   const what =
     packages === undefined
@@ -70,7 +70,7 @@ export function unpackedRoot(): string {
   return join(cacheDirectory(), 'check', 'root')
 }
 
-function unpacked(name: string, packages: readonly string[]): FoundTool | undefined {
+function findUnpacked(name: string, packages: readonly string[]): FoundTool | undefined {
   const root = unpackedRoot()
   const find = () =>
     ['usr/bin', 'usr/sbin', 'bin'].map((folder) => join(root, folder, name)).find((path) => existsSync(path))

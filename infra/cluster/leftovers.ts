@@ -36,13 +36,13 @@ export function recordRunning(
  * another's processes are in use. @returns the names of those that still ran
  */
 export async function endLeftovers(dataDir: string): Promise<string[]> {
-  const left = recorded(dataDir).filter(runs)
+  const left = readRecords(dataDir).filter(runs)
   for (const { pid } of left) process.kill(pid, 'SIGKILL')
   while (left.some(runs)) await new Promise((resolve) => setTimeout(resolve, pollMs))
   return left.map(({ name }) => name)
 }
 
-function recorded(dataDir: string): ProcessRecord[] {
+function readRecords(dataDir: string): ProcessRecord[] {
   try {
     return JSON.parse(readFileSync(pathIn(dataDir), 'utf8')) as ProcessRecord[]
   } catch {

@@ -20,7 +20,7 @@ export function readPlan(dataDir: string): Plan | undefined {
   const path = pathIn(dataDir)
   if (!existsSync(path)) return undefined
   const plan = JSON.parse(readFileSync(path, 'utf8')) as PlanOfVersion1 | Plan
-  if (plan.version === 1) return upgraded(plan)
+  if (plan.version === 1) return upgradePlan(plan)
   if (plan.version === 2) return plan
   throw new StartFault(
     'DATA_FORMAT',
@@ -36,7 +36,7 @@ export function writePlan(dataDir: string, plan: Plan): void {
   renameSync(`${path}.new`, path)
 }
 
-function upgraded({ nats, regions, processes }: PlanOfVersion1): Plan {
+function upgradePlan({ nats, regions, processes }: PlanOfVersion1): Plan {
   const [first] = regions
   const draw = () => randomBytes(24).toString('base64url')
   const choices: Choices = {

@@ -11,7 +11,7 @@ import { type RegionCode, regionCodes } from '@holdfast/kernel'
 import { planOf as deploymentPlanOf, type PlannedHost, type Plan as RegionsPlan } from '../regions/plan.ts'
 import { cassandraRack, cassandraYaml } from '../regions/render/cassandra.ts'
 import { natsConfig, natsPasswords, natsPasswordsText } from '../regions/render/nats.ts'
-import { closed, listening } from '../servers/ports.ts'
+import { listening, whenClosed } from '../servers/ports.ts'
 import { plannedPorts } from './planned-ports.ts'
 import type { Choices, Plan, PlannedProcess, PlannedRegion, ProcessRole } from './planned-processes.ts'
 import { addressOf, deploymentOf, listenAddressOf, platformOf } from './platform.ts'
@@ -131,7 +131,7 @@ async function freeNetwork(regions: number): Promise<number> {
       { host, port: 9042 },
     ])
     const taken = await Promise.all(wanted.map((address) => listening(address).catch(() => undefined)))
-    await Promise.all(taken.filter((server) => server !== undefined).map(closed))
+    await Promise.all(taken.filter((server) => server !== undefined).map(whenClosed))
     if (taken.every((server) => server !== undefined)) return network
   }
   throw new Error('no addresses of 127.0.0.0/8 are free for Cassandra (ports 7000 and 9042)')

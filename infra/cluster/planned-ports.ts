@@ -5,7 +5,7 @@
 import { addressFault, StartFault } from '@holdfast/bootstrap'
 import { SettingsFault } from '@holdfast/config'
 import type { Deployment } from '../regions/deployment.ts'
-import { closed, freePort, listening } from '../servers/ports.ts'
+import { freePort, listening, whenClosed } from '../servers/ports.ts'
 import type { Choices, ProcessRole } from './planned-processes.ts'
 import { counts, listenAddressOf, natsPorts, portKey, portNames, processName } from './platform.ts'
 
@@ -137,7 +137,7 @@ async function refuseTaken(chosen: readonly ChosenPort[]): Promise<void> {
   const faults: StartFault[] = []
   for (const { name, host, port } of chosen) {
     try {
-      await closed(await listening({ host, port }))
+      await whenClosed(await listening({ host, port }))
     } catch (error) {
       const fault = addressFault(error, { name, host, port })
       if (fault === undefined) throw error
@@ -150,7 +150,7 @@ async function refuseTaken(chosen: readonly ChosenPort[]): Promise<void> {
 async function isFree(hosts: readonly string[], port: number): Promise<boolean> {
   for (const host of hosts) {
     try {
-      await closed(await listening({ host, port }))
+      await whenClosed(await listening({ host, port }))
     } catch {
       return false
     }

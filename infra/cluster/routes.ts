@@ -13,12 +13,12 @@ const connect = Socket.prototype.connect as (this: Socket, ...words: unknown[]) 
 Socket.prototype.connect = function (this: Socket, ...words: unknown[]): Socket {
   const [first] = words
   // `net.connect` passes on a list whose first entry is the options.
-  if (Array.isArray(first)) first[0] = routed(first[0] as NetConnectOpts)
-  else if (typeof first === 'object' && first !== null) words[0] = routed(first as NetConnectOpts)
+  if (Array.isArray(first)) first[0] = routeOptions(first[0] as NetConnectOpts)
+  else if (typeof first === 'object' && first !== null) words[0] = routeOptions(first as NetConnectOpts)
   return connect.apply(this, words)
 } as typeof Socket.prototype.connect
 
-function routed(options: NetConnectOpts): NetConnectOpts {
+function routeOptions(options: NetConnectOpts): NetConnectOpts {
   const { host, port } = options as TcpNetConnectOpts
   const route = routes.get(`${host}:${port}`)
   if (route === undefined) return options

@@ -208,7 +208,7 @@ export class Supervisor {
         log: join(this.#logs, `${name}.log`),
         cwd: dataDir,
         env: {
-          ...inherited(),
+          ...inheritedEnvironment(),
           ...settingsOf(planned, env),
           CLUSTER_ROUTES: JSON.stringify(wan.routesOf(code)),
         },
@@ -296,7 +296,7 @@ export class Supervisor {
 }
 
 /** Only the given variables are inherited. */
-function inherited(): Record<string, string> {
+function inheritedEnvironment(): Record<string, string> {
   const kept: Record<string, string> = {}
   for (const name of ['PATH', 'HOME', 'TMPDIR', 'LANG', 'XDG_CACHE_HOME', 'TZ', 'NODE_OPTIONS'])
     if (process.env[name] !== undefined) kept[name] = process.env[name]

@@ -185,7 +185,7 @@ export class Wan {
     { target, there, back }: { target: Address; there: Passage; back: Passage },
   ): Promise<void> {
     near.pause()
-    await passed(there)
+    await waitDelay(there)
     await there.passable()
     if (near.destroyed) return
     const far = connect({ ...target, allowHalfOpen: true })
@@ -207,7 +207,7 @@ function pump(source: Socket, target: Socket, direction: Passage): void {
   let underWayBytes = 0
   let last: Promise<void> = Promise.resolve()
   const send = (bytes: number, arrive: () => void | Promise<void>) => {
-    const due = passed(direction)
+    const due = waitDelay(direction)
     underWayBytes += bytes
     if (underWayBytes > underWayBytesMax) source.pause()
     last = last.then(async () => {
@@ -238,7 +238,7 @@ async function written(target: Socket, part: Buffer): Promise<void> {
   })
 }
 
-function passed({ delayMs }: Passage): Promise<void> {
+function waitDelay({ delayMs }: Passage): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, delayMs))
 }
 

@@ -9,7 +9,7 @@ import { metricsPage } from './metrics.ts'
 import type { RunningService } from './service.ts'
 import { settingsPage } from './settings.ts'
 import { statusesPage } from './statuses.ts'
-import { wrapped } from './wrapped.ts'
+import { wrapPage } from './wrapped.ts'
 
 const root = join(import.meta.dirname, '../..')
 
@@ -25,9 +25,9 @@ const written: readonly GeneratedDocument[] = [
     path: `infra/observe/dashboards/${dashboard.id}.json`,
     text: () => grafanaDashboard(dashboard),
   })),
-  { path: 'infra/SETTINGS.md', text: () => wrapped(settingsPage()) },
-  { path: 'infra/METRICS.md', text: (service) => wrapped(metricsPage(service)) },
-  { path: 'apps/api/STATUSES.md', text: (service) => wrapped(statusesPage(service)) },
+  { path: 'infra/SETTINGS.md', text: () => wrapPage(settingsPage()) },
+  { path: 'infra/METRICS.md', text: (service) => wrapPage(metricsPage(service)) },
+  { path: 'apps/api/STATUSES.md', text: (service) => wrapPage(statusesPage(service)) },
 ]
 
 const byHand = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.md'], {
@@ -38,6 +38,6 @@ const byHand = execFileSync('git', ['ls-files', '--cached', '--others', '--exclu
   .filter(
     (path) => path !== '' && existsSync(join(root, path)) && !written.some((page) => page.path === path),
   )
-  .map((path) => ({ path, text: () => wrapped(readFileSync(join(root, path), 'utf8')) }))
+  .map((path) => ({ path, text: () => wrapPage(readFileSync(join(root, path), 'utf8')) }))
 
 export const documents: readonly GeneratedDocument[] = [...written, ...byHand]

@@ -11,7 +11,7 @@ const item = /^\s*(?:[-*+]|\d+\.) /
 /** At the begin of a line these would begin a list, a table, a heading or a quotation. */
 const marks = /^([-+*#>|=]+|\d+[.)])$/
 
-export function wrapped(page: string): string {
+export function wrapPage(page: string): string {
   const lines = page.split('\n')
   const result: string[] = []
   let isCode = false

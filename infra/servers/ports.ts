@@ -34,7 +34,7 @@ export async function freePorts(count: number, host = '127.0.0.1'): Promise<numb
     if (server !== undefined) held.push(server)
   }
   const ports = held.map((server) => (server.address() as { port: number }).port)
-  await Promise.all(held.map(closed))
+  await Promise.all(held.map(whenClosed))
   if (ports.length < count)
     throw new Error(`${count} free ports from ${lowest} to ${aboveHighest() - 1} were not found`)
   return ports
@@ -54,7 +54,7 @@ export function listening(address: { host: string; port: number }): Promise<Serv
   })
 }
 
-export function closed(server: Server): Promise<void> {
+export function whenClosed(server: Server): Promise<void> {
   return new Promise((resolve) => server.close(() => resolve()))
 }
 

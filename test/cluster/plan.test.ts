@@ -11,7 +11,7 @@ import { readPlan, writePlan } from '../../infra/cluster/plan-file.ts'
 import type { Plan } from '../../infra/cluster/planned-processes.ts'
 import { listenAddressOf } from '../../infra/cluster/platform.ts'
 import { checkProcesses, givenSettings } from '../../infra/cluster/settings.ts'
-import { closed, freePorts, listening } from '../../infra/servers/ports.ts'
+import { freePorts, listening, whenClosed } from '../../infra/servers/ports.ts'
 
 /** On an address of this file alone: no other test uses its ports. */
 const anyPorts = {
@@ -82,7 +82,7 @@ t.test('a random port that another program has taken is chosen again, the others
   const port = Number(settingOf(first, 'CONTROL_PORT', 'eu-par-storage-1'))
   const host = settingOf(first, 'INTERNAL_BIND', 'eu-par-storage-1') as string
   const taker = await listening({ host, port })
-  t.teardown(() => closed(taker))
+  t.teardown(() => whenClosed(taker))
   const later = await planOf('/data', anyPorts, { earlier: first })
   t.not(settingOf(later, 'CONTROL_PORT', 'eu-par-storage-1'), String(port))
   const others = ({ processes }: Plan) => processes.filter(({ name }) => name !== 'eu-par-storage-1')
@@ -97,7 +97,7 @@ t.test('a port of NATS is free on the addresses of all regions, and no port is u
     host: listenAddressOf(first.regions[1]?.address ?? ''),
     port: ports['nats gateway'] ?? 0,
   })
-  t.teardown(() => closed(taker))
+  t.teardown(() => whenClosed(taker))
   const twice = { ...ports, 'eu-par-storage-1 bytes': ports['eu-par-storage-1 control'] ?? 0 }
   const later = await planOf('/data', anyPorts, {
     earlier: { ...first, choices: { ...first.choices, ports: twice } },
@@ -112,7 +112,7 @@ t.test('unavailable chosen ports are all named at once; others may be chosen the
   const earlier = await planOf('/data', anyPorts)
   const [api = 0, upload = 0] = await freePorts(2, '127.0.0.77')
   const takers = await Promise.all([api, upload].map((port) => listening({ host: '127.0.0.77', port })))
-  t.teardown(() => Promise.all(takers.map(closed)))
+  t.teardown(() => Promise.all(takers.map(whenClosed)))
   const settings = { ...anyPorts, HOLDFAST_API_PORT: `${api}`, HOLDFAST_UPLOAD_PORT: `${upload}` }
   await t.rejects(planOf('/data', settings, { earlier }), {
     code: 'PORT_TAKEN',

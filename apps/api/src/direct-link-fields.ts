@@ -1,7 +1,7 @@
 /** The restrictions of a direct link, as its owner sends them. */
 import { createHash, randomBytes } from 'node:crypto'
 import { isRange, normalDomain } from '@holdfast/access'
-import { refined } from '@holdfast/http-kit'
+import { withParser } from '@holdfast/http-kit'
 import { timeMax } from '@holdfast/kernel'
 import type { BasicAuth, DirectLink } from '@holdfast/wire'
 import { type Static, Type } from '@sinclair/typebox'
@@ -12,7 +12,7 @@ const entriesMax = 100
 
 const list = (description: string, isEntry: (entry: string) => boolean, entry: object) =>
   Type.Optional(
-    refined(
+    withParser(
       Type.Array(Type.String({ maxLength: 512 }), { maxItems: entriesMax, description }),
       (entries: string[]) => {
         const trimmed = entries.map((entry) => entry.trim())
@@ -39,7 +39,7 @@ const credentialForm = '^[^:\\u0000-\\u001f\\u007f]+:[^\\u0000-\\u001f\\u007f]+$
 
 export const directLinkBody = Type.Object({
   expireTime: Type.Optional(
-    refined(
+    withParser(
       Type.Integer({ description: 'Unix seconds, in the future; omitted or 0: none' }),
       (time: number) => (time >= 0 && time <= timeMax ? time : undefined),
       { minimum: 0, maximum: timeMax, examples: [futureTime] },
@@ -57,7 +57,7 @@ export const directLinkBody = Type.Object({
     maxLength: 253,
   }),
   auth: Type.Optional(
-    refined(
+    withParser(
       // TypeBox counts UTF-16 units: up to two per character.
       Type.Array(Type.String({ maxLength: 2 * credentialLengthMax }), {
         maxItems: entriesMax,

@@ -1,7 +1,7 @@
 /** Parameters and answer of a listing, shared by the API's endpoint and the pages' path. */
 
 import { viewOf } from '@holdfast/accounts'
-import { type JsonWriter, okWritten, presentPage, refined } from '@holdfast/http-kit'
+import { type JsonWriter, okWritten, presentPage, withParser } from '@holdfast/http-kit'
 import { type Item, type ReadContent, SortField } from '@holdfast/wire'
 import { type Static, Type } from '@sinclair/typebox'
 import { answerBytes, itemBytes } from './answer-bytes.ts'
@@ -35,7 +35,7 @@ export const listingQuery = Type.Object({
   sortField: Type.Unsafe<keyof typeof sortFields>(
     Type.String({ pattern: `^(${Object.keys(sortFields).join('|')})$`, default: 'createTime' }),
   ),
-  sortDirection: refined(
+  sortDirection: withParser(
     Type.Integer({ default: -1, description: '1 ascending, -1 descending' }),
     (direction: number) => (direction === 1 || direction === -1 ? direction : undefined),
     { enum: [1, -1] },

@@ -9,7 +9,6 @@
 import { createHmac } from 'node:crypto'
 import { claimOf } from '@holdfast/accounts'
 import {
-  documented,
   type Fields,
   guessing,
   type KnownStatus,
@@ -17,6 +16,7 @@ import {
   RefusalError,
   type RequestGuesses,
   responsesOf,
+  schemaForDocument,
   sendWritten,
   tokenOf,
   WrittenAnswer,
@@ -230,10 +230,10 @@ function schemaOf<P extends TObject, Q extends TObject, B extends TObject>(opera
     tags: [operation.group],
     ...(descriptions.length === 0 ? {} : { description: descriptions.join(' ') }),
     ...(operation.token === 'none' ? {} : { security: tokenMayLack ? [...security, {}] : security }),
-    ...(operation.params ? { params: documented(operation.params, 'query') } : {}),
+    ...(operation.params ? { params: schemaForDocument(operation.params, 'query') } : {}),
     ...(operation.otherAccess ? { headers: operation.otherAccess.headers } : {}),
-    ...(operation.query ? { querystring: documented(operation.query, 'query') } : {}),
-    ...(operation.body ? { body: operation.bodyDocument ?? documented(operation.body, 'body') } : {}),
+    ...(operation.query ? { querystring: schemaForDocument(operation.query, 'query') } : {}),
+    ...(operation.body ? { body: operation.bodyDocument ?? schemaForDocument(operation.body, 'body') } : {}),
     response: responsesOf({
       method: operation.method,
       hasPathParameters: operation.path.includes(':'),

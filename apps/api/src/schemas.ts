@@ -6,7 +6,7 @@ import {
   parseModTime,
   parseName,
   parseUuid,
-  refined,
+  withParser,
 } from '@holdfast/http-kit'
 import { idsPerListMax, isShareCode, nameCodePointsMax, timeMax, timeMin } from '@holdfast/kernel'
 import { Type } from '@sinclair/typebox'
@@ -19,13 +19,13 @@ export const white = `[${whiteSpace}]`
 export const uuidForm = '[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}'
 
 export const uuid = (description: string) =>
-  refined(Type.String({ format: 'uuid', description, maxLength: 64 }), parseUuid, {
+  withParser(Type.String({ format: 'uuid', description, maxLength: 64 }), parseUuid, {
     pattern: `^${uuidForm}$`,
     maxLength: 36,
   })
 
 export const uuidOrCode = (description: string) =>
-  refined(
+  withParser(
     Type.String({ description: `${description}: UUID or share code`, maxLength: 64 }),
     (sent) => (isShareCode(sent) ? sent : parseUuid(sent)),
     { pattern: `^(${uuidForm}|[0-9A-Za-z]{8}|[0-9A-Za-z]{6})$`, minLength: 6, maxLength: 36 },
@@ -33,14 +33,14 @@ export const uuidOrCode = (description: string) =>
 
 const idEntry = `${white}*${uuidForm}${white}*`
 
-export const contentsId = refined(
+export const contentsId = withParser(
   Type.String({ description: 'Comma-separated UUIDs, at most 1,000; one bad id fails the call' }),
   parseIds,
   { pattern: `^${idEntry}(,${idEntry}){0,${idsPerListMax - 1}}$`, minLength: 36 },
 )
 
 export const contentName = (description: string) =>
-  refined(Type.String({ description, maxLength: 1_024 }), parseName, nameDocument)
+  withParser(Type.String({ description, maxLength: 1_024 }), parseName, nameDocument)
 
 /** What `parseName` accepts. */
 export const nameDocument = {
@@ -54,7 +54,7 @@ export const futureTime = 4_102_444_800
 
 export const modTimeRange = { minimum: timeMin, maximum: timeMax }
 
-export const modTime = refined(
+export const modTime = withParser(
   Type.Integer({ description: 'Unix seconds, from the year 0 to 9999' }),
   parseModTime,
   modTimeRange,

@@ -7,9 +7,9 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import {
+  askUses,
   BackupDirectory,
   BackupFault,
-  named,
   nameOfCopy,
   type RestoreTarget,
   readSegments,
@@ -78,7 +78,7 @@ export const backupCommands: readonly Command[] = [
       }
       const run: Step['run'] = async (call, tell) => {
         try {
-          return restored(await runOf(call, tell, '/admin/restore', body))
+          return describeRestore(await runOf(call, tell, '/admin/restore', body))
         } catch (error) {
           // Only the processes of a cluster know the call.
           if (error instanceof AdminError && error.status === 'error-notFound')
@@ -99,7 +99,7 @@ export const backupCommands: readonly Command[] = [
       if (words.length === 0)
         return [{ about: '', run: async (call, tell) => told(await runOf(call, tell, '/admin/verify', {})) }]
       const path = directoryOf(words)
-      return [local('', async () => told(await verified(path, options)))]
+      return [local('', async () => told(await verifyAt(path, options)))]
     },
   },
   {
@@ -133,7 +133,7 @@ export const backupCommands: readonly Command[] = [
       if (account === undefined) throw new UsageFault('name the account')
       const target = directoryOf([directory as string, ...others])
       const run: Step['run'] = async (call, tell) =>
-        exported(await runOf(call, tell, '/admin/export', { account, target }))
+        withoutDamage(await runOf(call, tell, '/admin/export', { account, target }))
       return [{ about: account, run }]
     },
   },
@@ -176,7 +176,7 @@ async function runOf(
   return json(run.outcome)
 }
 
-function exported(outcome: string): string {
+function withoutDamage(outcome: string): string {
   const { damaged } = JSON.parse(outcome) as { damaged: number }
   if (damaged > 0) throw new AdminError('files are damaged and were left out', { report: outcome })
   return outcome
@@ -195,8 +195,8 @@ function told(outcome: string): string {
   return outcome
 }
 
-async function verified(path: string, options: Options): Promise<string> {
-  const { directory, snapshot } = await opened(path, options)
+async function verifyAt(path: string, options: Options): Promise<string> {
+  const { directory, snapshot } = await openBackup(path, options)
   const verified = await verifyBackup(directory, snapshot, referenceOfRow)
   const outcome = await namedFrom(directory, snapshot, verified)
   return json({ ...outcome, takenMs: snapshot.takenMs, unreadableWhenTaken: snapshot.unreadable })
@@ -205,7 +205,7 @@ async function verified(path: string, options: Options): Promise<string> {
 /** Names files of a backup: journals of the accounts in question are restored for a moment. */
 async function namedFrom(directory: BackupDirectory, snapshot: Snapshot, verified: VerifyResult) {
   const accounts = new Set(verified.broken.flatMap((one) => one.accounts))
-  if (accounts.size === 0) return named(verified, async () => ({}))
+  if (accounts.size === 0) return askUses(verified, async () => ({}))
   // Rarely needed: what decides of accounts takes a while to load.
   const { storedAccounts, usesOfCopy } = await import('@holdfast/bootstrap/stored-accounts')
   const path = await mkdtemp(join(tmpdir(), 'holdfast-verify-'))
@@ -215,7 +215,7 @@ async function namedFrom(directory: BackupDirectory, snapshot: Snapshot, verifie
     const store = await LevelMetadataStore.open({ path })
     try {
       const asked = storedAccounts(store.journals)
-      return await named(verified, (account, copy) => usesOfCopy(asked, account, copy))
+      return await askUses(verified, (account, copy) => usesOfCopy(asked, account, copy))
     } finally {
       await store.close()
     }
@@ -225,7 +225,7 @@ async function namedFrom(directory: BackupDirectory, snapshot: Snapshot, verifie
 }
 
 /** @throws AdminError when something was left out. */
-function restored(outcome: string): string {
+function describeRestore(outcome: string): string {
   if ((JSON.parse(outcome) as { damaged: number }).damaged === 0) return outcome
   throw new AdminError('everything but what leftOut names is restored', { report: outcome })
 }
@@ -235,7 +235,7 @@ function restored(outcome: string): string {
  * is never taken for an installation.
  */
 async function restore(from: string, to: string, options: Options): Promise<string> {
-  const { directory, snapshot } = await opened(from, options)
+  const { directory, snapshot } = await openBackup(from, options)
   if (snapshot.regions !== undefined)
     throw new BackupFault('UNUSABLE', `${from} is the backup of a cluster: ctl cluster restore`)
   await mkdir(to, { recursive: true, mode: 0o700 })
@@ -278,7 +278,7 @@ async function restore(from: string, to: string, options: Options): Promise<stri
   throw new AdminError('everything but the files in leftOut is restored', { report: json(outcome) })
 }
 
-async function opened(path: string, { at, 'key-file': keyFile }: Options) {
+async function openBackup(path: string, { at, 'key-file': keyFile }: Options) {
   await assertExists(path)
   const directory = await BackupDirectory.open(path, {
     keyFile: typeof keyFile === 'string' ? resolve(keyFile) : undefined,

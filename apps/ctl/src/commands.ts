@@ -213,7 +213,9 @@ export const commands: readonly Command[] = [
     options: { fenced: 'boolean' },
     plan: (words, { fenced }) =>
       oneName(words, (region) =>
-        moved(`/admin/regions/${encodeURIComponent(region)}/evacuate`, { fenced: fenced === true }),
+        moveUntilComplete(`/admin/regions/${encodeURIComponent(region)}/evacuate`, {
+          fenced: fenced === true,
+        }),
       ),
   },
   {
@@ -224,7 +226,7 @@ export const commands: readonly Command[] = [
     options: { fenced: 'boolean' },
     plan: (words, { fenced }) =>
       oneName(words, (region) =>
-        moved(`/admin/regions/${encodeURIComponent(region)}/return`, { fenced: fenced === true }),
+        moveUntilComplete(`/admin/regions/${encodeURIComponent(region)}/return`, { fenced: fenced === true }),
       ),
   },
   {
@@ -287,7 +289,7 @@ function post(path: string, body: object = {}): (call: AdminCall) => Promise<str
 }
 
 /** Many accounts take several calls, each of which continues where the one before ended. */
-function moved(path: string, body: { fenced: boolean }): Step['run'] {
+function moveUntilComplete(path: string, body: { fenced: boolean }): Step['run'] {
   return async (call, tell) => {
     for (let hasMoved = false; ; ) {
       const told = JSON.parse(await post(path, body)(call)) as Record<string, unknown>

@@ -161,14 +161,14 @@ function change(
       const names = [...named.flatMap((word) => word.split(',')).filter((name) => name !== ''), ...inFile]
       const wrong =
         list === 'account' ? [] : names.filter((name) => listedName(list as BlockList, name) === undefined)
-      if (wrong.length > 0) return [refused(wrong)]
+      if (wrong.length > 0) return [refuseNames(wrong)]
       return pieces(names).map((piece) => send(path, piece, { options, done }))
     },
   }
 }
 
 /** All are checked before the first is sent: a bad line of a list changes nothing. */
-function refused(wrong: readonly string[]): Step {
+function refuseNames(wrong: readonly string[]): Step {
   const shown = wrong.slice(0, wrongShown).map((name) => name.slice(0, 80))
   const more = wrong.length > wrongShown ? ` and ${wrong.length - wrongShown} more` : ''
   const run = async () => {

@@ -8,11 +8,11 @@ import {
   type OperatorDeps,
 } from '@holdfast/admin'
 import {
+  askUses,
   BackupDirectory,
   BackupFault,
   type LongRun,
   LongRuns,
-  named,
   outsideOf,
   pruneBackup,
   takeBackup,
@@ -105,7 +105,7 @@ export class BackupJobs {
           progress.bytes += bytes
         },
       })
-      return named(verified, (account, copy) => usesOfCopy(this.#deps.accounts(), account, copy))
+      return askUses(verified, (account, copy) => usesOfCopy(this.#deps.accounts(), account, copy))
     })
   }
 

@@ -16,7 +16,7 @@ export function parseDisposition(header: string | undefined): Disposition {
   const nothing = { name: undefined, fileName: undefined }
   if (header === undefined) return nothing
   const end = header.indexOf(';')
-  if (trimmed(header, 0, end < 0 ? header.length : end).toLowerCase() !== 'form-data') return nothing
+  if (trimSpace(header, 0, end < 0 ? header.length : end).toLowerCase() !== 'form-data') return nothing
   const parameters = end < 0 ? new Map<string, string>() : parametersOf(header, end)
   const extended = parameters.get('filename*')
   const decoded = extended === undefined ? undefined : decodeExtended(extended)
@@ -47,7 +47,7 @@ function parametersOf(text: string, at: number): Map<string, string> {
   for (let from = at; text[from] === ';'; ) {
     const equals = text.indexOf('=', from)
     if (equals < 0) break
-    const name = trimmed(text, from + 1, equals)
+    const name = trimSpace(text, from + 1, equals)
     if (name === '' || /[\s;"]/.test(name)) break
     const start = afterBlanks(text, equals + 1)
     const quoted = text[start] === '"'
@@ -65,7 +65,7 @@ function parametersOf(text: string, at: number): Map<string, string> {
 }
 
 /** Without the blanks around it. */
-export function trimmed(text: string, start: number, end: number = text.length): string {
+export function trimSpace(text: string, start: number, end: number = text.length): string {
   const from = Math.min(afterBlanks(text, start), end)
   let to = end
   while (to > from && isBlank(text, to - 1)) to--

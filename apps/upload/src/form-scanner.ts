@@ -22,7 +22,7 @@ import {
   type Disposition,
   decodedFileName,
   parseDisposition,
-  trimmed,
+  trimSpace,
 } from './content-disposition.ts'
 
 export type FormEvent =
@@ -268,7 +268,7 @@ export class FormScanner {
  */
 function boundaryOf(contentType: string): string {
   let at = contentType.indexOf(';')
-  const isForm = trimmed(contentType, 0, Math.max(0, at)).toLowerCase() === 'multipart/form-data'
+  const isForm = trimSpace(contentType, 0, Math.max(0, at)).toLowerCase() === 'multipart/form-data'
   for (; isForm && at >= 0; at = contentType.indexOf(';', at + 1)) {
     const boundary = boundaryAt(contentType, afterBlanks(contentType, at + 1))
     if (boundary === undefined) continue
@@ -323,11 +323,11 @@ export function anyPartHead(block: Buffer): PartHead {
   let type: string | undefined
   for (const line of lines) {
     const colon = line.indexOf(':')
-    const name = trimmed(line, 0, colon)
+    const name = trimSpace(line, 0, colon)
     if (name === '' || line.startsWith(' ') || line.startsWith('\t') || /\s/.test(name))
       throw new RefusalError('error-body')
-    if (name.toLowerCase() === 'content-disposition') disposition ??= trimmed(line, colon + 1)
-    if (name.toLowerCase() === 'content-type') type ??= trimmed(line, colon + 1)
+    if (name.toLowerCase() === 'content-disposition') disposition ??= trimSpace(line, colon + 1)
+    if (name.toLowerCase() === 'content-type') type ??= trimSpace(line, colon + 1)
   }
   return { ...parseDisposition(disposition), type }
 }

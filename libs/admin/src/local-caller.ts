@@ -39,8 +39,8 @@ export const uidOfLoopback: UidOf = async (connection) => {
 
 /** @param table the text of such a file. */
 export function uidIn(table: string, connection: TcpConnection): number | undefined {
-  const client = spelled(connection.remoteAddress, connection.remotePort)
-  const server = spelled(connection.localAddress, connection.localPort)
+  const client = spellingsOf(connection.remoteAddress, connection.remotePort)
+  const server = spellingsOf(connection.localAddress, connection.localPort)
   for (const line of table.split('\n')) {
     const [, local = '', remote = '', state, , , , uid = '', , inode] = line.trim().split(/\s+/)
     if (!client.includes(local) || !server.includes(remote)) continue
@@ -50,7 +50,7 @@ export function uidIn(table: string, connection: TcpConnection): number | undefi
 }
 
 /** The forms of an address in the tables: an IPv4 one is also in that of IPv6. */
-function spelled(address: string, port: number): string[] {
+function spellingsOf(address: string, port: number): string[] {
   const at = `:${port.toString(16).toUpperCase().padStart(4, '0')}`
   const plain = address.replace(/^::ffff:(?=\d+\.)/i, '')
   if (isIPv6(plain)) return [`${plain === '::1' ? wordsOf([0, 0, 0, 1]) : '?'}${at}`]

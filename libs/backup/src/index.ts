@@ -8,9 +8,9 @@ export { readSegments, type SegmentRow } from './segments.ts'
 export type { Snapshot } from './snapshot.ts'
 export { type BackupProgress, type TakenBackup, takeBackup } from './take-backup.ts'
 export {
+  askUses,
   type BrokenCopy,
   type NamedResult,
-  named,
   type Reference,
   type VerifyResult,
   verifyBackup,

@@ -78,14 +78,14 @@ export class Encryption implements ObjectSealer {
         if (rest.length < headBytes) break
         const head = rest.readUInt32BE(0)
         const length = head & ~lastBit
-        if (ended || length > frameBytes) throw damaged(object)
+        if (ended || length > frameBytes) throw damageFault(object)
         if (rest.length < headBytes + length) break
         ended = head >>> 31 === 1
         yield this.#opened(object, rest.subarray(0, headBytes + length), { number: number++, last: ended })
         rest = rest.subarray(headBytes + length)
       }
     }
-    if (!ended || rest.length > 0) throw damaged(object)
+    if (!ended || rest.length > 0) throw damageFault(object)
   }
 
   #opened(object: string, frame: Buffer, place: FramePosition): Buffer {
@@ -95,7 +95,7 @@ export class Encryption implements ObjectSealer {
     try {
       return Buffer.concat([decipher.update(frame.subarray(headBytes)), decipher.final()])
     } catch (error) {
-      throw damaged(object, error)
+      throw damageFault(object, error)
     }
   }
 }
@@ -109,7 +109,7 @@ function boundTo(object: string, { number, last }: FramePosition): Buffer {
   return Buffer.from(`${object}\0${number}\0${last}`)
 }
 
-function damaged(object: string, cause?: unknown): BackupFault {
+function damageFault(object: string, cause?: unknown): BackupFault {
   return new BackupFault('DAMAGED', `${object} cannot be decrypted: it is damaged`, { cause })
 }
 

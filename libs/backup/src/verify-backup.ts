@@ -50,7 +50,7 @@ export interface NamedResult extends Omit<VerifyResult, 'broken'> {
 }
 
 /** Asks accounts which of their files are broken, a bounded number of times. */
-export async function named(
+export async function askUses(
   verified: VerifyResult,
   usesOf: (account: string, copy: BlobName) => Promise<object>,
 ): Promise<NamedResult> {
@@ -84,7 +84,7 @@ export async function verifyBackup(
   for (const segment of [...snapshot.copies, ...snapshot.rows])
     await settingAside(directory, segment, readSegment(directory, segment))
   return verify({
-    copies: mapped(readSegments(directory, snapshot.copies), copyOfRow),
+    copies: mapEach(readSegments(directory, snapshot.copies), copyOfRow),
     references: referencesIn(readSegments(directory, snapshot.rows), referenceOf),
     check: ({ id }) => settingAside(directory, hex(id), checkBytes(id, directory.read(hex(id)))),
   })
@@ -186,7 +186,7 @@ async function* referencesIn(
   }
 }
 
-async function* mapped<From, To>(
+async function* mapEach<From, To>(
   items: AsyncIterable<From> | Iterable<From>,
   to: (item: From) => To,
 ): AsyncGenerator<To> {

@@ -130,7 +130,7 @@ async function sendInventory(
     const groups = call.request.placementGroups
     let batch: InventoryResponse = { copies: [] }
     const send = async () => {
-      if (!call.write(batch)) await drained(call)
+      if (!call.write(batch)) await whenDrained(call)
       batch = { copies: [] }
     }
     for await (const info of store.inventory(groups.length === 0 ? {} : { groups })) {
@@ -144,7 +144,7 @@ async function sendInventory(
   }
 }
 
-function drained(call: ServerWritableStream<InventoryRequest, InventoryResponse>): Promise<void> {
+function whenDrained(call: ServerWritableStream<InventoryRequest, InventoryResponse>): Promise<void> {
   return new Promise((resolve, reject) => {
     const ended = () => {
       call.off('drain', room)

@@ -44,7 +44,7 @@ export function byteListener({
   const server =
     tls === undefined
       ? createHttpServer(options)
-      : followed(createHttpsServer({ ...options, ...handshakeOf(tls) }), tls)
+      : followTls(createHttpsServer({ ...options, ...handshakeOf(tls) }), tls)
   server.on('connection', (socket: Socket) => void isTaken(socket))
   server.on('request', answer)
   return server
@@ -60,7 +60,7 @@ export function callListener({
     return createListener({ noDelay: true }, (socket) => {
       if (isTaken(socket)) serve(socket)
     })
-  const server = followed(
+  const server = followTls(
     createTlsListener({ noDelay: true, ALPNProtocols: ['h2'], ...handshakeOf(tls) }),
     tls,
   )
@@ -83,7 +83,7 @@ function certificatesOf({ pem: { ca, own } }: TlsContext): SecureContextOptions 
 }
 
 /** New handshakes use new certificates; connections stay. */
-function followed<S extends TlsServer>(server: S, tls: TlsContext): S {
+function followTls<S extends TlsServer>(server: S, tls: TlsContext): S {
   server.once(
     'close',
     tls.onChange(() => server.setSecureContext(certificatesOf(tls))),

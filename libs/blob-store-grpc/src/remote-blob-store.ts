@@ -120,7 +120,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
       commit: async ({ pinMs, createdMs, asNew }) => {
         const request = { uploadId: Buffer.from(uploadId), pinMs, noDedup: asNew ?? false, createdMs }
         const { copy } = await this.#commit(request)
-        return infoOf(required(copy))
+        return infoOf(requireValue(copy))
       },
       abort: async () => {
         const call = { timeoutMs: this.#options.callTimeoutMs, changes: true }
@@ -297,7 +297,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
         changes: true,
       },
     )
-    return infoOf(required(copy))
+    return infoOf(requireValue(copy))
   }
 
   /** Bytes in transit are counted as staged. */
@@ -424,7 +424,7 @@ function buffers({ id, incarnation }: BlobName): { id: Buffer; incarnation: Buff
   return { id: Buffer.from(id), incarnation: Buffer.from(incarnation) }
 }
 
-function required<T>(value: T | undefined): T {
+function requireValue<T>(value: T | undefined): T {
   if (value === undefined) throw new BlobFault('UNAVAILABLE', 'the node answered without a copy')
   return value
 }
@@ -434,7 +434,7 @@ function pulledOf(response: PullResponse): PullAnswer {
   const { nowMs, behind } = response
   if (response.unknownPosition) return { kind: 'unknown position', now: position, nowMs }
   const entries = response.entries.map(({ sequence, copy, deleted }): LogEntry => {
-    const info = infoOf(required(copy))
+    const info = infoOf(requireValue(copy))
     if (!deleted) return { kind: 'committed', sequence, copy: info }
     return {
       kind: 'deleted',

@@ -123,8 +123,8 @@ export async function serveBlobStore(
 
   let closing: Promise<void> | undefined
   return {
-    control: `${bracketed(host)}:${(calls.address() as AddressInfo).port}`,
-    bytes: `http${tls === undefined ? '' : 's'}://${bracketed(host)}:${(bytes.address() as AddressInfo).port}`,
+    control: `${inBrackets(host)}:${(calls.address() as AddressInfo).port}`,
+    bytes: `http${tls === undefined ? '' : 's'}://${inBrackets(host)}:${(bytes.address() as AddressInfo).port}`,
     figures: () => ({
       connections: { control: callers.open.size, bytes: byteCallers.open.size },
       calls: load.calls,
@@ -184,6 +184,6 @@ function controlServer({
   })
 }
 
-function bracketed(host: string): string {
+function inBrackets(host: string): string {
   return host.includes(':') ? `[${host}]` : host
 }

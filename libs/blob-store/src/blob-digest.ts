@@ -20,7 +20,7 @@ export interface BlobDigest {
 export function digestOf(bytes: Uint8Array): BlobDigest {
   const id = Buffer.allocUnsafe(blobIdBytes)
   id.write(hash('md5', bytes, 'binary'), 'latin1') // as text it costs less than as a buffer
-  id.set(blake3(viewed(bytes)), 16)
+  id.set(blake3(bufferOver(bytes)), 16)
   return { id, crc32: crc32(bytes) }
 }
 
@@ -32,7 +32,7 @@ export class BlobDigester {
 
   update(bytes: Uint8Array): void {
     this.#md5.update(bytes)
-    this.#blake3.update(viewed(bytes))
+    this.#blake3.update(bufferOver(bytes))
     this.#crc32 = crc32(bytes, this.#crc32)
   }
 
@@ -42,6 +42,6 @@ export class BlobDigester {
   }
 }
 
-function viewed(bytes: Uint8Array): Buffer {
+function bufferOver(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }

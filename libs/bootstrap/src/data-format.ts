@@ -58,7 +58,7 @@ export async function dataReleaseOf(path: string): Promise<DataRelease | undefin
       cause: error,
     })
   }
-  const told = parsed(text)
+  const told = parseRelease(text)
   if (!Number.isSafeInteger(told?.format) || (told?.format as number) < 1)
     throw new StartFault('DATA_FORMAT', `${file} is damaged: it must say the format of the data directory`)
   return { ...firstRelease, ...told } as DataRelease
@@ -167,7 +167,7 @@ function newestOf(formats: readonly DataFormat[]): DataFormat {
   return formats.at(-1) as DataFormat
 }
 
-function parsed(text: string): Partial<DataRelease> | undefined {
+function parseRelease(text: string): Partial<DataRelease> | undefined {
   try {
     return JSON.parse(text) as Partial<DataRelease>
   } catch {

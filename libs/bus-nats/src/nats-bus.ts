@@ -129,7 +129,7 @@ export class NatsBus implements Bus {
       ...(credentials === undefined ? {} : { authenticator: () => authOf(credentials()) }),
       ...(tls === undefined ? {} : { tls: tlsOf(tls, servers) }),
     }
-    await admitted(link, options)
+    await awaitAdmission(link, options)
     const connection = await connect({
       ...link,
       maxReconnectAttempts: -1,
@@ -204,7 +204,9 @@ export class NatsBus implements Bus {
     this.#waiting.set(id, { joiner: new ReplyJoiner(), resolve: answer.resolve, reject: answer.reject })
     try {
       // The client keeps its input until it sends it, so it gets a copy.
-      this.#connection.publish(asked(subject), Buffer.from(message), { reply: `${this.#inbox}.${id}` })
+      this.#connection.publish(requestSubjectOf(subject), Buffer.from(message), {
+        reply: `${this.#inbox}.${id}`,
+      })
       return await answer.promise
     } finally {
       clearTimeout(timer)
@@ -215,7 +217,7 @@ export class NatsBus implements Bus {
 
   serve(subject: string, handler: (message: Uint8Array) => Promise<Uint8Array>): Subscription {
     this.#assertOpen()
-    const serving = this.#connection.subscribe(asked(subject), {
+    const serving = this.#connection.subscribe(requestSubjectOf(subject), {
       queue,
       callback: (error, message) => {
         if (error === null && message.reply) void this.#track(this.#handle(subject, message, handler))
@@ -359,7 +361,7 @@ function tlsOf(tls: Pick<TlsContext, 'secureContext'>, servers: readonly string[
 }
 
 /** A single connection attempt: the client itself would retry without end and not say why. */
-async function admitted(link: ConnectionOptions, { onWaiting }: NatsBusOptions): Promise<void> {
+async function awaitAdmission(link: ConnectionOptions, { onWaiting }: NatsBusOptions): Promise<void> {
   for (let told: string | undefined; ; ) {
     try {
       const tried = await connect({ ...link, reconnect: false })
@@ -399,7 +401,7 @@ function endOf(code: BusFaultCode | undefined): RequestEnd | undefined {
 /** The longest delay of a timer; longer timeouts are cut to it (24 days). */
 const timerMaxMs = 2 ** 31 - 1
 
-function asked(subject: string): string {
+function requestSubjectOf(subject: string): string {
   return `ask.${subject}`
 }
 

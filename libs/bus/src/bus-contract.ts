@@ -122,14 +122,14 @@ function testFaults<T>({ test, open, settled, patientMs }: Required<BusContract<
     const subject = fresh()
     server.subscribe(subject, () => {})
     await settled({ server, client })
-    await refused(client.request(subject, bytes(''), { timeoutMs: patientMs }), 'NO_RESPONDERS')
+    await assertRefused(client.request(subject, bytes(''), { timeoutMs: patientMs }), 'NO_RESPONDERS')
     const serving = server.serve(subject, echo)
     await settled({ server, client })
     await client.request(subject, bytes(''), { timeoutMs: patientMs })
     serving.close()
     serving.close()
     await settled({ server, client })
-    await refused(client.request(subject, bytes(''), { timeoutMs: patientMs }), 'NO_RESPONDERS')
+    await assertRefused(client.request(subject, bytes(''), { timeoutMs: patientMs }), 'NO_RESPONDERS')
   })
 
   test('no answer in time is a timeout, and the late answer is dropped', async (t) => {
@@ -139,7 +139,7 @@ function testFaults<T>({ test, open, settled, patientMs }: Required<BusContract<
     let calls = 0
     server.serve(subject, (message) => (calls++ === 0 ? late.promise : echo(message)))
     await settled({ server, client })
-    await refused(client.request(subject, bytes('first'), { timeoutMs: shortMs }), 'TIMEOUT')
+    await assertRefused(client.request(subject, bytes('first'), { timeoutMs: shortMs }), 'TIMEOUT')
     late.resolve(bytes('late'))
     assert.equal(text(await client.request(subject, bytes('second'), { timeoutMs: patientMs })), 'second')
   })
@@ -155,8 +155,8 @@ function testFaults<T>({ test, open, settled, patientMs }: Required<BusContract<
       throw new Error('planted')
     })
     await settled({ server, client })
-    await refused(client.request(subject, bytes('bad'), { timeoutMs: shortMs }), 'TIMEOUT')
-    await refused(client.request(`${subject}.sync`, bytes(''), { timeoutMs: shortMs }), 'TIMEOUT')
+    await assertRefused(client.request(subject, bytes('bad'), { timeoutMs: shortMs }), 'TIMEOUT')
+    await assertRefused(client.request(`${subject}.sync`, bytes(''), { timeoutMs: shortMs }), 'TIMEOUT')
     assert.equal(text(await client.request(subject, bytes('good'), { timeoutMs: patientMs })), 'good')
   })
 
@@ -170,8 +170,8 @@ function testFaults<T>({ test, open, settled, patientMs }: Required<BusContract<
     })
     await settled({ server, client })
     const large = Buffer.alloc(maxMessageBytes + 1)
-    await refused(client.request(subject, large, { timeoutMs: patientMs }), 'TOO_LARGE')
-    await refused(client.request(fresh(), large, { timeoutMs: patientMs }), 'TOO_LARGE')
+    await assertRefused(client.request(subject, large, { timeoutMs: patientMs }), 'TOO_LARGE')
+    await assertRefused(client.request(fresh(), large, { timeoutMs: patientMs }), 'TOO_LARGE')
     assert.throws(() => client.publish(subject, large), { code: 'TOO_LARGE' })
     await client.request(subject, large.subarray(1), { timeoutMs: patientMs })
     assert.deepEqual(lengths, [maxMessageBytes])
@@ -180,12 +180,12 @@ function testFaults<T>({ test, open, settled, patientMs }: Required<BusContract<
   test('answers of any length arrive joined', async (t) => {
     const { server, client } = await open(t)
     const subject = fresh()
-    server.serve(subject, async (message) => patterned(Number(text(message))))
+    server.serve(subject, async (message) => patternOf(Number(text(message))))
     await settled({ server, client })
     const lengths = [-5, -4, -3, 0, 1].map((more) => maxMessageBytes + more)
     for (const length of [...lengths, 2 * maxMessageBytes - 8, 2 * maxMessageBytes, 5_000_000]) {
       const answer = await client.request(subject, bytes(`${length}`), { timeoutMs: patientMs })
-      assert.ok(patterned(length).equals(answer), `${length} bytes`)
+      assert.ok(patternOf(length).equals(answer), `${length} bytes`)
     }
   })
 
@@ -202,7 +202,7 @@ function testFaults<T>({ test, open, settled, patientMs }: Required<BusContract<
     })
     await settled({ server, client })
     const signal = AbortSignal.abort()
-    await refused(client.request(subject, bytes(''), { timeoutMs: patientMs, signal }), 'CANCELLED')
+    await assertRefused(client.request(subject, bytes(''), { timeoutMs: patientMs, signal }), 'CANCELLED')
     assert.equal(calls, 0)
     const controller = new AbortController()
     const asking = begun(
@@ -210,7 +210,7 @@ function testFaults<T>({ test, open, settled, patientMs }: Required<BusContract<
     )
     await arrived.promise
     controller.abort()
-    await refused(asking, 'CANCELLED')
+    await assertRefused(asking, 'CANCELLED')
     never.resolve(bytes(''))
   })
 }
@@ -313,13 +313,13 @@ function testClose<T>({ test, open, settled, patientMs }: Required<BusContract<T
       closed = true
     })
     await settled({ server, client })
-    await refused(client.request(subject, bytes(''), { timeoutMs: patientMs }), 'NO_RESPONDERS')
+    await assertRefused(client.request(subject, bytes(''), { timeoutMs: patientMs }), 'NO_RESPONDERS')
     assert.equal(closed, false)
     answer.resolve(bytes('to the end'))
     assert.equal(text(await asking), 'to the end')
     await closing
     await server.close()
-    await refused(server.request(subject, bytes(''), { timeoutMs: patientMs }), 'CLOSED')
+    await assertRefused(server.request(subject, bytes(''), { timeoutMs: patientMs }), 'CLOSED')
     assert.throws(() => server.serve(subject, echo), { code: 'CLOSED' })
     assert.throws(() => server.subscribe(subject, () => {}), { code: 'CLOSED' })
     server.publish(subject, bytes('dropped'))
@@ -351,13 +351,13 @@ function answerAll(waiting: (() => void)[]): void {
 }
 
 /** Bytes that differ by position, so that a misplaced part is visible. */
-function patterned(length: number): Buffer {
+function patternOf(length: number): Buffer {
   const pattern = Buffer.alloc(length)
   for (let at = 0; at + 4 <= length; at += 4_093) pattern.writeUInt32BE(at, at)
   return pattern
 }
 
-async function refused(work: Promise<unknown>, code: BusFaultCode): Promise<void> {
+async function assertRefused(work: Promise<unknown>, code: BusFaultCode): Promise<void> {
   await assert.rejects(work, (fault: { code?: string }) => {
     assert.equal(fault.code, code)
     return true

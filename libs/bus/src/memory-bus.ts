@@ -54,7 +54,7 @@ export class MemoryBus implements Bus {
   ): Promise<Uint8Array> {
     assertFits(message)
     this.#assertOpen()
-    if (signal?.aborted) throw cancelled(subject, signal)
+    if (signal?.aborted) throw cancellationFault(subject, signal)
     const serving = this.#exchange.servingOf(subject)
     if (serving === undefined) throw new BusFault('NO_RESPONDERS', `no process serves ${subject}`)
     if (this.#exchange.inFlight >= requestsInFlightMax) {
@@ -199,7 +199,7 @@ function answerInTime(
     }
     const onAbort = () => {
       end()
-      reject(cancelled(wait.subject, wait.signal))
+      reject(cancellationFault(wait.subject, wait.signal))
     }
     const onTimeout = () => {
       end()
@@ -208,7 +208,7 @@ function answerInTime(
     const timer = setTimeout(onTimeout, Math.min(Math.max(wait.timeoutMs, 0), timerMaxMs))
     wait.signal?.addEventListener('abort', onAbort, { once: true })
     parts.then((arrived) => {
-      const answer = arrived && joined(arrived)
+      const answer = arrived && joinParts(arrived)
       if (answer === undefined) return
       end()
       resolve(answer)
@@ -216,7 +216,7 @@ function answerInTime(
   })
 }
 
-function joined(parts: Uint8Array[]): Uint8Array | undefined {
+function joinParts(parts: Uint8Array[]): Uint8Array | undefined {
   const joiner = new ReplyJoiner()
   let answer: Uint8Array | undefined
   for (const part of parts) answer = joiner.add(part) ?? answer
@@ -244,6 +244,6 @@ function copyOf(message: Uint8Array): Uint8Array {
   return Buffer.from(message)
 }
 
-function cancelled(subject: string, signal: AbortSignal | undefined): BusFault {
+function cancellationFault(subject: string, signal: AbortSignal | undefined): BusFault {
   return new BusFault('CANCELLED', `the request to ${subject} was cancelled`, { cause: signal?.reason })
 }

@@ -2,7 +2,7 @@
 import type { RegionCode } from '@holdfast/kernel'
 
 /** Ten digits: rows are in the order of their numbers. */
-function padded(number: number): string {
+function padNumber(number: number): string {
   return String(number).padStart(10, '0')
 }
 
@@ -16,7 +16,7 @@ export function groupKey(
   region: RegionCode,
   { number, version }: { number: number; version: number },
 ): string {
-  return `${groupsPrefix(region)}${padded(number)}/${padded(version)}`
+  return `${groupsPrefix(region)}${padNumber(number)}/${padNumber(version)}`
 }
 
 /** The regions with which the installation was made, with commas. */
@@ -42,7 +42,7 @@ export function homesPrefix(birth: RegionCode): string {
 
 /** Where accounts of a birth region are since a term → `RegionMapEntry`. */
 export function homeKey(birth: RegionCode, { term }: { term: number }): string {
-  return `${homesPrefix(birth)}${padded(term)}`
+  return `${homesPrefix(birth)}${padNumber(term)}`
 }
 
 /** The same, once everything was handed over. */

@@ -47,7 +47,7 @@ export function* applyChange(
     if (event === undefined) throw new Error('an event of a kind this version does not know')
     if (event.$case === 'contentsCopied')
       recipe.push(...(yield* applyCopy(account, event.value, { settings, change, prepared })))
-    else if (event.$case === 'contentsDeleted') yield* deleted(account, event.value)
+    else if (event.$case === 'contentsDeleted') yield* applyDeletion(account, event.value)
     else {
       applyEvent(account, event, change.timeMs)
       recipe.push(...recipeIds(event))
@@ -76,7 +76,7 @@ function applyEvent(
 ): void {
   switch (event.$case) {
     case 'accountCreated':
-      created(account, event.value)
+      applyCreation(account, event.value)
       break
     case 'folderAdded':
       folderAdded(account, event.value)
@@ -88,10 +88,10 @@ function applyEvent(
       attributeSet(account, event.value)
       break
     case 'contentsMoved':
-      moved(account, event.value)
+      applyMove(account, event.value)
       break
     case 'contentsRestored':
-      restored(account, event.value)
+      applyRestoration(account, event.value)
       break
     case 'directLinkPut':
       linkPut(account, event.value)
@@ -145,7 +145,7 @@ export function recordOfNew(event: AccountCreated): AccountRecord {
   }
 }
 
-function created(account: Account, event: AccountCreated): void {
+function applyCreation(account: Account, event: AccountCreated): void {
   if (account.record !== undefined) throw new Error(`account ${account.id} was created twice`)
   account.record = recordOfNew(event)
   const top = { code: '', createTime: event.createTime, modTime: event.createTime, isPublic: false }
@@ -219,7 +219,7 @@ function attributeSet(account: Account, event: AttributeSet): void {
 /**
  * The bin's own id means everything in it. Contents of a folder named before are already deleted.
  */
-function* deleted(account: Account, event: ContentsDeleted): Generator<void, void> {
+function* applyDeletion(account: Account, event: ContentsDeleted): Generator<void, void> {
   const { tree } = account
   if (event.sweep?.why === SweepReason.IDLE) account.idleSince = undefined
   for (const id of event.ended) {
@@ -231,13 +231,13 @@ function* deleted(account: Account, event: ContentsDeleted): Generator<void, voi
     if (row < 0 || (event.toBin && tree.inBin(row))) continue
     if (event.sweep?.heldUntil !== undefined)
       hold(account, row, { time: event.time, until: event.sweep.heldUntil, why: event.sweep.why })
-    else if (row === tree.bin) yield* emptied(account, event.time)
+    else if (row === tree.bin) yield* applyEmptiedBin(account, event.time)
     else if (event.toBin) recycle(account, row, event.time)
     else discard(account, row, event.time)
   }
 }
 
-function* emptied(account: Account, time: number): Generator<void, void> {
+function* applyEmptiedBin(account: Account, time: number): Generator<void, void> {
   const { tree } = account
   const children = [...tree.children(tree.bin)]
   tree.orders.expect(tree.bin, children.length)
@@ -289,7 +289,7 @@ function discard(account: Account, row: number, time: number): void {
   tree.discard(row, (blob) => effects.addRelease(blob))
 }
 
-function moved(account: Account, event: ContentsMoved): void {
+function applyMove(account: Account, event: ContentsMoved): void {
   const { tree } = account
   const folder = account.row(event.folderId)
   tree.orders.expect(folder, event.ids.length)
@@ -298,7 +298,7 @@ function moved(account: Account, event: ContentsMoved): void {
     const parent = tree.parentOf(row)
     if (parent === folder) continue
     tree.move(row, folder)
-    used(account, row, event.time)
+    noteUse(account, row, event.time)
     tree.setModTime(parent, event.time)
     tree.setModTime(folder, event.time)
   }
@@ -307,7 +307,7 @@ function moved(account: Account, event: ContentsMoved): void {
 /**
  * Back to its old folder; to the root when that is deleted, recycled, expired, or too deep by now.
  */
-function restored(account: Account, event: ContentsRestored): void {
+function applyRestoration(account: Account, event: ContentsRestored): void {
   const { tree } = account
   for (const id of event.ids) {
     const row = account.row(id)
@@ -319,7 +319,7 @@ function restored(account: Account, event: ContentsRestored): void {
     })
     tree.sparse.setRecycled(row, undefined)
     tree.move(row, target)
-    used(account, row, event.time)
+    noteUse(account, row, event.time)
     tree.setModTime(parent, event.time)
     tree.setModTime(target, event.time)
   }
@@ -335,7 +335,7 @@ function undone(account: Account, id: string, time: number): void {
   const target = restoreTarget(account, row, { from: tree.sparse.sweptByRow.get(row)?.from, time })
   tree.sparse.setSwept(row, undefined)
   tree.move(row, target)
-  used(account, row, time)
+  noteUse(account, row, time)
   tree.setModTime(target, time)
   if (!tree.isFolder(row)) return
   const open = [row]
@@ -348,7 +348,7 @@ function undone(account: Account, id: string, time: number): void {
 }
 
 /** Noted once the account's files can become idle. */
-function used(account: Account, row: number, time: number): void {
+function noteUse(account: Account, row: number, time: number): void {
   if (account.known.idleFrom === undefined) return
   account.tree.setUsed(row, time)
 }

@@ -4,13 +4,13 @@
 const asciiOnly = /^[\x00-\x7f]*$/
 
 /** NFC, ignoring case: equal for texts that a reader considers the same word. */
-export function folded(text: string): string {
+export function foldText(text: string): string {
   if (asciiOnly.test(text)) return text.toLowerCase()
   // Upper case first unites what lower case alone keeps apart: ß and SS, the two lower-case sigmas.
   return text.normalize('NFC').toUpperCase().toLowerCase().replaceAll('ς', 'σ').normalize('NFC')
 }
 
-export function composed(text: string): string {
+export function composeText(text: string): string {
   return asciiOnly.test(text) ? text : text.normalize('NFC')
 }
 

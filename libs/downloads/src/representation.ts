@@ -87,7 +87,7 @@ export async function serve(
   const hold = () => answers.open(networkOf(clientAddress(request)), () => reply.raw.destroy())
   // Most small bodies are with the socket at once. Only where bytes are scarce the answer takes its
   // share first.
-  let share = answers.scarce ? await admitted(hold(), plan, reply.raw) : undefined
+  let share = answers.scarce ? await awaitAdmission(hold(), plan, reply.raw) : undefined
   try {
     const whole = plan.single && (await representation.readWhole?.(plan.single))
     if (whole) {
@@ -126,7 +126,7 @@ export async function serve(
 }
 
 /** @throws RefusalError error-unavailable when there was no room for a first piece in time */
-async function admitted(
+async function awaitAdmission(
   share: AnswerShare,
   { length }: SendPlan,
   response: ServerResponse,

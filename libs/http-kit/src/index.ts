@@ -67,5 +67,5 @@ export {
   passwordLengthMin,
 } from './requests/content-rules.ts'
 export { decimalForm, type IntegerRange, integerForms, integerOf } from './requests/integers.ts'
-export { booleanOf, documented, parametersOf, refined } from './requests/parameters.ts'
+export { booleanOf, parametersOf, schemaForDocument, withParser } from './requests/parameters.ts'
 export { accountCookieOf, bearerOf, oneToken, tokenOf } from './requests/token-transport.ts'

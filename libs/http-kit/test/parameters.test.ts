@@ -9,7 +9,7 @@ import {
   parseEmail,
   RefusalError,
   RepeatedParameter,
-  refined,
+  withParser,
 } from '../src/index.ts'
 import { pathOf } from '../src/log.ts'
 import { normalAddress } from '../src/rate-limits/addresses.ts'
@@ -18,7 +18,7 @@ import * as contentRules from '../src/requests/content-rules.ts'
 
 const read = parametersOf(
   Type.Object({
-    ids: refined(Type.String(), (text) => (text === '' ? undefined : text.split(','))),
+    ids: withParser(Type.String(), (text) => (text === '' ? undefined : text.split(','))),
     depth: Type.Integer({ minimum: 1, maximum: 16, default: 1 }),
     public: Type.Optional(Type.Boolean()),
     list: Type.Optional(Type.Array(Type.String())),

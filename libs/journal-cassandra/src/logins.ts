@@ -58,7 +58,7 @@ export async function replicateLogins(options: LoginsOptions): Promise<boolean> 
       Math.max(count, Number(by[dataCentre] ?? 0)),
     ])
     if (wanted.every(([dataCentre, count]) => Number(by[dataCentre]) === count)) return false
-    const replicas = wanted.map(([dataCentre, count]) => `${quoted(dataCentre)}: ${count}`).join(', ')
+    const replicas = wanted.map(([dataCentre, count]) => `${quoteText(dataCentre)}: ${count}`).join(', ')
     await run(
       client,
       `ALTER KEYSPACE system_auth WITH replication = {'class': 'NetworkTopologyStrategy', ${replicas}}`,
@@ -81,17 +81,17 @@ export async function makeLogins(options: LoginsOptions): Promise<string[]> {
     if (!known) {
       await run(
         client,
-        `CREATE ROLE IF NOT EXISTS ${user} WITH PASSWORD = ${quoted(password)} AND LOGIN = true`,
+        `CREATE ROLE IF NOT EXISTS ${user} WITH PASSWORD = ${quoteText(password)} AND LOGIN = true`,
       )
       changed.push(`the user ${user} was made`)
     } else if (!(await canLogIn(options, { user, password }))) {
-      await run(client, `ALTER ROLE ${user} WITH PASSWORD = ${quoted(password)} AND LOGIN = true`)
+      await run(client, `ALTER ROLE ${user} WITH PASSWORD = ${quoteText(password)} AND LOGIN = true`)
       changed.push(`the user ${user} has another password`)
     }
     // The user that makes a keyspace may do everything in it.
     await run(client, `GRANT CREATE ON ALL KEYSPACES TO ${user}`)
     if (isNew) {
-      await run(client, `ALTER ROLE ${operator} WITH PASSWORD = ${quoted(options.operatorPassword)}`)
+      await run(client, `ALTER ROLE ${operator} WITH PASSWORD = ${quoteText(options.operatorPassword)}`)
       changed.push(`the user ${operator} has another password`)
       // Nodes remember the earlier one for some seconds.
       const latestMs = performance.now() + options.patienceMs
@@ -172,6 +172,6 @@ async function run(client: cassandra.Client, query: string): Promise<cassandra.t
   }
 }
 
-function quoted(text: string): string {
+function quoteText(text: string): string {
   return `'${text.replaceAll("'", "''")}'`
 }

@@ -94,7 +94,7 @@ export async function servedBefore(
     const connection = (term - earlier) % 2 === 1 ? keepers.other : keepers.own
     const partition = { account, term: earlier }
     const row = keepers.close
-      ? await closed(connection, partition)
+      ? await closeTerm(connection, partition)
       : (await connection.serialRead(dated, [account, earlier]))[0]
     if (isOpen(row, earlier)) return { connection, term: earlier, row }
   }
@@ -102,7 +102,7 @@ export async function servedBefore(
 }
 
 /** @returns its state, which is final. */
-async function closed(
+async function closeTerm(
   connection: CassandraConnection,
   { account, term }: Partition,
 ): Promise<CassandraRow | undefined> {

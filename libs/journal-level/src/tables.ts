@@ -68,7 +68,7 @@ export function tableFault(table: Buffer): string | undefined {
   for (const block of [meta, index]) if (!isWhole(table, block)) return `is damaged at ${block.offset}`
   const isCompressed = table[index.offset + index.size] !== 0
   if (isCompressed) return undefined
-  for (const block of indexed(table.subarray(index.offset, index.offset + index.size))) {
+  for (const block of handlesOf(table.subarray(index.offset, index.offset + index.size))) {
     if (!isWhole(table, block)) return `is damaged at ${block.offset}`
   }
   return undefined
@@ -88,7 +88,7 @@ function isWhole(table: Buffer, { offset, size }: Handle): boolean {
 }
 
 /** Handles of the data blocks; the index block itself has been compared. */
-function* indexed(index: Buffer): Iterable<Handle> {
+function* handlesOf(index: Buffer): Iterable<Handle> {
   const restarts = index.readUInt32LE(index.length - 4)
   const entries = new Varints(index.subarray(0, index.length - 4 * (restarts + 1)))
   while (!entries.ended) {

@@ -71,7 +71,7 @@ function testNewAccounts<T>({ test, open }: JournalContract<T>): void {
     await journals.append(first, bytes('one'))
     const next = await journals.acquire(id, { owner: 'host-2', unwritten: 'leave' })
     assert.deepEqual([next.epoch > first.epoch, next.head, next.previousOwner], [true, 1, owner])
-    await refused(journals.append(first, bytes('stale')), 'FENCED')
+    await assertRefused(journals.append(first, bytes('stale')), 'FENCED')
     await journals.append(next, bytes('two'))
   })
 }
@@ -98,7 +98,7 @@ function testPresumedAccounts<T>({ test, open }: JournalContract<T>): void {
     const next = await journals.acquire(id, { owner: 'host-2' })
     assert.deepEqual([next.epoch > ownership.epoch, next.previousOwner], [true, owner])
     assert.deepEqual([text(next.root), await texts(journals, next)], ['root', ['one', 'two']])
-    await refused(journals.append(ownership, bytes('stale')), 'FENCED')
+    await assertRefused(journals.append(ownership, bytes('stale')), 'FENCED')
   })
 
   test('of several who presume an account to be new one gets its first row in', async (t) => {
@@ -125,7 +125,8 @@ function testPresumedAccounts<T>({ test, open }: JournalContract<T>): void {
       [last.previousOwner, await texts(journals, last)],
       [`host-${winner}`, [`first of ${winner}`]],
     )
-    for (const ownership of ownerships) await refused(journals.append(ownership, bytes('late')), 'FENCED')
+    for (const ownership of ownerships)
+      await assertRefused(journals.append(ownership, bytes('late')), 'FENCED')
   })
 
   test('who presumes an account to be new that is there writes nothing and takes nothing over', async (t) => {
@@ -136,8 +137,8 @@ function testPresumedAccounts<T>({ test, open }: JournalContract<T>): void {
       // A store that cannot presume takes the account over, or begins it.
       if (late.epoch > 0) assert.equal(late.head, rows.length)
       else {
-        await refused(journals.append(late, bytes('first')), 'FENCED')
-        await refused(journals.setRoot(late, { root: bytes('root'), through: 0 }), 'FENCED')
+        await assertRefused(journals.append(late, bytes('first')), 'FENCED')
+        await assertRefused(journals.setRoot(late, { root: bytes('root'), through: 0 }), 'FENCED')
         await journals.release(late)
         assert.deepEqual([late.epoch, late.head], [0, 0])
         await journals.append(ownership, bytes('next'))
@@ -152,7 +153,7 @@ function testPresumedAccounts<T>({ test, open }: JournalContract<T>): void {
     const ownership = await journals.acquire(id, { owner, unwritten: 'presume' })
     const { epoch } = ownership
     await journals.release(ownership)
-    await refused(journals.append(ownership, bytes('late')), 'FENCED')
+    await assertRefused(journals.append(ownership, bytes('late')), 'FENCED')
     assert.deepEqual([(await journals.head(id)).epoch, (await journals.head(id)).head], [epoch, 0])
   })
 }
@@ -185,9 +186,9 @@ function testHoldersAndRows<T>({ test, open }: JournalContract<T>): void {
     const { id } = await written(journals, ['one', '', 'three', 'four'])
     const ownership = await journals.acquire(id, { owner })
     assert.equal(ownership.head, 4)
-    assert.deepEqual(await numbered(journals, ownership, 0), ['1 one', '2 ', '3 three', '4 four'])
-    assert.deepEqual(await numbered(journals, ownership, 2), ['3 three', '4 four'])
-    assert.deepEqual(await numbered(journals, ownership, 4), [])
+    assert.deepEqual(await numberedRows(journals, ownership, 0), ['1 one', '2 ', '3 three', '4 four'])
+    assert.deepEqual(await numberedRows(journals, ownership, 2), ['3 three', '4 four'])
+    assert.deepEqual(await numberedRows(journals, ownership, 4), [])
   })
 
   test('many rows come back in the order of their numbers', async (t) => {
@@ -214,7 +215,7 @@ function testHoldersAndRows<T>({ test, open }: JournalContract<T>): void {
   test('the largest row is accepted, a larger one is refused and changes nothing', async (t) => {
     const { journals } = await open(t)
     const { ownership } = await written(journals, [])
-    await refused(journals.append(ownership, Buffer.alloc(maxFlushBytes + 1)), 'TOO_LARGE')
+    await assertRefused(journals.append(ownership, Buffer.alloc(maxFlushBytes + 1)), 'TOO_LARGE')
     await journals.append(ownership, Buffer.alloc(maxFlushBytes, 7))
     const [row] = await collect(journals.rows(ownership, 0))
     assert.ok(Buffer.alloc(maxFlushBytes, 7).equals(row?.bytes ?? Buffer.alloc(0)))
@@ -264,7 +265,7 @@ function testOwnership<T>({ test, open }: JournalContract<T>): void {
     const newest = Math.max(...ownerships.map((ownership) => ownership.epoch))
     for (const ownership of ownerships) {
       if (ownership.epoch === newest) await journals.append(ownership, bytes('mine'))
-      else await refused(journals.append(ownership, bytes('stale')), 'FENCED')
+      else await assertRefused(journals.append(ownership, bytes('stale')), 'FENCED')
     }
     assert.deepEqual(await texts(journals, await journals.acquire(id, { owner })), ['mine'])
   })
@@ -273,12 +274,12 @@ function testOwnership<T>({ test, open }: JournalContract<T>): void {
     const { journals } = await open(t)
     const { id, ownership: old } = await written(journals, ['one'])
     const ownership = await journals.acquire(id, { owner: 'host-2' })
-    await refused(journals.append(old, bytes('stale')), 'FENCED')
-    await refused(journals.setRoot(old, { root: bytes('stale'), through: 1 }), 'FENCED')
-    await refused(journals.release(old), 'FENCED')
+    await assertRefused(journals.append(old, bytes('stale')), 'FENCED')
+    await assertRefused(journals.setRoot(old, { root: bytes('stale'), through: 1 }), 'FENCED')
+    await assertRefused(journals.release(old), 'FENCED')
     assert.deepEqual([old.head, old.root], [1, undefined])
     await journals.append(ownership, bytes('two'))
-    await refused(journals.append(old, bytes('stale')), 'FENCED')
+    await assertRefused(journals.append(old, bytes('stale')), 'FENCED')
     const next = await journals.acquire(id, { owner })
     assert.deepEqual(await texts(journals, next), ['one', 'two'])
     assert.deepEqual([next.root, next.previousOwner], [undefined, 'host-2'])
@@ -290,8 +291,8 @@ function testOwnership<T>({ test, open }: JournalContract<T>): void {
     const behind = { ...ownership }
     const ahead = { ...ownership, head: ownership.head + 2 }
     await journals.append(ownership, bytes('two'))
-    await refused(journals.append(behind, bytes('again')), 'FENCED')
-    await refused(journals.append(ahead, bytes('a gap')), 'FENCED')
+    await assertRefused(journals.append(behind, bytes('again')), 'FENCED')
+    await assertRefused(journals.append(ahead, bytes('a gap')), 'FENCED')
     assert.deepEqual(await texts(journals, await journals.acquire(id, { owner })), ['one', 'two'])
   })
 
@@ -314,8 +315,8 @@ function testOwnership<T>({ test, open }: JournalContract<T>): void {
     const { journals } = await open(t)
     const { id, ownership } = await written(journals, ['one'])
     await journals.release(ownership)
-    await refused(journals.append(ownership, bytes('late')), 'FENCED')
-    await refused(journals.setRoot(ownership, { root: bytes('late'), through: 1 }), 'FENCED')
+    await assertRefused(journals.append(ownership, bytes('late')), 'FENCED')
+    await assertRefused(journals.setRoot(ownership, { root: bytes('late'), through: 1 }), 'FENCED')
     const next = await journals.acquire(id, { owner })
     assert.deepEqual([next.previousOwner, next.head], [undefined, 1])
     assert.deepEqual(await texts(journals, next), ['one'])
@@ -326,7 +327,7 @@ function testRoots<T>({ test, open }: JournalContract<T>): void {
   test('the next holder gets the newest root only', async (t) => {
     const { journals } = await open(t)
     const { id, ownership } = await written(journals, ['one', 'two'])
-    await refused(
+    await assertRefused(
       journals.setRoot(ownership, { root: Buffer.alloc(maxRootBytes + 1), through: 1 }),
       'TOO_LARGE',
     )
@@ -359,10 +360,13 @@ function testTrims<T>({ test, open }: JournalContract<T>): void {
     await journals.trim(ownership, 2)
     await journals.trim(ownership, 3)
     await journals.trim(ownership, 3)
-    assert.deepEqual(await numbered(journals, ownership, 3), ['4 four'])
-    await refused(collect(journals.rows(ownership, 0)), 'CORRUPT')
+    assert.deepEqual(await numberedRows(journals, ownership, 3), ['4 four'])
+    await assertRefused(collect(journals.rows(ownership, 0)), 'CORRUPT')
     await journals.append(ownership, bytes('five'))
-    assert.deepEqual(await numbered(journals, await journals.acquire(id, { owner }), 3), ['4 four', '5 five'])
+    assert.deepEqual(await numberedRows(journals, await journals.acquire(id, { owner }), 3), [
+      '4 four',
+      '5 five',
+    ])
   })
 
   test('everything may be trimmed, and the journal continues', async (t) => {
@@ -371,9 +375,9 @@ function testTrims<T>({ test, open }: JournalContract<T>): void {
     await journals.setRoot(ownership, { root: bytes('root'), through: 2 })
     await journals.trim(ownership, 2)
     const next = await journals.acquire(id, { owner })
-    assert.deepEqual(await numbered(journals, next, 2), [])
+    assert.deepEqual(await numberedRows(journals, next, 2), [])
     await journals.append(next, bytes('three'))
-    assert.deepEqual(await numbered(journals, await journals.acquire(id, { owner }), 2), ['3 three'])
+    assert.deepEqual(await numberedRows(journals, await journals.acquire(id, { owner }), 2), ['3 three'])
   })
 
   test('rows that a newer holder trimmed are reported as fenced, not as damage', async (t) => {
@@ -382,7 +386,7 @@ function testTrims<T>({ test, open }: JournalContract<T>): void {
     const ownership = await journals.acquire(id, { owner: 'host-2' })
     await journals.setRoot(ownership, { root: bytes('root'), through: 2 })
     await journals.trim(ownership, 2)
-    await refused(collect(journals.rows(slow, 0)), 'FENCED')
+    await assertRefused(collect(journals.rows(slow, 0)), 'FENCED')
   })
 
   test('rows end at the head that the ownership had at the call', async (t) => {
@@ -400,7 +404,7 @@ function testTrims<T>({ test, open }: JournalContract<T>): void {
     const { journals } = await open(t)
     const { ownership } = await written(journals, ['one', 'two'])
     ownership.chain = Buffer.alloc(ownership.chain.length, 7)
-    await refused(texts(journals, ownership), 'CORRUPT')
+    await assertRefused(texts(journals, ownership), 'CORRUPT')
   })
 
   test('reading rows can end early', async (t) => {
@@ -436,7 +440,7 @@ function testPages<T>({ test, open }: JournalContract<T>): void {
     const id = account()
     await journals.putPage(id, 'page', Buffer.alloc(maxPageBytes, 5))
     await journals.putPage(id, 'page', Buffer.alloc(maxPageBytes, 5))
-    await refused(journals.putPage(id, 'large', Buffer.alloc(maxPageBytes + 1)), 'TOO_LARGE')
+    await assertRefused(journals.putPage(id, 'large', Buffer.alloc(maxPageBytes + 1)), 'TOO_LARGE')
     assert.ok(Buffer.alloc(maxPageBytes, 5).equals((await journals.page(id, 'page')) ?? Buffer.alloc(0)))
     assert.deepEqual(await collect(journals.pageNames(id)), ['page'])
   })
@@ -461,14 +465,17 @@ function testPages<T>({ test, open }: JournalContract<T>): void {
     await journals.setRoot(ownership, { root: bytes('root'), through: 1 })
     await journals.trim(ownership, 1)
     const reopened = await reopen()
-    await refused(reopened.append({ ...ownership, epoch: ownership.epoch - 1 }, bytes('stale')), 'FENCED')
+    await assertRefused(
+      reopened.append({ ...ownership, epoch: ownership.epoch - 1 }, bytes('stale')),
+      'FENCED',
+    )
     const next = await reopened.acquire(id, { owner: 'host-2' })
     assert.deepEqual([next.epoch > ownership.epoch, next.head, next.previousOwner], [true, 3, owner])
     assert.equal(text(next.root), 'root')
     assert.deepEqual(Buffer.from(next.chain), Buffer.from(ownership.chain))
-    assert.deepEqual(await numbered(reopened, next, 1), ['2 two', '3 three'])
+    assert.deepEqual(await numberedRows(reopened, next, 1), ['2 two', '3 three'])
     assert.equal(text(await reopened.page(id, 'page')), 'page')
-    await refused(reopened.append(ownership, bytes('stale')), 'FENCED')
+    await assertRefused(reopened.append(ownership, bytes('stale')), 'FENCED')
     await reopened.append(next, bytes('four'))
   })
 }
@@ -512,16 +519,16 @@ export function journalRepairContract<T>({
     const seized = await journals.seize(id, { owner: 'second', aboveEpoch })
     assert.ok(seized.epoch > aboveEpoch)
     assert.equal(seized.head, 2)
-    await refused(journals.append(ownership, bytes('late')), 'FENCED')
+    await assertRefused(journals.append(ownership, bytes('late')), 'FENCED')
     await journals.setRoot(seized, { root: bytes('new'), through: 2 })
     await journals.trim(seized, 2)
     await journals.release(seized)
     const next = await journals.acquire(id, { owner })
     assert.deepEqual([next.head, text(next.root), next.previousOwner], [2, 'new', undefined])
     assert.ok(next.epoch > seized.epoch)
-    assert.deepEqual(await numbered(journals, next, 2), [])
+    assert.deepEqual(await numberedRows(journals, next, 2), [])
     await journals.append(next, bytes('three'))
-    assert.deepEqual(await numbered(journals, await journals.acquire(id, { owner }), 2), ['3 three'])
+    assert.deepEqual(await numberedRows(journals, await journals.acquire(id, { owner }), 2), ['3 three'])
   })
 }
 
@@ -559,7 +566,7 @@ async function texts(journals: JournalStore, ownership: JournalOwnership): Promi
   return (await collect(journals.rows(ownership, 0))).map((row) => text(row.bytes))
 }
 
-async function numbered(
+async function numberedRows(
   journals: JournalStore,
   ownership: JournalOwnership,
   after: number,
@@ -573,7 +580,7 @@ async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
   return all
 }
 
-async function refused(work: Promise<unknown>, code: JournalFaultCode): Promise<void> {
+async function assertRefused(work: Promise<unknown>, code: JournalFaultCode): Promise<void> {
   await assert.rejects(work, (fault: { code?: string }) => {
     assert.equal(fault.code, code)
     return true

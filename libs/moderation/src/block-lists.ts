@@ -162,7 +162,7 @@ export class BlockLists implements BlockChecks {
 
   /**
    * In force here and durable when it resolves; elsewhere within seconds.
-   * @param names as `nameOf` spells them.
+   * @param names as `listedName` spells them.
    * @param as the act, where blocking is only a part of it.
    * @throws ModerationFault FULL
    */

@@ -13,7 +13,7 @@ export type BlockList = (typeof blockLists)[number]
 /** Ranges with fewer bits shut out a large part of all clients. */
 const wideBits = { ipv4: 8, ipv6: 16 }
 
-/** Whether a network, as `nameOf` spells it, is so wide that it may be a slip: `0.0.0.0/0`. */
+/** Whether a network, as `listedName` spells it, is so wide that it may be a slip: `0.0.0.0/0`. */
 export function isWide(network: string): boolean {
   const [address = '', bits] = network.split('/')
   if (bits === undefined) return false

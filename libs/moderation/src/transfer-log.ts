@@ -211,7 +211,7 @@ export class TransferLog implements NotesTransfers {
     return this.#inTurn(async () => {
       for (let left = this.#waiting.length; left > 0; left -= rowsPerWrite) {
         const rows = this.#waiting.slice(0, Math.min(left, rowsPerWrite))
-        await this.#options.lookups.write(packed(rows))
+        await this.#options.lookups.write(packRows(rows))
         this.#waiting.splice(0, rows.length)
       }
     })
@@ -251,10 +251,10 @@ export class TransferLog implements NotesTransfers {
   async *#rowsOf(prefix: string, from: SearchPosition | undefined) {
     const { lookups } = this.#options
     const first = from === undefined ? undefined : await lookups.get(prefix + from.id)
-    if (from !== undefined && first !== undefined) yield* unpacked(from.id, first, from.at)
+    if (from !== undefined && first !== undefined) yield* unpackRows(from.id, first, from.at)
     const after = from === undefined ? {} : { after: prefix + from.id }
     for await (const { key, value } of lookups.scan(prefix, after))
-      yield* unpacked(key.slice(prefix.length), value)
+      yield* unpackRows(key.slice(prefix.length), value)
   }
 
   /** Removes rows past their retention. */
@@ -332,7 +332,7 @@ function prefixOf(kind: TransferKind, hour: number): string {
 }
 
 /** Rows of one hour and kind share a row of the store, the newest first. */
-function packed(waiting: readonly WaitingRow[]): LookupChange[] {
+function packRows(waiting: readonly WaitingRow[]): LookupChange[] {
   const packs: Pack[] = []
   const open = new Map<string, Pack>()
   for (const { prefix, id, row } of waiting) {
@@ -354,7 +354,7 @@ function packed(waiting: readonly WaitingRow[]): LookupChange[] {
 }
 
 /** Earlier releases wrote a row of the store for each. */
-function* unpacked(
+function* unpackRows(
   id: string,
   value: Uint8Array,
   from = 0,

@@ -61,20 +61,20 @@ function hashOf(text: string): Hash {
     high = Math.imul(high ^ unit, 0x01000193)
     low = Math.imul(low + unit, 0x5bd1e995) ^ (low >>> 15)
   }
-  return { high: mixed(high), low: mixed(low) }
+  return { high: mixBits(high), low: mixBits(low) }
 }
 
 /**
  * 53 bits, so that a number compares them exactly; equal scores go to the host that sorts first.
  */
 function scoreOf(account: Hash, host: Hash): number {
-  const high = mixed(account.high ^ host.high ^ mixed(account.low + host.low))
-  const low = mixed(account.low ^ mixed(host.low ^ high))
+  const high = mixBits(account.high ^ host.high ^ mixBits(account.low + host.low))
+  const low = mixBits(account.low ^ mixBits(host.low ^ high))
   return high * 0x200000 + (low >>> 11)
 }
 
 /** The finalizer of MurmurHash3: every bit of the input changes half of the output. */
-function mixed(value: number): number {
+function mixBits(value: number): number {
   let hash = value ^ (value >>> 16)
   hash = Math.imul(hash, 0x85ebca6b)
   hash ^= hash >>> 13

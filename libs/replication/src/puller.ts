@@ -119,7 +119,7 @@ export class Puller {
     const owedBefore = mark.owed.filter(
       (copy) => !gone.has(copyKey(copy)) && groups.includes(copy.placementGroup ?? 0),
     )
-    const { fetched, owed } = await this.#fetchAll(merged(owedBefore, missing))
+    const { fetched, owed } = await this.#fetchAll(mergeCopies(owedBefore, missing))
     await this.#options.watermarks.save(this.source, {
       position: pulled.through,
       groups,
@@ -158,7 +158,7 @@ export class Puller {
     const now = this.#options.clock.now()
     const comparedMs = fresh === groups ? now : mark.comparedMs
     const { fetched, owed } = await this.#compare(source, fresh)
-    const kept = merged(
+    const kept = mergeCopies(
       mark.owed.filter((copy) => groups.includes(copy.placementGroup ?? 0)),
       owed,
     )
@@ -294,6 +294,6 @@ function* batchesOf(copies: readonly BlobInfo[]): Generator<BlobInfo[]> {
   if (batch.length > 0) yield batch
 }
 
-function merged(one: readonly BlobInfo[], other: readonly BlobInfo[]): BlobInfo[] {
+function mergeCopies(one: readonly BlobInfo[], other: readonly BlobInfo[]): BlobInfo[] {
   return [...new Map([...one, ...other].map((copy) => [copyKey(copy), copy])).values()]
 }

@@ -33,7 +33,7 @@ export class Watermarks {
   async of(source: string): Promise<Watermark | undefined> {
     if (!this.#bySource.has(source)) {
       const note = await this.#notes.note(noteName(source))
-      this.#bySource.set(source, note && decoded(note))
+      this.#bySource.set(source, note && decodeWatermark(note))
     }
     return this.#bySource.get(source)
   }
@@ -45,8 +45,11 @@ export class Watermarks {
    */
   async save(source: string, mark: Watermark): Promise<void> {
     const before = this.#bySource.get(source)
-    const encodedMark = encoded(mark)
-    if (before === undefined || !encodedMark.equals(encoded({ ...before, coveredMs: mark.coveredMs })))
+    const encodedMark = encodeWatermark(mark)
+    if (
+      before === undefined ||
+      !encodedMark.equals(encodeWatermark({ ...before, coveredMs: mark.coveredMs }))
+    )
       await this.#notes.setNote(noteName(source), encodedMark)
     this.#bySource.set(source, mark)
   }
@@ -64,7 +67,7 @@ function noteName(source: string): string {
 const noteVersion = 1
 
 /** JSON with bytes in hex: a few hundred bytes, written once a round. */
-function encoded({ position, groups, coveredMs, comparedMs, owed }: Watermark): Buffer {
+function encodeWatermark({ position, groups, coveredMs, comparedMs, owed }: Watermark): Buffer {
   return Buffer.from(
     JSON.stringify({
       version: noteVersion,
@@ -79,7 +82,7 @@ function encoded({ position, groups, coveredMs, comparedMs, owed }: Watermark): 
 }
 
 /** Undefined when it cannot be read: the source is then followed from an inventory. */
-function decoded(note: Uint8Array): Watermark | undefined {
+function decodeWatermark(note: Uint8Array): Watermark | undefined {
   try {
     const { version, store, sequence, groups, coveredMs, comparedMs, owed } = JSON.parse(
       Buffer.from(note).toString('utf8'),

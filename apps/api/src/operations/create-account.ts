@@ -13,7 +13,7 @@ import {
   ok,
   parseEmail,
   RefusalError,
-  refined,
+  withParser,
 } from '@holdfast/http-kit'
 import type { AccountId } from '@holdfast/kernel'
 import { Type } from '@sinclair/typebox'
@@ -46,7 +46,7 @@ export function createAccount(app: FastifyInstance, context: ApiContext) {
     group: 'Accounts',
     token: 'none',
     body: Type.Object({
-      email: Type.Optional(refined(Type.String({ maxLength: 320 }), parseEmail, emailDocument)),
+      email: Type.Optional(withParser(Type.String({ maxLength: 320 }), parseEmail, emailDocument)),
       invitation: Type.Optional(
         Type.String({ maxLength: 64, description: 'Of this address, where accounts are by invitation' }),
       ),

@@ -1,5 +1,5 @@
 import { viewOf } from '@holdfast/accounts'
-import { isOfDomains, ok, parseEmail, RefusalError, refined } from '@holdfast/http-kit'
+import { isOfDomains, ok, parseEmail, RefusalError, withParser } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import type { ApiContext } from '../context.ts'
@@ -21,7 +21,7 @@ export function createInvitation(app: FastifyInstance, context: ApiContext) {
     description: 'For accounts with an address. Needed where `HOLDFAST_SIGNUP=invite`; no mail is sent.',
     token: 'needed',
     params: Type.Object(accountPath),
-    body: Type.Object({ email: refined(Type.String({ maxLength: 320 }), parseEmail, emailDocument) }),
+    body: Type.Object({ email: withParser(Type.String({ maxLength: 320 }), parseEmail, emailDocument) }),
     answer: Type.Object({
       email: Type.String(),
       invitation: Type.String({ description: 'For POST /accounts with this address' }),

@@ -1,5 +1,5 @@
 import { viewOf } from '@holdfast/accounts'
-import { integerOf, okWritten, presentPage, refined, writeMembers } from '@holdfast/http-kit'
+import { integerOf, okWritten, presentPage, withParser, writeMembers } from '@holdfast/http-kit'
 import type { SearchHit } from '@holdfast/wire'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
@@ -14,7 +14,7 @@ const hitsMax = 10_000
 const hitBytes = 200
 
 const time = (description: string) =>
-  Type.Optional(refined(Type.Integer({ description: `${description}, Unix seconds` }), integerOf))
+  Type.Optional(withParser(Type.Integer({ description: `${description}, Unix seconds` }), integerOf))
 
 export function searchContents(app: FastifyInstance, context: ApiContext) {
   serve(app, context, {
@@ -27,7 +27,7 @@ export function searchContents(app: FastifyInstance, context: ApiContext) {
     tier: context.settings.openListing ? '' : 'premium',
     query: Type.Object({
       contentId: uuidOrCode('Folder'),
-      searchedString: refined(
+      searchedString: withParser(
         Type.String({ minLength: 1, maxLength: 1_024, description: 'Part of a name or tag, without case' }),
         (sent) => (sent.trim() === '' ? undefined : sent),
         { pattern: `[^${whiteSpace}]` },

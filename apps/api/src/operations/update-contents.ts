@@ -120,7 +120,10 @@ export function updateContents(app: FastifyInstance, context: ApiContext) {
     async handle(call, input) {
       const attribute = await attributeOf(call, input)
       await call.refuseForeign([input.contentId], 'error-notOwner')
-      const value: UpdateContent = { contentId: input.contentId, attribute: await hashed(call, attribute) }
+      const value: UpdateContent = {
+        contentId: input.contentId,
+        attribute: await hashPassword(call, attribute),
+      }
       const result = await call.askOwn({ $case: 'updateContent', value })
       return ok(presentContent(call, viewOf(result, 'content')))
     },
@@ -177,7 +180,7 @@ function changed<Case extends NonNullable<UnhashedChange>['$case']>(
   return value === undefined ? undefined : ({ $case, value } as UnhashedChange)
 }
 
-async function hashed(call: Call, attribute: UnhashedChange): Promise<Change> {
+async function hashPassword(call: Call, attribute: UnhashedChange): Promise<Change> {
   if (attribute?.$case !== 'plainPassword') return attribute
   const { networkKey: network = '', caller } = call
   const verifier = await call.context.passwords.verifier(attribute.value, {

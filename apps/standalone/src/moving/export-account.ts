@@ -138,8 +138,8 @@ class Export {
     const names = new Map<string, string>()
     const used = new Set<string>(path === '' ? [noteName] : [])
     for (const { id, name } of children) {
-      let chosen = shortened(name, '')
-      for (let number = 2; used.has(chosen); number++) chosen = shortened(name, ` (${number})`)
+      let chosen = shortenName(name, '')
+      for (let number = 2; used.has(chosen); number++) chosen = shortenName(name, ` (${number})`)
       used.add(chosen)
       names.set(id, chosen)
       if (chosen !== name && this.#report.renamed.length < listedMax)
@@ -177,7 +177,7 @@ async function isWhole(file: string, { id, size }: { id: Uint8Array; size: numbe
 }
 
 /** The name with an addition before its extension, in as many bytes as a file system takes. */
-function shortened(name: string, addition: string): string {
+function shortenName(name: string, addition: string): string {
   const [, stem = '', extension = ''] = /^(.+?)(\.[^.]{1,16})?$/su.exec(name) ?? []
   const room = nameBytesMax - Buffer.byteLength(addition + extension)
   let kept = stem

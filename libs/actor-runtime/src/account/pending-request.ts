@@ -17,7 +17,7 @@ export class PendingRequest {
 
   /** Its own counters, when it asked for them. */
   legacyCodes: CodeRange | undefined
-  /** Verdicts made for this request, by `keyOf`. */
+  /** Verdicts made for this request, by `passwordCheckKey`. */
   readonly verdicts = new Map<string, boolean>()
   /** It came before the epoch was raised: that alone proves its answer. */
   proven = false

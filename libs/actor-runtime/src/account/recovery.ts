@@ -37,7 +37,7 @@ export async function recover(services: Services, ownership: JournalOwnership): 
   let seq = root?.through ?? 0
   let turnEndsMs = clock.monotonic() + bounds.turnMs
   for await (const row of services.journal.rows(ownership, seq)) {
-    if (row.seq !== ++seq) throw damaged(ownership, `row ${row.seq} came where ${seq} was due`)
+    if (row.seq !== ++seq) throw damageFault(ownership, `row ${row.seq} came where ${seq} was due`)
     const read = await decodeRow(row.bytes, (name, digest) => readPage(services, ownership, name, digest))
     for (const change of read.changes) await inTurns(state.applying(change), turns)
     tail.push({ seq, bytes: row.bytes.length, pages: read.pages })
@@ -45,7 +45,7 @@ export async function recover(services: Services, ownership: JournalOwnership): 
     await timers.turn()
     turnEndsMs = clock.monotonic() + bounds.turnMs
   }
-  if (seq !== ownership.head) throw damaged(ownership, `the rows end at ${seq} of ${ownership.head}`)
+  if (seq !== ownership.head) throw damageFault(ownership, `the rows end at ${seq} of ${ownership.head}`)
   const rootPages = (root?.pages ?? []).map((name, at) => ({
     name,
     digest: root?.digests[at] ?? new Uint8Array(),
@@ -85,10 +85,10 @@ async function readPage(
   const { epoch } = await services.journal.head(ownership.account)
   if (epoch !== ownership.epoch)
     throw new JournalFault('FENCED', `${ownership.account} was taken over while it was read`)
-  throw damaged(ownership, `page ${name} is ${bytes === undefined ? 'missing' : 'not what was written'}`)
+  throw damageFault(ownership, `page ${name} is ${bytes === undefined ? 'missing' : 'not what was written'}`)
 }
 
-function damaged(ownership: JournalOwnership, what: string): JournalFault {
+function damageFault(ownership: JournalOwnership, what: string): JournalFault {
   return new JournalFault('CORRUPT', `journal of ${ownership.account}: ${what}`)
 }
 

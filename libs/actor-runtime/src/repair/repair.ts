@@ -201,7 +201,7 @@ async function planOf(
   if (base === undefined) return undefined
   const entries = await changesBehind(journal, account, { found, through: base.through })
   for (let rebuilds = 0; ; rebuilds++) {
-    const plan = await applied(services, await base.state(), entries)
+    const plan = await applyEntries(services, await base.state(), entries)
     if (plan !== undefined) return { ...plan, through: base.through }
     if (rebuilds === rebuildsMax) dropBehindRefused(entries)
   }
@@ -320,7 +320,7 @@ function rowDamage(
  * @returns undefined when a change was found that cannot be applied: it is marked, and the state is
  *   unusable.
  */
-async function applied(
+async function applyEntries(
   services: ReadingServices,
   state: AccountState,
   entries: readonly Entry[],

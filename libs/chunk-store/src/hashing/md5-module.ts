@@ -110,7 +110,7 @@ const fourfold: Arithmetic = {
 
 function moduleBytes(): Uint8Array {
   const kernels = [kernel(single), kernel(fourfold)]
-  const sharedMemory = [2, 3, 1, ...unsigned(65_536)]
+  const sharedMemory = [2, 3, 1, ...unsignedLeb128(65_536)]
   const imports = ['data', 'state'].flatMap((memory) => [...text('md5'), ...text(memory), ...sharedMemory])
   return Uint8Array.from([
     ...[0, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
@@ -135,7 +135,7 @@ function kernel(by: Arithmetic): { parameters: number[]; body: Code } {
   const spares = locals.slice(24)
   const wordBytes = 4 * streams
   const body = [
-    ...vectorOf([[...unsigned(locals.length), by.type]]).flat(),
+    ...vectorOf([[...unsignedLeb128(locals.length), by.type]]).flat(),
     ...digest.flatMap((word, n) => [...get(state), ...by.load(1, n * wordBytes), ...set(word)]),
     ...loop,
     ...(streams === 1 ? loadBlock(words) : loadFourBlocks(pointers, words, spares)),
@@ -159,7 +159,7 @@ function steps(by: Arithmetic, digest: number[], words: number[], spare: number)
     const word = at(words, at(wordOf, round)(n % 16))
     code.push(
       ...[...get(a), ...get(word), ...by.add, ...by.constant(at(sines, n)), ...by.add],
-      ...mixed(by, round, { b, c, d }),
+      ...mixRound(by, round, { b, c, d }),
       ...by.rotateLeft(at(at(shifts, round), n % 4), spare),
       ...[...get(b), ...by.add, ...set(a)],
     )
@@ -172,7 +172,7 @@ function steps(by: Arithmetic, digest: number[], words: number[], spare: number)
  * Adds the round's function of b, c and d. The part that depends on b, the previous step, comes
  * last.
  */
-function mixed(by: Arithmetic, round: number, { b, c, d }: { b: number; c: number; d: number }): Code {
+function mixRound(by: Arithmetic, round: number, { b, c, d }: { b: number; c: number; d: number }): Code {
   const [x, y, z] = [get(b), get(c), get(d)]
   switch (round) {
     case 0:
@@ -202,10 +202,10 @@ function loadFourBlocks(pointers: number[], words: number[], spares: number[]): 
     for (const pointer of pointers)
       code.push(...get(pointer), ...fourfold.load(0, 4 * n), ...set(at(spares, pointer)))
     code.push(
-      ...[...picked(w, x, [0, 4, 1, 5], a), ...picked(y, z, [0, 4, 1, 5], b)],
-      ...[...picked(w, x, [2, 6, 3, 7], c), ...picked(y, z, [2, 6, 3, 7], d)],
-      ...[...picked(a, b, [0, 1, 4, 5], w), ...picked(a, b, [2, 3, 6, 7], x)],
-      ...[...picked(c, d, [0, 1, 4, 5], y), ...picked(c, d, [2, 3, 6, 7], z)],
+      ...[...pickLanes(w, x, [0, 4, 1, 5], a), ...pickLanes(y, z, [0, 4, 1, 5], b)],
+      ...[...pickLanes(w, x, [2, 6, 3, 7], c), ...pickLanes(y, z, [2, 6, 3, 7], d)],
+      ...[...pickLanes(a, b, [0, 1, 4, 5], w), ...pickLanes(a, b, [2, 3, 6, 7], x)],
+      ...[...pickLanes(c, d, [0, 1, 4, 5], y), ...pickLanes(c, d, [2, 3, 6, 7], z)],
       ...[...get(w), ...set(a), ...get(x), ...set(b), ...get(y), ...set(c), ...get(z), ...set(d)],
     )
   }
@@ -213,34 +213,34 @@ function loadFourBlocks(pointers: number[], words: number[], spares: number[]): 
 }
 
 /** Four of the eight words of two vectors, into a third. */
-function picked(first: number, second: number, which: number[], into: number): Code {
+function pickLanes(first: number, second: number, which: number[], into: number): Code {
   const bytes = which.flatMap((word) => [4 * word, 4 * word + 1, 4 * word + 2, 4 * word + 3])
   return [...get(first), ...get(second), ...vector(0x0d), ...bytes, ...set(into)]
 }
 
 function get(local: number): Code {
-  return [0x20, ...unsigned(local)]
+  return [0x20, ...unsignedLeb128(local)]
 }
 
 function set(local: number): Code {
-  return [0x21, ...unsigned(local)]
+  return [0x21, ...unsignedLeb128(local)]
 }
 
 function tee(local: number): Code {
-  return [0x22, ...unsigned(local)]
+  return [0x22, ...unsignedLeb128(local)]
 }
 
 function int(value: number): Code {
-  return [0x41, ...signed(value)]
+  return [0x41, ...signedLeb128(value)]
 }
 
 function vector(code: number): Code {
-  return [0xfd, ...unsigned(code)]
+  return [0xfd, ...unsignedLeb128(code)]
 }
 
 /** Of a load or store; alignment is not guaranteed. */
 function place(memory: 0 | 1, offset: number): Code {
-  return [0x40, memory, ...unsigned(offset)]
+  return [0x40, memory, ...unsignedLeb128(offset)]
 }
 
 function section(id: number, content: Code): Code {
@@ -253,19 +253,19 @@ function text(name: string): Code {
 
 /** With their count before them. */
 function vectorOf<T>(items: T[]): (T | number)[] {
-  return [...unsigned(items.length), ...items]
+  return [...unsignedLeb128(items.length), ...items]
 }
 
-function unsigned(value: number): Code {
+function unsignedLeb128(value: number): Code {
   const rest = value >>> 7
-  return rest === 0 ? [value & 0x7f] : [(value & 0x7f) | 0x80, ...unsigned(rest)]
+  return rest === 0 ? [value & 0x7f] : [(value & 0x7f) | 0x80, ...unsignedLeb128(rest)]
 }
 
-function signed(value: number): Code {
+function signedLeb128(value: number): Code {
   const rest = value >> 7
   const byte = value & 0x7f
   const isLast = rest === (byte >= 0x40 ? -1 : 0)
-  return isLast ? [byte] : [byte | 0x80, ...signed(rest)]
+  return isLast ? [byte] : [byte | 0x80, ...signedLeb128(rest)]
 }
 
 function at<T>(items: readonly T[], index: number): T {

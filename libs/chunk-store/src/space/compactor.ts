@@ -157,8 +157,8 @@ export class Compactor {
         which(extent) &&
         mayBeEmptied(extent) &&
         !this.#rests(extent) &&
-        !blocked(extent) &&
-        (isDead(extent) || (wanted(extent, space.isPressing) && this.#fits(extent))),
+        !isBlocked(extent) &&
+        (isDead(extent) || (isWanted(extent, space.isPressing) && this.#fits(extent))),
     )
     return candidates.sort((a, b) => Number(b.suspect) - Number(a.suspect) || a.liveBytes - b.liveBytes)[0]
   }
@@ -184,7 +184,7 @@ export class Compactor {
       await space.freshen()
       if (this.#stopped || !this.#makesHoles || space.freeBytes >= bounds.shortBytes) return
       if (extent.state !== 'sealed' || extent.quarantine !== undefined || isDead(extent)) continue
-      if (this.#rests(extent) || blocked(extent)) continue
+      if (this.#rests(extent) || isBlocked(extent)) continue
       if (!this.#isWorthLooking(extent)) continue
       const { liveBytes } = extent
       await this.#freeDead(extent).catch((error: BlobFault) => {
@@ -364,7 +364,7 @@ function isDead({ liveBytes }: Extent): boolean {
  * Less than half of its size is live, or than seven eighths when room is needed; or it is no longer
  * trusted.
  */
-function wanted({ suspect, liveBytes, frontier, holeBytes }: Extent, pressing: boolean): boolean {
+function isWanted({ suspect, liveBytes, frontier, holeBytes }: Extent, pressing: boolean): boolean {
   const takenBytes = frontier - holeBytes
   return suspect || liveBytes * 2 < takenBytes || (pressing && liveBytes * 8 < takenBytes * 7)
 }
@@ -373,7 +373,7 @@ function wanted({ suspect, liveBytes, frontier, holeBytes }: Extent, pressing: b
  * Uploads and readers keep an emptied extent; uploads keep any, because their bytes are not live
  * yet.
  */
-function blocked(extent: Extent): boolean {
+function isBlocked(extent: Extent): boolean {
   if (extent.draining) return extent.holders.size > 0
   for (const holder of extent.holders) if (!('copy' in holder)) return true
   return false

@@ -137,7 +137,7 @@ class DeadRangeScan {
         dead.push({ from, to: to === end ? alignUp(to, blockBytes) : to })
       }),
     )
-    for (const range of wholeBlocks(joined(dead))) this.dead.push(range)
+    for (const range of wholeBlocks(joinRanges(dead))) this.dead.push(range)
   }
 
   async #neededOf(uploadId: Buffer): Promise<UploadRanges> {
@@ -171,7 +171,7 @@ class DeadRangeScan {
   }
 }
 
-function joined(ranges: FileRange[]): FileRange[] {
+function joinRanges(ranges: FileRange[]): FileRange[] {
   const result: FileRange[] = []
   for (const { from, to } of ranges.sort((a, b) => a.from - b.from)) {
     const last = result.at(-1)

@@ -196,7 +196,7 @@ export async function takenOver(
   const portionBehind = async (after: string | undefined) => {
     for (let attempt = 1; ; attempt++)
       try {
-        return await asked(bus, { birth, serving, after })
+        return await askPortion(bus, { birth, serving, after })
       } catch (error) {
         if (attempt === portionAttempts || clock.monotonic() >= endsMs) throw error
         await delay(againMs)
@@ -204,7 +204,7 @@ export async function takenOver(
   }
   do {
     const portion = await portionBehind(next)
-    sum = added(sum, portion.taken)
+    sum = sumOf(sum, portion.taken)
     next = portion.next
     if (next === undefined) await lookups.write([{ delete: key }])
     else await lookups.write([{ put: key, value: Buffer.from(JSON.stringify({ sum, next })) }])
@@ -213,7 +213,7 @@ export async function takenOver(
 }
 
 /** @throws Error `unavailable` when the region does not answer, or answers with a fault */
-async function asked(
+async function askPortion(
   bus: ClusterPart['bus'],
   { birth, serving, after }: { birth: RegionCode; serving: RegionCode; after: string | undefined },
 ): Promise<Portion> {
@@ -260,7 +260,7 @@ export async function portionOf(
   const endsMs = clock.monotonic() + ms
   let taken = nothingTaken()
   for await (const step of all) {
-    if ('account' in step) taken = added(taken, takenOf(step))
+    if ('account' in step) taken = sumOf(taken, takenOf(step))
     if (clock.monotonic() >= endsMs && step.place !== after) return { taken, next: step.place }
   }
   return { taken, next: undefined }
@@ -282,7 +282,7 @@ function takenOf(step: TakenJournal | TakeFailure): TakenOver {
   return { accounts: 1, lostRows, cutShort, failures: [], newestChange }
 }
 
-function added(one: TakenOver, other: TakenOver): TakenOver {
+function sumOf(one: TakenOver, other: TakenOver): TakenOver {
   const newest = [one.newestChange, other.newestChange].filter((change) => change !== null).sort()
   return {
     accounts: one.accounts + other.accounts,

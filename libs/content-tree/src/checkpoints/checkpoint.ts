@@ -287,7 +287,7 @@ function* writeBlobs(tree: Tree, { pages, first, end }: Range): Generator<void> 
 
 function blobColumns({ blobs }: Tree, runs: readonly RowRun[]): BlobColumns {
   const { columns } = blobs
-  const keys = gathered(columns.keys, runs, 16)
+  const keys = gatherRuns(columns.keys, runs, 16)
   const count = keys.length / 64
   const ids = Buffer.alloc(count * 48)
   const incarnations = Buffer.alloc(count * 16)
@@ -298,10 +298,10 @@ function blobColumns({ blobs }: Tree, runs: readonly RowRun[]): BlobColumns {
   return {
     ids,
     incarnations,
-    sizes: gathered(columns.size, runs),
-    crc32s: gathered(columns.crc32, runs),
-    placementGroups: gathered(columns.placementGroup, runs),
-    releases: gathered(columns.release, runs),
+    sizes: gatherRuns(columns.size, runs),
+    crc32s: gatherRuns(columns.crc32, runs),
+    placementGroups: gatherRuns(columns.placementGroup, runs),
+    releases: gatherRuns(columns.release, runs),
     runs: bytesOfRuns(runs),
   }
 }
@@ -350,13 +350,13 @@ function contentColumns(tree: Tree, runs: readonly RowRun[]): ContentColumns {
   }
   const folderRows = rows.filter((row) => tree.isFolder(row))
   return {
-    ids: gathered(contents.ids, runs, 4),
-    parents: gathered(contents.parent, runs),
-    previous: gathered(contents.previous, runs),
-    createTimes: gathered(contents.created, runs),
-    modTimes: gathered(contents.modified, runs),
-    codes: gathered(contents.code, runs, 8),
-    downloads: gathered(contents.downloads, runs),
+    ids: gatherRuns(contents.ids, runs, 4),
+    parents: gatherRuns(contents.parent, runs),
+    previous: gatherRuns(contents.previous, runs),
+    createTimes: gatherRuns(contents.created, runs),
+    modTimes: gatherRuns(contents.modified, runs),
+    codes: gatherRuns(contents.code, runs, 8),
+    downloads: gatherRuns(contents.downloads, runs),
     flags: Buffer.from(rows.map((row) => flagsOf(tree, row))),
     links: columnBytes(Uint32Array.from(rows, (row) => linkOf(tree, row))),
     names: Buffer.concat(names),
@@ -369,7 +369,7 @@ function contentColumns(tree: Tree, runs: readonly RowRun[]): ContentColumns {
       Float64Array.from(folderRows, (row) => folders.expiry[contents.link[row] as number] as number),
     ),
     runs: bytesOfRuns(runs),
-    usedTimes: rows.some((row) => contents.used[row] !== 0) ? gathered(contents.used, runs) : noBytes,
+    usedTimes: rows.some((row) => contents.used[row] !== 0) ? gatherRuns(contents.used, runs) : noBytes,
   }
 }
 
@@ -423,7 +423,7 @@ function* writeOutcomes(
 }
 
 /** A copy of these rows of a column. */
-function gathered(
+function gatherRuns(
   { buffer, byteOffset, byteLength, BYTES_PER_ELEMENT }: Float64Array | Uint32Array | Uint8Array,
   runs: readonly RowRun[],
   width = 1,

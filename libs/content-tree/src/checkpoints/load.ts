@@ -17,7 +17,7 @@ import { assertRows, none, type RowRun, setColumn, wordsOf } from '../tree/colum
 import { noteNames } from '../tree/notes.ts'
 import type { Tree } from '../tree/tree.ts'
 import { pageVersion } from './checkpoint.ts'
-import { upgraded } from './older-checkpoint.ts'
+import { upgradePages } from './older-checkpoint.ts'
 
 /** @throws Error when the pages are not whole, or of another account. */
 export function* loadAccount(accountId: string, pages: readonly Uint8Array[]): Generator<void, Account> {
@@ -31,7 +31,7 @@ export function* loadAccount(accountId: string, pages: readonly Uint8Array[]): G
   const version = first?.version ?? pageVersion
   if (decoded.some((page) => page.version !== version) || (version !== pageVersion && version !== 1))
     throw new Error(`checkpoint pages of version ${version}, not ${pageVersion}`)
-  if (version === 1) upgraded(decoded)
+  if (version === 1) upgradePages(decoded)
   const record = first?.account
   if (record === undefined) {
     if (decoded.some((page) => page.contents !== undefined))

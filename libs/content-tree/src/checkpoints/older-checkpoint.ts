@@ -8,7 +8,7 @@
 import type { CheckpointPage } from '@holdfast/wire'
 import { none, wordsOf } from '../tree/columns.ts'
 
-export function upgraded(pages: readonly CheckpointPage[]): void {
+export function upgradePages(pages: readonly CheckpointPage[]): void {
   const rows = { contents: 0, blobs: 0, passwords: 0 }
   const tops: number[] = []
   const last = { files: new Map<number, number>(), folders: new Map<number, number>() }

@@ -28,7 +28,7 @@ export function salvage(account: Account, change: Change): SalvageResult {
   // Things that this change itself makes.
   const made = new Map<string, 'folder' | 'file'>()
   for (const { event } of change.events) {
-    const kept = event === undefined ? 'an event of an unknown kind' : salvaged(account, event, made)
+    const kept = event === undefined ? 'an event of an unknown kind' : salvageEvent(account, event, made)
     if (typeof kept === 'string') left.push(kept)
     else if (kept !== undefined) events.push(kept)
   }
@@ -37,7 +37,7 @@ export function salvage(account: Account, change: Change): SalvageResult {
 }
 
 /** @returns undefined for what is left out without a loss. */
-function salvaged(
+function salvageEvent(
   account: Account,
   event: KnownEvent,
   made: Map<string, 'folder' | 'file'>,

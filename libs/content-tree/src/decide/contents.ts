@@ -50,7 +50,7 @@ export function addFile(context: RequestContext, command: AddFile): Outcome {
   const missing = context.missingCodes(1)
   if (missing !== undefined) return missing
   const file = newFile(context, command, { ids, parentId: context.tree.idOf(row) })
-  return uploaded(context, [{ $case: 'fileAdded', value: file }], {
+  return addUpload(context, [{ $case: 'fileAdded', value: file }], {
     file,
     ends: context.tree.endsOf(row),
     folderCode: context.tree.codeOf(row),
@@ -99,7 +99,7 @@ function uploadIntoNewFolder(
     ...inherited,
   }
   const file = newFile(context, command, { ids, parentId: folder.id })
-  return uploaded(
+  return addUpload(
     context,
     [...events, { $case: 'folderAdded', value: folder }, { $case: 'fileAdded', value: file }],
     {
@@ -134,7 +134,7 @@ function newFile(
   }
 }
 
-function uploaded(
+function addUpload(
   context: RequestContext,
   events: Events,
   {

@@ -73,14 +73,14 @@ export function copyContents(
     ownExpiry: expiries.usual,
     latestExpiry: expiries.latest,
   }
-  return inSlices(copied(context, { event, sizes, uses: newBlobs(context, sources), prepared }))
+  return inSlices(addCopies(context, { event, sizes, uses: newBlobs(context, sources), prepared }))
 }
 
 function eachOnce(sources: readonly CopySource[]): CopySource[] {
   return [...new Map(sources.map((source) => [source.contentId.toLowerCase(), source])).values()]
 }
 
-function* copied(
+function* addCopies(
   context: RequestContext,
   {
     event,

@@ -61,7 +61,7 @@ export function decide(
   if (account.record === undefined && !createsAccount(operation)) return refuse('error-notFound')
   if (account.record?.endTime !== undefined && viewer.kind !== 'operator' && viewer.kind !== 'system')
     return refuse('error-blocked')
-  if (before !== undefined) return repeated(context, before)
+  if (before !== undefined) return answerAgain(context, before)
   const hindrance = hindranceOf(context)
   if (hindrance !== undefined) return refuse(hindrance)
   if (createsAccount(operation) && account.record !== undefined) return refuse('error-unavailable')
@@ -225,7 +225,7 @@ function decideOperation(
 /**
  * The first answer: its bytes, or made again from its ids. A key is valid for one request.
  */
-function repeated(context: RequestContext, before: EarlierRun): Outcome {
+function answerAgain(context: RequestContext, before: EarlierRun): Outcome {
   const isSame = before.asks(context.request.requestId)
   if (!isSame || before.operation !== commandNumbers[context.operation]) return refuse('error-idempotencyKey')
   if (!context.viewer.isOwner && !createsAccount(context.request.operation as AccountOperation))

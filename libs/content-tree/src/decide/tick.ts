@@ -20,7 +20,7 @@ export function tick(context: RequestContext): Outcome {
   const events =
     endTime === undefined
       ? [...dueEvents(context), ...heldOver(context, false), ...idleNow(context)]
-      : ended(context, context.now >= endTime)
+      : endExpiredAccount(context, context.now >= endTime)
   const garbage = context.tree.garbage.length > 0
   return events.length === 0 && !garbage ? answer(done) : context.changed(events, done)
 }
@@ -113,7 +113,7 @@ function heldUntil(context: RequestContext, folders: readonly SweptFolder[]): nu
  * A deleted account keeps its content until its end, so that the deletion can be undone, and is
  * then emptied: as much as one Tick does, the rest stays due.
  */
-function ended(context: RequestContext, isOver: boolean): Events {
+function endExpiredAccount(context: RequestContext, isOver: boolean): Events {
   const { tree, now } = context
   const held = heldOver(context, isOver)
   if (!isOver) return held

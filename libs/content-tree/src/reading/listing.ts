@@ -13,7 +13,7 @@ import {
   itemsPerSlice,
   rowsPerSlice,
 } from '../bounds.ts'
-import { composed, folded } from '../text.ts'
+import { composeText, foldText } from '../text.ts'
 import { fileColumns, fitsColumns } from '../tree/file-columns.ts'
 import type { Tree } from '../tree/tree.ts'
 import { answerBytes } from './answer-bytes.ts'
@@ -80,9 +80,9 @@ function inColumns(
  */
 export function matches(view: ReaderView, row: number, needle: string): boolean {
   const { tree } = view
-  if (folded(tree.contents.names[row] as string).includes(needle)) return true
+  if (foldText(tree.contents.names[row] as string).includes(needle)) return true
   const tags = tree.sparse.notes.tags.get(row)
-  return tags !== undefined && folded(tags).includes(needle) && view.isOpen(row)
+  return tags !== undefined && foldText(tags).includes(needle) && view.isOpen(row)
 }
 
 /** Reports when examined rows, or their texts, have taken long enough to yield. */
@@ -137,11 +137,11 @@ function* pageOf(
 /** What passes the filters; undefined: everything. */
 function wantedBy(view: ReaderView, query: Query): ((row: number) => boolean) | undefined {
   const { names } = view.tree.contents
-  const needle = folded(query.contentFilter)
-  const name = query.contentName === undefined ? undefined : composed(query.contentName)
+  const needle = foldText(query.contentFilter)
+  const name = query.contentName === undefined ? undefined : composeText(query.contentName)
   if (needle === '' && name === undefined) return undefined
   return (row) =>
-    (name === undefined || composed(names[row] as string) === name) &&
+    (name === undefined || composeText(names[row] as string) === name) &&
     (needle === '' || matches(view, row, needle))
 }
 

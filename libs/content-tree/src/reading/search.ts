@@ -3,7 +3,7 @@
  * searched. And the operator's search in everything.
  */
 import type { Copy, FindContents, SearchContents, SearchView } from '@holdfast/wire'
-import { folded } from '../text.ts'
+import { foldText } from '../text.ts'
 import { sortInSlices } from '../tree/listing-order.ts'
 import type { Tree } from '../tree/tree.ts'
 import { matches, SearchMeter } from './listing.ts'
@@ -55,7 +55,7 @@ function usesOf(tree: Tree, copy: Copy): ((row: number) => boolean) | undefined 
 }
 
 function namedBy(view: ReaderView, text: string): (row: number) => boolean {
-  const needle = folded(text)
+  const needle = foldText(text)
   return (row) => matches(view, row, needle)
 }
 
@@ -91,7 +91,7 @@ function* pageOf(tree: Tree, found: readonly number[], query: Page): Generator<v
 
 function* hits(view: ReaderView, folder: number, query: SearchContents): Generator<void, number[]> {
   const { tree } = view
-  const needle = folded(query.searchedString)
+  const needle = foldText(query.searchedString)
   const from = query.createTimeFrom ?? Number.NEGATIVE_INFINITY
   const to = query.createTimeTo ?? Number.POSITIVE_INFINITY
   const rows: number[] = []

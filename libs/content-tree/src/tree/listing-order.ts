@@ -8,7 +8,7 @@
  */
 import { SortField } from '@holdfast/wire'
 import { orderBytesMax, orderedFolderMin, rowsPerSlice } from '../bounds.ts'
-import { folded } from '../text.ts'
+import { foldText } from '../text.ts'
 import type { ContentTable } from './columns.ts'
 
 /** All orders of one folder are dropped together when a change would shift more words than this. */
@@ -103,7 +103,7 @@ export class ListingOrders {
     const names = new Array<string>(rows.length)
     const places = new Uint32Array(rows.length)
     for (let place = 0; place < rows.length; place++) {
-      names[place] = folded(this.#tree.contents.names[rows[place] as number] as string)
+      names[place] = foldText(this.#tree.contents.names[rows[place] as number] as string)
       places[place] = place
       if (place % rowsPerSlice === rowsPerSlice - 1) yield
     }
@@ -126,7 +126,8 @@ export class ListingOrders {
 
   #compareKeys(field: SortField, a: number, b: number): number {
     const { names, mimetypes, downloads } = this.#tree.contents
-    if (field === SortField.NAME) return compareText(folded(names[a] as string), folded(names[b] as string))
+    if (field === SortField.NAME)
+      return compareText(foldText(names[a] as string), foldText(names[b] as string))
     if (field === SortField.MIMETYPE) return compareText(mimetypes[a] as string, mimetypes[b] as string)
     if (field === SortField.SIZE) return this.#tree.sizeOf(a) - this.#tree.sizeOf(b)
     if (field === SortField.DOWNLOADS) return (downloads[a] as number) - (downloads[b] as number)

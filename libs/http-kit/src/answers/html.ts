@@ -19,7 +19,7 @@ export function html(strings: TemplateStringsArray, ...parts: Part[]): Html {
 function written(part: Part): string {
   if (part === undefined || part === false) return ''
   if (part instanceof Html) return part.text
-  return typeof part === 'object' ? part.map(written).join('') : escaped(String(part))
+  return typeof part === 'object' ? part.map(written).join('') : escapeHtml(String(part))
 }
 
 const escapes: Record<string, string> = {
@@ -30,6 +30,6 @@ const escapes: Record<string, string> = {
   "'": '&#39;',
 }
 
-function escaped(text: string): string {
+function escapeHtml(text: string): string {
   return text.toWellFormed().replace(/[&<>"']/g, (character) => escapes[character] as string)
 }

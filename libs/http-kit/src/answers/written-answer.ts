@@ -178,7 +178,7 @@ async function writeSlices(response: ServerResponse, { steps, json, share, charg
   for (let done = false; !response.destroyed; ) {
     const piece = json.slice(sliceBytes)
     share.keep(piece.length)
-    if (!response.write(piece)) await drained(response)
+    if (!response.write(piece)) await whenDrained(response)
     if (done || response.destroyed) return
     const room = share.take(sliceBytes)
     if (room !== undefined) await room
@@ -188,7 +188,7 @@ async function writeSlices(response: ServerResponse, { steps, json, share, charg
 }
 
 /** Resolves when the socket has accepted what was written, or is closed. */
-async function drained(response: ServerResponse): Promise<void> {
+async function whenDrained(response: ServerResponse): Promise<void> {
   const ended = new AbortController()
   const end = () => ended.abort()
   response.once('close', end)

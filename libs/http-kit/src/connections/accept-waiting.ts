@@ -90,7 +90,7 @@ export function nextWaiting(accepted: Socket): WaitingConnection | undefined {
       send(fd, bytes, bytes.length, sendFlags)
       close(fd)
     },
-    adopt: () => adopted(server, fd),
+    adopt: () => adoptDescriptor(server, fd),
   }
 }
 
@@ -105,7 +105,7 @@ function hasEnded(fd: number): boolean {
   return (told & closedByClient) !== 0 && calls.recv(fd, Buffer.alloc(1), 1, peekFlags) === 0
 }
 
-function adopted(server: ServerWithHandle, fd: number): Socket | undefined {
+function adoptDescriptor(server: ServerWithHandle, fd: number): Socket | undefined {
   const options = { fd, allowHalfOpen: true, readable: true, writable: true, pauseOnCreate: true }
   let socket: SocketOfServer
   try {

@@ -289,7 +289,7 @@ export class Connections {
     const nowMs = this.#clock.monotonic()
     connection.begin(response, nowMs)
     this.#speaks(connection)
-    response.once('close', answered)
+    response.once('close', noteAnswer)
     // Not if the client has sent more: that would be lost.
     if (nowMs < this.#crowdedUntilMs && !connection.network.isProxy)
       response.shouldKeepAlive &&= connection.ahead.length > 0
@@ -568,7 +568,7 @@ export class Connections {
 }
 
 /** A listener of responses; one function for all of them. */
-function answered(this: ServerResponse): void {
+function noteAnswer(this: ServerResponse): void {
   const connection = connectionOf(this.req.socket)
   if (connection?.running === this) connection.owner.answered(connection)
 }

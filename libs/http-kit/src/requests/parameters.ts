@@ -23,7 +23,7 @@ const shown = Symbol('holdfast.shown')
  * @param document what `parse` requires beyond the schema, for readers of the OpenAPI document;
  *   only `parse` checks it
  */
-export function refined<In, Out>(
+export function withParser<In, Out>(
   schema: TSchema & { static: In },
   parse: (value: In) => Out | undefined,
   document: object = {},
@@ -32,10 +32,10 @@ export function refined<In, Out>(
 }
 
 /**
- * The parameters as the OpenAPI document shows them: with the requirements of `refined`, those with
- * a default optional, and in a JSON body with the accepted conversions.
+ * The parameters as the OpenAPI document shows them: with the requirements of `withParser`, those
+ * with a default optional, and in a JSON body with the accepted conversions.
  */
-export function documented(schema: TObject, place: 'body' | 'query'): object {
+export function schemaForDocument(schema: TObject, place: 'body' | 'query'): object {
   const required = schema.required?.filter((name) => schema.properties[name]?.default === undefined) ?? []
   const properties = Object.entries(schema.properties).map(([name, property]) => {
     const one = { ...property, ...(property as { [shown]?: object })[shown] }
@@ -84,8 +84,8 @@ export function parametersOf<S extends TObject>(schema: S): (fields: Fields) => 
 const bad = Symbol('bad')
 
 function readerOf(schema: TSchema, required: boolean): (raw: unknown) => unknown {
-  // Formats are for readers of the document: TypeBox refuses unknown ones, and `refined` does the
-  // check. Lengths count characters, as in JSON Schema; TypeBox counts UTF-16 units.
+  // Formats are for readers of the document: TypeBox refuses unknown ones, and `withParser` does
+  // the check. Lengths count characters, as in JSON Schema; TypeBox counts UTF-16 units.
   const { format: _, maxLength, ...checked } = schema
   const plain = TypeCompiler.Compile(checked as TSchema)
   const charactersMax = typeof maxLength === 'number' ? maxLength : Number.POSITIVE_INFINITY

@@ -33,7 +33,7 @@ export class LevelEngine implements Engine {
 
   async getMany(keys: readonly Buffer[]): Promise<Values> {
     const values = await this.#db.getMany(keys as Buffer[])
-    return values.map((value, n) => value && opened(keys[n] as Buffer, value))
+    return values.map((value, n) => value && openValue(keys[n] as Buffer, value))
   }
 
   async write(changes: readonly (Buffer | undefined)[], sync: boolean): Promise<void> {
@@ -44,7 +44,7 @@ export class LevelEngine implements Engine {
       batch.push(
         value === undefined
           ? { type: 'del' as const, key }
-          : { type: 'put' as const, key, value: sealed(key, value) },
+          : { type: 'put' as const, key, value: sealValue(key, value) },
       )
     }
     await this.#db.batch(batch, { sync })
@@ -53,7 +53,7 @@ export class LevelEngine implements Engine {
   async scan({ from, after, until, limit }: CatalogueRange): Promise<[Buffer, Buffer][]> {
     const begin = after === undefined ? { gte: from } : { gt: after }
     const rows = await this.#db.iterator({ ...begin, lt: until, limit }).all()
-    return rows.map(([key, value]) => [key, opened(key, value)])
+    return rows.map(([key, value]) => [key, openValue(key, value)])
   }
 
   async close(): Promise<void> {
@@ -75,14 +75,14 @@ function makeLevel(path: string) {
   })
 }
 
-function sealed(key: Buffer, value: Buffer): Buffer {
+function sealValue(key: Buffer, value: Buffer): Buffer {
   const checksum = Buffer.allocUnsafe(checksumBytes)
   checksum.writeUInt32LE(crc32(value, crc32(key)))
   return Buffer.concat([value, checksum])
 }
 
 /** @throws Error, by its words a corruption */
-function opened(key: Buffer, sealedValue: Buffer): Buffer {
+function openValue(key: Buffer, sealedValue: Buffer): Buffer {
   const end = sealedValue.length - checksumBytes
   const value = sealedValue.subarray(0, Math.max(0, end))
   if (end < 0 || sealedValue.readUInt32LE(end) !== crc32(value, crc32(key)))

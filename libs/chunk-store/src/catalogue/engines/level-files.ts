@@ -56,7 +56,7 @@ function wholeRecord(rest: Buffer): number | undefined {
   const type = rest[6] as number
   const bytes = logHeaderBytes + length
   if (type < 1 || type > recordTypesMost || bytes > rest.length) return undefined
-  return unmasked(rest.readUInt32LE(0)) === crc32c(rest.subarray(6, bytes)) ? bytes : undefined
+  return unmaskCrc(rest.readUInt32LE(0)) === crc32c(rest.subarray(6, bytes)) ? bytes : undefined
 }
 
 export function verifyTable(table: Buffer): string | undefined {
@@ -82,7 +82,7 @@ interface Handle {
 function wholeBlock(table: Buffer, { offset, size }: Handle): Buffer | undefined {
   const end = offset + size
   if (end + blockTrailerBytes > table.length) return undefined
-  const isWhole = unmasked(table.readUInt32LE(end + 1)) === crc32c(table.subarray(offset, end + 1))
+  const isWhole = unmaskCrc(table.readUInt32LE(end + 1)) === crc32c(table.subarray(offset, end + 1))
   // Written without compression.
   return isWhole && table[end] === 0 ? table.subarray(offset, end) : undefined
 }
@@ -146,7 +146,7 @@ function isZero(bytes: Buffer): boolean {
 }
 
 /** Stored checksums are rotated and shifted, so that bytes with their checksum have another one. */
-function unmasked(stored: number): number {
+function unmaskCrc(stored: number): number {
   const rotated = (stored - 0xa282ead8) >>> 0
   return ((rotated >>> 17) | (rotated << 15)) >>> 0
 }
