@@ -1,5 +1,5 @@
 import type { AccountClient } from '@holdfast/accounts'
-import type { FairSemaphore } from '@holdfast/actor-runtime'
+import type { PasswordWork } from '@holdfast/actor-runtime'
 import type { HostBudgets, HttpHostOptions, RateLimits } from '@holdfast/http-kit'
 import type { LookupStore } from '@holdfast/journal'
 import type { Clock, Keyring, RegionCode } from '@holdfast/kernel'
@@ -19,7 +19,7 @@ export interface ApiDeps {
   /** Undefined: the host makes its own. */
   budgets: HostBudgets | undefined
   /** Shared with the checks of passwords of the same process. Undefined: it makes none. */
-  passwordWork: FairSemaphore | undefined
+  passwordWork: PasswordWork | undefined
   log: Logger
   metrics: Registry
   clock: Clock

@@ -6,30 +6,27 @@
  * that a client that sets many does not delay others. Where one process does both, they share
  * the turns.
  */
-import { createHash, randomBytes, scrypt } from 'node:crypto'
-import { FairSemaphore } from '@holdfast/actor-runtime'
+import { createHash, randomBytes } from 'node:crypto'
+import { PasswordWork } from '@holdfast/actor-runtime'
 import { RefusalError } from '@holdfast/http-kit'
 import type { PasswordVerifier } from '@holdfast/wire'
 
 /** log2 of N: about 30 ms and 16 MiB a hash. */
 const cost = 14
-const blockSize = 8
-/** Two of the pool's threads, so that files and DNS names are still served. */
-const atOnceMax = 2
-const waitingMax = 200
+const hashBytes = 32
 
 export type HashPassword = (password: string, salt: Buffer) => Promise<Buffer>
 
 export class PasswordHasher {
   readonly #hash: HashPassword
-  readonly #semaphore: FairSemaphore
+  readonly #work: PasswordWork
 
   constructor({
-    hash = hashOf,
-    work = new FairSemaphore({ atOnceMax, waitingMax }),
-  }: { hash?: HashPassword; work?: FairSemaphore | undefined } = {}) {
+    work = new PasswordWork(),
+    hash = (password, salt) => work.derive({ secret: sha256Of(password), salt, bytes: hashBytes, cost }),
+  }: { hash?: HashPassword; work?: PasswordWork | undefined } = {}) {
     this.#hash = hash
-    this.#semaphore = work
+    this.#work = work
   }
 
   /**
@@ -38,29 +35,13 @@ export class PasswordHasher {
    */
   async verifier(password: string, asker: { network: string; account: string }): Promise<PasswordVerifier> {
     const lane = { network: asker.network, folder: asker.account }
-    const made = await this.#semaphore.run(lane, async () => {
+    const made = await this.#work.run(lane, async () => {
       const salt = randomBytes(16)
       return { salt, hash: await this.#hash(password, salt), cost }
     })
     if (made === undefined) throw new RefusalError('error-rateLimit', { retryAfter: 2 })
     return made
   }
-}
-
-function hashOf(password: string, salt: Buffer): Promise<Buffer> {
-  const N = 2 ** cost
-  return new Promise((resolve, reject) => {
-    scrypt(
-      sha256Of(password),
-      salt,
-      32,
-      { N, r: blockSize, p: 1, maxmem: 256 * N * blockSize },
-      (error, key) => {
-        if (error) reject(error)
-        else resolve(key)
-      },
-    )
-  })
 }
 
 /** The form in which readers send this password. */

@@ -3,9 +3,8 @@
 import { type AccountClient, type AccountVersions, RoutedAccountClient } from '@holdfast/accounts'
 import {
   AccountHost,
-  type FairSemaphore,
   type HostMetrics,
-  passwordWork,
+  PasswordWork,
   type QuarantinedAccount,
   type ReleasedBlob,
   type RepairReport,
@@ -45,7 +44,7 @@ export interface Accounts {
   /** Accounts in quarantine because of damage or a bug. */
   quarantined(): QuarantinedAccount[]
   /** Of slow checks of passwords: new ones are hashed in the same turns. */
-  passwordWork: FairSemaphore
+  passwordWork: PasswordWork
   repair(question: { account: string; dryRun: boolean }): Promise<RepairReport>
   close(): Promise<void>
 }
@@ -65,7 +64,7 @@ export function startAccounts(deps: AccountsDeps): Accounts {
     onHandlerError: ({ subject, error }) =>
       log.error({ subject, err: error }, 'a request was left without an answer'),
   })
-  const work = passwordWork()
+  const work = new PasswordWork()
   const host = new AccountHost(
     accountHostOptions({
       ...deps,

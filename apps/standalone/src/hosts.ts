@@ -1,6 +1,6 @@
 /** The HTTP hosts of this process. */
 import { type AccountClient, type AccountVersions, ShareCodeRoutes } from '@holdfast/accounts'
-import type { FairSemaphore } from '@holdfast/actor-runtime'
+import type { PasswordWork } from '@holdfast/actor-runtime'
 import { createApi } from '@holdfast/api'
 import type { BlobStore } from '@holdfast/blob-store'
 import type { Config } from '@holdfast/config'
@@ -21,7 +21,7 @@ export interface HostDeps {
   urls: ListenAddresses['urls']
   accounts: AccountClient
   versions: AccountVersions
-  passwordWork: FairSemaphore
+  passwordWork: PasswordWork
   blobs: BlobStore
   blocked: BlockChecks
   scans: JudgesContent

@@ -6,7 +6,8 @@ export { StoredAccounts } from './host/stored-accounts.ts'
 export { type HostMetrics, mailOutcomes, type RuntimeLog, silentLog } from './observer.ts'
 export type { Lag } from './queues/arrivals.ts'
 export { FairSemaphore, type Lane } from './queues/fair-semaphore.ts'
-export { type PasswordCheck, passwordWork } from './queues/password-checks.ts'
+export type { PasswordCheck } from './queues/password-checks.ts'
+export { PasswordWork } from './queues/password-work.ts'
 export {
   notesOf,
   Reconciler,

@@ -4,8 +4,8 @@
 import { getHeapStatistics } from 'node:v8'
 import type {
   AccountHostOptions,
-  FairSemaphore,
   HostMetrics,
+  PasswordWork,
   ReleasedBlob,
   RuntimeLog,
 } from '@holdfast/actor-runtime'
@@ -40,7 +40,7 @@ export interface AccountHostDeps {
   replicaOf: AccountHostOptions['replicaOf']
   homes: AccountHostOptions['homes']
   /** Shared with the other parts of this process that hash passwords; undefined: nothing does. */
-  passwordWork: FairSemaphore | undefined
+  passwordWork: PasswordWork | undefined
 }
 
 /** Accounts may have this part of the heap: the rest is for requests, answers and the collector. */

@@ -62,8 +62,8 @@ import { CodeLeases } from '../lookups/code-leases.ts'
 import { WakeHours } from '../lookups/wake-hours.ts'
 import { type HostMetrics, noMetrics, type RuntimeLog, silentLog } from '../observer.ts'
 import { Arrivals, type Lag } from '../queues/arrivals.ts'
-import type { FairSemaphore } from '../queues/fair-semaphore.ts'
 import { type PasswordCheck, PasswordChecks } from '../queues/password-checks.ts'
+import type { PasswordWork } from '../queues/password-work.ts'
 import { forEachAtMost, Semaphore } from '../queues/semaphore.ts'
 import { type RepairReport, readableState, repair } from '../repair/repair.ts'
 import type { RepairAnswer, RepairQuestion } from '../repair/repair-client.ts'
@@ -125,7 +125,7 @@ export interface AccountHostOptions {
   /** Undefined: no request is traced. */
   tracer: Tracer | undefined
   /** Of slow checks of passwords; undefined: its own. */
-  passwordWork?: FairSemaphore | undefined
+  passwordWork?: PasswordWork | undefined
   /** Instead of scrypt: for tests. */
   checkPassword: PasswordCheck | undefined
 }

@@ -1,65 +1,52 @@
 /**
- * Slow checks of folder passwords: scrypt in the thread pool, a bounded number at one time,
- * networks and folders in turn, verdicts kept for minutes.
+ * Slow checks of folder passwords, a bounded number at one time, networks and folders in turn,
+ * verdicts kept for minutes.
  *
  * A verdict belongs to one verifier (its salt is the password's version), so a password changed
  * meanwhile is checked again.
  */
-import { createHash, scrypt, timingSafeEqual } from 'node:crypto'
+import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'
 import type { PasswordVerifier } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
-import { defaultBounds, type RuntimeBounds } from '../bounds.ts'
+import type { RuntimeBounds } from '../bounds.ts'
 import type { HostMetrics } from '../observer.ts'
-import { FairSemaphore } from './fair-semaphore.ts'
+import { PasswordWork } from './password-work.ts'
 
 /**
  * log2 of scrypt's N: 32 times the usual cost is the most a stored verifier may ask of this
  * machine.
  */
 const costMax = 19
-const blockSize = 8
 
 export type PasswordCheck = (verifier: PasswordVerifier, password: string) => Promise<boolean>
 
-/**
- * How many checks run and wait. New passwords are hashed as slowly: a process that does both shares
- * it, or the two together take every thread of the pool, and files and journals wait.
- */
-export function passwordWork(
-  bounds: Pick<RuntimeBounds, 'passwordChecksAtOnceMax' | 'passwordChecksQueuedMax'> = defaultBounds,
-): FairSemaphore {
-  return new FairSemaphore({
-    atOnceMax: bounds.passwordChecksAtOnceMax,
-    waitingMax: bounds.passwordChecksQueuedMax,
-  })
-}
-
 export class PasswordChecks {
   readonly #check: PasswordCheck
-  readonly #semaphore: FairSemaphore
+  readonly #work: PasswordWork
   readonly #verdicts: LRUCache<string, boolean>
   readonly #running = new Map<string, Promise<boolean | undefined>>()
   readonly #clock: Clock
   readonly #metrics: HostMetrics
 
   constructor({
-    check = checkByScrypt,
     clock,
     bounds,
     metrics,
-    work = passwordWork(bounds),
+    work = new PasswordWork(bounds),
+    check = (verifier, password) => checkByScrypt(work, verifier, password),
   }: {
     check?: PasswordCheck | undefined
     clock: Clock
     bounds: RuntimeBounds
     metrics: HostMetrics
-    work?: FairSemaphore | undefined
+    /** New passwords are hashed as slowly: a process that does both shares it. */
+    work?: PasswordWork | undefined
   }) {
     this.#check = check
     this.#clock = clock
     this.#metrics = metrics
-    this.#semaphore = work
+    this.#work = work
     this.#verdicts = new LRUCache({
       max: bounds.verdictsKeptMax,
       ttl: bounds.verdictsKeptMs,
@@ -86,7 +73,7 @@ export class PasswordChecks {
     const running = this.#running.get(key)
     if (running !== undefined) return running
     const lane = { network, folder: verifier.salt.toString('base64') }
-    const check = this.#semaphore.run(lane, () => this.#measured(verifier, password))
+    const check = this.#work.run(lane, () => this.#measured(verifier, password))
     this.#running.set(key, check)
     try {
       const verdict = await check
@@ -115,16 +102,13 @@ export function passwordCheckKey(verifier: PasswordVerifier, password: string): 
  * scrypt over the lower-case hex that readers send; anything else cannot be right and costs
  * nothing.
  */
-export const checkByScrypt: PasswordCheck = (verifier, password) => {
-  const hex = password.toLowerCase()
-  const possible = /^[0-9a-f]{64}$/.test(hex) && verifier.cost >= 1 && verifier.cost <= costMax
-  if (!possible || verifier.hash.length === 0) return Promise.resolve(false)
-  const N = 2 ** verifier.cost
-  const options = { N, r: blockSize, p: 1, maxmem: 256 * N * blockSize }
-  return new Promise((resolve, reject) => {
-    scrypt(hex, verifier.salt, verifier.hash.length, options, (error, derived) => {
-      if (error) reject(error)
-      else resolve(timingSafeEqual(derived, verifier.hash))
-    })
-  })
+async function checkByScrypt(
+  work: PasswordWork,
+  { hash, salt, cost }: PasswordVerifier,
+  password: string,
+): Promise<boolean> {
+  const secret = password.toLowerCase()
+  const possible = /^[0-9a-f]{64}$/.test(secret) && cost >= 1 && cost <= costMax
+  if (!possible || hash.length === 0) return false
+  return timingSafeEqual(await work.derive({ secret, salt, bytes: hash.length, cost }), hash)
 }
