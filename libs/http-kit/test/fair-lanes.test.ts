@@ -31,10 +31,18 @@ t.test('the network that used the least time is next, also after it was gone', a
   use.add('a', 5)
   use.add('b', 1)
   use.add('b', 1)
-  push('a1', 'b1', 'c1', 'b2')
-  t.same(all(), ['c1', 'b1', 'b2', 'a1'])
+  push('a1', 'b1', 'c1')
+  t.same(all(), ['c1', 'b1', 'a1'])
   push('a1', 'c1')
   t.same(all(), ['c1', 'a1'])
+})
+
+t.test('a network for which one waits goes before one with several that used nearly as much', async (t) => {
+  const { use, push, all } = lanes()
+  use.add('a', 3)
+  use.add('b', 4)
+  push('a1', 'a2', 'b1')
+  t.same(all(), ['b1', 'a1', 'a2'])
 })
 
 t.test('what goes on is before the others of its network', async (t) => {

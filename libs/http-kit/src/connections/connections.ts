@@ -16,8 +16,10 @@
  *
  * Requests that a client sends ahead of the answers (pipelining) wait for their turn here,
  * unhandled: their answers are not made before they can be sent. A client that sends more of them
- * ahead than real clients do loses its connection. They begin for a few milliseconds of each turn
- * of the loop, because a hundred connections may have sent sixty each.
+ * ahead than real clients do loses its connection.
+ *
+ * All requests begin for a few milliseconds of each turn of the loop. A hundred connections may
+ * have sent one each, or sixty; an upload needs twenty turns, and would wait for all of them in each.
  *
  * Reads that may take the parser long begin one by one, see `SmallPiecesLane`.
  */
@@ -190,7 +192,8 @@ export class Connections {
     }
     const waits = connection.isCounting && !isOfUnknownLength(request)
     if (connection.running !== undefined || waits) this.#sendAhead(connection, response)
-    else this.#begin(connection, response)
+    else if (isOfUnknownLength(request)) this.#begin(connection, response)
+    else this.#beginInTurn(connection, response)
   }
 
   /**
@@ -353,10 +356,14 @@ export class Connections {
     const next = connection.ahead.shift()
     if (next === undefined) return
     connection.aheadBytes -= headBytes(next.req)
-    this.#runs(connection, next)
-    // Otherwise one turn of the loop would answer all that each connection sent ahead.
+    this.#beginInTurn(connection, next)
+  }
+
+  /** Otherwise one turn of the loop would begin all that every connection has sent. */
+  #beginInTurn(connection: Connection, response: ServerResponse): void {
+    this.#runs(connection, response)
     this.#turns.take(connection.network.name, () => {
-      if (connection.running === next && !socket.destroyed) this.#handle(connection, next)
+      if (connection.running === response && !connection.socket.destroyed) this.#handle(connection, response)
     })
   }
 

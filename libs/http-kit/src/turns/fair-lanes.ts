@@ -1,8 +1,9 @@
 /**
- * Waiting work of networks. The next is of the network that used the least time lately: one that
- * asks rarely goes before all that ask without a break, however many those are. Among equals it is
- * of the one that was served longest ago. A network waits for others no longer than until its own
- * use is forgotten.
+ * Waiting work of networks. The next is of the network that used the least time lately, times the
+ * number of its items that wait: one that asks rarely, or for one thing after the other, goes before
+ * all that ask for several things without a break, however many those are. Among equals it is of
+ * the one that was served longest ago. A network waits for others no longer than until its own use
+ * is forgotten.
  */
 import type { RecentUse } from './recent-use.ts'
 
@@ -53,7 +54,7 @@ export class FairLanes<V> {
     if (this.#lanes.size > 1) this.#use.forget()
     for (const lane of this.#lanes.values()) {
       if (this.#lanes.size === 1) return lane
-      const used = this.#use.of(lane.network)
+      const used = this.#use.of(lane.network) * lane.waiting.length
       if (used >= least) continue
       next = lane
       least = used
