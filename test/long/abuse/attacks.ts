@@ -24,6 +24,7 @@ import {
 import { nestedJson, poisonedJson } from './attacks/hostile-json.ts'
 import { askingNetworks, idleConnections, idleConnectionsV6, idleCrowd } from './attacks/idle-connections.ts'
 import { listingBombRead, listingBombUnread, manyItemsUnread } from './attacks/listing-bombs.ts'
+import { passwordsSet, smallRequests } from './attacks/many-askers.ts'
 import { largeListings, pages, smallListings } from './attacks/many-readers.ts'
 import { noDescriptors } from './attacks/no-descriptors.ts'
 import { pipelinedByMany, pipelinedGets, pipelinedListings } from './attacks/pipelines.ts'
@@ -62,10 +63,12 @@ export const attacks: readonly Attack[] = [
   smallListings,
   largeListings,
   pages,
+  smallRequests,
   pipelinedListings,
   pipelinedGets,
   pipelinedByMany,
   passwordGuesses,
+  passwordsSet,
   guessesOnADirectLink,
   unreadDownloads,
   slowReaders,
