@@ -19,7 +19,8 @@
  * ahead than real clients do loses its connection.
  *
  * All requests begin for a few milliseconds of each turn of the loop. A hundred connections may
- * have sent one each, or sixty; an upload needs twenty turns, and would wait for all of them in each.
+ * have sent one each, or sixty. An upload needs twenty turns, and would wait for all of them in
+ * each.
  *
  * Reads that may take the parser long begin one by one, see `SmallPiecesLane`.
  */

@@ -1,9 +1,9 @@
 /**
  * Waiting work of networks. The next is of the network that used the least time lately, times the
- * number of its items that wait: one that asks rarely, or for one thing after the other, goes before
- * all that ask for several things without a break, however many those are. Among equals it is of
- * the one that was served longest ago. A network waits for others no longer than until its own use
- * is forgotten.
+ * number of its items that wait. A network that asks rarely, or for one thing after the other, goes
+ * before all that ask for several things without a break, however many those are. Among equals it
+ * is of the one that was served longest ago. A network waits for others no longer than until its
+ * own use is forgotten.
  */
 import type { RecentUse } from './recent-use.ts'
 
