@@ -8,7 +8,7 @@
 import { type AccountResult, type Asker, asBearer, ask, asVisitor, type TokenClaim } from '@holdfast/accounts'
 import { type AnswerShare, RefusalError, type RequestGuesses, shareOf } from '@holdfast/http-kit'
 import { type AccountId, isShareCode } from '@holdfast/kernel'
-import { type AccountOperation, type ReadContent, SortField } from '@holdfast/wire'
+import { type AccountOperation, operations, type ReadContent, SortField } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ApiContext } from './context.ts'
 
@@ -126,7 +126,8 @@ export class Call {
         accountId,
         who,
         operation,
-        requestId: isCommand(operation) ? this.keyRequestId : undefined,
+        // Others have a new one, so that answers are never confused.
+        requestId: operations[operation.$case].isKeyed ? this.keyRequestId : undefined,
         tierNeeded: who.$case === 'bearer' ? this.tier : '',
         clientNetwork: this.networkKey,
       })
@@ -221,27 +222,4 @@ export function lookAt(contentId: string, password?: string): ReadContent {
     columns: undefined,
     maxDepth: 1,
   }
-}
-
-/**
- * A command may have the id that its client chose. Every other request has a new one, so that
- * answers are never confused.
- */
-const commands = new Set<AccountOperation['$case']>([
-  'createAccount',
-  'createFolder',
-  'updateContent',
-  'deleteContents',
-  'copyContents',
-  'moveContents',
-  'putDirectLink',
-  'deleteDirectLink',
-  'resetToken',
-  'confirmEmail',
-  'restoreContents',
-  'emptyBin',
-])
-
-function isCommand(operation: AccountOperation): boolean {
-  return commands.has(operation.$case)
 }

@@ -1,35 +1,14 @@
-/**
- * The operations by name: their field numbers in AccountRequest, and which of them keep a result.
- */
+/** Which operations keep a result, and the ids in it. */
 import { bytesOfUuid, isRequestId, uuidOfBytes } from '@holdfast/kernel'
-import type { AccountOperation, Change, Event } from '@holdfast/wire'
+import { type Change, type Event, isCommand, type OperationName, operations } from '@holdfast/wire'
 
-export type OperationName = AccountOperation['$case']
-
-export const commandNumbers: Partial<Record<OperationName, number>> = {
-  createAccount: 30,
-  addFile: 31,
-  createFolder: 32,
-  updateContent: 33,
-  deleteContents: 34,
-  copyContents: 35,
-  moveContents: 36,
-  putDirectLink: 37,
-  deleteDirectLink: 38,
-  resetToken: 39,
-  setAccount: 40,
-  addLegacyFolder: 41,
-  restoreContents: 42,
-  emptyBin: 43,
-  reportDownloads: 44,
-  tick: 45,
-  sendSignIn: 46,
-  confirmEmail: 47,
-  undoSweeps: 48,
+/** @returns 0 for a read: no result of it is kept. */
+export function commandNumber(name: OperationName): number {
+  return isCommand(name) ? operations[name].number : 0
 }
 
 /** Reports have sequence numbers of their own, and a second Tick finds nothing due. */
-const ownMeansOfBeingOnce = new Set([commandNumbers.reportDownloads, commandNumbers.tick])
+const ownMeansOfBeingOnce = new Set([operations.reportDownloads.number, operations.tick.number])
 
 /** Whether a change's result is kept for a retry. */
 export function isKept(change: Pick<Change, 'requestId' | 'operation'>): boolean {

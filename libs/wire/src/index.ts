@@ -1,4 +1,10 @@
-export type { AccountOperation } from './account-operation.ts'
+export {
+  type AccountOperation,
+  isCommand,
+  type OperationName,
+  type OperationTraits,
+  operations,
+} from './account-operation.ts'
 export { blank } from './blank.ts'
 export * from './gen/holdfast/account/v1/checkpoint.ts'
 export * from './gen/holdfast/account/v1/event.ts'

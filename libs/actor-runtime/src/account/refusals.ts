@@ -10,7 +10,7 @@
  */
 import type { AccountReply, AccountRequest } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
-import { isCommand } from './full-accounts.ts'
+import { mayChange } from './full-accounts.ts'
 
 interface RefusalRecord {
   /** Another one has not seen what this one saw. */
@@ -28,7 +28,7 @@ export class Refusals {
 
   /** The refusal that this activation gave to a copy of the request. */
   find(request: AccountRequest, activation: symbol): AccountReply | undefined {
-    if (this.#given.size === 0 || !isCommand(request)) return undefined
+    if (this.#given.size === 0 || !mayChange(request)) return undefined
     const given = this.#given.get(requestKey(request))
     if (given?.activation !== activation || given.deadlineMs < request.deadlineMs) return undefined
     return given.reply
@@ -36,7 +36,7 @@ export class Refusals {
 
   /** The oldest one is dropped when there are too many. */
   keep(request: AccountRequest, activation: symbol, reply: AccountReply): void {
-    if (reply.result?.$case !== 'refusal' || !isCommand(request)) return
+    if (reply.result?.$case !== 'refusal' || !mayChange(request)) return
     this.#given.set(requestKey(request), { activation, deadlineMs: request.deadlineMs, reply })
   }
 }

@@ -4,7 +4,7 @@
  */
 import { AccountsUnavailable } from '@holdfast/accounts'
 import type { AccountState, Outcome } from '@holdfast/content-tree'
-import type { AccountReply, AccountRequest } from '@holdfast/wire'
+import { type AccountReply, type AccountRequest, operations } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
 import { networkOf } from '../account/mailbox.ts'
 import { passwordCheckKey } from '../queues/password-checks.ts'
@@ -28,10 +28,9 @@ export interface ReadOnlyStatesOptions {
 }
 
 /** The state of an account that cannot be changed now. */
-export const readOnlyOperations: ReadonlySet<string> = new Set([
-  ...['authenticate', 'getAccount', 'readContent', 'searchContents', 'openFile', 'openDirectLink'],
-  ...['takeManifest', 'readBin', 'findCode', 'readHeld', 'findContents'],
-])
+export const readOnlyOperations: ReadonlySet<string> = new Set(
+  Object.entries(operations).flatMap(([name, { isStored }]) => (isStored ? [name] : [])),
+)
 
 const keptMax = 16
 const readsAtOnceMax = 4

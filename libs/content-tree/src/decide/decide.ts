@@ -13,7 +13,7 @@ import {
 import type { Account } from '../account/account.ts'
 import type { DecideContext, Outcome, TreeSettings } from '../contract.ts'
 import type { PreparedIds } from '../copy.ts'
-import { commandNumbers, idsOfRecipe, isKept } from '../operations.ts'
+import { commandNumber, idsOfRecipe, isKept } from '../operations.ts'
 import {
   authenticate,
   confirmEmail,
@@ -125,7 +125,7 @@ function earlierRun(
   { requestId }: AccountRequest,
   { operation, nowMs }: { operation: AccountOperation; nowMs: number },
 ): EarlierRun | undefined {
-  if (!isKept({ requestId, operation: commandNumbers[operation.$case] ?? 0 })) return undefined
+  if (!isKept({ requestId, operation: commandNumber(operation.$case) })) return undefined
   const outcome = account.outcomes.find(requestId)
   if (outcome === undefined) {
     const digest = account.outcomes.digestOf(requestId, nowMs)
@@ -137,7 +137,7 @@ function earlierRun(
 /** The status when a request that seems to be new must not be executed. */
 function hindranceOf({ account, request, operation, inputs }: RequestContext): string | undefined {
   const { requestId } = request
-  if (!isKept({ requestId, operation: commandNumbers[operation] ?? 0 })) return undefined
+  if (!isKept({ requestId, operation: commandNumber(operation) })) return undefined
   const why = account.outcomes.refuses(requestId, inputs.nowMs)
   if (why === undefined) return undefined
   return why === 'full' ? 'error-rateLimit' : 'error-unavailable'
@@ -227,7 +227,7 @@ function decideOperation(
  */
 function answerAgain(context: RequestContext, before: EarlierRun): Outcome {
   const isSame = before.asks(context.request.requestId)
-  if (!isSame || before.operation !== commandNumbers[context.operation]) return refuse('error-idempotencyKey')
+  if (!isSame || before.operation !== commandNumber(context.operation)) return refuse('error-idempotencyKey')
   if (!context.viewer.isOwner && !createsAccount(context.request.operation as AccountOperation))
     return refuse('error-notOwner')
   const { outcome } = before

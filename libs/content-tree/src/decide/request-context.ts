@@ -9,6 +9,7 @@ import {
   type Event,
   type Grant,
   type Item,
+  type OperationName,
   type Refusal,
   AccountReply as Reply,
 } from '@holdfast/wire'
@@ -23,7 +24,7 @@ import {
 } from '../bounds.ts'
 import type { DecideContext, Outcome, TreeSettings } from '../contract.ts'
 import { NewIds } from '../new-ids.ts'
-import { commandNumbers, type OperationName } from '../operations.ts'
+import { commandNumber } from '../operations.ts'
 import type { Listing } from '../reading/listing.ts'
 import { PasswordTries, ReaderView } from '../reading/reader-view.ts'
 import { newExpiry } from './lifetimes.ts'
@@ -167,7 +168,7 @@ export class RequestContext {
         ? Buffer.from(this.inputs.seed)
         : Buffer.alloc(0),
       codeStart: codes.next,
-      operation: commandNumbers[this.operation] ?? 0,
+      operation: commandNumber(this.operation),
       codesUsed: extra.codesUsed ? { count: extra.codesUsed, term: codes.term ?? 0 } : undefined,
     }
     return {
