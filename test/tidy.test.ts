@@ -97,12 +97,15 @@ t.test('no file is a collection of things without a name', async (t) => {
 
 t.test('an exported name of a class or type means one thing', async (t) => {
   const declared = /^export (?:abstract |declare )?(?:class|interface|type|enum) (\w+)/gm
-  const places = new Map<string, string[]>()
-  for (const file of tracked.filter((name) => isSource(name) && /^(apps|libs)\/[^/]+\/src\//.test(name)))
-    for (const [, name = ''] of read(file).matchAll(declared))
-      places.set(name, [...(places.get(name) ?? []), file])
-  const homonyms = [...places].filter(([, files]) => files.length > 1)
-  t.strictSame(homonyms, [], 'rename one of them, or declare it once')
+  // The service, and the programs that prepare machines for it.
+  for (const part of [/^(apps|libs)\/[^/]+\/src\//, /^infra\//]) {
+    const places = new Map<string, string[]>()
+    for (const file of tracked.filter((name) => isSource(name) && part.test(name)))
+      for (const [, name = ''] of read(file).matchAll(declared))
+        places.set(name, [...(places.get(name) ?? []), file])
+    const homonyms = [...places].filter(([, files]) => files.length > 1)
+    t.strictSame(homonyms, [], 'rename one of them, or declare it once')
+  }
 })
 
 t.test('what a part is made of, set to or keeps has no optional fields', async (t) => {

@@ -6,13 +6,13 @@
  * region it is from. Holdfast's own processes are routed by the region that they run in.
  */
 import { serverPorts } from '../regions/roles.ts'
-import type { Plan } from './planned-processes.ts'
+import type { LocalPlan } from './planned-processes.ts'
 import { listenAddressOf, natsPorts } from './platform.ts'
 import type { Address, Link, Senders } from './wan.ts'
 
 const nodePorts = ['CONTROL', 'BYTES', 'DOWNLOAD'] as const
 
-export function linksOf({ regions, processes, choices }: Plan): Link[] {
+export function linksOf({ regions, processes, choices }: LocalPlan): Link[] {
   const codeOf = new Map(regions.map(({ code, address }) => [address, code]))
   const codes = new Set(regions.map(({ code }) => code))
   return regions.flatMap(({ code, address }) => {

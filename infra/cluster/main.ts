@@ -18,7 +18,7 @@ import { gone, holderOf, holdOf, recordHolder } from './hold.ts'
 import { endLeftovers } from './leftovers.ts'
 import { planOf } from './plan.ts'
 import { readPlan, writePlan } from './plan-file.ts'
-import type { Plan } from './planned-processes.ts'
+import type { LocalPlan } from './planned-processes.ts'
 import { checkProcesses, givenSettings } from './settings.ts'
 import { Supervisor } from './supervisor.ts'
 
@@ -134,7 +134,7 @@ async function supervise(place: string, given: Record<string, string>): Promise<
   }
 }
 
-function ready(plan: Plan): void {
+function ready(plan: LocalPlan): void {
   console.log(readyText(plan))
   // Only this distinguishes a detached one from its parent.
   process.send?.('ready')
@@ -201,7 +201,7 @@ function wayOf(text: string): { from: string; to: string } {
   return { from, to }
 }
 
-function readyText(plan: Plan): string {
+function readyText(plan: LocalPlan): string {
   const [first] = plan.regions
   return [
     ...plan.regions.map(

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { StartFault } from '@holdfast/bootstrap'
-import type { Choices, Plan, PlannedProcess, PlannedRegion, ProcessRole } from './planned-processes.ts'
+import type { Choices, LocalPlan, LocalProcess, LocalRegion, ProcessRole } from './planned-processes.ts'
 import { natsPorts, portKey, portNames } from './platform.ts'
 
 /** Of earlier programs: each region had ports of its own for NATS, at 127.0.0.1. */
@@ -11,15 +11,15 @@ interface PlanOfVersion1 {
   version: 1
   /** Older ones have none. */
   nats?: { password: string }
-  regions: (Omit<PlannedRegion, 'address'> & { cassandra: string; natsPort: number; gatewayPort: number })[]
-  processes: PlannedProcess[]
+  regions: (Omit<LocalRegion, 'address'> & { cassandra: string; natsPort: number; gatewayPort: number })[]
+  processes: LocalProcess[]
 }
 
 /** @returns undefined before the first start. @throws StartFault: a later program made it */
-export function readPlan(dataDir: string): Plan | undefined {
+export function readPlan(dataDir: string): LocalPlan | undefined {
   const path = pathIn(dataDir)
   if (!existsSync(path)) return undefined
-  const plan = JSON.parse(readFileSync(path, 'utf8')) as PlanOfVersion1 | Plan
+  const plan = JSON.parse(readFileSync(path, 'utf8')) as PlanOfVersion1 | LocalPlan
   if (plan.version === 1) return upgradePlan(plan)
   if (plan.version === 2) return plan
   throw new StartFault(
@@ -29,14 +29,14 @@ export function readPlan(dataDir: string): Plan | undefined {
 }
 
 /** Whole or absent; it contains secrets. */
-export function writePlan(dataDir: string, plan: Plan): void {
+export function writePlan(dataDir: string, plan: LocalPlan): void {
   const path = pathIn(dataDir)
   rmSync(`${path}.new`, { force: true })
   writeFileSync(`${path}.new`, `${JSON.stringify(plan, null, 2)}\n`, { mode: 0o600 })
   renameSync(`${path}.new`, path)
 }
 
-function upgradePlan({ nats, regions, processes }: PlanOfVersion1): Plan {
+function upgradePlan({ nats, regions, processes }: PlanOfVersion1): LocalPlan {
   const [first] = regions
   const draw = () => randomBytes(24).toString('base64url')
   const choices: Choices = {

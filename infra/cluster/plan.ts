@@ -13,7 +13,7 @@ import { cassandraRack, cassandraYaml } from '../regions/render/cassandra.ts'
 import { natsConfig, natsPasswords, natsPasswordsText } from '../regions/render/nats.ts'
 import { listening, whenClosed } from '../servers/ports.ts'
 import { plannedPorts } from './planned-ports.ts'
-import type { Choices, Plan, PlannedProcess, PlannedRegion, ProcessRole } from './planned-processes.ts'
+import type { Choices, LocalPlan, LocalProcess, LocalRegion, ProcessRole } from './planned-processes.ts'
 import { addressOf, deploymentOf, listenAddressOf, platformOf } from './platform.ts'
 
 /** A cluster of n regions has the first n. The order is part of the data. */
@@ -32,8 +32,8 @@ const usualCount = 2
 export async function planOf(
   dataDir: string,
   env: Record<string, string>,
-  { regions: wanted, earlier }: { regions?: number | undefined; earlier?: Plan | undefined } = {},
-): Promise<Plan> {
+  { regions: wanted, earlier }: { regions?: number | undefined; earlier?: LocalPlan | undefined } = {},
+): Promise<LocalPlan> {
   const codes = codesOf(wanted, earlier)
   const any = env.HOLDFAST_BIND || '127.0.0.1'
   const hosts = { any, admin: env.HOLDFAST_ADMIN_BIND || any }
@@ -57,7 +57,7 @@ export async function planOf(
     processes: inRegions.flatMap(({ host, files }) => [
       serverOf(host, 'cassandra', files.cassandra),
       serverOf(host, 'nats', files.nats),
-      ...host.processes.map((process): PlannedProcess => {
+      ...host.processes.map((process): LocalProcess => {
         const { name, role, settings } = process
         return { name, role: role as ProcessRole, region: host.region, admin: adminOf(process), settings }
       }),
@@ -66,7 +66,7 @@ export async function planOf(
 }
 
 /** @throws SettingsFault: fewer than the data has. Regions can only be added. */
-function codesOf(wanted: number | undefined, earlier: Plan | undefined): readonly RegionCode[] {
+function codesOf(wanted: number | undefined, earlier: LocalPlan | undefined): readonly RegionCode[] {
   if (earlier === undefined) return regionOrder.slice(0, wanted ?? usualCount)
   const codes = earlier.regions.map(({ code }) => code as RegionCode)
   if (wanted !== undefined && wanted < codes.length)
@@ -98,11 +98,11 @@ function serverOf(
   { region }: PlannedHost,
   role: 'cassandra' | 'nats',
   files: Record<string, string>,
-): PlannedProcess {
+): LocalProcess {
   return { name: `${region}-${role}`, role, region, admin: null, settings: {}, files }
 }
 
-function regionOf({ region: code, internal, processes }: PlannedHost): PlannedRegion {
+function regionOf({ region: code, internal, processes }: PlannedHost): LocalRegion {
   const api = processes.find(({ role }) => role === 'api')
   if (api === undefined) throw new Error(`${code} has no API frontend`)
   const { settings } = api

@@ -4,7 +4,7 @@ import type { OurRole } from '../regions/roles.ts'
 export type ProcessRole = Exclude<OurRole, 'standalone'>
 export type Role = 'cassandra' | 'nats' | ProcessRole
 
-export interface PlannedProcess {
+export interface LocalProcess {
   name: string
   role: Role
   region: string
@@ -16,7 +16,7 @@ export interface PlannedProcess {
   files?: Record<string, string>
 }
 
-export interface PlannedRegion {
+export interface LocalRegion {
   code: string
   /** Where its servers and storage nodes are found. */
   address: string
@@ -35,9 +35,9 @@ export interface Choices {
   ports: Record<string, number>
 }
 
-export interface Plan {
+export interface LocalPlan {
   version: 2
   choices: Choices
-  regions: PlannedRegion[]
-  processes: PlannedProcess[]
+  regions: LocalRegion[]
+  processes: LocalProcess[]
 }

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { type Environment, readClusterConfig, SettingsFault } from '@holdfast/config'
-import type { Plan, PlannedProcess } from './planned-processes.ts'
+import type { LocalPlan, LocalProcess } from './planned-processes.ts'
 
 /** Addresses and credentials: the plan sets them for each process. */
 const ofThePlan =
@@ -38,7 +38,7 @@ export function givenSettings(env: Environment): Record<string, string> {
 
 /** The environment with which a Holdfast process starts. */
 export function settingsOf(
-  { settings }: PlannedProcess,
+  { settings }: LocalProcess,
   given: Record<string, string>,
 ): Record<string, string> {
   return {
@@ -51,7 +51,7 @@ export function settingsOf(
  * Reads the settings of every process as the process will. @throws SettingsFault naming every fault
  * once
  */
-export function checkProcesses({ processes }: Plan, given: Record<string, string>): void {
+export function checkProcesses({ processes }: LocalPlan, given: Record<string, string>): void {
   const faults = processes
     .filter(({ admin }) => admin !== null)
     .flatMap((process) => {

@@ -15,13 +15,13 @@ import { freePort } from '../servers/ports.ts'
 import { endOf, type ServerProcess, startProcess } from '../servers/server.ts'
 import { recordRunning } from './leftovers.ts'
 import { linksOf } from './links.ts'
-import type { Plan, PlannedProcess, Role } from './planned-processes.ts'
+import type { LocalPlan, LocalProcess, Role } from './planned-processes.ts'
 import { natsPorts } from './platform.ts'
 import { settingsOf } from './settings.ts'
 import { Wan } from './wan.ts'
 
 export interface SupervisorOptions {
-  plan: Plan
+  plan: LocalPlan
   dataDir: string
   /** The operator's settings, for every process. */
   env: Record<string, string>
@@ -146,11 +146,11 @@ export class Supervisor {
     )
   }
 
-  #of(roles: readonly Role[]): PlannedProcess[] {
+  #of(roles: readonly Role[]): LocalProcess[] {
     return this.#options.plan.processes.filter(({ role }) => roles.includes(role))
   }
 
-  async #launch(planned: PlannedProcess): Promise<void> {
+  async #launch(planned: LocalProcess): Promise<void> {
     this.#stopping.signal.throwIfAborted()
     const running = await this.#spawn(planned)
     if (planned.admin !== null) await this.#ready(planned, running)
@@ -167,7 +167,7 @@ export class Supervisor {
   }
 
   /** It counts as running from its first moment. */
-  async #spawn(planned: PlannedProcess): Promise<ServerProcess> {
+  async #spawn(planned: LocalProcess): Promise<ServerProcess> {
     const { name, role, region: code } = planned
     const { plan, dataDir, env } = this.#options
     const region = plan.regions.find((one) => one.code === code)
@@ -218,7 +218,7 @@ export class Supervisor {
     return running
   }
 
-  async #ready({ name, admin }: PlannedProcess, running: ServerProcess): Promise<void> {
+  async #ready({ name, admin }: LocalProcess, running: ServerProcess): Promise<void> {
     const log = join(this.#logs, `${name}.log`)
     const until = performance.now() + readyMs
     let dead = false

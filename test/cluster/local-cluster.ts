@@ -5,7 +5,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Plan } from '../../infra/cluster/planned-processes.ts'
+import type { LocalPlan } from '../../infra/cluster/planned-processes.ts'
 import { nodetool } from '../../infra/servers/cassandra.ts'
 import { endOf } from '../../infra/servers/server.ts'
 import { unpack } from '../support/earlier-code.ts'
@@ -135,8 +135,8 @@ export class LocalCluster {
     await rm(this.dataDir, { recursive: true, force: true, maxRetries: 5 })
   }
 
-  async #plan(): Promise<Plan> {
-    return JSON.parse(await readFile(join(this.dataDir, 'plan.json'), 'utf8')) as Plan
+  async #plan(): Promise<LocalPlan> {
+    return JSON.parse(await readFile(join(this.dataDir, 'plan.json'), 'utf8')) as LocalPlan
   }
 
   async #run(...words: string[]): Promise<void> {

@@ -8,7 +8,7 @@ import { parse } from 'yaml'
 import { linksOf } from '../../infra/cluster/links.ts'
 import { planOf, regionOrder } from '../../infra/cluster/plan.ts'
 import { readPlan, writePlan } from '../../infra/cluster/plan-file.ts'
-import type { Plan } from '../../infra/cluster/planned-processes.ts'
+import type { LocalPlan } from '../../infra/cluster/planned-processes.ts'
 import { listenAddressOf } from '../../infra/cluster/platform.ts'
 import { checkProcesses, givenSettings } from '../../infra/cluster/settings.ts'
 import { freePorts, listening, whenClosed } from '../../infra/servers/ports.ts'
@@ -22,7 +22,7 @@ const anyPorts = {
   HOLDFAST_ADMIN_PORT: '0',
 }
 
-function settingOf({ processes }: Plan, name: string, process: string): string | undefined {
+function settingOf({ processes }: LocalPlan, name: string, process: string): string | undefined {
   return processes.find((one) => one.name === process)?.settings[`HOLDFAST_${name}`]
 }
 
@@ -85,7 +85,7 @@ t.test('a random port that another program has taken is chosen again, the others
   t.teardown(() => whenClosed(taker))
   const later = await planOf('/data', anyPorts, { earlier: first })
   t.not(settingOf(later, 'CONTROL_PORT', 'eu-par-storage-1'), String(port))
-  const others = ({ processes }: Plan) => processes.filter(({ name }) => name !== 'eu-par-storage-1')
+  const others = ({ processes }: LocalPlan) => processes.filter(({ name }) => name !== 'eu-par-storage-1')
   t.strictSame(others(later), others(first))
   t.strictSame(later.regions, first.regions)
 })

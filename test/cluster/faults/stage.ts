@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { Placement } from '@holdfast/placement'
 import { tell } from '../../../infra/cluster/control.ts'
 import { readPlan } from '../../../infra/cluster/plan-file.ts'
-import type { Plan } from '../../../infra/cluster/planned-processes.ts'
+import type { LocalPlan } from '../../../infra/cluster/planned-processes.ts'
 import { sleep } from '../../acceptance/world.ts'
 import type { ClusterRegion, LocalCluster } from '../local-cluster.ts'
 import type { Kind, Load } from './load.ts'
@@ -220,7 +220,7 @@ export class Stage {
     return dataOf(`${process?.admin}/admin/status`, {})
   }
 
-  #plan(): Plan {
+  #plan(): LocalPlan {
     const plan = readPlan(this.cluster.dataDir)
     if (plan === undefined) throw new Error('the cluster was never started')
     return plan
