@@ -1,4 +1,4 @@
-/** The table of routes in the README is what the host registers when it has all its deps. */
+/** The table of routes in the page of calls is what the host registers when it has all its deps. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { readFileSync } from 'node:fs'
 import type { AccountClient } from '@holdfast/accounts'
@@ -13,7 +13,7 @@ import t from 'tap'
 import { createAdminHost } from '../src/host.ts'
 import { Readiness } from '../src/readiness.ts'
 
-t.test('the README has every route of the host, and no other', async (t) => {
+t.test('the page of calls has every route of the host, and no other', async (t) => {
   const registered = await registeredRoutes()
   t.ok(registered.length > 40, 'the host has all its parts')
   t.strictSame(documentedRoutes(), registered)
@@ -43,7 +43,7 @@ async function registeredRoutes(): Promise<string[]> {
  * stands for the path before it, without its last segment.
  */
 function documentedRoutes(): string[] {
-  const text = readFileSync(new URL('../README.md', import.meta.url), 'utf8')
+  const text = readFileSync(new URL('../CALLS.md', import.meta.url), 'utf8')
   const cells = [...text.matchAll(/^\| (`[A-Z]+ \/.*?) \|/gm)].map(([, cell = '']) => cell)
   return cells
     .flatMap((cell) => {
