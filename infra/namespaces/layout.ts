@@ -20,8 +20,8 @@ export interface RunningProcess {
 }
 
 export interface State {
-  /** Network namespaces that are made to their end. */
-  made: string[]
+  /** Network namespaces that are whole. Undefined: an earlier release made all that there are. */
+  made: string[] | undefined
   delay: RunningProcess | undefined
   hosts: Record<string, RunningProcess>
 }
@@ -60,7 +60,7 @@ export function readState({ folder }: Layout): State {
   const path = join(folder, 'state.json')
   return existsSync(path)
     ? (JSON.parse(readFileSync(path, 'utf8')) as State)
-    : { made: [], delay: undefined, hosts: {} }
+    : { made: undefined, delay: undefined, hosts: {} }
 }
 
 export function writeState({ folder }: Layout, state: State): void {

@@ -111,20 +111,29 @@ export async function startHosts(
  * the regions ends: their network stays, and connections survive the moment without it.
  */
 async function startNetwork(layout: Layout): Promise<void> {
-  const { made, delay } = readState(layout)
+  const { delay, ...state } = readState(layout)
   const names = netnsNames(layout)
   const known = new Set(namespaces())
   const stands = names.filter((name) => known.has(name))
   if (stands.length > 0 && !isOurs(layout))
     throw new Error(`${stands[0]} belongs to another folder: take that down first`)
-  const lacking = new Set(names.filter((name) => !known.has(name) || !made.includes(name)))
+  const made = state.made ?? (isOurs(layout) ? stands : [])
+  const isWhole = (name: string) => known.has(name) && made.includes(name)
+  // Hosts are wired to the router of their region.
+  const lacking = new Set(
+    layout.plan.regions.flatMap((region) => {
+      const router = netnsOf(layout, region.code)
+      const own = netnsNames({ ...layout, plan: { ...layout.plan, regions: [region] } })
+      return isWhole(router) ? own.filter((name) => !isWhole(name)) : own
+    }),
+  )
   const change = (more: Partial<State>) => writeState(layout, { ...readState(layout), ...more })
   if (lacking.size > 0 || !runs(delay)) {
     await endDelay(layout)
     change({ delay: undefined, made: made.filter((name) => !lacking.has(name)) })
     makeNetwork(layout, {
       isMade: (name) => !lacking.has(name),
-      made: (name) => change({ made: [...readState(layout).made, name] }),
+      made: (name) => change({ made: [...(readState(layout).made ?? []), name] }),
     })
     change({ delay: await startDelay(layout, launcher) })
   }
@@ -269,7 +278,7 @@ export async function cutPower(layout: Layout, hosts: readonly Pick<PlannedHost,
  */
 export async function removeAll(layout: Layout): Promise<void> {
   if (!isOurs(layout)) throw new Error(`no deployment runs in ${layout.folder}`)
-  const { hosts, made } = readState(layout)
+  const { hosts, made = [] } = readState(layout)
   await cutPower(
     layout,
     Object.keys(hosts).map((name) => ({ name })),

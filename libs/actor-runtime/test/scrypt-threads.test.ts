@@ -3,6 +3,7 @@ import { createHook } from 'node:async_hooks'
 import { scryptSync } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { constants, getPriority } from 'node:os'
+import { Worker } from 'node:worker_threads'
 import t from 'tap'
 import { ScryptThreads, scryptOptions } from '../src/queues/scrypt-threads.ts'
 
@@ -25,7 +26,10 @@ t.test('a hash takes no thread of the pool', async (t) => {
   t.notOk(begun.includes('SCRYPTREQUEST'))
 })
 
-t.test('its thread has a low priority', { skip: process.platform !== 'linux' }, async (t) => {
+// Elsewhere a priority is that of the whole process, and threads keep it.
+const noPriorities = process.platform !== 'linux' && 'only Linux has priorities of threads'
+
+t.test('its thread has a low priority', { skip: noPriorities }, async (t) => {
   await new ScryptThreads().derive(asked)
   const niceness = readdirSync('/proc/self/task').map((id) => {
     const stat = readFileSync(`/proc/self/task/${id}/stat`, 'utf8')
@@ -39,4 +43,23 @@ t.test('a thread that fails is replaced', async (t) => {
   const threads = new ScryptThreads()
   await t.rejects(threads.derive({ ...asked, bytes: -1 }), { code: 'ERR_OUT_OF_RANGE' })
   t.same(await threads.derive(asked), expected)
+})
+
+t.test('where no thread starts, the pool hashes', async (t) => {
+  const threads = new ScryptThreads(() => {
+    throw new Error('ERR_WORKER_INIT_FAILED')
+  })
+  t.same(await threads.derive(asked), expected)
+})
+
+t.test('an idle thread that has ended is not asked', async (t) => {
+  const workers: Worker[] = []
+  const threads = new ScryptThreads(() => {
+    workers.push(new Worker(new URL('../src/queues/scrypt-thread.ts', import.meta.url)))
+    return workers.at(-1) as Worker
+  })
+  await threads.derive(asked)
+  await workers[0]?.terminate()
+  t.same(await threads.derive(asked), expected)
+  t.equal(workers.length, 2)
 })

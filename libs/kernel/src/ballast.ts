@@ -79,7 +79,7 @@ export class Ballast {
   }
 
   #next<R>(act: () => Promise<R>): Promise<R> {
-    const done = this.#last.then(act)
+    const done = this.#last.then(act, act)
     this.#last = done
     return done
   }

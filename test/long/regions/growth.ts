@@ -2,7 +2,7 @@
  * A region is added to a deployment that runs, by the file and `up`: two regions of one host in
  * namespaces become three, while users of both work.
  */
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parse, stringify } from 'yaml'
@@ -57,6 +57,7 @@ export async function growthTrial(report: (line: string) => void): Promise<strin
     await after.infra('down')
   }
   const left = leftOf(after)
+  rmSync(folder, { recursive: true })
   if (left.length > 0) throw new Error(`down left ${left.join(', ')}`)
   tell('down', 'no process, namespace, mount, device or file is left')
   return lines.join('\n')

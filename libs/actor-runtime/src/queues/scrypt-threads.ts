@@ -22,12 +22,18 @@ export interface Derivation {
 }
 
 export class ScryptThreads {
+  readonly #start: () => Worker
   readonly #idle: ScryptThread[] = []
 
+  constructor(start = () => new Worker(new URL('./scrypt-thread.ts', import.meta.url))) {
+    this.#start = start
+  }
+
   async derive(asked: Derivation): Promise<Buffer> {
-    const thread = this.#idle.pop() ?? new ScryptThread()
+    let thread: ScryptThread
     let key: Uint8Array
     try {
+      thread = this.#taken() ?? new ScryptThread(this.#start())
       key = await thread.derive(asked)
     } catch {
       // Without a descriptor or memory no thread starts. The password is checked nevertheless.
@@ -37,32 +43,51 @@ export class ScryptThreads {
     thread.endWhenIdle(idleMs, () => this.#idle.splice(this.#idle.indexOf(thread), 1))
     return Buffer.from(key)
   }
+
+  /** One that still runs. */
+  #taken(): ScryptThread | undefined {
+    for (;;) {
+      const thread = this.#idle.pop()
+      if (thread === undefined || thread.runs) return thread
+    }
+  }
 }
 
 /** One hash at a time. The process may end while it is idle. */
 class ScryptThread {
-  readonly #worker = new Worker(new URL('./scrypt-thread.ts', import.meta.url))
+  readonly #worker: Worker
+  /** False when it failed or ended: it would never answer. */
+  runs = true
+  #asked: PromiseWithResolvers<Uint8Array> | undefined
   #ending: NodeJS.Timeout | undefined
 
-  /** Rejects when the thread could not start, or failed: then it is gone. */
+  constructor(worker: Worker) {
+    this.#worker = worker
+    worker.on('message', (key: Uint8Array) => this.#asked?.resolve(key))
+    worker.on('error', (error) => this.#over(error))
+    worker.on('exit', () => this.#over(new Error('a thread for passwords ended')))
+  }
+
+  /** Rejects when the thread could not start, or failed. */
   derive(asked: Derivation): Promise<Uint8Array> {
     clearTimeout(this.#ending)
     this.#worker.ref()
-    return new Promise((resolve, reject) => {
-      this.#worker.removeAllListeners()
-      this.#worker.once('message', resolve)
-      this.#worker.once('error', reject)
-      this.#worker.once('exit', () => reject(new Error('a thread for passwords ended')))
-      this.#worker.postMessage(asked)
-    })
+    this.#asked = Promise.withResolvers<Uint8Array>()
+    this.#worker.postMessage(asked)
+    return this.#asked.promise
   }
 
   endWhenIdle(afterMs: number, onEnd: () => void): void {
     this.#worker.unref()
     this.#ending = setTimeout(() => {
-      onEnd()
+      if (this.runs) onEnd()
       void this.#worker.terminate()
     }, afterMs).unref()
+  }
+
+  #over(error: Error): void {
+    this.runs = false
+    this.#asked?.reject(error)
   }
 }
 
