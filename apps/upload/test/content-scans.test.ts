@@ -177,6 +177,8 @@ t.test('clamd may answer before it has all of the content, and may close the con
     }
     const scan = scanner.scan(endless(), { signal: AbortSignal.timeout(20_000) })
     if (name === 'found') t.strictSame(await scan, { isClean: false, found: 'Evil.Thing' })
+    else if (name === 'reset')
+      await t.rejects(scan, { code: 'SCAN', message: /StreamMaxLength may be below/ })
     else await t.rejects(scan, { code: 'SCAN' }, name)
     t.ok(isEnded, 'the reader of the content ended')
     server.close()

@@ -35,7 +35,7 @@ export class ClamdScanner implements Scanner {
       return verdictOf(await answer)
     } catch (error) {
       if (error instanceof ScanFault || !isOfSocket(error)) throw error
-      throw new ScanFault(`${this.name}: ${(error as Error).message}`, { cause: error })
+      throw new ScanFault(`${this.name}: ${faultInWords(error as NodeJS.ErrnoException)}`, { cause: error })
     } finally {
       signal.removeEventListener('abort', stop)
       socket.destroy()
@@ -98,6 +98,13 @@ function verdictOf(answer: string): Verdict {
       ? 'clamd takes no content of this size: its StreamMaxLength is below HOLDFAST_SCAN_MAX_BYTES'
       : `clamd answers: ${answer}`,
   )
+}
+
+/** A connection that clamd closes while it is sent content may lose the answer that says why. */
+function faultInWords({ code = '', message }: NodeJS.ErrnoException): string {
+  return ['EPIPE', 'ECONNRESET'].includes(code)
+    ? `closed the connection while content was sent (${code}): StreamMaxLength may be below HOLDFAST_SCAN_MAX_BYTES`
+    : message
 }
 
 function isOfSocket(error: unknown): boolean {
