@@ -6,8 +6,6 @@ import { hostsOf, Instances } from './acceptance/instances.ts'
 import { emptyRows, runCases } from './acceptance/suite.ts'
 import { Standalone } from './support/standalone.ts'
 
-t.setTimeout(240_000)
-
 t.test('the embedded service keeps the contract', async (t) => {
   const service = await Standalone.start()
   const instances = new Instances()

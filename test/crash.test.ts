@@ -6,8 +6,6 @@ import t from 'tap'
 import { sizeOf } from './forms.ts'
 import { crashRounds } from './long/crash.ts'
 
-t.setTimeout(180_000)
-
 t.test('acknowledged changes survive kill -9, others are whole or absent', async (t) => {
   const seed = Date.now() % 1_000_000_000
   const rounds = sizeOf('crashRounds')

@@ -8,8 +8,6 @@ import { largeTransfers } from './long/large.ts'
  */
 const peakRssBytesMax = 420 * 1024 * 1024
 
-t.setTimeout(120_000)
-
 t.test('four large files at a time come back whole, and memory does not grow with them', async (t) => {
   const figures = await largeTransfers({ files: 4, bytesEach: 96 * 1024 * 1024 + 12_345 })
   t.comment(

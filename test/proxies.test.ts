@@ -19,8 +19,6 @@ import { allCases } from './acceptance/cases.ts'
 import { directCases, isOf, unlimitedCases } from './acceptance/proxied.ts'
 import { Standalone } from './support/standalone.ts'
 
-t.setTimeout(600_000)
-
 const recipe = (name: string) => readFileSync(join(import.meta.dirname, '../infra/deploy', name), 'utf8')
 const servicePorts = ['8080', '8081', '8082']
 const settings = recipe('holdfast.env')

@@ -12,8 +12,6 @@ import { faults } from './faults/faults.ts'
 import { faultsOf, runFaults, tableOf } from './faults/run-faults.ts'
 import { LocalCluster } from './local-cluster.ts'
 
-t.setTimeout(600_000)
-
 const cluster = await LocalCluster.start()
 t.teardown(() => cluster.stop())
 const regions = await cluster.regions()

@@ -14,8 +14,6 @@ import { pino } from 'pino'
 import t from 'tap'
 import { dataOf, eventually, newMemoryCluster, type RunningProcess } from './in-memory.ts'
 
-t.setTimeout(120_000)
-
 interface StoredFile {
   token: string
   id: string

@@ -12,8 +12,6 @@ import { type Command, serveCommands, socketOf, tell } from '../../infra/cluster
 import { holdOf, recordHolder } from '../../infra/cluster/hold.ts'
 import { beganOf, recordRunning } from '../../infra/cluster/leftovers.ts'
 
-t.setTimeout(240_000)
-
 const inInfra = (name: string) => fileURLToPath(new URL(`../../infra/${name}`, import.meta.url))
 
 /** The command, on free ports. */

@@ -15,7 +15,7 @@ import { plainSettings } from '@holdfast/content-tree/testing'
 import { createDownloads } from '@holdfast/downloads'
 import { createRateLimits, type HostBudgets } from '@holdfast/http-kit'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
-import { type AccountId, Keyring, mintRequestId, parseToken, systemClock } from '@holdfast/kernel'
+import { type AccountId, type Clock, Keyring, mintRequestId, parseToken, systemClock } from '@holdfast/kernel'
 import { type BlockChecks, type NotesTransfers, nothingBlocked, nothingNoted } from '@holdfast/moderation'
 import {
   allIsGood,
@@ -44,6 +44,7 @@ export interface OneProcessOptions {
   drainMs?: number
   contentsMax?: number
   rateLimits?: 'default' | 'off'
+  clock?: Clock
 }
 
 export class OneProcess {
@@ -66,10 +67,12 @@ export class OneProcess {
 
   private constructor(options: OneProcessOptions) {
     const { keyring } = this
+    const { clock = systemClock } = options
     const medium = new MemoryMedium({})
     const tier = { storage: undefined, contents: options.contentsMax ?? 10_000, traffic: undefined }
     this.#host = new AccountHost({
       ...plainHost,
+      clock,
       sweepMs: 2_000,
       hostId: 'one',
       bus: this.#bus,
@@ -99,7 +102,7 @@ export class OneProcess {
       blocked,
       transfers: options.transfers ?? nothingNoted,
       keyring,
-      clock: systemClock,
+      clock,
       log: pino({ level: 'silent' }),
       metrics: this.metrics,
       // Windows are aligned to the clock: none ends during a test.

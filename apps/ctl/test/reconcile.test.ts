@@ -11,8 +11,6 @@ import t from 'tap'
 import { sizeOf } from '../../../test/forms.ts'
 import { ctl } from '../src/index.ts'
 
-t.setTimeout(240_000)
-
 const count = sizeOf('damagedReferences')
 const accounts = 4
 const uploadsAtOnce = 16

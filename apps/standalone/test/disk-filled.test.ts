@@ -7,8 +7,6 @@ import { ServiceOnDisk } from './service-on-disk.ts'
 
 const MiB = 1024 * 1024
 
-t.setTimeout(240_000)
-
 /** Of all services of the machine. */
 const readingCopies = () =>
   new Set(readdirSync('/dev/shm').filter((name) => name.startsWith('holdfast-reading-')))

@@ -7,8 +7,6 @@ import { ServiceOnDisk } from './service-on-disk.ts'
 
 const MiB = 1024 * 1024
 
-t.setTimeout(240_000)
-
 const disk = await onSmallDisk(t, { file: import.meta.url, bytes: 320 * MiB })
 if (disk !== undefined) {
   t.test('killed and started on a full disk, it serves, deletes, and accepts uploads again', async (t) => {

@@ -14,8 +14,6 @@ import { dirname, join } from 'node:path'
 import t from 'tap'
 import { call, dataDir, operator, startHere } from './run.ts'
 
-t.setTimeout(240_000)
-
 const long = '😀'.repeat(200)
 
 /** Path → time and digest, of everything below. */

@@ -9,8 +9,6 @@ import { Clamd, eicar, eicarName } from '../../../test/support/clamd.ts'
 import type { Standalone } from '../src/index.ts'
 import { dataDir, operator, startHere } from './run.ts'
 
-t.setTimeout(240_000)
-
 async function start(t: Test, more: Record<string, string>) {
   const service = await startHere(dataDir(t), {
     HOLDFAST_RATE_LIMITS: 'off',

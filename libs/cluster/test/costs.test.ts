@@ -19,8 +19,6 @@ import cassandra from 'cassandra-driver'
 import t, { type Test } from 'tap'
 import { startCassandra } from '../../../infra/servers/cassandra.ts'
 
-t.setTimeout(240_000)
-
 const address = '127.0.0.22'
 const server = await startCassandra({
   directory: t.testdir(),

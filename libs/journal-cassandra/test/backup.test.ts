@@ -12,8 +12,6 @@ import { startCassandra } from '../../../infra/servers/cassandra.ts'
 import type { ServerProcess } from '../../../infra/servers/server.ts'
 import { CassandraMetadataStore } from '../src/index.ts'
 
-t.setTimeout(300_000)
-
 const [hereHost, thereHost] = ['127.0.0.31', '127.0.0.32']
 const hintWindowMs = 1_000
 const root = t.testdir({ here: {}, there: {} })

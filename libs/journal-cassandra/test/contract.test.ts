@@ -17,8 +17,6 @@ import { CassandraMetadataStore } from '../src/index.ts'
 import { repairsInCassandra } from './repairs.ts'
 import { visited } from './visited.ts'
 
-t.setTimeout(240_000)
-
 const host = '127.0.0.21'
 const directory = t.testdir()
 const certificates = await madeCertificates()

@@ -6,8 +6,6 @@ import { nodetool, startCassandra } from '../../../infra/servers/cassandra.ts'
 import { freePort } from '../../../infra/servers/ports.ts'
 import { CassandraMetadataStore } from '../src/index.ts'
 
-t.setTimeout(300_000)
-
 const [hereHost, thereHost] = ['127.0.0.51', '127.0.0.52']
 const root = t.testdir({ here: {}, there: {} })
 const jmxPort = await freePort()

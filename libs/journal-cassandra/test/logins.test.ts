@@ -5,8 +5,6 @@ import t from 'tap'
 import { startCassandra } from '../../../infra/servers/cassandra.ts'
 import { CassandraMetadataStore, isRefused, makeLogins, replicateLogins } from '../src/index.ts'
 
-t.setTimeout(300_000)
-
 const [hereHost, thereHost] = ['127.0.0.41', '127.0.0.42']
 const directory = t.testdir({ here: {}, there: {} })
 const start = (host: string, dataCentre: string, name: string) =>

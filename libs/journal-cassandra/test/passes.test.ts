@@ -10,8 +10,6 @@ import { visited } from './visited.ts'
 /** More than are under way at one time. */
 const count = 120
 
-t.setTimeout(240_000)
-
 const host = '127.0.0.61'
 const server = await startCassandra({ directory: t.testdir(), host, seeds: [host], dataCentre: 'eu-par' })
 t.teardown(() => server.stop('SIGKILL'))
