@@ -7,7 +7,7 @@ export interface LoopTimers extends Timers {
 }
 
 /** Milliseconds of one turn of the loop for all accounts that wait for one. */
-const sharedMs = 4
+const sharedMs = 2
 
 /**
  * The turns of the loop, shared by all accounts of a process: as many accounts go on in each as fit

@@ -135,3 +135,31 @@ t.test('a checkpoint of long texts is cut page by page, with a turn for others a
   t.ok(pages.length > 3, `${pages.length} pages`)
   t.ok(turns >= pages.length - 2, `${turns} turns`)
 })
+
+t.test(
+  'a deep listing of 8,000 folders without children gives others a turn after each thousand',
+  async (t) => {
+    const world = new World()
+    const root = world.create({ tier: 'premium' })
+    const entries = Array.from({ length: 100 }, (_, at) => folder(`${at}`))
+    for (const [at, { name }] of [...entries.entries()])
+      entries.push(
+        ...Array.from({ length: 80 }, (_, below) => ({ ...folder(`${name} ${below}`), parent: at + 1 })),
+      )
+    world.ask(operator, {
+      copyContents: {
+        sources: [{ contentId: 'many', manifest: { entries: [folder('many'), ...entries] } }],
+        folderId: root,
+      },
+    })
+    const [many] = world.item(operator, { readContent: { contentId: root } }).children
+    const outcome = world.state.decide(
+      world.request(operator, { readContent: { contentId: many?.id ?? '', maxDepth: 16 } }),
+      world.context(),
+    )
+    if (outcome.kind !== 'slices') throw new Error(`${outcome.kind} was not expected`)
+    let slices = 1
+    while (outcome.steps.next().done !== true) slices++
+    t.ok(slices > 2 * 8, `${slices} slices: of the folders above, and of these`)
+  },
+)

@@ -159,12 +159,18 @@ function* fillBelow(
   for (let depth = 2; depth <= query.maxDepth && level.length > 0; depth++) {
     const next: OpenFolder[] = []
     for (const { row, item } of level) {
+      const all = view.tree.childCount(row)
       if (item.childrenCount > Math.min(left, looksLeft)) continue
       looksLeft -= item.childrenCount
-      looked += item.childrenCount
-      if (looked > itemsPerSlice) {
+      // Folders without children, and children that are not shown, take time too.
+      if (looked + all + 1 > itemsPerSlice) {
         yield
         looked = 0
+      }
+      looked += all + 1
+      if (all === 0) {
+        item.hasChildren = true
+        continue
       }
       const bytes = bytesBelow(view, row, Math.min(bytesLeft, looksBytesLeft))
       looksBytesLeft -= bytes
