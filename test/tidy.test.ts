@@ -67,13 +67,15 @@ const unsteadyMax = 0
 /** Interfaces of libs that may have optional fields, besides options and what a suite is given. */
 const withOptionalFields = new Set([
   // Arguments of one call.
-  ...['AdminCaller', 'CallProof', 'HeartbeatReport', 'KeyRange', 'NodeBounds', 'PlacedCommit'],
+  ...['AdminCaller', 'CallProof', 'KeyRange', 'NodeBounds', 'PlacedCommit'],
   ...['PlantedFault', 'PresentView', 'PullRequest', 'Question', 'TransferQuery', 'WebPage', 'WholeRing'],
   // What only some engines or platforms have, and what another thread or package sends.
   ...['Catalogue', 'CatalogueAnswer', 'DirectAccess', 'SmtpError'],
 ])
+/** Options that apps wire. A field that an app forgets is a type error. */
+const wired = new Set(['ChunkStoreOptions', 'JoinOptions', 'LevelMetadataStoreOptions'])
 const isArgument = (name: string) =>
-  /^Opened|(Options|Contract|Check|Tools)$/.test(name) || withOptionalFields.has(name)
+  !wired.has(name) && (/^Opened|(Options|Contract|Check|Tools)$/.test(name) || withOptionalFields.has(name))
 
 /** Larger files are data, and data is generated: `.gitattributes` says of what. */
 const fileBytesMax = 200_000

@@ -44,11 +44,13 @@ export async function startActorHost({
     config,
     secrets,
     role: 'actor-host',
+    moreRoles: [],
     addresses,
     log,
     clock: wallClock,
     connect,
-    report: () => ({ accounts: active() }),
+    report: (byPhase) => ({ ...byPhase, accounts: active() }),
+    onGroup: undefined,
   })
   opened.defer(() => cluster.close())
   const { clock, metrics } = cluster

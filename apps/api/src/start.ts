@@ -32,7 +32,18 @@ export async function startApi({ config, secrets, settings, log, clock, connect 
     web: config.publicUrls.web ?? own,
   }
   const addresses = { api: own, admin: urlOf(adminHost, ports.admin) }
-  const cluster = await joinCluster({ config, secrets, role: 'api', addresses, log, clock, connect })
+  const cluster = await joinCluster({
+    config,
+    secrets,
+    role: 'api',
+    moreRoles: [],
+    addresses,
+    log,
+    clock,
+    connect,
+    report: (byPhase) => byPhase,
+    onGroup: undefined,
+  })
   opened.defer(() => cluster.close())
   const admin = await startAdmin(cluster, { role: 'api', port: ports.admin, settings, accounts: true })
   opened.defer(() => admin.close())

@@ -20,9 +20,14 @@ import {
 } from '@holdfast/backup'
 import { BlobFault, type BlobInfo } from '@holdfast/blob-store'
 import { StartFault, upgradeOf } from '@holdfast/bootstrap/data-format'
-import { ChunkStore } from '@holdfast/chunk-store'
+import { ChunkStore, chunkStoreDefaults, silentLog } from '@holdfast/chunk-store'
 import { JournalFault } from '@holdfast/journal'
-import { LevelMetadataStore, referenceOfRow, rowsOfJournals } from '@holdfast/journal-level'
+import {
+  LevelMetadataStore,
+  metadataStoreDefaults,
+  referenceOfRow,
+  rowsOfJournals,
+} from '@holdfast/journal-level'
 import { type AdminCall, AdminError } from './admin-client.ts'
 import { type Command, json, numberOf, type Options, type Step, UsageFault } from './command.ts'
 
@@ -32,6 +37,10 @@ const tellEveryMs = 10_000
 const leftOutMax = 1_000
 /** Room that a restore leaves on the disk. */
 const restoreReserveBytes = 64 * 1024 * 1024
+/** Memory of a restore for pieces that are written, and for those that are read. */
+const restoreMemoryBytes = 32 * 1024 * 1024
+/** Extents that a restore has open at once. */
+const restoreExtentsMax = 96
 
 export const backupCommands: readonly Command[] = [
   {
@@ -212,7 +221,15 @@ async function namedFrom(directory: BackupDirectory, snapshot: Snapshot, verifie
   try {
     const rows = rowsOfJournals(readSegments(directory, snapshot.rows), accounts)
     await LevelMetadataStore.restore(path, rows)
-    const store = await LevelMetadataStore.open({ path })
+    const store = await LevelMetadataStore.open({
+      ...metadataStoreDefaults,
+      path,
+      ballastBytes: 0,
+      copyForReading: undefined,
+      onFailure: () => {},
+      onReopened: () => {},
+      onUnaudited: () => {},
+    })
     try {
       const asked = storedAccounts(store.journals)
       return await askUses(verified, (account, copy) => usesOfCopy(asked, account, copy))
@@ -249,8 +266,17 @@ async function restore(from: string, to: string, options: Options): Promise<stri
     throw new BackupFault('UNUSABLE', `${to} is not empty`)
   await mkdir(unfinished, { mode: 0o700 })
   const blobs = await ChunkStore.open({
+    ...chunkStoreDefaults,
     path: join(unfinished, 'blobs'),
+    cataloguesIn: undefined,
+    direct: true,
+    uploadMemoryBytes: restoreMemoryBytes,
+    cacheBytes: restoreMemoryBytes,
     lowWaterBytes: restoreReserveBytes,
+    openExtentsMax: restoreExtentsMax,
+    pinnedAtFirstMs: 0,
+    catalogue: undefined,
+    log: silentLog,
   })
   const left: string[] = []
   let damaged = 0

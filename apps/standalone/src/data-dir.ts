@@ -2,7 +2,7 @@
 import { access, constants, readdir, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { checkDataFormat, makePrivate, requireStores, StartFault } from '@holdfast/bootstrap'
-import { LevelMetadataStore } from '@holdfast/journal-level'
+import { LevelMetadataStore, metadataStoreDefaults } from '@holdfast/journal-level'
 import { makeDirectories, releaseBallast } from '@holdfast/kernel'
 import type { Logger } from 'pino'
 import type { ReadingCopies } from './full-disk.ts'
@@ -117,6 +117,7 @@ export async function openMetadata(
   const open = async () => {
     const { bsize, blocks } = await statfs(dirname(dir.metadata))
     return LevelMetadataStore.open({
+      ...metadataStoreDefaults,
       path: dir.metadata,
       copyForReading: (rows) => copies.ofRowsWhereItCan(rows),
       ballastBytes: bsize * blocks < smallDiskBytes ? ballastBytes.smallDisk : ballastBytes.most,

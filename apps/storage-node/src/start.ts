@@ -31,11 +31,12 @@ export async function startStorageNode({ config, secrets, settings, log, clock, 
     config,
     secrets,
     role: 'storage-node',
+    moreRoles: [],
     addresses,
     log,
     clock,
     connect,
-    report: () => storage.status,
+    report: (byPhase) => ({ ...byPhase, ...storage.status }),
     onGroup: (group) => storage.learn(group),
   })
   opened.defer(() => cluster.close())

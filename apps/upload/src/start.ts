@@ -56,13 +56,17 @@ export async function startUpload({ config, secrets, settings, log, clock, conne
     clock,
     connect,
     ...(storage === undefined
-      ? { addresses }
+      ? { addresses, moreRoles: [], report: (byPhase) => byPhase, onGroup: undefined }
       : {
           addresses: { ...addresses, ...storage.addresses },
           moreRoles: ['storage-node'],
           // As a storage node it is ready before there are groups for its uploads: groups consist
           // of ready nodes.
-          report: () => ({ ...storage.status, ready: storage.unhealthyReason === undefined && !draining }),
+          report: (byPhase) => ({
+            ...byPhase,
+            ...storage.status,
+            ready: storage.unhealthyReason === undefined && !draining,
+          }),
           onGroup: (group) => storage.learn(group),
         }),
   })

@@ -7,6 +7,7 @@ import { MemoryBus } from '@holdfast/bus'
 import { type AccountStates, createAccountStates } from '@holdfast/content-tree'
 import { plainSettings } from '@holdfast/content-tree/testing'
 import { LevelMetadataStore } from '@holdfast/journal-level'
+import { testStore } from '@holdfast/journal-level/testing'
 import { Keyring, mintRequestId } from '@holdfast/kernel'
 import {
   type AccountOperation,
@@ -35,7 +36,7 @@ async function live(
   bounds: Partial<RuntimeBounds> = { checkpointBytesMin: 4096 },
   core = states,
 ) {
-  const store = await LevelMetadataStore.open({ path })
+  const store = await LevelMetadataStore.open({ ...testStore, path })
   const bus = new MemoryBus()
   const faults: object[] = []
   const host = new AccountHost({

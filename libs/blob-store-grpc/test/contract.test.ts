@@ -1,7 +1,9 @@
 /** The blob store suites over loopback: a store behaves the same over the network. */
+
 import { type BlobInfo, type BlobName, MemoryBlobStore, type NodeStore } from '@holdfast/blob-store'
 import { blobStoreContract, nodeStoreContract } from '@holdfast/blob-store/testing'
 import { ChunkStore } from '@holdfast/chunk-store'
+import { testStore } from '@holdfast/chunk-store/testing'
 import t, { type Test } from 'tap'
 import { RemoteBlobStore, serveBlobStore } from '../src/index.ts'
 
@@ -14,6 +16,7 @@ const stores: [string, (t: Test) => Promise<NodeStore>][] = [
     'a chunk store',
     (t) =>
       ChunkStore.open({
+        ...testStore,
         path: t.testdir(),
         extentBytes: 16 * MiB,
         extentStepBytes: 4 * MiB,

@@ -1,4 +1,5 @@
 /** Faults between nodes, and what the caller sees. */
+
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer as createHttpServer, type IncomingMessage, request } from 'node:http'
@@ -15,6 +16,7 @@ import {
 } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import { ChunkStore } from '@holdfast/chunk-store'
+import { testStore } from '@holdfast/chunk-store/testing'
 import { hex, systemClock } from '@holdfast/kernel'
 import { StorageServiceService } from '@holdfast/wire/storage'
 import t, { type Test } from 'tap'
@@ -431,7 +433,12 @@ t.test('small blobs in transit into a node are bounded in memory', async (t) => 
 
 t.test('a small range comes in one piece, correct or not at all', async (t) => {
   await using opened = new AsyncDisposableStack()
-  const chunks = await ChunkStore.open({ path: t.testdir(), extentBytes: 16 * MiB, hashThreadsMax: 1 })
+  const chunks = await ChunkStore.open({
+    ...testStore,
+    path: t.testdir(),
+    extentBytes: 16 * MiB,
+    hashThreadsMax: 1,
+  })
   opened.defer(() => chunks.close()) // before its directory is removed
   const { remote } = await served(t, chunks)
   const bytes = randomBytes(5_000)

@@ -2,8 +2,7 @@
  * The parts of a store and how they are connected. Parts call each other only as written here.
  * What is connected may not have been made yet: nothing is called before all parts are made.
  */
-import { tombstoneRetentionMsDefault } from '@holdfast/blob-store'
-import { type Clock, systemClock } from '@holdfast/kernel'
+import type { Clock } from '@holdfast/kernel'
 import type { Catalogue } from './catalogue/catalogue.ts'
 import { RowCache } from './catalogue/rows.ts'
 import type { Disk } from './disk/disk.ts'
@@ -89,7 +88,7 @@ export class Assembly {
     this.files = opened.files
     this.end = opened.end
     this.#bounds = boundsOf(options, opened.space.totalBytes)
-    this.#clock = options.clock ?? systemClock
+    this.#clock = options.clock
     this.#after = machine.after ?? setTimeout
     this.extents = this.#makeExtents(surveyed)
     this.space = this.#makeSpace(options, opened)
@@ -102,11 +101,11 @@ export class Assembly {
     this.faults = this.#makeFaults()
     this.history = new ReplicationLog({
       ...{ ledger, catalogue, clock, log },
-      retentionMs: options.tombstoneRetentionMs ?? tombstoneRetentionMsDefault,
+      retentionMs: options.tombstoneRetentionMs,
     })
     this.#writing = {
       ...{ extents, ledger, clock, log },
-      pins: new Pins(clock, { allForMs: options.pinnedAtFirstMs ?? 0 }),
+      pins: new Pins(clock, { allForMs: options.pinnedAtFirstMs }),
       seal: new HeaderSeal(surveyed.info.secret),
     }
     this.writer = new Writer(this.#writing)

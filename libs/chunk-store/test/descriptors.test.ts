@@ -2,6 +2,7 @@
  * Many extents and few descriptors: all are read, none stays open, and no read meets a descriptor
  * that was closed.
  */
+
 import { createHash, randomBytes } from 'node:crypto'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,6 +15,7 @@ import { Extent } from '../src/extents/extent.ts'
 import { ExtentFiles, openExtentsMaxLeast } from '../src/extents/extent-files.ts'
 import { InlineHashing } from '../src/hashing/hashing.ts'
 import { ChunkStore } from '../src/index.ts'
+import { testStore } from '../src/testing.ts'
 
 const MiB = 1024 * 1024
 const small = {
@@ -75,7 +77,7 @@ t.test(
     const path = t.testdir()
     const open = (openExtentsMax?: number) =>
       ChunkStore.open(
-        { path, ...small, ...(openExtentsMax === undefined ? {} : { openExtentsMax }) },
+        { ...testStore, path, ...small, ...(openExtentsMax === undefined ? {} : { openExtentsMax }) },
         { hashing: (memory) => new InlineHashing(memory), disk: coldDisk(new NodeDisk()), background: false },
       )
     let store = await open()

@@ -2,6 +2,7 @@
  * The chunk store as a node's store: uploads by id, groups, the replication log, and what a killed
  * process leaves of them.
  */
+
 import { randomBytes } from 'node:crypto'
 import { open, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -10,6 +11,7 @@ import { get, nodeStoreContract, put } from '@holdfast/blob-store/testing'
 import t, { type Test } from 'tap'
 import { MemoryCatalogue } from '../src/catalogue/catalogue.ts'
 import { ChunkStore } from '../src/index.ts'
+import { testStore } from '../src/testing.ts'
 import { rotOnDisk } from './support/rot.ts'
 
 const MiB = 1024 * 1024
@@ -25,12 +27,12 @@ t.test('with RocksDB', async (t) => {
   nodeStoreContract<Test>({
     test: (name, body) => t.test(name, body),
     passed: (t, name) => void t.pass(name),
-    open: (t) => ChunkStore.open({ path: t.testdir(), ...small }),
+    open: (t) => ChunkStore.open({ ...testStore, path: t.testdir(), ...small }),
     rot: async (t, store, blob) => {
       const bytes = await get(store, blob)
       await store.close() // forgets what was verified
       if (rotOnDisk(t.testdirName, bytes) === 0) throw new Error('the bytes are not there')
-      return ChunkStore.open({ path: t.testdirName, ...small })
+      return ChunkStore.open({ ...testStore, path: t.testdirName, ...small })
     },
   })
 })
@@ -51,7 +53,10 @@ class Rows {
       await apply.call(catalogue, changes, options)
       if (options.sync) this.synced = new Map(rows)
     }
-    const store = await ChunkStore.open({ path, ...small }, { catalogue: async () => catalogue })
+    const store = await ChunkStore.open(
+      { ...testStore, path, ...small },
+      { catalogue: async () => catalogue },
+    )
     this.#stores.push(store)
     return store
   }
@@ -116,7 +121,7 @@ t.test('entries that were not synced are not returned', async (t) => {
 
 t.test('a damaged copy is replaced under its name, and its space is returned', async (t) => {
   const path = t.testdir()
-  const store = await ChunkStore.open({ path, ...small })
+  const store = await ChunkStore.open({ ...testStore, path, ...small })
   for (const size of [50_000, 3 * MiB + 5]) {
     const bytes = randomBytes(size)
     const info = await put(store, bytes, { pinMs: 0 })
@@ -151,7 +156,7 @@ t.test('a damaged copy is replaced under its name, and its space is returned', a
 t.test('old entries and tombstones are dropped, and their positions are unknown then', async (t) => {
   let nowMs = 1_700_000_000_000
   const clock = { now: () => nowMs, monotonic: () => performance.now() }
-  const store = await ChunkStore.open({ path: t.testdir(), ...small, clock })
+  const store = await ChunkStore.open({ ...testStore, path: t.testdir(), ...small, clock })
   const start = await startOf(store)
   const old = await put(store, randomBytes(100), { pinMs: 0 })
   await store.delete(old)

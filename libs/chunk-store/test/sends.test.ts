@@ -2,6 +2,7 @@
  * The path from the page cache to a socket without a copy; where a system or file system has none,
  * everything is read instead.
  */
+
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { closeSync, constants, openSync, readdirSync, readFileSync, writeSync } from 'node:fs'
@@ -14,6 +15,7 @@ import { NodeDisk } from '../src/disk/node-disk.ts'
 import { SpliceSender } from '../src/disk/splice-sender.ts'
 import { ChunkStore } from '../src/index.ts'
 import { alignedBytes } from '../src/memory/buffer-pool.ts'
+import { testStore } from '../src/testing.ts'
 
 const MiB = 1024 * 1024
 
@@ -59,7 +61,7 @@ async function stored(t: Test, bytes: Buffer) {
   t.teardown(() => store?.close()) // before the directory is removed
   const path = t.testdir()
   const bounds = { extentBytes: 64 * MiB, extentStepBytes: 32 * MiB, lowWaterBytes: MiB, ballastBytes: MiB }
-  const store = await ChunkStore.open({ path, hashThreadsMax: 1, ...bounds })
+  const store = await ChunkStore.open({ ...testStore, path, hashThreadsMax: 1, ...bounds })
   const info = await put(store, bytes, { pinMs: 0 })
   t.ok(bytes.equals(await get(store, info))) // and it is in memory
   const sender = (await store.openSender(info)) as BlobSender
@@ -125,7 +127,10 @@ t.test(
       lowWaterBytes: 8 * MiB,
       ballastBytes: 0,
     }
-    const store = await ChunkStore.open({ path, hashThreadsMax: 1, ...bounds }, { disk, background: false })
+    const store = await ChunkStore.open(
+      { ...testStore, path, hashThreadsMax: 1, ...bounds },
+      { disk, background: false },
+    )
     const bytes = randomBytes(8 * MiB)
     const info = await put(store, bytes, { pinMs: 0 })
     const stays = await put(store, randomBytes(MiB), { pinMs: 0 })

@@ -1,4 +1,5 @@
 /** Compaction on a nearly full disk, and the reuse of emptied extents. */
+
 import { randomBytes } from 'node:crypto'
 import type { BlobInfo } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
@@ -8,6 +9,7 @@ import type { Disk } from '../src/disk/disk.ts'
 import { NodeDisk } from '../src/disk/node-disk.ts'
 import { InlineHashing } from '../src/hashing/hashing.ts'
 import { ChunkStore, type ChunkStoreOptions } from '../src/index.ts'
+import { testStore } from '../src/testing.ts'
 import { crashOptions } from './support/crash-history.ts'
 import { CrashMachine, type DiskState, seeded } from './support/crash-machine.ts'
 
@@ -268,7 +270,7 @@ t.test(
       freeExtentsMax: 0,
     }
     const store = await ChunkStore.open(
-      { path: t.testdir(), hashThreadsMax: 1, log, ...bounds },
+      { ...testStore, path: t.testdir(), hashThreadsMax: 1, log, ...bounds },
       { disk: keeping, background: false },
     )
     try {
@@ -320,7 +322,10 @@ t.test('extents that are longer than new ones are read, emptied and not kept', a
 t.test('on a small disk dead records become holes while there is room for some extents still', async (t) => {
   const disk = new NodeDisk()
   disk.space = async () => ({ freeBytes: 300 * MiB, totalBytes: 1024 * MiB })
-  const store = await ChunkStore.open({ path: t.testdir(), hashThreadsMax: 1 }, { disk, background: false })
+  const store = await ChunkStore.open(
+    { ...testStore, path: t.testdir(), hashThreadsMax: 1 },
+    { disk, background: false },
+  )
   try {
     const blobs = await fill(store, 60, MiB)
     await drop(

@@ -24,7 +24,7 @@ import type { ClusterConfig, ClusterSecrets } from '@holdfast/config'
 import { AnswerBudget, createRateLimits, outerNetworkOf, SmallPiecesLane, siteOf } from '@holdfast/http-kit'
 import type { AccountId, Clock, Keyring, RegionCode } from '@holdfast/kernel'
 import { AgreedClock, isClockOff, type MemberRole } from '@holdfast/membership'
-import { type HeartbeatReport, NatsMembership } from '@holdfast/membership-nats'
+import { type HeartbeatReport, NatsMembership, plainReport } from '@holdfast/membership-nats'
 import { Reports, TransferLog } from '@holdfast/moderation'
 import { Holders, ReplicatedBlobStore } from '@holdfast/replication'
 import { openTracing, tracedAccounts, tracedBlobs, tracedJournals, tracedLookups } from '@holdfast/tracing'
@@ -54,15 +54,14 @@ export interface JoinOptions {
   secrets: ClusterSecrets
   role: Extract<MemberRole, 'api' | 'upload' | 'actor-host' | 'storage-node'>
   /** Further roles of the process. */
-  moreRoles?: readonly MemberRole[]
+  moreRoles: readonly MemberRole[]
   /** Where other processes and users reach this process; includes the admin host. */
   addresses: Record<string, string>
   log: Logger
   connect: ServerConnector
-  load?: () => number
-  /** The content of heartbeats; without `ready` they carry the phase of the process. */
-  report?: () => Partial<HeartbeatReport>
-  onGroup?: GroupRowsOptions['onGroup']
+  /** The content of heartbeats. `byPhase` is ready while the phase of the process is. */
+  report: (byPhase: HeartbeatReport) => HeartbeatReport
+  onGroup: GroupRowsOptions['onGroup']
   clock: Clock
 }
 
@@ -254,9 +253,8 @@ function joinMembers(
   const membership = new NatsMembership({
     bus,
     info: { id: config.nodeName, role, region: config.region, addresses },
-    moreRoles: joining.moreRoles ?? [],
-    load: joining.load ?? (() => 0),
-    report: () => ({ ready: readiness.phase === 'ready', ...joining.report?.() }),
+    moreRoles: joining.moreRoles,
+    report: () => joining.report({ ...plainReport, ready: readiness.phase === 'ready' }),
     clock,
     onListenerError: warn('a listener of the membership failed'),
   })
@@ -292,7 +290,7 @@ async function openOperatorRows(
     bus,
     regions: config.regions,
     onFault: warn('the placement groups cannot be read; the last ones count'),
-    ...(onGroup === undefined ? {} : { onGroup }),
+    onGroup,
   })
   opened.defer(() => groups.close())
   await groups.refresh()

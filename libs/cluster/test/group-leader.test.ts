@@ -25,7 +25,13 @@ t.test('a planner with nothing to change reads no rows', async (t) => {
     return scan(...given)
   }
   const onFault = (error: unknown) => t.fail(String(error))
-  const rows = new GroupRows({ lookups, bus: new MemoryBus(), regions: [region], onFault })
+  const rows = new GroupRows({
+    lookups,
+    bus: new MemoryBus(),
+    regions: [region],
+    onFault,
+    onGroup: undefined,
+  })
   t.teardown(() => rows.close())
   let aheadMs = 0
   const clock = { now: systemClock.now, monotonic: () => systemClock.monotonic() + aheadMs }

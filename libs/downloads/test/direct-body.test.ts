@@ -2,6 +2,7 @@
  * Bodies that go from a real store to real clients without passing through this process, where the
  * system supports it; the same bytes where not.
  */
+
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
@@ -9,6 +10,7 @@ import { type AddressInfo, connect } from 'node:net'
 import type { BlobSender } from '@holdfast/blob-store'
 import { put } from '@holdfast/blob-store/testing'
 import { ChunkStore } from '@holdfast/chunk-store'
+import { testStore } from '@holdfast/chunk-store/testing'
 import { AnswerBudget } from '@holdfast/http-kit'
 import t, { type Test } from 'tap'
 import { type DirectBytes, sendDirect } from '../src/direct-body.ts'
@@ -30,7 +32,7 @@ interface ServeOptions {
 async function host(t: Test) {
   const bounds = { extentBytes: 64 * MiB, extentStepBytes: 32 * MiB, lowWaterBytes: MiB, ballastBytes: MiB }
   t.teardown(() => store?.close()) // before the directory is removed
-  const store = await ChunkStore.open({ path: t.testdir(), hashThreadsMax: 1, ...bounds })
+  const store = await ChunkStore.open({ ...testStore, path: t.testdir(), hashThreadsMax: 1, ...bounds })
   const blob = await put(store, bytes, { pinMs: 0 })
   const all = { start: 0, end: bytes.length }
   for await (const _ of storedBytes(store, blob, all, new AbortController().signal)); // into memory

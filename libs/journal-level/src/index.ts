@@ -1,2 +1,6 @@
 export { referenceOfRow, rowsOfJournals } from './kinds-of-rows.ts'
-export { LevelMetadataStore, type LevelMetadataStoreOptions } from './level-metadata-store.ts'
+export {
+  LevelMetadataStore,
+  type LevelMetadataStoreOptions,
+  metadataStoreDefaults,
+} from './level-metadata-store.ts'

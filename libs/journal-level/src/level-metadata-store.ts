@@ -42,41 +42,48 @@ export interface LevelMetadataStoreOptions {
   path: string
   /**
    * Accounts whose statics are kept in memory, some 300 bytes each; others are read again.
-   * Default 20,000.
    */
-  cachedAccounts?: number
+  cachedAccounts: number
   /**
    * Called when a write failed and nothing is written any more, until LevelDB was reopened
    * (`onReopened`): the store retries by itself.
    */
-  onFailure?: (fault: JournalFault) => void
-  onReopened?: () => void
+  onFailure: (fault: JournalFault) => void
+  onReopened: () => void
   /**
    * Called when the commit audit cannot be written, once for a series of batches: they are safe,
    * and their loss would not be noticed.
    */
-  onUnaudited?: (fault: unknown) => void
+  onUnaudited: (fault: unknown) => void
   /**
-   * Space reserved in a file beside the rows for a full disk, bytes, a multiple of 1 MiB. Default
-   * 0.
+   * Space reserved in a file beside the rows for a full disk, bytes, a multiple of 1 MiB; 0: none.
    */
-  ballastBytes?: number
+  ballastBytes: number
   /**
    * How often a store whose disk is full checks for space, ms; after other failures the longest
-   * time between two attempts. Default 1,000.
+   * time between two attempts.
    */
-  reopenEveryMs?: number
+  reopenEveryMs: number
   /** Called in place of each commit of a batch. Tests make it fail, or delay it. */
-  commit?: (changes: RowChange[], commit: () => Promise<void>) => Promise<void>
+  commit: (changes: RowChange[], commit: () => Promise<void>) => Promise<void>
   /**
    * Copies LevelDB's directory to another disk when its own is full. Tables and the lock are links
    * in the copy. The copy is read until the disk has room. Undefined: there is no other disk.
    */
-  copyForReading?: (rows: string) => Promise<string | undefined>
+  copyForReading: ((rows: string) => Promise<string | undefined>) | undefined
   /** Called in place of each attempt to reopen LevelDB. Tests make it fail, or delay it. */
-  reopen?: (reopen: () => Promise<void>) => Promise<void>
-  clock?: Clock
+  reopen: (reopen: () => Promise<void>) => Promise<void>
+  clock: Clock
 }
+
+/** What no setting changes. */
+export const metadataStoreDefaults = {
+  cachedAccounts: 20_000,
+  reopenEveryMs: 1_000,
+  commit: (_changes, commit) => commit(),
+  reopen: (reopen) => reopen(),
+  clock: systemClock,
+} satisfies Partial<LevelMetadataStoreOptions>
 
 /** Bytes that reopening LevelDB may write: its log as a table, new logs and a new manifest. */
 const reopenBytes = 6 * 1024 * 1024
@@ -129,7 +136,7 @@ export class LevelMetadataStore {
     const { rows, store, audit, found } = parts
     const { suspicions } = found
     this.#options = options
-    this.#clock = options.clock ?? systemClock
+    this.#clock = options.clock
     this.#path = resolve(options.path)
     this.#rows = rows
     this.#store = store
@@ -140,7 +147,7 @@ export class LevelMetadataStore {
       {
         commit: (changes) => {
           const commit = () => rows.commit(changes)
-          return options.commit?.(changes, commit) ?? commit()
+          return options.commit(changes, commit)
         },
         onSuccess: () => {
           this.#failing = undefined
@@ -156,12 +163,12 @@ export class LevelMetadataStore {
       rows,
       writer,
       suspicions,
-      cachedAccounts: options.cachedAccounts ?? 20_000,
+      cachedAccounts: options.cachedAccounts,
     })
     this.#lookups = new LevelLookups({ rows, writer, suspicions })
     this.journals = this.#journals
     this.lookups = this.#lookups
-    this.#ballast = new Ballast({ directory: this.#path, bytes: options.ballastBytes ?? 0 })
+    this.#ballast = new Ballast({ directory: this.#path, bytes: options.ballastBytes })
     this.#caring = this.#keepBallast()
   }
 
@@ -203,7 +210,9 @@ export class LevelMetadataStore {
    * @throws JournalFault as `open` does.
    */
   static async openReadOnly(
-    options: LevelMetadataStoreOptions & Required<Pick<LevelMetadataStoreOptions, 'copyForReading'>>,
+    options: Pick<LevelMetadataStoreOptions, 'path' | 'onFailure'> & {
+      copyForReading: NonNullable<LevelMetadataStoreOptions['copyForReading']>
+    },
   ): Promise<LevelMetadataStore> {
     const path = resolve(options.path)
     const copied = await options.copyForReading(join(path, 'rows'))
@@ -219,7 +228,16 @@ export class LevelMetadataStore {
       const found = await inspect(rows, { path, store })
       const audit = await CommitAudit.begin(copy, store)
       const opened = new LevelMetadataStore(
-        { ...options, path, ballastBytes: 0, commit: refuse, reopen: refuse },
+        {
+          ...metadataStoreDefaults,
+          ...options,
+          path,
+          ballastBytes: 0,
+          onReopened: () => {},
+          onUnaudited: () => {},
+          commit: refuse,
+          reopen: refuse,
+        },
         { rows, store, audit, found },
       )
       // It fails like a write, so that readiness and callers know of the full disk at once.
@@ -317,19 +335,19 @@ export class LevelMetadataStore {
 
   #noted(written: boolean): void {
     if (!written) this.#unauditedBatches++
-    if (!written && this.#audited) this.#options.onUnaudited?.(this.#audit.fault)
+    if (!written && this.#audited) this.#options.onUnaudited(this.#audit.fault)
     this.#audited = written
   }
 
   #tell(fault: JournalFault): void {
     if (this.#told === fault.message) return
     this.#told = fault.message
-    this.#options.onFailure?.(fault)
+    this.#options.onFailure(fault)
   }
 
   /** Never rejects; ends when writes continue, or the store is closed. */
   async #recover(isFull: boolean): Promise<void> {
-    const everyMs = this.#options.reopenEveryMs ?? 1_000
+    const everyMs = this.#options.reopenEveryMs
     if (isFull) await this.#ballast.release()
     while (!this.#closing.signal.aborted) {
       // Failures other than a full disk may be over at once, or return with the next write.
@@ -379,7 +397,7 @@ export class LevelMetadataStore {
   async #reopened(): Promise<JournalFault | undefined> {
     try {
       const reopen = () => this.#rows.reopen(this.#options.copyForReading)
-      await (this.#options.reopen?.(reopen) ?? reopen())
+      await this.#options.reopen(reopen)
       const found = await inspect(this.#rows, { path: this.#path, store: this.#store })
       await this.#audit.close()
       this.#audit = await CommitAudit.begin(this.#path, this.#store)
@@ -393,13 +411,13 @@ export class LevelMetadataStore {
       return error as JournalFault
     }
     this.#told = undefined
-    this.#options.onReopened?.()
+    this.#options.onReopened()
     return undefined
   }
 
   /** Reserves the ballast when there is room for more than that. Never rejects. */
   async #keepBallast(): Promise<void> {
-    const { ballastBytes = 0 } = this.#options
+    const { ballastBytes } = this.#options
     while (!this.#closing.signal.aborted && this.failure === undefined) {
       if ((await freeBytes(this.#path)) >= 2 * ballastBytes && (await this.#ballast.take())) return
       await this.#pause(ballastEveryMs)

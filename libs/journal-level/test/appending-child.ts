@@ -3,12 +3,14 @@
  * output. Each row is issued together with the lookup row that it needs, without waiting in
  * between.
  */
+
 import { writeSync } from 'node:fs'
 import { LevelMetadataStore } from '../src/index.ts'
+import { testStore } from '../src/testing.ts'
 import { rowText } from './expected.ts'
 
 const [path = '', accounts = '1'] = process.argv.slice(2)
-const { journals, lookups } = await LevelMetadataStore.open({ path })
+const { journals, lookups } = await LevelMetadataStore.open({ ...testStore, path })
 
 async function append(account: string): Promise<never> {
   const ownership = await journals.acquire(account, { owner: 'child' })

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
 import { LevelMetadataStore } from '../src/index.ts'
+import { testStore } from '../src/testing.ts'
 import { crashImage, directory } from './directories.ts'
 import { rowText, rowTexts } from './expected.ts'
 
@@ -36,7 +37,7 @@ t.test('a killed process has lost nothing that it acknowledged', async (t) => {
     const { heads, taken, count, signal } = await killedAfter(path, appends)
     t.equal(signal, 'SIGKILL')
     t.ok(count >= appends, `${count} acknowledged`)
-    const store = await LevelMetadataStore.open({ path })
+    const store = await LevelMetadataStore.open({ ...testStore, path })
     t.equal(store.lostBatches, 0, 'and no loss is reported')
     for (const account of accounts) {
       const rows = await rowTexts(store.journals, account)
@@ -64,7 +65,7 @@ interface AcknowledgedState {
 
 async function filled(t: Test) {
   const path = await directory(t)
-  const store = await LevelMetadataStore.open({ path })
+  const store = await LevelMetadataStore.open({ ...testStore, path })
   t.teardown(() => store.close())
   const acknowledged: AcknowledgedState = { rows: new Map(), lookups: new Map(), numbers: 0 }
   const ownerships = await Promise.all(
@@ -112,7 +113,7 @@ async function judge(path: string, { rows, lookups, numbers }: AcknowledgedState
   const opened = await ask(
     'open',
     async () => {
-      store = await LevelMetadataStore.open({ path })
+      store = await LevelMetadataStore.open({ ...testStore, path })
     },
     () => true,
   )
@@ -193,7 +194,7 @@ t.test('the verdict on a lost end is kept, and numbering continues behind it', a
   t.ok(lost > 1 && first.sound > 0, `${lost} signs, ${first.sound} accounts are whole`)
   t.same(first.silent, [])
   for (let time = 0; time < 2; time++) {
-    const store = await LevelMetadataStore.open({ path: image })
+    const store = await LevelMetadataStore.open({ ...testStore, path: image })
     t.ok(store.lostBatches > 0 && store.lostBatches < 30, `${store.lostBatches} lost batches, counted once`)
     await store.close()
     const again = await judge(image, acknowledged)
@@ -204,7 +205,7 @@ t.test('the verdict on a lost end is kept, and numbering continues behind it', a
 t.test('a flipped bit in a table is detected before anything is read from it', async (t) => {
   const { path, store, acknowledged } = await filled(t)
   await store.close()
-  await (await LevelMetadataStore.open({ path })).close()
+  await (await LevelMetadataStore.open({ ...testStore, path })).close()
   const image = await crashImage(t, path)
   const verdict = await judgeFlips(t, image, { acknowledged, ending: '.ldb', places: 32 })
   t.same(verdict.silent, [])
@@ -215,6 +216,6 @@ t.test('a flipped bit in a table is detected before anything is read from it', a
   const named = await crashImage(t, path)
   const [table = ''] = (await readdir(join(named, 'rows'))).filter((name) => name.endsWith('.ldb'))
   await truncate(join(named, 'rows', table), 1_000)
-  const opened = LevelMetadataStore.open({ path: named })
+  const opened = LevelMetadataStore.open({ ...testStore, path: named })
   await t.rejects(opened, { code: 'CORRUPT', message: /table \d+ has no footer/ })
 })

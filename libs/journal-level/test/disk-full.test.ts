@@ -1,4 +1,5 @@
 /** A real file system that others fill to the last byte. */
+
 import { rm, stat, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -6,6 +7,7 @@ import type { JournalFault, JournalOwnership } from '@holdfast/journal'
 import t, { type Test } from 'tap'
 import { Filler, onSmallDisk } from '../../../test/support/small-disk.ts'
 import { LevelMetadataStore } from '../src/index.ts'
+import { testStore } from '../src/testing.ts'
 
 const MiB = 1024 * 1024
 const row = (number: number) => Buffer.alloc(20_000, `row ${number} `)
@@ -18,6 +20,7 @@ if (disk !== undefined) {
     const path = join(disk, `store-${stores++}`)
     const told: string[] = []
     const store = await LevelMetadataStore.open({
+      ...testStore,
       path,
       ballastBytes,
       reopenEveryMs: 50,
@@ -64,7 +67,7 @@ if (disk !== undefined) {
     t.equal(store.lostBatches, 0)
     t.match(told, [/No space left/, 'reopened', /No space left/, 'reopened'])
     await store.close()
-    const again = await LevelMetadataStore.open({ path })
+    const again = await LevelMetadataStore.open({ ...testStore, path })
     t.teardown(() => again.close())
     t.equal(again.lostBatches, 0)
     const next = await again.journals.acquire('one', { owner: 'host' })
@@ -92,7 +95,7 @@ if (disk !== undefined) {
       t.equal(await lookups.get('reference'), undefined, 'deleted although no other program made room')
       await filler.empty()
       await store.close()
-      const again = await LevelMetadataStore.open({ path, ballastBytes: 16 * MiB })
+      const again = await LevelMetadataStore.open({ ...testStore, path, ballastBytes: 16 * MiB })
       t.teardown(() => again.close())
       t.equal(again.lostBatches, 0)
       t.equal(await again.lookups.get('reference'), undefined)
@@ -102,10 +105,10 @@ if (disk !== undefined) {
 
   t.test('the file that names the holder may be missing', async (t) => {
     const path = join(disk, `store-${stores++}`)
-    await (await LevelMetadataStore.open({ path })).close()
+    await (await LevelMetadataStore.open({ ...testStore, path })).close()
     await rm(join(path, 'holder'))
     await symlink('/dev/full', join(path, 'holder'))
-    const store = await LevelMetadataStore.open({ path })
+    const store = await LevelMetadataStore.open({ ...testStore, path })
     t.equal(store.failure, undefined)
     await store.close()
     await rm(path, { recursive: true })
@@ -120,14 +123,16 @@ if (disk !== undefined) {
     )
     await store.close()
     await filler.fill()
-    const again = await LevelMetadataStore.open({ path, ballastBytes: 16 * MiB })
+    const again = await LevelMetadataStore.open({ ...testStore, path, ballastBytes: 16 * MiB })
     t.teardown(() => again.close())
     t.equal(await rowsOf(again, await again.journals.acquire('one', { owner: 'host' })), 50)
     await again.lookups.write([{ put: 'reference', value: row(0).subarray(0, 10) }])
     t.ok(await again.lookups.get('reference'), 'and there is room for what must be written')
     await again.close()
     await filler.fill()
-    await t.rejects(LevelMetadataStore.open({ path, ballastBytes: 16 * MiB }), { message: /No space left/ })
+    await t.rejects(LevelMetadataStore.open({ ...testStore, path, ballastBytes: 16 * MiB }), {
+      message: /No space left/,
+    })
   })
 }
 

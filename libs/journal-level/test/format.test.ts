@@ -17,6 +17,7 @@ import {
 } from '../src/format.ts'
 import { LevelMetadataStore } from '../src/index.ts'
 import { crc32c, damagedTables } from '../src/tables.ts'
+import { testStore } from '../src/testing.ts'
 import { directory } from './directories.ts'
 
 const sixteen = (byte: number) => Buffer.alloc(16, byte)
@@ -121,14 +122,17 @@ t.test('a row in another place is refused', async (t) => {
 
 t.test('a store of a newer format is not touched', async (t) => {
   const path = await directory(t)
-  await (await LevelMetadataStore.open({ path })).close()
+  await (await LevelMetadataStore.open({ ...testStore, path })).close()
   const level = new Level<Uint8Array, Uint8Array>(`${path}/rows`, {
     keyEncoding: 'view',
     valueEncoding: 'view',
   })
   await level.put(keys.meta('format'), encodeNumber(keys.meta('format'), 2))
   await level.close()
-  await t.rejects(LevelMetadataStore.open({ path }), { code: 'UNAVAILABLE', message: /format 2/ })
+  await t.rejects(LevelMetadataStore.open({ ...testStore, path }), {
+    code: 'UNAVAILABLE',
+    message: /format 2/,
+  })
 })
 
 t.test(

@@ -4,15 +4,18 @@
  *
  * Arguments: the store's directory.
  */
+
 import { closeSync, openSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { LevelMetadataStore } from '../src/index.ts'
+import { testStore } from '../src/testing.ts'
 
 const [, , path = ''] = process.argv
 const row = (number: number) => Buffer.alloc(60_000, `row ${number} `)
 
 const told: string[] = []
 const store = await LevelMetadataStore.open({
+  ...testStore,
   path,
   onFailure: ({ message }) => told.push(message),
   onReopened: () => told.push('reopened'),

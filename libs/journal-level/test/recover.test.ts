@@ -1,4 +1,5 @@
 /** A store whose writes fail recovers by itself, after any failure. */
+
 import { execFile } from 'node:child_process'
 import { mkdirSync, readdirSync, renameSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,6 +10,7 @@ import t, { type Test } from 'tap'
 import { CommitAudit } from '../src/commit-audit.ts'
 import { LevelMetadataStore } from '../src/index.ts'
 import { Rows } from '../src/rows.ts'
+import { testStore } from '../src/testing.ts'
 import { directory } from './directories.ts'
 
 const run = promisify(execFile)
@@ -39,7 +41,7 @@ t.test(
     )
     t.equal(told.after, told.head + 1, 'everything acknowledged is there')
     t.ok(told.wellAgain)
-    const again = await LevelMetadataStore.open({ path })
+    const again = await LevelMetadataStore.open({ ...testStore, path })
     t.equal(again.lostBatches, 0)
     await again.close()
   },
@@ -55,6 +57,7 @@ async function planted(t: Test) {
   }
   const reopened: (() => void)[] = []
   const store = await LevelMetadataStore.open({
+    ...testStore,
     path: await directory(t),
     reopenEveryMs: 20,
     clock,
@@ -122,7 +125,11 @@ t.test('one that reopens but cannot write keeps the time of its first failure', 
 t.test('batches without an entry in the commit audit are counted, and told once', async (t) => {
   const told: unknown[] = []
   const path = await directory(t)
-  const store = await LevelMetadataStore.open({ path, onUnaudited: (fault) => told.push(fault) })
+  const store = await LevelMetadataStore.open({
+    ...testStore,
+    path,
+    onUnaudited: (fault) => told.push(fault),
+  })
   t.teardown(() => store.close())
   const write = () => store.lookups.write([{ put: 'a', value: Buffer.from('b') }])
   const { note } = CommitAudit.prototype

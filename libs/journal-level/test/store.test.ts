@@ -9,6 +9,7 @@ import { batchBytesMax, GroupWriter, queuedBytesMax, type RowChange } from '../s
 import { LevelMetadataStore } from '../src/index.ts'
 import { LevelLookups } from '../src/level-lookups.ts'
 import { Rows } from '../src/rows.ts'
+import { testStore } from '../src/testing.ts'
 import { UncommittedRows } from '../src/uncommitted-rows.ts'
 import { directory } from './directories.ts'
 
@@ -29,6 +30,7 @@ async function gated(t: Test) {
   const failures: JournalFault[] = []
   const gate = { closed: false, arrived: Promise.withResolvers<void>() }
   const store = await LevelMetadataStore.open({
+    ...testStore,
     path,
     onFailure: (fault) => failures.push(fault),
     commit: async (changes, commit) => {
@@ -151,7 +153,7 @@ t.test('after a failed batch nothing is written any more, and no caller gets a g
     'reads continue',
   )
   await store.close()
-  const again = await LevelMetadataStore.open({ path })
+  const again = await LevelMetadataStore.open({ ...testStore, path })
   t.teardown(() => again.close())
   const next = await again.journals.acquire('one', { owner })
   t.equal(next.head, 1)
@@ -177,7 +179,7 @@ t.test('every write to LevelDB is one synced batch', async (t) => {
   for (const name of forbidden) {
     t.intercept(Level.prototype, name, { value: () => t.fail(`${name} was called`) })
   }
-  const store = await LevelMetadataStore.open({ path: await directory(t) })
+  const store = await LevelMetadataStore.open({ ...testStore, path: await directory(t) })
   const ownership = await store.journals.acquire('one', { owner })
   await store.journals.append(ownership, bytes('row'))
   await store.journals.putPage('one', 'page', bytes('page'))
@@ -195,17 +197,17 @@ t.test('every write to LevelDB is one synced batch', async (t) => {
 
 t.test("a directory is held by one store, and the other one's error names the holder", async (t) => {
   const path = await directory(t)
-  const store = await LevelMetadataStore.open({ path })
-  const second = LevelMetadataStore.open({ path })
+  const store = await LevelMetadataStore.open({ ...testStore, path })
+  const second = LevelMetadataStore.open({ ...testStore, path })
   await t.rejects(second, { code: 'UNAVAILABLE', message: new RegExp(`process ${process.pid} on `) })
   await store.close()
-  const third = await LevelMetadataStore.open({ path })
+  const third = await LevelMetadataStore.open({ ...testStore, path })
   await third.close()
 })
 
 t.test('a closed store has written what was queued and refuses everything else', async (t) => {
   const path = await directory(t)
-  const store = await LevelMetadataStore.open({ path })
+  const store = await LevelMetadataStore.open({ ...testStore, path })
   const ownership = await store.journals.acquire('one', { owner })
   const last = store.lookups.write([{ put: 'key', value: bytes('value') }])
   await Promise.all([store.close(), last])
@@ -221,7 +223,7 @@ t.test('a closed store has written what was queued and refuses everything else',
   ]
   await Promise.all(late.map((work) => rejected(t, work, 'CLOSED')))
   await store.close()
-  const again = await LevelMetadataStore.open({ path })
+  const again = await LevelMetadataStore.open({ ...testStore, path })
   t.equal(String(await again.lookups.get('key')), 'value')
   await again.close()
 })
@@ -231,10 +233,10 @@ t.test('a foreign store, or one of a newer release, is not opened', async (t) =>
   const level = new Level(join(strange, 'rows'))
   await level.put('some', 'row')
   await level.close()
-  await t.rejects(LevelMetadataStore.open({ path: strange }), { code: 'CORRUPT' })
+  await t.rejects(LevelMetadataStore.open({ ...testStore, path: strange }), { code: 'CORRUPT' })
   const file = join(await directory(t), 'file')
   await writeFile(file, '')
-  await t.rejects(LevelMetadataStore.open({ path: file }))
+  await t.rejects(LevelMetadataStore.open({ ...testStore, path: file }))
 })
 
 t.test('rows in memory are dropped by age, never while a write of theirs is queued', async (t) => {
@@ -261,7 +263,7 @@ t.test('rows in memory are dropped by age, never while a write of theirs is queu
 })
 
 t.test('more accounts than are kept in memory stay fenced', async (t) => {
-  const store = await LevelMetadataStore.open({ path: await directory(t), cachedAccounts: 10 })
+  const store = await LevelMetadataStore.open({ ...testStore, path: await directory(t), cachedAccounts: 10 })
   const old = await store.journals.acquire('one', { owner })
   const ownership = await store.journals.acquire('one', { owner })
   await store.journals.append(ownership, bytes('row'))

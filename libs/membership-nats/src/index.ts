@@ -1,1 +1,6 @@
-export { type HeartbeatReport, NatsMembership, type NatsMembershipOptions } from './nats-membership.ts'
+export {
+  type HeartbeatReport,
+  NatsMembership,
+  type NatsMembershipOptions,
+  plainReport,
+} from './nats-membership.ts'

@@ -39,12 +39,29 @@ export interface HeartbeatReport {
    * work.
    */
   ready: boolean
-  freeBytes?: number
-  accounts?: number
-  lagMs?: number
-  draining?: boolean
-  suspect?: boolean
-  coveredMs?: Record<string, number>
+  /** Room for uploads. 0 without a store. */
+  freeBytes: number
+  /** Active accounts. */
+  accounts: number
+  /** How old the copies may be that a storage node still has to fetch. */
+  lagMs: number
+  /** A storage node that is to be emptied. */
+  draining: boolean
+  /** A storage node that has too much damage or was away too long: others are asked first. */
+  suspect: boolean
+  /** By followed node: all that it held at this time, of its clock, is here too. */
+  coveredMs: Readonly<Record<string, number>>
+}
+
+/** The report of a member without bytes and accounts. */
+export const plainReport: HeartbeatReport = {
+  ready: true,
+  freeBytes: 0,
+  accounts: 0,
+  lagMs: 0,
+  draining: false,
+  suspect: false,
+  coveredMs: {},
 }
 
 export interface NatsMembershipOptions {
@@ -119,7 +136,7 @@ export class NatsMembership implements Membership {
     this.#info = structuredClone(options.info)
     this.#moreRoles = options.moreRoles ?? []
     this.#load = options.load ?? (() => 0)
-    this.#report = options.report ?? (() => ({ ready: true }))
+    this.#report = options.report ?? (() => plainReport)
     this.#intervalMs = options.intervalMs ?? 1_000
     this.#deadMs = options.deadMs ?? 4_000
     this.#clock = options.clock ?? systemClock
@@ -241,7 +258,7 @@ export class NatsMembership implements Membership {
 
   #heartbeat({ leaving }: { leaving: boolean }): Heartbeat {
     const { id, role, region, addresses } = this.#info
-    const { ready, freeBytes = 0, accounts = 0, lagMs = 0, ...others } = this.#report()
+    const { ready, coveredMs, ...report } = this.#report()
     return {
       id,
       roles: [role, ...this.#moreRoles],
@@ -252,13 +269,9 @@ export class NatsMembership implements Membership {
       load: assertLoad(this.#load()),
       ready: ready && !leaving,
       addresses: { ...addresses },
-      freeBytes,
-      accounts,
+      ...report,
       leaving,
-      lagMs,
-      draining: others.draining ?? false,
-      suspect: others.suspect ?? false,
-      coveredMs: { ...others.coveredMs },
+      coveredMs: { ...coveredMs },
     }
   }
 

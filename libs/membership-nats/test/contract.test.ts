@@ -4,7 +4,7 @@ import { membershipContract } from '@holdfast/membership/testing'
 import t, { type Test } from 'tap'
 import { startNats } from '../../../infra/servers/nats.ts'
 import { freePort } from '../../../infra/servers/ports.ts'
-import { NatsMembership, type NatsMembershipOptions } from '../src/index.ts'
+import { NatsMembership, type NatsMembershipOptions, plainReport } from '../src/index.ts'
 
 const port = await freePort()
 const server = await startNats({ directory: t.testdir(), port })
@@ -143,7 +143,7 @@ t.test(
       bus,
       info: info('two'),
       ...quick,
-      report: () => ({ ready, accounts: 7 }),
+      report: () => ({ ...plainReport, ready, accounts: 7 }),
     })
     t.teardown(async () => {
       await one.close()

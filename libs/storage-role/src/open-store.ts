@@ -1,7 +1,7 @@
 /** The bytes of a process: the chunk store in its data directory, also without a cluster. */
 import { BlobFault } from '@holdfast/blob-store'
 import { StartFault } from '@holdfast/bootstrap'
-import { ChunkStore } from '@holdfast/chunk-store'
+import { ChunkStore, chunkStoreDefaults } from '@holdfast/chunk-store'
 import type { Config } from '@holdfast/config'
 import type { Clock } from '@holdfast/kernel'
 import type { Logger } from 'pino'
@@ -22,24 +22,27 @@ export async function openStore({
 }: {
   path: string
   /** Undefined: in the store's own directory. Another one where nothing can be written there. */
-  cataloguesIn?: string | undefined
+  cataloguesIn: string | undefined
   config: Config['store']
   openExtentsMax: number
   pinnedAtFirstMs: number
   clock: Clock
   log: Logger
 }): Promise<ChunkStore> {
-  const { reserveBytes, catalogue, ...memory } = config
+  const { reserveBytes, catalogue, uploadMemoryBytes, cacheBytes } = config
   try {
     return await ChunkStore.open({
+      ...chunkStoreDefaults,
       path,
+      cataloguesIn,
       // A write shows whether direct writes are possible.
-      ...(cataloguesIn === undefined ? {} : { cataloguesIn, direct: false }),
-      ...memory,
-      ...(catalogue === undefined ? {} : { catalogue }),
+      direct: cataloguesIn === undefined,
+      uploadMemoryBytes,
+      cacheBytes,
+      catalogue,
       openExtentsMax,
       pinnedAtFirstMs,
-      ...(reserveBytes === undefined ? {} : { lowWaterBytes: reserveBytes }),
+      lowWaterBytes: reserveBytes,
       clock,
       log: log.child({ part: 'blobs' }),
     })

@@ -80,6 +80,7 @@ export class StorageRole {
       )
     const store = await openStore({
       path,
+      cataloguesIn: undefined,
       config: config.store,
       openExtentsMax,
       pinnedAtFirstMs: longestPinMs,

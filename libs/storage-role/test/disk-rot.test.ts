@@ -2,6 +2,7 @@
  * Two nodes with their own disks, each reached over the network, and flipped bits on the disk of
  * one of them.
  */
+
 import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,6 +17,7 @@ import {
 import { get, put } from '@holdfast/blob-store/testing'
 import { type BlobStoreServer, RemoteBlobStore, serveBlobStore } from '@holdfast/blob-store-grpc'
 import { ChunkStore } from '@holdfast/chunk-store'
+import { testStore } from '@holdfast/chunk-store/testing'
 import { systemClock } from '@holdfast/kernel'
 import {
   GroupMap,
@@ -52,6 +54,7 @@ class TwoNodes implements Peers {
 
   async start(id: string): Promise<void> {
     const store = await ChunkStore.open({
+      ...testStore,
       path: join(this.path, id),
       extentBytes: 16 * MiB,
       extentStepBytes: 4 * MiB,

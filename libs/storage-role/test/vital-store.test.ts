@@ -38,7 +38,7 @@ t.test('a storage node whose store does not recover within a minute is not alive
     typeof StoragePeers
   >[0]['membership']
   const peers = new StoragePeers({ membership, secret: () => secrets.clusterSecret, tls: undefined })
-  const groups = new GroupRows({ lookups, bus, regions: config.regions, onFault })
+  const groups = new GroupRows({ lookups, bus, regions: config.regions, onFault, onGroup: undefined })
   const nodes = new NodeAdminStates({ lookups, bus, onFault })
   const readiness = new Readiness({}, { clock })
   const metrics = new Registry()

@@ -1,4 +1,5 @@
 /** Real faults of one machine, and the alerts that are for them. */
+
 import { randomBytes } from 'node:crypto'
 import {
   closeSync,
@@ -14,6 +15,7 @@ import {
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { LevelMetadataStore } from '@holdfast/journal-level'
+import { testStore } from '@holdfast/journal-level/testing'
 import { Filler } from '../../support/small-disk.ts'
 import { SmtpServer } from '../../support/smtp-server.ts'
 import { later } from './prometheus.ts'
@@ -307,7 +309,7 @@ export const faults: readonly Fault[] = [
     besides: ['HoldfastProcessDown'],
     make: async ({ service }) => {
       await service.terminate()
-      const store = await LevelMetadataStore.open({ path: join(service.dataDir, 'metadata') })
+      const store = await LevelMetadataStore.open({ ...testStore, path: join(service.dataDir, 'metadata') })
       const noted = Date.now() - 400 * 86_400_000
       await store.lookups.write([{ put: 'clock/newest', value: Buffer.from(String(noted)) }])
       await store.close()

@@ -6,12 +6,12 @@
 import { randomFillSync } from 'node:crypto'
 import { join } from 'node:path'
 import type { BlobFault } from '@holdfast/blob-store'
-import { ballastPath, systemClock } from '@holdfast/kernel'
+import { ballastPath } from '@holdfast/kernel'
 import { Assembly } from '../assembly.ts'
 import type { Disk } from '../disk/disk.ts'
 import { NodeDisk } from '../disk/node-disk.ts'
 import { ExtentFiles } from '../extents/extent-files.ts'
-import { type Log, silentLog } from '../log.ts'
+import type { Log } from '../log.ts'
 import { boundsOf, type ChunkStoreMachine, type ChunkStoreOptions } from '../options.ts'
 import { CleanShutdownMarker, endMarkKey } from './clean-shutdown-marker.ts'
 import { IdentityFile } from './identity-file.ts'
@@ -38,8 +38,8 @@ export async function startStore(
   options: ChunkStoreOptions,
   machine: Partial<ChunkStoreMachine>,
 ): Promise<StartResult> {
-  const log = options.log ?? silentLog
-  const disk = machine.disk ?? new NodeDisk({ direct: options.direct ?? true })
+  const { log } = options
+  const disk = machine.disk ?? new NodeDisk({ direct: options.direct })
   const directory = join(options.path, 'extents')
   await disk.makeDirectory(directory)
   const start = { options, machine, disk, directory, log }
@@ -73,7 +73,7 @@ async function startOnce(start: Start, { rebuild }: { rebuild: boolean }): Promi
     const files = new ExtentFiles(disk, directory, { openMax: openExtentsMax })
     const end = new CleanShutdownMarker(disk, options.path)
     const identity = new IdentityFile(disk, options.path, log)
-    const nowMs = (options.clock ?? systemClock).now()
+    const nowMs = options.clock.now()
     const randomFill = machine.randomFill ?? randomFillSync
     const surveyed = await survey({
       ...{ catalogue, disk, directory, files, end, identity, log, nowMs, randomFill },

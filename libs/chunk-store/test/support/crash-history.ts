@@ -2,6 +2,7 @@
  * A random load on a store over a crash machine, with its answers and their times; and the check of
  * a state against them.
  */
+
 import {
   type BlobFault,
   type BlobInfo,
@@ -15,6 +16,7 @@ import { get } from '@holdfast/blob-store/testing'
 import { latin1 } from '../../src/catalogue/rows.ts'
 import { InlineHashing } from '../../src/hashing/hashing.ts'
 import { ChunkStore } from '../../src/index.ts'
+import { testStore } from '../../src/testing.ts'
 import { CrashMachine, type DiskState, seeded } from './crash-machine.ts'
 
 const MiB = 1024 * 1024
@@ -54,6 +56,7 @@ const alive = { deleteAsked: never, deleteAnswered: never, reborn: never }
 const amplyFree = 1e12
 
 export const crashOptions = {
+  ...testStore,
   path: '/store',
   extentBytes: 4 * MiB,
   extentStepBytes: MiB,
@@ -65,6 +68,7 @@ export const crashOptions = {
 
 /** For stores on the real file system. */
 export const realOptions = {
+  ...testStore,
   extentBytes: 16 * MiB,
   extentStepBytes: 4 * MiB,
   uploadMemoryBytes: 8 * MiB,

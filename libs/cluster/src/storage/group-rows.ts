@@ -23,8 +23,8 @@ export interface GroupRowsOptions {
   bus: Bus
   regions: readonly RegionCode[]
   onFault: (error: unknown) => void
-  /** Called for each new version. */
-  onGroup?: (group: PlacementGroup) => Promise<void>
+  /** Called for each new version. Undefined: the process stores none. */
+  onGroup: ((group: PlacementGroup) => Promise<void>) | undefined
 }
 
 export class GroupRows {

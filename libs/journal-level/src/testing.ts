@@ -1,0 +1,11 @@
+import { type LevelMetadataStoreOptions, metadataStoreDefaults } from './level-metadata-store.ts'
+
+/** The options of a test's store, without its path. */
+export const testStore: Omit<LevelMetadataStoreOptions, 'path'> = {
+  ...metadataStoreDefaults,
+  onFailure: () => {},
+  onReopened: () => {},
+  onUnaudited: () => {},
+  ballastBytes: 0,
+  copyForReading: undefined,
+}
