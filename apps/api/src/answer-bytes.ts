@@ -3,6 +3,7 @@
  * and draws on the budget of unsent answers. So texts of the account's owner count with their
  * length: a description and tags can be fifteen times as long as everything else.
  */
+import { ownerTextBytes } from '@holdfast/http-kit'
 import type { DirectLink, Item } from '@holdfast/wire'
 
 /** Approximate bytes of an item in an answer, without the texts that its owner wrote. */
@@ -16,9 +17,7 @@ const markBytes = 3
 export function answerBytes(items: readonly Item[]): number {
   let bytes = 0
   for (const item of items) {
-    bytes += itemBytes + Buffer.byteLength(item.name)
-    if (item.description !== undefined) bytes += Buffer.byteLength(item.description)
-    if (item.tags !== undefined) bytes += Buffer.byteLength(item.tags)
+    bytes += itemBytes + ownerTextBytes(item)
     for (const link of item.directLinks) bytes += bytesOfLink(link, item)
     bytes += answerBytes(item.children)
   }

@@ -24,6 +24,11 @@ interface ItemMember {
   of: 'files' | 'folders' | 'all'
   /** Also of an item that the viewer may see but not open. */
   ofLocked: boolean
+  /**
+   * A text that the account's owner writes: its length counts where answers are measured. Others
+   * have about the same size in all items.
+   */
+  isText: boolean
   /** @returns undefined: this item has no such member. */
   value(presented: PresentedItem): unknown
   document: TSchema
@@ -41,10 +46,11 @@ type MemberName =
   | 'serverSelected'
   | 'link'
 
-const all = { of: 'all', ofLocked: false } as const
-const files = { of: 'files', ofLocked: false } as const
-const folders = { of: 'folders', ofLocked: false } as const
-const locked = { of: 'all', ofLocked: true } as const
+const all = { of: 'all', ofLocked: false, isText: false } as const
+const files = { of: 'files', ofLocked: false, isText: false } as const
+const folders = { of: 'folders', ofLocked: false, isText: false } as const
+const locked = { of: 'all', ofLocked: true, isText: false } as const
+const text = { isText: true } as const
 
 const time = (description: string) => Type.Integer({ description: `${description}, Unix seconds` })
 const optional = (document: TSchema) => Type.Optional(document)
@@ -56,7 +62,7 @@ const members: Record<MemberName, ItemMember> = {
     value: ({ item }) => (item.isFolder ? 'folder' : 'file'),
     document: Type.String({ enum: ['file', 'folder'] }),
   },
-  name: { ...locked, value: ({ item }) => item.name, document: Type.String() },
+  name: { ...locked, ...text, value: ({ item }) => item.name, document: Type.String() },
   parentFolder: {
     ...all,
     value: ({ item }) => item.parentFolder,
@@ -108,22 +114,24 @@ const members: Record<MemberName, ItemMember> = {
   },
   description: {
     ...folders,
+    ...text,
     value: ({ item }) => item.description || undefined,
     document: optional(Type.String({ description: 'Folders; markdown' })),
   },
   tags: {
     ...all,
+    ...text,
     value: ({ item }) => item.tags || undefined,
     document: optional(Type.String({ description: 'Comma-separated' })),
   },
   password: {
-    of: 'folders',
+    ...folders,
     ofLocked: true,
     value: ({ item }) => hasPassword(item) || undefined,
     document: optional(Type.Boolean({ description: 'Folders: one is set' })),
   },
   passwordStatus: {
-    of: 'folders',
+    ...folders,
     ofLocked: true,
     value: ({ item }) => (hasPassword(item) ? passwordStatusOf(item) : undefined),
     document: optional(Type.String({ enum: ['passwordOk', 'passwordRequired', 'passwordWrong'] })),
@@ -194,6 +202,18 @@ const table = Object.entries(members).map(([name, member]) => ({
 const openFile = table.filter(({ of }) => of !== 'folders')
 const openFolder = table.filter(({ of }) => of !== 'files')
 const lockedItem = table.filter(({ ofLocked }) => ofLocked)
+
+const texts = table.filter(({ isText }) => isText).map(({ name }) => name as keyof Item)
+
+/** Bytes of what the account's owner wrote about an item: its name, tags and the like. */
+export function ownerTextBytes(item: Item): number {
+  let bytes = 0
+  for (const name of texts) {
+    const text = item[name]
+    if (typeof text === 'string') bytes += Buffer.byteLength(text)
+  }
+  return bytes
+}
 
 function membersOf({ canAccess, isFolder }: Item) {
   if (!canAccess) return lockedItem
