@@ -2,12 +2,14 @@
  * The acceptance suite against a cluster of two regions, the tests that need a cluster, and a
  * short form of the faults. One start serves all of it.
  */
+
 import { request } from 'node:http'
 import { join } from 'node:path'
 import t from 'tap'
 import { allCases } from '../acceptance/cases.ts'
 import { Instances } from '../acceptance/instances.ts'
 import { runCases } from '../acceptance/suite.ts'
+import { until } from '../support/until.ts'
 import { faults } from './faults/faults.ts'
 import { faultsOf, runFaults, tableOf } from './faults/run-faults.ts'
 import { LocalCluster } from './local-cluster.ts'
@@ -70,14 +72,6 @@ interface Details {
   statsCurrent: { folderCount: number }
 }
 
-async function until(what: string, holds: () => Promise<boolean>, patienceMs = 30_000): Promise<void> {
-  const end = performance.now() + patienceMs
-  while (!(await holds().catch(() => false))) {
-    if (performance.now() > end) throw new Error(`${what}: not within ${patienceMs} ms`)
-    await new Promise((resolve) => setTimeout(resolve, 50))
-  }
-}
-
 t.test('the cluster keeps the contract, in either region', async (t) => {
   const instances = new Instances()
   t.teardown(() => instances.stop())
@@ -135,7 +129,7 @@ t.test('a host that was paused while another took its accounts over answers noth
     const pid = await cluster.pidOf(host)
     process.kill(pid, 'SIGSTOP')
     try {
-      await until('a change while one host is paused', made, 60_000)
+      await until(made)
       count = await folderCount()
     } finally {
       process.kill(pid, 'SIGCONT')

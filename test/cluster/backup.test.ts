@@ -2,6 +2,7 @@
  * A cluster is backed up while it serves, and restored into an empty one: all processes in this
  * one, over a bus and journals in memory. The chunk stores and all that is between are real.
  */
+
 import { createHash, randomBytes } from 'node:crypto'
 import { readdirSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,7 +13,8 @@ import type { WholeStore } from '@holdfast/journal'
 import { referenceOfRow } from '@holdfast/journal-level'
 import { pino } from 'pino'
 import t from 'tap'
-import { dataOf, eventually, newMemoryCluster, type RunningProcess } from './in-memory.ts'
+import { until } from '../support/until.ts'
+import { dataOf, newMemoryCluster, type RunningProcess } from './in-memory.ts'
 
 interface StoredFile {
   token: string
@@ -114,7 +116,7 @@ t.test('a cluster comes back from its backup', async (t) => {
   t.match(refused, { code: 1, complaint: /stop the actor hosts first: host/ })
   await to.stop()
   const [restorer] = (await to.startNodes()) as [RunningProcess]
-  await eventually('the nodes are ready', async () => (await fetch(`${restorer.addresses.admin}/readyz`)).ok)
+  await until(async () => (await fetch(`${restorer.addresses.admin}/readyz`)).ok)
   const restoring = (...more: string[]) => commanded(restorer, 'cluster', 'restore', target, ...more)
   // A restore that ended early is repeated.
   const large = largestIn(join(target, 'objects'))
@@ -150,7 +152,7 @@ t.test('a cluster comes back from its backup', async (t) => {
     t.equal(page.status, 200, 'by its share code')
   }
   t.match(JSON.parse((await commanded(back.api, 'reconcile', '--dry-run')).said), { missing: 0, orphaned: 0 })
-  await eventually('other nodes have copied everything', async () => {
+  await until(async () => {
     const { cluster } = await dataOf(fetch(`${back.api.addresses.admin}/admin/status`))
     return (cluster as { replication: { full: boolean } }).replication.full
   })
@@ -169,7 +171,7 @@ t.test('what an account loses while it is copied is in the backup', async (t) =>
   const [node] = nodes as [RunningProcess]
   // 100 kB/s: the file takes some seconds.
   const backup = commanded(node, 'backup', target, '--rate', '100000')
-  await eventually('the rows are read, and a part of the file', async () => {
+  await until(async () => {
     const run = await dataOf(fetch(`${node.addresses.admin}/admin/run`))
     return ((run.progress as { writtenBytes?: number } | undefined)?.writtenBytes ?? 0) > 0
   })
@@ -186,7 +188,7 @@ t.test('what an account loses while it is copied is in the backup', async (t) =>
   }
   for (const held of await heldBy()) t.match(held, /backup/, 'no node deletes meanwhile')
   t.match(JSON.parse((await backup).said), { copies: 1, unreadable: [] })
-  await eventually('nodes delete again', async () => (await heldBy()).every((held) => held === undefined))
+  await until(async () => (await heldBy()).every((held) => held === undefined))
   const directory = await BackupDirectory.open(target)
   t.match(await verifyBackup(directory, await directory.snapshot(), referenceOfRow), {
     copies: 1,

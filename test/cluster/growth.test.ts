@@ -2,8 +2,10 @@
  * Regions are added to a cluster that has data. One region becomes three: both get rows of before,
  * and the second one also the journals of the first. Two become three: no region's backup changes.
  */
+
 import { ctl } from '@holdfast/ctl'
 import t, { type Test } from 'tap'
+import { until } from '../support/until.ts'
 import { type ClusterRegion, LocalCluster } from './local-cluster.ts'
 
 t.setTimeout(900_000)
@@ -59,21 +61,17 @@ for (const [before, after, lost] of [
 
     const later = await uploadedIn(regions, 'later')
     for (const region of regions) await worksAt(t, region, later)
-    await until(
-      'all copies are made',
-      async () => {
-        const { nodes, replication, backup } = await status(admin)
-        const lags = nodes.filter(({ role }) => role === 'storage-node').map(({ lagMs }) => lagMs)
-        return replication.full && backup.accounts === 0 && lags.every((ms) => ms !== undefined && ms < 2_000)
-      },
-      150_000,
-    )
+    await until(async () => {
+      const { nodes, replication, backup } = await status(admin)
+      const lags = nodes.filter(({ role }) => role === 'storage-node').map(({ lagMs }) => lagMs)
+      return replication.full && backup.accounts === 0 && lags.every((ms) => ms !== undefined && ms < 2_000)
+    })
     await new Promise((resolve) => setTimeout(resolve, 3_000))
     took('copied')
 
     const gone = regions.find(({ code }) => code === lost) as ClusterRegion
     for (const { name } of gone.processes) process.kill(await cluster.pidOf(name), 'SIGKILL')
-    await until('the loss is seen', async () =>
+    await until(async () =>
       (await status(admin)).regions.every(({ code, actorHosts }) => actorHosts === (code === lost ? 0 : 2)),
     )
     const told = await said<Record<string, unknown>>(admin, 'region', 'evacuate', lost)
@@ -103,9 +101,9 @@ async function worksAt(
   files: readonly { file: UploadAnswer; content: string }[],
 ): Promise<void> {
   for (const { file, content } of files) {
-    await until(`${content}: changed at ${region.code}`, () => makeFolder(region, file))
+    await until(() => makeFolder(region, file))
     const { pathname, search } = new URL(file.link)
-    await until(`${content}: read at ${region.code}`, async () => {
+    await until(async () => {
       return (await (await fetch(`${region.download}${pathname}${search}`)).text()) === content
     })
     t.pass(`${content}: works at ${region.code}`)
@@ -155,19 +153,4 @@ async function said<T>(admin: string, ...words: string[]): Promise<T> {
   })
   if (code !== 0) throw new Error(`ctl ${words.join(' ')}: ${err.join('\n')}`)
   return JSON.parse(out.join('\n')) as T
-}
-
-async function until(what: string, holds: () => Promise<boolean>, patienceMs = 60_000): Promise<void> {
-  const startedMs = performance.now()
-  let fault: unknown
-  for (;;) {
-    try {
-      if (await holds()) return
-    } catch (error) {
-      fault = error
-    }
-    if (performance.now() - startedMs > patienceMs)
-      throw new Error(`${what}: not within ${patienceMs} ms`, { cause: fault })
-    await new Promise((resolve) => setTimeout(resolve, 100))
-  }
 }

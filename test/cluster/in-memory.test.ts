@@ -3,6 +3,7 @@
  * `start.ts` of each app puts together is right, and no setting is lost on the way. The chunk
  * stores, the listeners, their certificates and all that is between them are real.
  */
+
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
@@ -11,7 +12,8 @@ import { systemClock } from '@holdfast/kernel'
 import { pino } from 'pino'
 import t from 'tap'
 import { sameAsGolden } from '../../infra/golden.ts'
-import { dataOf, eventually, type RunningProcess, startMemoryCluster } from './in-memory.ts'
+import { until } from '../support/until.ts'
+import { dataOf, type RunningProcess, startMemoryCluster } from './in-memory.ts'
 
 /** Metrics that a cluster does not have: Cassandra has its metadata. */
 const embeddedAlone = new Set([
@@ -144,14 +146,14 @@ t.test('a process whose clock is off fires no timers, and is named', async (t) =
   t.ok(Math.abs(await offset()) < 1)
   aheadMs = 10_000
   const rests = 'the wall clock is far from where it should be: no timer of an account fires'
-  await eventually('no timers', async () => warnings.some((line) => line.includes(rests)))
-  await eventually('it is named', async () => / is \d\d?\.\d s ahead\. /.test((await clocks()).says))
+  await until(async () => warnings.some((line) => line.includes(rests)))
+  await until(async () => / is \d\d?\.\d s ahead\. /.test((await clocks()).says))
   t.match(await clocks(), { agree: false, says: /^host is / })
   t.ok((await offset()) > 8, 'and shown by a metric')
   aheadMs = 0
   const goesOn = 'the wall clock is where it should be again'
-  await eventually('timers', async () => warnings.some((line) => line.includes(goesOn)))
-  await eventually('all agree', async () => (await clocks()).agree)
+  await until(async () => warnings.some((line) => line.includes(goesOn)))
+  await until(async () => (await clocks()).agree)
 })
 
 function noteTo(lines: string[]) {

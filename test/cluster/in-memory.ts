@@ -1,4 +1,5 @@
 /** A cluster whose processes all run in this one, over a bus and journals in memory. */
+
 import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -16,6 +17,7 @@ import { startUpload } from '@holdfast/upload/start'
 import type { Logger } from 'pino'
 import type { Test } from 'tap'
 import { recorded } from '../support/settings-read.ts'
+import { until } from '../support/until.ts'
 
 export interface RunningProcess {
   addresses: Record<string, string>
@@ -141,9 +143,7 @@ export async function newMemoryCluster(t: Test, options: Omit<MemoryClusterOptio
           HOLDFAST_PUBLIC_DOWNLOAD_URL: upload.addresses.download,
         }),
       )
-      await eventually('every process is ready', async () =>
-        (await Promise.all(running.map(isReady))).every(Boolean),
-      )
+      await until(async () => (await Promise.all(running.map(isReady))).every(Boolean))
       return { nodes, host, upload, api }
     },
   }
@@ -200,14 +200,6 @@ function* membersOf(value: unknown, path = ''): Generator<string> {
     for (const [name, member] of Object.entries(value))
       yield* membersOf(member, `${path}.${/^[a-z][A-Za-z]*$/.test(name) ? name : '*'}`)
   } else if (value !== undefined) yield `${path} ${value === null ? 'null' : typeof value}`
-}
-
-export async function eventually(what: string, holds: () => Promise<boolean>): Promise<void> {
-  for (let attempt = 0; attempt < 200; attempt++) {
-    if (await holds()) return
-    await new Promise((resolve) => setTimeout(resolve, 50))
-  }
-  throw new Error(`not: ${what}`)
 }
 
 export async function dataOf(asked: Promise<Response>): Promise<Record<string, unknown>> {

@@ -1,7 +1,9 @@
 /** What the processes of a cluster log: whose request a line is about, and no secrets. */
+
 import { createLog } from '@holdfast/http-kit'
 import t, { type Test } from 'tap'
-import { dataOf, eventually, startMemoryCluster } from './in-memory.ts'
+import { until } from '../support/until.ts'
+import { dataOf, startMemoryCluster } from './in-memory.ts'
 
 interface Line {
   process: string
@@ -41,7 +43,7 @@ t.test('one id of a client is in the log of each process that works for its requ
       })
   const seen = async (id: string, ...wanted: RegExp[]) => {
     const missing = () => wanted.filter((one) => !doneFor(id).some((done) => one.test(done)))
-    await eventually(`${id} is logged`, async () => missing().length === 0).catch(() => {})
+    await until(async () => missing().length === 0).catch(() => {})
     t.strictSame(missing(), [], `${id}: ${[...new Set(doneFor(id))].join(', ')}`)
   }
   const asking = (id: string, token?: string) => ({
@@ -131,7 +133,7 @@ t.test('no log has the token, password or address of a client', async (t) => {
       await answer.arrayBuffer()
     }
   await fetch(`${api.addresses.admin}/admin/accounts/find?email=${inUrl}&token=${token}`)
-  await eventually('all are logged', async () => {
+  await until(async () => {
     const answered = lines.filter(({ fields }) => fields.msg === 'answered').length
     return answered >= asked
   })

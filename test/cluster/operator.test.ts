@@ -2,6 +2,7 @@
  * An operator's work on a cluster, with `ctl`: a region that is lost and taken over, a storage node
  * that is emptied, and one that is permanently gone. One start serves all of it.
  */
+
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -13,6 +14,7 @@ import t from 'tap'
 import { freePorts } from '../../infra/servers/ports.ts'
 import { startProcess } from '../../infra/servers/server.ts'
 import { sizeOf } from '../forms.ts'
+import { until } from '../support/until.ts'
 import { type ClusterRegion, LocalCluster } from './local-cluster.ts'
 
 t.setTimeout(900_000)
@@ -110,27 +112,12 @@ async function folderCount(api: string, { guestToken }: UploadAnswer): Promise<n
   return (await get<{ statsCurrent: { folderCount: number } }>(id)).statsCurrent.folderCount
 }
 
-async function until(what: string, holds: () => Promise<boolean>, patienceMs = 60_000): Promise<number> {
-  const startedMs = performance.now()
-  let fault: unknown
-  for (;;) {
-    try {
-      if (await holds()) return Math.round(performance.now() - startedMs)
-    } catch (error) {
-      fault = error
-    }
-    if (performance.now() - startedMs > patienceMs)
-      throw new Error(`${what}: not within ${patienceMs} ms`, { cause: fault })
-    await new Promise((resolve) => setTimeout(resolve, 100))
-  }
-}
-
 /** Resolves when the region's storage nodes have everything that was uploaded anywhere before. */
 async function copiedTo({ code }: ClusterRegion): Promise<void> {
   const startedMs = performance.now()
   // A node's report is as old as a heartbeat.
   const heartbeatMs = 2_000
-  await until('the copies are there', async () => {
+  await until(async () => {
     const { nodes, replication } = await status()
     const here = nodes.filter(({ role, region }) => role === 'storage-node' && region === code)
     const sinceMs = performance.now() - startedMs - heartbeatMs
@@ -150,7 +137,7 @@ const oursOf = (region: ClusterRegion) => region.processes.filter(({ admin }) =>
 t.test(
   'status shows regions, hosts with their accounts, and that every placement group is whole',
   async (t) => {
-    await until('whole', async () => (await status()).replication.full)
+    await until(async () => (await status()).replication.full)
     const { regions, nodes, replication } = await status()
     t.match(regions, [
       { code: 'eu-par', serving: 'eu-par', term: 1, actorHosts: 2 },
@@ -267,9 +254,7 @@ t.test(
     const [viewed] = near as [UploadAnswer]
     t.equal((await run('account', 'tier', await accountOf(viewed), 'premium')).code, 0)
     for (const { code, api } of [home, other])
-      await until('a node near the viewer is named', async () =>
-        (await shown(api, viewed)).serverSelected.startsWith(code),
-      )
+      await until(async () => (await shown(api, viewed)).serverSelected.startsWith(code))
     t.match(
       (await run('region', 'evacuate', other.code, '--fenced')).err,
       'actor hosts of the region are alive',
@@ -300,9 +285,9 @@ t.test(
         }
       }),
     )
-    await until('the loss is seen', async () => (await status()).regions[1]?.actorHosts === 0)
+    await until(async () => (await status()).regions[1]?.actorHosts === 0)
     for (const [at, one] of far.entries())
-      await until('files of the lost region are read here', async () => {
+      await until(async () => {
         return (await (await fetch(linkAt(home, one.link))).text()) === `far ${at + 1}`
       })
     t.match((await run('region', 'evacuate', other.code)).err, 'repeat with --fenced')
@@ -319,7 +304,7 @@ t.test(
     t.ok((told.accounts as number) >= far.length)
 
     for (const [at, one] of far.entries()) {
-      const ms = await until('an account of the lost region is changed', () => makeFolder(home.api, one))
+      const ms = await until(() => makeFolder(home.api, one))
       t.comment(`account ${at}: changed after ${ms} ms`)
       t.equal(
         await folderCount(home.api, one),
@@ -338,10 +323,7 @@ t.test(
       process.kill(await cluster.pidOf(name), 'SIGKILL')
       await cluster.restart(name)
     }
-    for (const one of [...near, ...far])
-      await until('accounts continue after a restart without the other region', () =>
-        makeFolder(home.api, one),
-      )
+    for (const one of [...near, ...far]) await until(() => makeFolder(home.api, one))
 
     await schemaStays
     // The old hosts continue with all accounts in memory.
@@ -352,7 +334,7 @@ t.test(
     while (performance.now() < deadline)
       for (const one of far) if (await makeFolder(other.api, one).catch(() => false)) acknowledged++
     t.comment(`${acknowledged} changes were acknowledged by the frontend of the region that came back`)
-    await until('they serve nothing', async () => {
+    await until(async () => {
       const hosts = (await status()).nodes.filter(({ id }) => paused.some(({ name }) => name === id))
       return hosts.length === paused.length && hosts.every(({ accounts }) => accounts === 0)
     })
@@ -449,7 +431,7 @@ t.test('an actor host that is stopped, killed or paused costs its callers moment
     if (refused > 0) t.comment(JSON.stringify([...refusals]))
     if (how === 'SIGSTOP') process.kill(pid, 'SIGCONT')
     else await cluster.restart(first)
-    await until('both hosts serve', async () => {
+    await until(async () => {
       const { nodes } = await status()
       return [first, second].every((name) => nodes.find(({ id }) => id === name)?.ready === true)
     })
@@ -466,28 +448,20 @@ t.test('a storage node is emptied, and may be stopped permanently', async (t) =>
     .filter(({ role }) => role === 'storage-node')
     .map(({ name }) => name)
   await said('node', 'drain', node)
-  const ms = await until(
-    'it is in no group',
-    async () => {
-      const { nodes, replication } = await status()
-      return nodes.find(({ id }) => id === node)?.placementGroups === 0 && replication.full
-    },
-    120_000,
-  )
+  const ms = await until(async () => {
+    const { nodes, replication } = await status()
+    return nodes.find(({ id }) => id === node)?.placementGroups === 0 && replication.full
+  })
   t.comment(`empty after ${ms} ms; ${(await status()).replication.says}`)
   process.kill(await cluster.pidOf(node), 'SIGTERM')
   for (const [at, { link }] of files.entries()) t.equal(await (await fetch(link)).text(), `drained ${at + 1}`)
   t.equal(await (await fetch((await upload(home.upload, 'without it')).link)).text(), 'without it')
   await cluster.restart(node)
   await said('node', 'return', node)
-  await until(
-    'it takes part again',
-    async () => {
-      const { nodes, replication } = await status()
-      return (nodes.find(({ id }) => id === node)?.placementGroups ?? 0) > 0 && replication.full
-    },
-    120_000,
-  )
+  await until(async () => {
+    const { nodes, replication } = await status()
+    return (nodes.find(({ id }) => id === node)?.placementGroups ?? 0) > 0 && replication.full
+  })
 })
 
 t.test('a permanently killed storage node: all placement groups return to full replication', async (t) => {
@@ -496,10 +470,10 @@ t.test('a permanently killed storage node: all placement groups return to full r
     .filter(({ role }) => role === 'storage-node')
     .map(({ name }) => name)
   process.kill(await cluster.pidOf(node), 'SIGKILL')
-  await until('the loss is seen', async () => !(await status()).replication.full)
+  await until(async () => !(await status()).replication.full)
   t.comment((await status()).replication.says)
   await said('node', 'remove', node)
-  const ms = await until('full again', async () => (await status()).replication.full, 120_000)
+  const ms = await until(async () => (await status()).replication.full)
   const { placementGroups, replication } = await status()
   t.comment(`full after ${ms} ms: ${replication.says}`)
   t.notOk(placementGroups.some(({ members, remote }) => [...members, ...remote].includes(node)))
@@ -534,14 +508,10 @@ t.test('an upload frontend that is a storage node too keeps the first copy; othe
     string,
     string,
   ]
-  await until(
-    'it takes part',
-    async () => {
-      const { nodes, replication } = await status()
-      return (nodes.find(({ id }) => id === name)?.placementGroups ?? 0) > 0 && replication.full
-    },
-    120_000,
-  )
+  await until(async () => {
+    const { nodes, replication } = await status()
+    return (nodes.find(({ id }) => id === name)?.placementGroups ?? 0) > 0 && replication.full
+  })
   t.equal((await fetch(`${admin}/readyz`)).status, 200)
   const blobs = async () => {
     const { store } = await dataOf<{ store: { blobs: number } }>(await fetch(`${admin}/admin/status`))
@@ -553,7 +523,7 @@ t.test('an upload frontend that is a storage node too keeps the first copy; othe
   t.ok(file.servers.includes(name))
   t.equal(await (await fetch(file.link)).text(), 'kept here')
   t.match(file.link, downloads)
-  await until('the copies are everywhere', async () => (await status()).replication.full)
+  await until(async () => (await status()).replication.full)
   await frontend.stop('SIGTERM')
   t.equal(await (await fetch(linkAt(home, file.link))).text(), 'kept here', 'others have it')
   t.equal(await (await fetch(linkAt(other, file.link))).text(), 'kept here', 'in the other region too')

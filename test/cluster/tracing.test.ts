@@ -1,8 +1,10 @@
 /** Traces of a cluster: one request is one trace, in each process that works for it. */
+
 import { createLog } from '@holdfast/http-kit'
 import t from 'tap'
 import { otlpReceiver } from '../support/otlp-receiver.ts'
-import { dataOf, eventually, startMemoryCluster } from './in-memory.ts'
+import { until } from '../support/until.ts'
+import { dataOf, startMemoryCluster } from './in-memory.ts'
 
 t.test('one request is one trace, from the frontend to accounts and storage nodes', async (t) => {
   const receiver = await otlpReceiver(t)
@@ -16,7 +18,7 @@ t.test('one request is one trace, from the frontend to accounts and storage node
     const arrows = () => receiver.arrows(traceId).map((arrow) => arrow.replace(/^node\d/, 'node'))
     const missing = () => wanted.filter((arrow) => !arrows().includes(arrow))
     // Those that never come are named below.
-    await eventually('all spans are there', async () => missing().length === 0).catch(() => {})
+    await until(async () => missing().length === 0).catch(() => {})
     t.strictSame(missing(), [], `of ${[...new Set(arrows())].join(', ')}`)
   }
   const within = (traceId: string) => ({ traceparent: `00-${traceId}-00000000000000ab-01` })

@@ -1,7 +1,9 @@
 /** The whole service on a disk that others have filled to the last byte. */
+
 import { existsSync, rmSync } from 'node:fs'
 import t from 'tap'
 import { onSmallDisk } from '../../../test/support/small-disk.ts'
+import { until } from '../../../test/support/until.ts'
 import { call, uploadText } from './run.ts'
 import { ServiceOnDisk } from './service-on-disk.ts'
 
@@ -20,7 +22,7 @@ if (disk !== undefined) {
       headers: { 'content-type': 'application/json', authorization: `Bearer ${file.guestToken}` },
     })
     const { data: link } = await call(`${service.api}/contents/${file.id}/directlinks`, request('POST', {}))
-    while (!ballasts.every(existsSync)) await new Promise((later) => setTimeout(later, 20))
+    await until(() => ballasts.every(existsSync))
     await service.kill()
     await filler.fill()
 
@@ -29,17 +31,16 @@ if (disk !== undefined) {
     const gone = await call(`${service.api}/contents`, request('DELETE', { contentsId: file.id }))
     t.equal(gone.status, 'ok')
     await filler.empty()
-    while ((await uploadText(service.upload, { name: 'more.txt', text })).status !== 'ok')
-      await new Promise((later) => setTimeout(later, 100))
+    await until(async () => (await uploadText(service.upload, { name: 'more.txt', text })).status === 'ok')
 
     // Once more, and the metadata's ballast is spent.
-    while (!ballasts.every(existsSync)) await new Promise((later) => setTimeout(later, 20))
+    await until(() => ballasts.every(existsSync))
     await service.kill()
     rmSync(ballasts[0])
     await filler.fill()
     await service.startAgain(t)
     t.notOk(existsSync(ballasts[1]), 'the other ballast was used')
     await filler.empty()
-    while (!ballasts.every(existsSync)) await new Promise((later) => setTimeout(later, 20))
+    await until(() => ballasts.every(existsSync))
   })
 }

@@ -2,9 +2,11 @@
  * Damage on the disk of a standalone service: found by itself, reported to the operator, and
  * repaired by an upload of the same content.
  */
+
 import { closeSync, openSync, readdirSync, readFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { until } from '../../../test/support/until.ts'
 import { call, dataDir, startHere, uploadText } from './run.ts'
 
 const text = 'a text that rots '.repeat(300)
@@ -35,15 +37,15 @@ t.test('a damaged file is found, counted and kept, and an upload of its content 
   t.teardown(() => service.close())
   const { api, upload, admin } = service.addresses
   const status = async () => (await call(`${admin}/admin/status`)).data.scrubbing
-  const until = async (holds: (scrubbing: Awaited<ReturnType<typeof status>>) => boolean) => {
+  const statusWhere = async (holds: (scrubbing: Awaited<ReturnType<typeof status>>) => boolean) => {
     let scrubbing = await status()
-    while (!holds(scrubbing)) {
-      await new Promise((again) => setTimeout(again, 20))
+    await until(async () => {
       scrubbing = await status()
-    }
+      return holds(scrubbing)
+    })
     return scrubbing
   }
-  const found = await until(({ damagedNow }) => damagedNow === 1)
+  const found = await statusWhere(({ damagedNow }) => damagedNow === 1)
   t.match(found, { replaced: 0, sinceStart: { damaged: 1, repaired: 0, unreadable: 0 } })
   const metrics = async () => (await fetch(`${admin}/metrics`)).text()
   t.match(await metrics(), /holdfast_store_damaged_blobs 1\n/)
@@ -54,8 +56,8 @@ t.test('a damaged file is found, counted and kept, and an upload of its content 
   t.equal(again.status, 'ok')
   t.equal(await (await fetch(link.data.directLink)).text(), text, 'the first file')
   // A pass that began before the second upload ends without a file that it could verify.
-  const healed = await until(
-    ({ lastFullPass, sinceStart }) => lastFullPass > found.lastFullPass && sinceStart.verified > 0,
+  const healed = await statusWhere(
+    ({ lastFullPass, sinceStart }) => lastFullPass > found.lastFullPass && sinceStart.verifiedBytes > 0,
   )
   t.match(healed, { damagedNow: 0, replaced: 1 })
   const figures = await metrics()

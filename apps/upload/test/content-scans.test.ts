@@ -1,4 +1,5 @@
 /** The bounds of scans: turns, deadlines, and what happens beyond them. */
+
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { type BlobInfo, MemoryBlobStore } from '@holdfast/blob-store'
@@ -6,6 +7,7 @@ import { MemoryLookupStore } from '@holdfast/journal/testing'
 import { systemClock } from '@holdfast/kernel'
 import { BlockLists } from '@holdfast/moderation'
 import t, { type Test } from 'tap'
+import { until } from '../../../test/support/until.ts'
 import { ContentScans, type Scanner, type ScanSettings } from '../src/index.ts'
 import { ClamdScanner } from '../src/scanning/clamd-scanner.ts'
 
@@ -57,10 +59,6 @@ async function start(
   const judge = async (text: string, network = 'a') =>
     await scans.judge({ blob: await stored(text), blobs, network })
   return { scans, lists, faults, judge }
-}
-
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 5))
 }
 
 t.test('a scanner that fails is tried until it gives a verdict, and not after that', async (t) => {

@@ -1,5 +1,6 @@
 import { type Clock, hex } from '@holdfast/kernel'
 import t from 'tap'
+import { until } from '../../../test/support/until.ts'
 import { type BlobInfo, type BlobName, Collector, MemoryBlobStore } from '../src/index.ts'
 
 const silent = { info() {}, warn() {} }
@@ -260,10 +261,6 @@ t.test('a store that fails during a pass loses nothing, and the next one does th
   blobs.delete = remove
   t.match(await collector.collect({ graceMs: 0 }), { deleted: 1 })
 })
-
-async function until(true_: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await true_())) await new Promise((later) => setImmediate(later))
-}
 
 function copyKey({ id, incarnation }: BlobName): string {
   return hex(Buffer.concat([id, incarnation]))

@@ -1,11 +1,12 @@
 /** The disk or the catalogue refuses writes. */
+
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:os'
-import { setTimeout } from 'node:timers/promises'
 import { getSystemErrorName } from 'node:util'
 import type { BlobInfo } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
+import { until } from '../../../test/support/until.ts'
 import { openOn } from './support/crash-history.ts'
 import { eio, MiB, machineOn, openWith } from './support/faulty-store.ts'
 
@@ -135,11 +136,11 @@ t.test('a store whose disk takes no write is not writable until it does', async 
   t.match(await store.usage(), { writable: false })
   t.equal((await get(store, kept)).length, 1000)
   const before = writes
-  while (writes === before) await setTimeout(50) // the store tries again by itself
+  await until(() => writes > before) // the store tries again by itself
   t.match(await store.usage(), { writable: false })
   t.equal(store.failing, undefined, 'a restart would not help')
   machine.fault = () => {}
-  while (!(await store.usage()).writable) await setTimeout(50)
+  await until(async () => (await store.usage()).writable)
   await put(store, randomBytes(1000))
   await store.close()
 })

@@ -1,19 +1,17 @@
 /** When the planner of placement groups reads their rows. */
+
 import { MemoryBus } from '@holdfast/bus'
 import { MemoryLookupStore } from '@holdfast/journal/testing'
 import { systemClock } from '@holdfast/kernel'
 import type { Heartbeat } from '@holdfast/wire/cluster'
 import t from 'tap'
+import { until } from '../../../test/support/until.ts'
 import { GroupLeader, type GroupLeaderOptions, GroupRows } from '../src/index.ts'
 
 const region = 'eu-par'
 
 function beat(id: string): Partial<Heartbeat> {
   return { id, region, ready: true, freeBytes: 1_000_000 }
-}
-
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 5))
 }
 
 t.test('a planner with nothing to change reads no rows', async (t) => {

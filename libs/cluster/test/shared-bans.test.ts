@@ -3,6 +3,7 @@ import { type CountingRateLimits, createRateLimits, defaultPolicies } from '@hol
 import { systemClock } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
 import t from 'tap'
+import { until } from '../../../test/support/until.ts'
 import { SharedBans } from '../src/sharing/shared-bans.ts'
 
 /** A frontend that bans a client after three requests. */
@@ -16,14 +17,6 @@ function frontend(): CountingRateLimits {
       excess: { quota: 2, windowSeconds: 60 },
     },
   })
-}
-
-async function until(what: string, holds: () => boolean): Promise<void> {
-  const end = performance.now() + 5_000
-  while (!holds()) {
-    if (performance.now() > end) throw new Error(`${what}: not within 5 s`)
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
 }
 
 t.test(
@@ -42,13 +35,13 @@ t.test(
     for (let call = 0; call < 4; call++) await rateLimits[0].takeAddress(request, 'x')?.catch(() => {})
     t.equal(rateLimits[0].bans().length, 1)
     const startedMs = performance.now()
-    await until('told', () => rateLimits[1].bans().length === 1)
+    await until(() => rateLimits[1].bans().length === 1)
     t.ok(performance.now() - startedMs < 1_000)
     t.strictSame(rateLimits[1].bans(), rateLimits[0].bans())
     const refused = await rateLimits[1].takeAddress({ ...request }, 'other')?.catch((error: unknown) => error)
     t.match(refused, { status: 'error-rateLimit' })
     t.equal(shared[1].lift('192.0.2.7'), true)
-    await until('lifted', () => rateLimits[0].bans().length === 0)
+    await until(() => rateLimits[0].bans().length === 0)
   },
 )
 
@@ -61,6 +54,6 @@ t.test('invalid messages have no effect', async (t) => {
     bus.publish('bans', Buffer.from(rubbish))
   const ban = { network: '192.0.2.9', untilMs: Date.now() + 60_000, times: 1 }
   bus.publish('bans', Buffer.from(JSON.stringify({ bans: [ban] })))
-  await until('the good one', () => rateLimits.bans().some(({ network }) => network === ban.network))
+  await until(() => rateLimits.bans().some(({ network }) => network === ban.network))
   t.strictSame(rateLimits.bans(), [ban])
 })

@@ -1,4 +1,5 @@
 /** Files of certificates and secrets that change while a process runs. */
+
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readClusterConfig } from '@holdfast/config'
@@ -6,6 +7,7 @@ import { Authority } from '@holdfast/trust'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t from 'tap'
+import { until } from '../../../test/support/until.ts'
 import { certificateMetrics } from '../src/servers/certificate-metrics.ts'
 import { liveSecrets } from '../src/servers/live-secrets.ts'
 import { openTrust } from '../src/servers/trust.ts'
@@ -14,10 +16,6 @@ function logged() {
   const lines: { level: number; msg: string }[] = []
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
   return { log, lines }
-}
-
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 5))
 }
 
 t.test('the age of certificates in use is a metric, also after a renewal', async (t) => {

@@ -1,14 +1,11 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import t from 'tap'
+import { until } from '../../../test/support/until.ts'
 import { nextWaiting, type WaitingConnection } from '../src/connections/accept-waiting.ts'
 
 /** Elsewhere Node accepts them. */
 const onLinux = { skip: process.platform !== 'linux' && 'accept4 is a call of Linux' }
-
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5))
-}
 
 t.test('it is known of a connection that waits whether it has ended', onLinux, async (t) => {
   const waiting = new Map<string, WaitingConnection>()

@@ -1,5 +1,7 @@
 /** Behind a proxy the clients have maximums and shares, not its connections. */
+
 import t from 'tap'
+import { until } from '../../../test/support/until.ts'
 import {
   ask,
   type Client,
@@ -11,7 +13,6 @@ import {
   open,
   openOf,
   refused,
-  until,
 } from './dialled-host.ts'
 
 t.test('a few clients of a proxy do not block its other clients', async (t) => {

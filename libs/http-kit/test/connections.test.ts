@@ -1,6 +1,8 @@
 /** How connections end: by themselves, by time, and when the host closes. */
+
 import t from 'tap'
-import { type Client, type DialledHost, get, listening, open, openOf, until } from './dialled-host.ts'
+import { until } from '../../../test/support/until.ts'
+import { type Client, type DialledHost, get, listening, open, openOf } from './dialled-host.ts'
 
 t.test('a connection that sends nothing does not hold up the close', async (t) => {
   const held = await listening(t)

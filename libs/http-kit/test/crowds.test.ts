@@ -1,7 +1,9 @@
 /** Many connections at once, of which some have ended before they are accepted. */
+
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { crowd, evicted, get, listening, onLinux, open, refused, until } from './dialled-host.ts'
+import { until } from '../../../test/support/until.ts'
+import { crowd, evicted, get, listening, onLinux, open, refused } from './dialled-host.ts'
 
 /** Turns of the loop until then. */
 async function turnsUntil(condition: () => Promise<boolean>): Promise<number> {

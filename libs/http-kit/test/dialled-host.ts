@@ -1,4 +1,5 @@
 /** A host whose requests wait until they are told to be answered, and clients that dial it. */
+
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { type Clock, systemClock } from '@holdfast/kernel'
@@ -6,6 +7,7 @@ import type { FastifyInstance } from 'fastify'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import type { Test } from 'tap'
+import { until } from '../../../test/support/until.ts'
 import {
   clientAddress,
   createHttpHost,
@@ -121,10 +123,6 @@ export async function listening(
 }
 
 export const get = (path: string, headers = '') => `GET ${path} HTTP/1.1\r\nHost: x\r\n${headers}\r\n`
-
-export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 5))
-}
 
 async function figure(metrics: Registry, name: string, labels: Record<string, string>): Promise<number> {
   const { values } = (await metrics.getSingleMetric(name)?.get()) ?? { values: [] }

@@ -1,10 +1,12 @@
 /** Requests that arrive before the answer to the one before them. */
+
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { systemClock } from '@holdfast/kernel'
 import t, { type Test } from 'tap'
+import { until } from '../../../test/support/until.ts'
 import { requestsAheadMax } from '../src/connections/connections.ts'
-import { get, listening, open, refused, until } from './dialled-host.ts'
+import { get, listening, open, refused } from './dialled-host.ts'
 
 t.test('a connection that ends with requests ahead makes no stack for each of them', async (t) => {
   const held = await listening(t)

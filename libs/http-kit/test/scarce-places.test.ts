@@ -1,4 +1,5 @@
 import t from 'tap'
+import { until } from '../../../test/support/until.ts'
 import {
   ask,
   type Client,
@@ -12,7 +13,6 @@ import {
   open,
   openOf,
   refused,
-  until,
 } from './dialled-host.ts'
 
 t.test('a network at its maximum loses its longest idle connection, or is refused', async (t) => {

@@ -31,13 +31,13 @@ function lane(t: Test) {
     },
     isKnown: () => small.isKnown(network),
   })
-  /** Goes on until this number were called. */
-  const until = async (ms: number, count: number) => {
+  /** The time passes to `ms`. Resolves when this number of turns were called in all. */
+  const passTo = async (ms: number, count: number) => {
     nowMs = ms
     while (called.length < count) await new Promise((resolve) => setTimeout(resolve, 1))
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
-  return { of, called, until }
+  return { of, called, passTo }
 }
 
 /** Reads of small pieces, after which the lane rests for this time. */
@@ -46,59 +46,59 @@ function restFor(body: LaneBody, ms: number): void {
 }
 
 t.test('two bodies are read at a time, at once where nothing else is', async (t) => {
-  const { of, called, until } = lane(t)
+  const { of, called, passTo } = lane(t)
   const one = of('one').body()
   of('two').body()
   of('three').body()
   t.same(called, ['one', 'two', 'three waits'])
   one.leave()
-  await until(1, 4)
+  await passTo(1, 4)
   t.same(called.slice(3), ['three'])
 })
 
 t.test('a body is read for ten milliseconds while others wait', async (t) => {
-  const { of, called, until } = lane(t)
+  const { of, called, passTo } = lane(t)
   for (const name of ['one', 'two', 'three', 'four']) of(name).body()
-  await until(9, 4)
+  await passTo(9, 4)
   t.same(called, ['one', 'two', 'three waits', 'four waits'])
-  await until(10, 8)
+  await passTo(10, 8)
   t.same(called.slice(4).sort(), ['four', 'one waits', 'three', 'two waits'])
 })
 
 t.test('after a read of small pieces nothing is read for three times as long', async (t) => {
-  const { of, called, until } = lane(t)
+  const { of, called, passTo } = lane(t)
   const one = of('one').body()
   one.took(10)
   of('two').body()
   t.same(called, ['one', 'one waits', 'two waits'])
-  await until(29, 3)
+  await passTo(29, 3)
   t.equal(called.length, 3)
-  await until(30, 5)
+  await passTo(30, 5)
   t.same(called.slice(3), ['one', 'two'])
 })
 
 t.test('the last read of a body counts, too', async (t) => {
-  const { of, called, until } = lane(t)
+  const { of, called, passTo } = lane(t)
   const one = of('one').body()
   one.leave()
   one.took(10)
   of('two').body()
   t.same(called, ['one', 'two waits'])
-  await until(30, 3)
+  await passTo(30, 3)
   t.same(called.slice(2), ['two'])
 })
 
 t.test('networks take turns, and a request that waits too long is refused', async (t) => {
-  const { of, called, until } = lane(t)
+  const { of, called, passTo } = lane(t)
   const one = of('one').body()
   one.took(80)
   for (const name of ['one again', 'one once more']) of('one', name).begin()
   of('two').begin()
   t.same(called, ['one', 'one waits'])
-  await until(240, 4)
+  await passTo(240, 4)
   t.same(called.slice(2), ['one', 'two'], 'first bytes are parsed one by one')
   restFor(one, 2_000)
-  await until(2_410, 8)
+  await passTo(2_410, 8)
   t.same(called.slice(4), [
     'one waits',
     'one again: error-rateLimit',
@@ -108,27 +108,27 @@ t.test('networks take turns, and a request that waits too long is refused', asyn
 })
 
 t.test('a process that stalled refuses nothing for it', async (t) => {
-  const { of, called, until } = lane(t)
+  const { of, called, passTo } = lane(t)
   const one = of('one').body()
   const two = of('two').body()
   of('three').body()
   one.leave()
   two.leave()
-  await until(60_000, 4)
+  await passTo(60_000, 4)
   t.same(called.slice(3), ['three'])
 })
 
 t.test('what begins as the process goes on does not hide that it stalled', async (t) => {
-  const { of, called, until } = lane(t)
+  const { of, called, passTo } = lane(t)
   for (const name of ['one', 'two', 'three']) of(name).body()
-  void until(60_000, 0)
+  void passTo(60_000, 0)
   of('four').body()
-  await until(60_010, 6)
+  await passTo(60_010, 6)
   t.notMatch(called.join(), 'error-rateLimit')
 })
 
 t.test('no more than 1,024 wait that may hold bytes', async (t) => {
-  const { of, called, until } = lane(t)
+  const { of, called, passTo } = lane(t)
   const one = of('one').body()
   one.took(80)
   for (let number = 1; number < 1_024; number++) of(`network ${number}`).begin()
@@ -137,36 +137,36 @@ t.test('no more than 1,024 wait that may hold bytes', async (t) => {
   of('later').enter()
   t.same(called.slice(2), ['late: error-rateLimit'])
   restFor(one, 10_000)
-  await until(10_330, 3 + 1_024 + 1)
+  await passTo(10_330, 3 + 1_024 + 1)
   t.equal(called.at(-1), 'later', 'a connection that was not read waits on')
 })
 
 t.test('closed connections take no turn', async (t) => {
-  const { of, called, until } = lane(t)
+  const { of, called, passTo } = lane(t)
   of('one').body().took(10)
   for (let number = 0; number < 1_000; number++) of('two', 'closed').enter(false)
   of('two', 'open').enter()
   of('two', 'next').enter()
-  await until(30, 1_004)
+  await passTo(30, 1_004)
   t.equal(called.at(-1), 'open')
-  await until(32, 1_005)
+  await passTo(32, 1_005)
   t.equal(called.at(-1), 'next')
 })
 
 t.test('no more than 8,192 wait unread', async (t) => {
-  const { of, called, until } = lane(t)
+  const { of, called, passTo } = lane(t)
   of('one').body().took(10)
   for (let number = 1; number < 8_192; number++) of('one').enter(false)
   of('one', 'late').enter()
   t.same(called.slice(2), ['late: error-rateLimit'])
-  await until(30, 3 + 8_192)
+  await passTo(30, 3 + 8_192)
 })
 
 t.test('a network that sent small pieces is known for ten seconds', async (t) => {
-  const { of, until } = lane(t)
+  const { of, passTo } = lane(t)
   t.equal(of('one').isKnown(), false)
   of('one').body().took(5)
   t.same([of('one').isKnown(), of('two').isKnown()], [true, false])
-  await until(10_001, 3)
+  await passTo(10_001, 3)
   t.equal(of('one').isKnown(), false)
 })

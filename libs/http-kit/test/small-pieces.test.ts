@@ -1,10 +1,12 @@
 /** Reads that may take the parser long wait for each other, on every host. */
+
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { systemClock } from '@holdfast/kernel'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t, { type Test } from 'tap'
+import { until } from '../../../test/support/until.ts'
 import {
   createHttpHost,
   createRateLimits,
@@ -103,10 +105,6 @@ const chunkedHead = (path: string) =>
   `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: test/pieces\r\nTransfer-Encoding: chunked\r\n\r\n`
 const pieces = (count: number) => '1\r\nx\r\n'.repeat(count)
 const end = '0\r\n\r\n'
-
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 2))
-}
 
 /** The loop has polled several times. */
 async function polls(): Promise<void> {

@@ -2,6 +2,7 @@
  * Two data centres, with the line between them cut for longer than Cassandra keeps undelivered
  * writes.
  */
+
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -10,6 +11,7 @@ import cassandra from 'cassandra-driver'
 import t from 'tap'
 import { startCassandra } from '../../../infra/servers/cassandra.ts'
 import type { ServerProcess } from '../../../infra/servers/server.ts'
+import { until } from '../../../test/support/until.ts'
 import { CassandraMetadataStore } from '../src/index.ts'
 
 const [hereHost, thereHost] = ['127.0.0.31', '127.0.0.32']
@@ -77,14 +79,6 @@ const row = (text: string) => Buffer.from(text)
 const textsThere = async (account: string) =>
   ((await backup?.journals.replica(account))?.rows ?? []).map(({ bytes }) => Buffer.from(bytes).toString())
 
-async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
-  const end = performance.now() + 120_000
-  while (!(await holds())) {
-    if (performance.now() > end) throw new Error(`${what}: not within two minutes`)
-    await delay(200)
-  }
-}
-
 /** The other data centre is away for longer than the hint window when this resolves. */
 async function cut(): Promise<void> {
   await backup?.close()
@@ -92,7 +86,7 @@ async function cut(): Promise<void> {
   await there.stop('SIGKILL')
   const log = join(directories.here, 'system.log')
   const heard = () => readFileSync(log, 'utf8').split('is now DOWN').length
-  await until('the loss is known', () => heard() > 1)
+  await until(() => heard() > 1)
   await delay(2 * hintWindowMs)
 }
 
@@ -101,7 +95,7 @@ async function mend(): Promise<void> {
   backup = await openThere()
   // Both centres communicate again when a new write arrives by itself.
   let probes = 0
-  await until('the line is up', async () => {
+  await until(async () => {
     const account = `probe-${probes++}`
     await journals.append(await journals.acquire(account, { owner: 'probe' }), row('probe'))
     await delay(200)
@@ -165,7 +159,7 @@ t.test('what was acknowledged during a cut longer than the hint window is sent',
     })
     opened.push({ close: () => client.shutdown() })
     await client.connect()
-    await until('the deletion arrives', async () => {
+    await until(async () => {
       const { rows } = await client.execute("SELECT name FROM pages WHERE account = 'checkpointed'")
       return rows.length === 0
     })

@@ -4,6 +4,7 @@ import { membershipContract } from '@holdfast/membership/testing'
 import t, { type Test } from 'tap'
 import { startNats } from '../../../infra/servers/nats.ts'
 import { freePort } from '../../../infra/servers/ports.ts'
+import { until } from '../../../test/support/until.ts'
 import { NatsMembership, type NatsMembershipOptions, plainReport } from '../src/index.ts'
 
 const port = await freePort()
@@ -51,14 +52,6 @@ t.test('membership by heartbeats', async (t) => {
 
 const info = (id: string): MemberInfo => ({ id, role: 'actor-host', region: 'eu-par', addresses: {} })
 
-async function until(what: string, holds: () => boolean): Promise<void> {
-  const end = performance.now() + 10_000
-  while (!holds()) {
-    if (performance.now() > end) throw new Error(`${what}: not within 10 s`)
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
-}
-
 t.test(
   'a member cut off from the bus declares no member dead until it receives its own heartbeats again',
   async (t) => {
@@ -77,15 +70,15 @@ t.test(
     const one = new NatsMembership({ bus, info: info('one'), ...quick, clock })
     const two = new NatsMembership({ bus: inner, info: info('two'), ...quick })
     t.teardown(() => one.close())
-    await until('both', () => one.members().length === 2)
+    await until(() => one.members().length === 2)
     cut = true
     two.die()
     now += 10_000
     const end = performance.now() + 5 * quick.intervalMs
-    await until('some heartbeats were due', () => performance.now() > end)
+    await until(() => performance.now() > end)
     t.equal(one.members().length, 2, 'it receives nothing, so it knows nothing')
     cut = false
-    await until('alone', () => one.members().length === 1)
+    await until(() => one.members().length === 1)
   },
 )
 
@@ -105,7 +98,7 @@ t.test(
       for (const { membership } of [one, two]) await membership.close()
       for (const { real } of [one, two, gone]) await real.close()
     })
-    await until('all', () => [one, two].every(({ membership }) => membership.members().length === 3))
+    await until(() => [one, two].every(({ membership }) => membership.members().length === 3))
     await one.membership.suspect('gone')
     await one.membership.suspect('unknown')
     t.equal(one.membership.members().length, 3, 'it answers')
@@ -113,9 +106,7 @@ t.test(
     await gone.real.close()
     void one.membership.suspect('gone')
     const startedMs = performance.now()
-    await until('it is declared dead', () =>
-      [one, two].every(({ membership }) => membership.members().length === 2),
-    )
+    await until(() => [one, two].every(({ membership }) => membership.members().length === 2))
     t.ok(performance.now() - startedMs < 2_000)
   },
 )
@@ -137,7 +128,7 @@ t.test(
       ...quick,
       clock: { now: () => 5, monotonic: () => 0 },
     })
-    await until('two came', () => one.members().length === 2)
+    await until(() => one.members().length === 2)
     early.die()
     const later = new NatsMembership({
       bus,
@@ -150,13 +141,13 @@ t.test(
       await later.close()
     })
     const readyOf = () => one.beats().find(({ id }) => id === 'two')
-    await until('its second life', () => readyOf()?.accounts === 7)
+    await until(() => readyOf()?.accounts === 7)
     for (const word of [...said]) bus.publish('members.eu-par.two', word)
     bus.publish('members.eu-par.x', Buffer.from('rubbish'))
     let told = 0
     one.onChange(() => void told++)
     ready = true
-    await until('ready', () => readyOf()?.ready === true)
+    await until(() => readyOf()?.ready === true)
     t.ok(told > 0)
     t.equal(readyOf()?.accounts, 7)
     // The member's own clock is read each time.
@@ -190,10 +181,10 @@ t.test('a late heartbeat does not make its sender look behind', async (t) => {
     await one.close()
     await two.close()
   })
-  await until('both', () => one.members().length === 2)
+  await until(() => one.members().length === 2)
   holds = true
   two.announce()
-  await until('its heartbeat is delayed', () => held.length > 0)
+  await until(() => held.length > 0)
   nowMs += 5_000
   for (const deliver of held) deliver()
   t.equal(one.self().clockOffsetMs, 0)

@@ -1,4 +1,5 @@
 /** Uploads, dedup and reads against failing nodes and old maps: each race in its order. */
+
 import {
   BlobFault,
   type BlobInfo,
@@ -10,6 +11,7 @@ import {
 } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
+import { until } from '../../../test/support/until.ts'
 import { GroupMap, type LocalNode } from '../src/index.ts'
 import { breaksAfter, group, losesCommitAnswers, Region, upload } from './region.ts'
 import { VirtualTime } from './virtual-time.ts'
@@ -393,10 +395,6 @@ t.test('no node has it whole: the fault says what is known', async (t) => {
 })
 
 // ---- content whose copies are damaged
-
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  while (!(await holds())) await new Promise((resolve) => setImmediate(resolve))
-}
 
 t.test(
   'an upload is not dropped for a copy that is damaged at one of its nodes, which is repaired',
