@@ -272,7 +272,7 @@ class Trial {
       this.#fault(`${(error as Error).message} for ${JSON.stringify(given).slice(0, 80)}`)
       return
     }
-    const fault = faultOf(received)
+    const fault = faultOfAnswer(received)
     if (fault !== undefined)
       this.#fault(`${fault} for ${url.slice(0, 120)} ${(JSON.stringify(given) ?? '').slice(0, 80)}`)
     if (received.code === 200 && method !== 'GET')
@@ -337,7 +337,7 @@ function wellFormed(text: string): string {
 }
 
 /** @returns undefined: an envelope of the contract, and no fault of the service */
-function faultOf({ code, headers, body }: HttpAnswer): string | undefined {
+function faultOfAnswer({ code, headers, body }: HttpAnswer): string | undefined {
   const text = body.toString()
   if (code >= 500) return `${code} ${text.slice(0, 80)}`
   if (headers['content-type']?.startsWith('application/json') !== true) return `${code} without JSON`
@@ -347,11 +347,11 @@ function faultOf({ code, headers, body }: HttpAnswer): string | undefined {
   } catch {
     return `${code} with bad JSON ${text.slice(0, 80)}`
   }
-  const isWhole =
+  const isEnvelope =
     code === 200
       ? envelope.status === 'ok' && 'data' in envelope
       : typeof envelope.status === 'string' && Object.keys(envelope).length === 1
-  return isWhole ? undefined : `${code} ${text.slice(0, 80)}`
+  return isEnvelope ? undefined : `${code} ${text.slice(0, 80)}`
 }
 
 async function accountWithContents(service: Standalone) {

@@ -257,7 +257,7 @@ export class Storage implements Uploads {
       const store = this.#disks.get(id)?.store
       if ((await store?.stat(blob)) === undefined) {
         if ((await store?.deletedMs(blob)) === undefined) faults.push(`${id} never got it`)
-      } else if (await isWhole(store as MemoryBlobStore, blob)) whole++
+      } else if (await holdsWholeCopy(store as MemoryBlobStore, blob)) whole++
       else faults.push(`${id} has other bytes`)
     }
     if (whole < 2) faults.push(`${whole} whole copies are left`)
@@ -379,7 +379,7 @@ export class Storage implements Uploads {
   }
 }
 
-async function isWhole(store: MemoryBlobStore, blob: Blob): Promise<boolean> {
+async function holdsWholeCopy(store: MemoryBlobStore, blob: Blob): Promise<boolean> {
   const parts: Buffer[] = []
   for await (const bytes of store.read(blob, { start: 0, end: blob.size })) parts.push(Buffer.from(bytes))
   return Buffer.compare(digestOf(Buffer.concat(parts)).id, blob.id) === 0

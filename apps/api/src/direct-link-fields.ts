@@ -2,7 +2,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { isRange, normalDomain } from '@holdfast/access'
 import { withParser } from '@holdfast/http-kit'
-import { timeMax } from '@holdfast/kernel'
+import { codePoints, timeMax } from '@holdfast/kernel'
 import type { BasicAuth, DirectLink } from '@holdfast/wire'
 import { type Static, Type } from '@sinclair/typebox'
 import { futureTime } from './schemas.ts'
@@ -90,7 +90,7 @@ function isDomain(text: string): boolean {
 function isCredential(text: string): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the rule refuses them
   if (!/^[^:\u0000-\u001f\u007f]+:[^\u0000-\u001f\u007f]+$/.test(text)) return false
-  return text.isWellFormed() && [...text].length <= credentialLengthMax
+  return text.isWellFormed() && codePoints(text) <= credentialLengthMax
 }
 
 function basicAuthsOf(texts: readonly string[]): BasicAuth[] {

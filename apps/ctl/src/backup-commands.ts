@@ -10,7 +10,6 @@ import {
   askUses,
   BackupDirectory,
   BackupFault,
-  nameOfCopy,
   type RestoreTarget,
   readSegments,
   restoreBackup,
@@ -18,7 +17,7 @@ import {
   type VerifyResult,
   verifyBackup,
 } from '@holdfast/backup'
-import { BlobFault, type BlobInfo } from '@holdfast/blob-store'
+import { BlobFault, type BlobInfo, nameOfCopy } from '@holdfast/blob-store'
 import { StartFault, upgradeOf } from '@holdfast/bootstrap/data-format'
 import { ChunkStore, chunkStoreDefaults, silentLog } from '@holdfast/chunk-store'
 import { JournalFault } from '@holdfast/journal'

@@ -110,7 +110,7 @@ export class BackupJobs {
   }
 
   /** Why a directory cannot be imported now; undefined: it can. */
-  async faultOf(directory: string): Promise<string | undefined> {
+  async faultOfTarget(directory: string): Promise<string | undefined> {
     if (this.run?.running === true) return `the ${this.run.what} of ${this.run.target ?? 'all files'} runs`
     try {
       await statsOf(await outsideOf(this.#deps.dataDir, directory))

@@ -11,7 +11,7 @@ export interface BackupJobOperations {
   backUp: (options: BackupRequest) => object | undefined
   verify: () => object | undefined
   /** Why a directory cannot be imported now. @returns undefined: it can. */
-  faultOf: (directory: string) => Promise<string | undefined>
+  faultOfTarget: (directory: string) => Promise<string | undefined>
   importDirectory: (options: ImportRequest) => object | undefined
   exportAccount: (options: ExportRequest) => object | undefined
   /** The current run, or the last one. */
@@ -81,7 +81,7 @@ export function backupJobRoutes(host: FastifyInstance, runs: BackupJobOperations
   )
   host.post<{ Body: unknown }>('/admin/import/check', async (request) => {
     const { directory } = objectOf(request.body, 'body')
-    return { status: 'ok', data: { fault: await runs.faultOf(pathOf(directory, 'error-directory')) } }
+    return { status: 'ok', data: { fault: await runs.faultOfTarget(pathOf(directory, 'error-directory')) } }
   })
   host.post<{ Body: unknown }>('/admin/export', async (request) =>
     begun(runs.exportAccount(exportOf(request.body))),

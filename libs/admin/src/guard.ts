@@ -12,9 +12,10 @@
  * It cannot detect a proxy that speaks HTTP/1.1, adds no header, and calls us by a loopback
  * address. Do not put the admin host behind one.
  */
-import { createHash, timingSafeEqual } from 'node:crypto'
+
 import type { IncomingHttpHeaders } from 'node:http'
 import { isIP } from 'node:net'
+import { isSameSecret } from './same-secret.ts'
 
 export type AccessDecision = 'allowed' | 'error-token' | 'error-forbidden'
 
@@ -34,7 +35,7 @@ export async function judge(
 ): Promise<AccessDecision> {
   const sent = bearerOf(headers.authorization)
   if (headers.authorization !== undefined)
-    return sent !== undefined && adminToken !== undefined && equal(sent, adminToken)
+    return sent !== undefined && adminToken !== undefined && isSameSecret(sent, adminToken)
       ? 'allowed'
       : 'error-token'
   if (!isLoopback(remoteAddress) || wasForwarded(headers) || httpVersion === '1.0') return 'error-token'
@@ -44,11 +45,6 @@ export async function judge(
 
 function bearerOf(authorization: string | undefined): string | undefined {
   return /^Bearer +(\S+)$/i.exec(authorization ?? '')?.[1]
-}
-
-/** Compares digests, so that the time reveals neither content nor length. */
-function equal(a: string, b: string): boolean {
-  return timingSafeEqual(createHash('sha256').update(a).digest(), createHash('sha256').update(b).digest())
 }
 
 export function isLoopback(address: string): boolean {

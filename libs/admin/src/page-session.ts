@@ -6,10 +6,12 @@
  * browser must not act for another site. A request that names a site names our own; a change names
  * it always, and brings a mark that only our own pages contain.
  */
-import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+
+import { createHmac, randomBytes } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
 import { judge } from './guard.ts'
+import { isSameSecret } from './same-secret.ts'
 
 export type PageVerdict = 'allowed' | 'error-token' | 'error-forbidden'
 
@@ -48,13 +50,14 @@ export class PageSessions {
   }
 
   isMarked(request: FastifyRequest, mark: unknown): boolean {
-    return typeof mark === 'string' && equal(mark, this.markFor(request))
+    return typeof mark === 'string' && isSameSecret(mark, this.markFor(request))
   }
 
   /** @returns the cookie; undefined: that is not the admin token. */
   signIn(token: unknown): string | undefined {
     const { adminToken, clock } = this.#options
-    if (typeof token !== 'string' || adminToken === undefined || !equal(token, adminToken)) return undefined
+    if (typeof token !== 'string' || adminToken === undefined || !isSameSecret(token, adminToken))
+      return undefined
     const ends = String(Math.floor(clock.now() / 1000) + sessionSeconds)
     const value = `${ends}.${this.#sign(`session ${ends}`)}`
     return `${cookieName}=${value}; Path=/moderation; Max-Age=${sessionSeconds}; HttpOnly; SameSite=Strict`
@@ -67,7 +70,7 @@ export class PageSessions {
     )
     if (match === null || this.#options.adminToken === undefined) return undefined
     const [, ends = '', signature = ''] = match
-    const isValid = equal(signature, this.#sign(`session ${ends}`))
+    const isValid = isSameSecret(signature, this.#sign(`session ${ends}`))
     return isValid && Number(ends) * 1000 > this.#options.clock.now() ? `${ends}.${signature}` : undefined
   }
 
@@ -82,9 +85,4 @@ function isOwnSite({ headers, method }: FastifyRequest): boolean {
   if (site !== undefined && site !== 'none' && site !== 'same-origin') return false
   if (headers.origin === undefined) return method === 'GET' || method === 'HEAD'
   return URL.parse(headers.origin)?.host === headers.host
-}
-
-/** Compares digests, so that the time reveals neither content nor length. */
-function equal(a: string, b: string): boolean {
-  return timingSafeEqual(createHash('sha256').update(a).digest(), createHash('sha256').update(b).digest())
 }

@@ -87,7 +87,7 @@ async function hostOfAll(): Promise<FastifyInstance> {
       backupJobs: {
         backUp: () => undefined,
         verify: () => undefined,
-        faultOf: async () => undefined,
+        faultOfTarget: async () => undefined,
         importDirectory: () => undefined,
         exportAccount: () => undefined,
         run: undefined,

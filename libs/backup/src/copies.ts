@@ -3,12 +3,7 @@ import { BlobDigester, type BlobName } from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
 import { BackupFault } from './errors.ts'
 
-/** As rows and reports name a copy. */
-export function nameOfCopy({ id, incarnation }: BlobName): string {
-  return `${hex(id)}/${hex(incarnation)}`
-}
-
-/** The other way round. */
+/** The copy of a `nameOfCopy`. */
 export function namedCopy(copy: string): BlobName {
   const [id = '', incarnation = ''] = copy.split('/')
   return {

@@ -1,5 +1,5 @@
 export { BackupDirectory } from './backup-directory.ts'
-export { checkBytes, forEachOf, nameOfCopy } from './copies.ts'
+export { checkBytes, forEachOf } from './copies.ts'
 export { BackupFault } from './errors.ts'
 export { type LongRun, LongRuns, outsideOf } from './long-runs.ts'
 export { type PruneResult, pruneBackup } from './prune-backup.ts'

@@ -6,10 +6,10 @@
  * the inventory. Copies that were stored later only cost space.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { BlobFault, type BlobInfo, type BlobStore } from '@holdfast/blob-store'
+import { BlobFault, type BlobInfo, type BlobStore, nameOfCopy } from '@holdfast/blob-store'
 import { type Clock, hex } from '@holdfast/kernel'
 import type { BackupDirectory } from './backup-directory.ts'
-import { checkBytes, forEachOf, nameOfCopy } from './copies.ts'
+import { checkBytes, forEachOf } from './copies.ts'
 import { rowOfCopy, type SegmentRow, SegmentWriter } from './segments.ts'
 
 /** Each waits for a sync of its object; more would compete with the service for the disk. */

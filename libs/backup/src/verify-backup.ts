@@ -2,10 +2,17 @@
  * Reads everything, and names what is damaged or missing with the accounts that use it. It works
  * for a backup and for a live store.
  */
-import { BlobFault, type BlobInfo, type BlobName, type BlobStore } from '@holdfast/blob-store'
+import {
+  BlobFault,
+  type BlobInfo,
+  type BlobName,
+  type BlobStore,
+  copyKey,
+  nameOfCopy,
+} from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
 import type { BackupDirectory } from './backup-directory.ts'
-import { checkBytes, forEachOf, namedCopy, nameOfCopy } from './copies.ts'
+import { checkBytes, forEachOf, namedCopy } from './copies.ts'
 import { BackupFault } from './errors.ts'
 import { copyOfRow, readSegment, readSegments, type SegmentRow } from './segments.ts'
 import type { Snapshot } from './snapshot.ts'
@@ -155,7 +162,7 @@ async function verify({
     verified.bytes += info.size
     try {
       await check(info)
-      whole.add(copyKey(copy))
+      whole.add(copyKey(info))
     } catch (error) {
       const isOfCopy = error instanceof BackupFault ? error.code === 'DAMAGED' : error instanceof BlobFault
       if (!isOfCopy) throw error
@@ -164,16 +171,11 @@ async function verify({
   })
   for await (const { copy, account } of references) {
     verified.references++
-    if (whole.has(copyKey(copy))) continue
+    if (whole.has(copyKey(namedCopy(copy)))) continue
     if (broken.has(copy) || !(await cameLater(copy))) note(copy, 'missing').accounts.push(account)
   }
   verified.broken = [...broken.values()].slice(0, brokenMax)
   return verified
-}
-
-/** Half the memory of the hex text. */
-function copyKey(copy: string): string {
-  return Buffer.from(copy.replace('/', ''), 'hex').toString('latin1')
 }
 
 async function* referencesIn(

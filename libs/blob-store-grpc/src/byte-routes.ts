@@ -30,7 +30,7 @@ import { batchAnswer, batchKey, batchRequestBytesMax, copiesOf, digestOfNames } 
 import { type Callers, peerOf } from './callers.ts'
 import type { CallNotes } from './client-requests.ts'
 import { type ClusterSecret, sentContent } from './cluster-secret.ts'
-import { faultKey, faultOf, httpStatusOfFault } from './faults.ts'
+import { faultKey, faultOfStore, httpStatusOfFault } from './faults.ts'
 import type { NodeLoad } from './node-load.ts'
 import type { OpenStages } from './open-stages.ts'
 import { putAnswerOf, putTermsOf } from './put-terms.ts'
@@ -211,7 +211,7 @@ export class ByteRoutes {
       response.addTrailers({ [crcKey]: String(sum) })
     } catch (error) {
       if (!response.headersSent) throw error
-      response.addTrailers({ [faultKey]: faultOf(error).code })
+      response.addTrailers({ [faultKey]: faultOfStore(error).code })
     } finally {
       letGo()
       await source.return?.()
@@ -286,7 +286,7 @@ function refuse(request: IncomingMessage, response: ServerResponse, error: unkno
     response.destroy()
     return
   }
-  const fault = faultOf(error)
+  const fault = faultOfStore(error)
   // The connection stays open briefly and further bytes are discarded: closing it with unread bytes
   // would destroy the answer.
   response.writeHead(httpStatusOfFault(fault), { [faultKey]: fault.code })

@@ -19,7 +19,7 @@ import type {
 } from '@holdfast/wire/storage'
 import type { CallNotes } from './client-requests.ts'
 import { blobNameOf, contentId, infoOf, messageOf, uploadIdOf } from './copies.ts'
-import { faultKey, faultOf, grpcStatusOf } from './faults.ts'
+import { faultKey, faultOfStore, grpcStatusOf } from './faults.ts'
 import type { OpenStages } from './open-stages.ts'
 import type { ServedStore } from './served-store.ts'
 
@@ -160,7 +160,7 @@ function whenDrained(call: ServerWritableStream<InventoryRequest, InventoryRespo
 }
 
 function refusal(error: unknown): { code: status; details: string; metadata: Metadata } {
-  const fault = faultOf(error)
+  const fault = faultOfStore(error)
   const metadata = new Metadata()
   metadata.set(faultKey, fault.code)
   return { code: grpcStatusOf(fault), details: fault.message, metadata }

@@ -41,7 +41,7 @@ export function isFaultCode(text: unknown): text is BlobFaultCode {
 }
 
 /** How a server reports an error of its store. */
-export function faultOf(error: unknown): BlobFault {
+export function faultOfStore(error: unknown): BlobFault {
   if (error instanceof BlobFault) return error
   const { code, message } = error as { code?: unknown; message?: string }
   return new BlobFault(isFaultCode(code) ? code : 'UNAVAILABLE', `the node failed: ${message}`, {

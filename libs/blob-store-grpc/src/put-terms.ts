@@ -35,11 +35,11 @@ export function putAnswerOf({ incarnation, size, crc32, createdMs, placementGrou
 
 export function putInfoOf(answer: unknown, id: Uint8Array): BlobInfo {
   const { incarnation, size, crc32, createdMs, placementGroup } = answer as Record<string, unknown>
-  const isWhole =
+  const isComplete =
     typeof incarnation === 'string' &&
     /^[0-9a-f]{32}$/.test(incarnation) &&
     [size, crc32, createdMs, placementGroup].every(Number.isSafeInteger)
-  if (!isWhole) throw new BlobFault('UNKNOWN', 'the answer to a small blob cannot be read')
+  if (!isComplete) throw new BlobFault('UNKNOWN', 'the answer to a small blob cannot be read')
   return {
     id: Buffer.from(id),
     incarnation: Buffer.from(incarnation, 'hex'),

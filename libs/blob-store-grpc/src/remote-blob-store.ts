@@ -237,7 +237,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
       for await (const { copies } of call as AsyncIterable<{ copies: Parameters<typeof infoOf>[0][] }>)
         for (const copy of copies) yield infoOf(copy)
     } catch (error) {
-      throw this.#faultOf(error as ServiceError, { changes: false })
+      throw this.#faultOfNode(error as ServiceError, { changes: false })
     } finally {
       call.cancel()
       end()
@@ -357,7 +357,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
         end()
         signal?.removeEventListener('abort', cancel)
         if (error === null) resolve(response as ResponseOf<M>)
-        else reject(this.#faultOf(error, { changes }))
+        else reject(this.#faultOfNode(error, { changes }))
       }
       const { path, requestSerialize, responseDeserialize } = StorageServiceService[method]
       const message = (requestSerialize as (request: RequestOf<M>) => Buffer)(request)
@@ -380,7 +380,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
     return metadata
   }
 
-  #faultOf(error: ServiceError, { changes }: { changes: boolean }): BlobFault {
+  #faultOfNode(error: ServiceError, { changes }: { changes: boolean }): BlobFault {
     if (this.#closed) return new BlobFault('CLOSED', 'the store is closed', { cause: error })
     return faultOfCall(this.#options.node, error, { changes })
   }

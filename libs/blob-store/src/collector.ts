@@ -21,8 +21,10 @@
  * those of copies made since then and of those that were released. Walking the inventory costs
  * about a second per million copies. One query reads the references of `atOnce` copies.
  */
+
 import type { Clock } from '@holdfast/kernel'
 import type { BlobInfo, BlobName, BlobStore } from './blob-store.ts'
+import { copyKey } from './copy-names.ts'
 
 export interface CollectorOptions {
   blobs: BlobStore
@@ -366,7 +368,3 @@ const answerAgeMaxMs = 60_000
  * without a reference.
  */
 const marginMs = 60 * 60_000
-
-function copyKey({ id, incarnation }: BlobName): string {
-  return Buffer.concat([id, incarnation]).toString('base64')
-}

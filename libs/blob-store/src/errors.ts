@@ -1,4 +1,4 @@
-import { Fault, type FaultCategory } from '@holdfast/kernel'
+import { CodedFault, type FaultCategory } from '@holdfast/kernel'
 
 /**
  * `UNKNOWN`: no answer came in time; the request may have taken effect. `STALE_PLACEMENT`: the
@@ -32,14 +32,10 @@ const categories: Record<BlobFaultCode, FaultCategory> = {
   INVALID: 'invalid',
 }
 
-export class BlobFault extends Fault {
+export class BlobFault extends CodedFault<BlobFaultCode> {
   override readonly name = 'BlobFault'
-  readonly code: BlobFaultCode
-  readonly category: FaultCategory
 
   constructor(code: BlobFaultCode, message: string, options?: ErrorOptions) {
-    super(message, options)
-    this.code = code
-    this.category = categories[code]
+    super(code, message, { ...options, category: categories[code] })
   }
 }

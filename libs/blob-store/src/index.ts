@@ -26,6 +26,7 @@ export {
   type CollectorPause,
   type CollectResult,
 } from './collector.ts'
+export { copyKey, nameOfCopy } from './copy-names.ts'
 export { BlobFault, type BlobFaultCode } from './errors.ts'
 export { MemoryBlobStore, type MemoryBlobStoreOptions } from './memory-blob-store.ts'
 export { tombstoneRetentionMsDefault } from './memory-log.ts'

@@ -2,10 +2,12 @@
  * Blobs in memory, for tests and the simulation. Keeps the contracts of the ports except that
  * nothing survives the process; a commit is "durable" the moment it is made.
  */
+
 import { randomBytes } from 'node:crypto'
 import { type Clock, hex, systemClock } from '@holdfast/kernel'
 import { digestOf } from './blob-digest.ts'
 import type { BlobInfo, BlobName, BlobStoreUsage } from './blob-store.ts'
+import { copyKey, nameOfCopy } from './copy-names.ts'
 import { BlobFault } from './errors.ts'
 import { MemoryLog, type MemoryLogOptions } from './memory-log.ts'
 import type {
@@ -121,12 +123,11 @@ export class MemoryBlobStore implements NodeStore {
   ): AsyncIterable<Uint8Array> {
     this.#assertOpen()
     const copy = this.#find(blob)
-    if (copy === undefined)
-      throw new BlobFault('NOT_FOUND', `no copy of ${hex(blob.id)}/${hex(blob.incarnation)}`)
+    if (copy === undefined) throw new BlobFault('NOT_FOUND', `no copy of ${nameOfCopy(blob)}`)
     if (!(0 <= start && start <= end && end <= copy.info.size))
       throw new RangeError(`bytes ${start}..${end} of a blob of ${copy.info.size}`)
     const scratch = Buffer.alloc(chunkBytes)
-    if (!isWhole(copy)) throw new BlobFault('CORRUPT', `${hex(blob.id)} has rotted`)
+    if (!isUndamaged(copy)) throw new BlobFault('CORRUPT', `${hex(blob.id)} has rotted`)
     for (let at = start; at < end; at += chunkBytes) {
       if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
       this.#assertOpen()
@@ -139,7 +140,7 @@ export class MemoryBlobStore implements NodeStore {
   async pin(blob: BlobName, { ttlMs, whole = false }: { ttlMs: number; whole?: boolean }): Promise<boolean> {
     this.#assertOpen()
     const copy = this.#find(blob)
-    if (copy === undefined || (whole && !isWhole(copy))) return false
+    if (copy === undefined || (whole && !isUndamaged(copy))) return false
     this.#extendPin(blob, ttlMs)
     return true
   }
@@ -147,9 +148,8 @@ export class MemoryBlobStore implements NodeStore {
   async *verify(blob: BlobName): AsyncGenerator<number, void, undefined> {
     this.#assertOpen()
     const copy = this.#find(blob)
-    if (copy === undefined)
-      throw new BlobFault('NOT_FOUND', `no copy of ${hex(blob.id)}/${hex(blob.incarnation)}`)
-    if (!isWhole(copy)) throw new BlobFault('CORRUPT', `${hex(blob.id)} has rotted`)
+    if (copy === undefined) throw new BlobFault('NOT_FOUND', `no copy of ${nameOfCopy(blob)}`)
+    if (!isUndamaged(copy)) throw new BlobFault('CORRUPT', `${hex(blob.id)} has rotted`)
     yield copy.bytes.length
   }
 
@@ -157,7 +157,7 @@ export class MemoryBlobStore implements NodeStore {
     this.#assertOpen()
     const copy = this.#find(blob)
     if (copy === undefined) return 'deleted'
-    const key = pinKey(blob)
+    const key = copyKey(blob)
     if ((this.#pins.get(key) ?? Number.NEGATIVE_INFINITY) > this.#clock.monotonic()) return 'pinned'
     this.#pins.delete(key)
     this.#outcomes.delete(hex(blob.incarnation))
@@ -288,7 +288,7 @@ export class MemoryBlobStore implements NodeStore {
   }
 
   #extendPin(blob: BlobName, ttlMs: number): void {
-    const key = pinKey(blob)
+    const key = copyKey(blob)
     const until = this.#clock.monotonic() + ttlMs
     this.#pins.set(key, Math.max(until, this.#pins.get(key) ?? until))
   }
@@ -318,7 +318,7 @@ export class MemoryBlobStore implements NodeStore {
 }
 
 /** Notices damaged bytes. */
-function isWhole(copy: Copy): boolean {
+function isUndamaged(copy: Copy): boolean {
   if (copy.rotten) copy.info.damaged = true
   return copy.info.damaged === undefined
 }
@@ -329,7 +329,7 @@ function knownOf(copies: Map<string, Copy>, group = 0): Copy | undefined {
     .filter(([, { info }]) => (info.placementGroup ?? 0) === group)
     .sort(([one], [other]) => (one < other ? -1 : 1))
     .map(([, copy]) => copy)
-  return known.find(isWhole) ?? known[0]
+  return known.find(isUndamaged) ?? known[0]
 }
 
 interface StageOwner {
@@ -413,8 +413,4 @@ class MemoryStage implements PlacedStage {
     if (this.#state === 'lost') throw new BlobFault('UNAVAILABLE', 'the stage was swept or lost')
     if (this.#state === 'ended') throw new BlobFault('CLOSED', 'the stage has ended')
   }
-}
-
-function pinKey(blob: BlobName): string {
-  return `${hex(blob.id)}/${hex(blob.incarnation)}`
 }

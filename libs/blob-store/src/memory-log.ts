@@ -1,7 +1,9 @@
 /** The replication log of a memory store. */
+
 import { randomBytes } from 'node:crypto'
-import { type Clock, hex } from '@holdfast/kernel'
+import type { Clock } from '@holdfast/kernel'
 import type { BlobInfo, BlobName } from './blob-store.ts'
+import { copyKey } from './copy-names.ts'
 import { BlobFault } from './errors.ts'
 import type { LogEntry, LogPosition, PullAnswer } from './placed-blob-store.ts'
 
@@ -119,8 +121,4 @@ export class MemoryLog {
       this.#tombstones.delete(name)
     }
   }
-}
-
-function copyKey(blob: BlobName): string {
-  return `${hex(blob.id)}/${hex(blob.incarnation)}`
 }

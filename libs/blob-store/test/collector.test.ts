@@ -1,7 +1,7 @@
-import { type Clock, hex } from '@holdfast/kernel'
+import type { Clock } from '@holdfast/kernel'
 import t from 'tap'
 import { until } from '../../../test/support/until.ts'
-import { type BlobInfo, type BlobName, Collector, MemoryBlobStore } from '../src/index.ts'
+import { type BlobInfo, type BlobName, Collector, copyKey, MemoryBlobStore } from '../src/index.ts'
 
 const silent = { info() {}, warn() {} }
 const hour = 3_600_000
@@ -261,7 +261,3 @@ t.test('a store that fails during a pass loses nothing, and the next one does th
   blobs.delete = remove
   t.match(await collector.collect({ graceMs: 0 }), { deleted: 1 })
 })
-
-function copyKey({ id, incarnation }: BlobName): string {
-  return hex(Buffer.concat([id, incarnation]))
-}

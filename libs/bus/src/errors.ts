@@ -1,4 +1,4 @@
-import { Fault, type FaultCategory } from '@holdfast/kernel'
+import { CodedFault, type FaultCategory } from '@holdfast/kernel'
 
 export type BusFaultCode =
   | 'NO_RESPONDERS'
@@ -20,14 +20,10 @@ const categories: Record<BusFaultCode, FaultCategory> = {
   REFUSED: 'invalid',
 }
 
-export class BusFault extends Fault {
+export class BusFault extends CodedFault<BusFaultCode> {
   override readonly name = 'BusFault'
-  readonly code: BusFaultCode
-  readonly category: FaultCategory
 
   constructor(code: BusFaultCode, message: string, options?: ErrorOptions) {
-    super(message, options)
-    this.code = code
-    this.category = categories[code]
+    super(code, message, { ...options, category: categories[code] })
   }
 }

@@ -180,7 +180,7 @@ export function isHeaderBegun(block: Buffer): boolean {
   return isOurs && isZero(block.subarray(extentFieldsBytes, blockSealAt))
 }
 
-function isZero(bytes: Buffer): boolean {
+export function isZero(bytes: Buffer): boolean {
   return bytes.every((byte) => byte === 0)
 }
 

@@ -1,8 +1,8 @@
 /** Which rows and copies of a cluster are in its backup, and how nodes are kept from deleting. */
-import { type BlobInfo, MemoryBlobStore } from '@holdfast/blob-store'
+import { type BlobInfo, MemoryBlobStore, nameOfCopy } from '@holdfast/blob-store'
 import { MemoryBus } from '@holdfast/bus'
 import type { LookupEntry } from '@holdfast/journal'
-import { hex, systemClock } from '@holdfast/kernel'
+import { systemClock } from '@holdfast/kernel'
 import type { PlacementGroup } from '@holdfast/replication'
 import t from 'tap'
 import { copiesOfCluster } from '../src/backup/cluster-copies.ts'
@@ -76,15 +76,13 @@ async function groupOfThree() {
     nodes: states,
   } as unknown as ClusterPart
   Object.assign(states, { of: (id: string) => states.get(id) })
-  const names = new Set(copies.map(copyKey))
+  const names = new Set(copies.map(nameOfCopy))
   return { cluster, nodes, names, states }
 }
 
-const copyKey = ({ id, incarnation }: BlobInfo) => `${hex(id)}/${hex(incarnation)}`
-
 async function namesIn(cluster: ClusterPart, told: string[] = []): Promise<string[]> {
   const onIncomplete = (message: string) => told.push(message)
-  return (await Array.fromAsync(copiesOfCluster({ cluster, onIncomplete }))).map(copyKey)
+  return (await Array.fromAsync(copiesOfCluster({ cluster, onIncomplete }))).map(nameOfCopy)
 }
 
 t.test('every copy of a group is listed once, as long as enough nodes answer', async (t) => {

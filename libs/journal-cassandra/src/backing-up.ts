@@ -71,20 +71,20 @@ export async function bring(
   partition: Partition,
   onLacking: () => Promise<void>,
 ): Promise<BackupResult> {
-  if (isWhole(await lacking(places, partition))) return { rows: 0, pages: 0 }
+  if (lacksNothing(await lacking(places, partition))) return { rows: 0, pages: 0 }
   await delay(onItsWayMs)
   const found = await lacking(places, partition)
-  if (isWhole(found)) return { rows: 0, pages: 0 }
+  if (lacksNothing(found)) return { rows: 0, pages: 0 }
   await onLacking()
   await bringRows(places, partition, found.seqs)
   await bringPages(places, partition, found.names)
   await places.backup.runAll(found.statics)
-  if (!isWhole(await lacking(places, partition, found)))
+  if (!lacksNothing(await lacking(places, partition, found)))
     throw new JournalFault('UNAVAILABLE', `the backup of ${partition.account} does not accept what it lacks`)
   return { rows: found.seqs.length, pages: found.names.length }
 }
 
-function isWhole({ seqs, names, statics }: LackingRows): boolean {
+function lacksNothing({ seqs, names, statics }: LackingRows): boolean {
   return seqs.length + names.length + statics.length === 0
 }
 

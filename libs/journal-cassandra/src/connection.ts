@@ -5,7 +5,7 @@
 
 import { JournalFault } from '@holdfast/journal'
 import cassandra from 'cassandra-driver'
-import { faultOf } from './driver-faults.ts'
+import { faultOfDriver } from './driver-faults.ts'
 import { migrations } from './migrations.ts'
 import { newClient } from './new-client.ts'
 import type { CassandraOptions } from './options.ts'
@@ -48,7 +48,7 @@ export class CassandraConnection {
     try {
       return Object.keys((await replicasOf(this.#client, this.#keyspace)) ?? {})
     } catch (error) {
-      throw faultOf(error)
+      throw faultOfDriver(error)
     }
   }
 
@@ -72,7 +72,7 @@ export class CassandraConnection {
           `the keyspace ${options.keyspace} is in ${kept.join()} and not in ${options.dataCentre}, which was not added`,
         )
     } catch (error) {
-      throw faultOf(error)
+      throw faultOfDriver(error)
     } finally {
       await unbound.shutdown()
     }
@@ -82,7 +82,7 @@ export class CassandraConnection {
       await migrate(client, schema)
     } catch (error) {
       await client.shutdown()
-      throw faultOf(error)
+      throw faultOfDriver(error)
     }
     return new CassandraConnection(client, options)
   }
@@ -110,7 +110,7 @@ export class CassandraConnection {
           ...(pageState === undefined ? {} : { pageState }),
         })
         .catch((error) => {
-          throw faultOf(error)
+          throw faultOfDriver(error)
         })
       yield* result.rows
       pageState = result.pageState ?? undefined
@@ -161,7 +161,7 @@ export class CassandraConnection {
       failed = false
       return rows ?? []
     } catch (error) {
-      throw faultOf(error)
+      throw faultOfDriver(error)
     } finally {
       this.#onRequest({ ms: performance.now() - startedMs, failed })
     }

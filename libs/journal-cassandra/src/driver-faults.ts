@@ -7,7 +7,7 @@ import cassandra from 'cassandra-driver'
  * wrote nothing; everything after a request was sent (a timeout, a broken connection) may have
  * taken effect.
  */
-export function faultOf(error: unknown): Error {
+export function faultOfDriver(error: unknown): Error {
   if (error instanceof JournalFault || error instanceof RangeError) return error
   const { message } = error as Error
   const { responseErrorCodes } = cassandra.types

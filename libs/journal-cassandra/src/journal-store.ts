@@ -11,6 +11,7 @@
  * Where another data centre would take over, nothing is deleted before that one has the
  * replacement.
  */
+
 import { randomInt } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import {
@@ -20,6 +21,7 @@ import {
   assertRoot,
   assertRow,
   type BackupResult,
+  corruptJournal,
   firstChain,
   isUnwritten,
   type JournalAccounts,
@@ -35,6 +37,7 @@ import {
   rowChecksum,
   unwrittenOwnership,
 } from '@holdfast/journal'
+import { equalBytes } from '@holdfast/kernel'
 import { bring, type Copies, untilBackedUp } from './backing-up.ts'
 import type { CassandraConnection, CassandraRow } from './connection.ts'
 import { copyNotes } from './copy-notes.ts'
@@ -43,7 +46,6 @@ import { openAtOnce } from './open-at-once.ts'
 import {
   changedMsOf,
   type EarlierTerm,
-  equal,
   fence,
   firstEpochOf,
   insertRow,
@@ -296,19 +298,19 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     for await (const row of storedRows(this.#connection, partition, { after, last })) {
       const { seq, checksum } = row
       if (seq !== expected) break
-      if (predecessor !== undefined && !equal(row.predecessor, predecessor))
-        throw corrupt(ownership.account, `row ${seq} names another predecessor`)
-      if (!equal(checksum, rowChecksum({ account: ownership.account, ...row })))
-        throw corrupt(ownership.account, `row ${seq} has a wrong checksum`)
-      if (seq === last && !equal(checksum, chain))
-        throw corrupt(ownership.account, `row ${seq} is not the last one that was written`)
+      if (predecessor !== undefined && !equalBytes(row.predecessor, predecessor))
+        throw corruptJournal(ownership.account, `row ${seq} names another predecessor`)
+      if (!equalBytes(checksum, rowChecksum({ account: ownership.account, ...row })))
+        throw corruptJournal(ownership.account, `row ${seq} has a wrong checksum`)
+      if (seq === last && !equalBytes(checksum, chain))
+        throw corruptJournal(ownership.account, `row ${seq} is not the last one that was written`)
       predecessor = checksum
       expected++
       yield { seq, bytes: row.bytes }
     }
     if (expected <= last) {
       await this.#assertNewest(ownership)
-      throw corrupt(ownership.account, `row ${expected} of ${last} is missing`)
+      throw corruptJournal(ownership.account, `row ${expected} of ${last} is missing`)
     }
   }
 
@@ -603,7 +605,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     const root = optionalBytes(row.root)
     for (const name of root === undefined ? [] : pagesNamedBy(root))
       if ((await readPage(this.#connection, pagesOf({ account, term }), name)) === undefined)
-        throw corrupt(account, `page ${name} did not arrive`)
+        throw corruptJournal(account, `page ${name} did not arrive`)
     const known = numberOf(before.row.head)
     return { account, cut: numberOf(row.cut), known, changedMs: changedMsOf(before.row) }
   }
@@ -673,8 +675,4 @@ function fenced(ownership: JournalOwnership, refused: CassandraRow): JournalFaul
     'FENCED',
     `${ownership.account} is in epoch ${refused.epoch} at row ${refused.head ?? '?'}, not in ${ownership.epoch} at ${ownership.head}`,
   )
-}
-
-function corrupt(account: string, what: string): JournalFault {
-  return new JournalFault('CORRUPT', `journal of ${account}: ${what}`)
 }

@@ -16,7 +16,9 @@
  * Every write is conditional on the epoch of the opener. The partition counts as open only with its
  * cut, which is written last: an interrupted or overtaken one is begun again by the next opener.
  */
+
 import { epochsPerTerm, firstChain, JournalFault, rowChecksum } from '@holdfast/journal'
+import { equalBytes } from '@holdfast/kernel'
 import type { CassandraConnection, CassandraRow, Statement } from './connection.ts'
 
 export const statics =
@@ -305,8 +307,8 @@ export interface Chained {
 /** Whether the row is as it was written, behind that one. */
 export function isIntact(account: string, row: CassandraJournalRow, behind: Chained): boolean {
   if (row.seq !== behind.seq + 1) return false
-  if (behind.checksum !== undefined && !equal(row.predecessor, behind.checksum)) return false
-  return equal(row.checksum, rowChecksum({ account, ...row }))
+  if (behind.checksum !== undefined && !equalBytes(row.predecessor, behind.checksum)) return false
+  return equalBytes(row.checksum, rowChecksum({ account, ...row }))
 }
 
 /** Later terms have their own pages: what is deleted in an older one stays here. */
@@ -359,8 +361,4 @@ export function numberOf(value: unknown): number {
 
 export function optionalBytes(value: unknown): Uint8Array | undefined {
   return value === null || value === undefined ? undefined : (value as Buffer)
-}
-
-export function equal(one: Uint8Array, other: Uint8Array): boolean {
-  return Buffer.compare(one, other) === 0
 }

@@ -2,12 +2,13 @@
  * What is stored of a journal, damaged or not, for its repair: rows and pages that are whole at
  * either place.
  */
+
 import { firstChain, JournalFault, type JournalRemain, rowChecksum } from '@holdfast/journal'
+import { equalBytes } from '@holdfast/kernel'
 import type { Copies } from './backing-up.ts'
 import type { CassandraConnection } from './connection.ts'
 import {
   type CassandraJournalRow,
-  equal,
   isOpen,
   numberOf,
   optionalBytes,
@@ -40,7 +41,7 @@ export async function* remainsOf(
   if (root !== undefined) yield { kind: 'root', stored: root, bytes: root }
   const through = numberOf(found?.root_through)
   for await (const row of storedOrBackedUp({ here, backup }, partition, { through, head })) {
-    const whole = equal(row.checksum, rowChecksum({ account, ...row }))
+    const whole = equalBytes(row.checksum, rowChecksum({ account, ...row }))
     const damage = whole ? undefined : `row ${row.seq} has a wrong checksum`
     yield {
       kind: 'row',
@@ -75,16 +76,17 @@ async function* storedOrBackedUp(
   const bySeq = new Map<number, CassandraJournalRow>()
   const range = { after: 0, last: Number.MAX_SAFE_INTEGER }
   for await (const row of storedRows(here, { account, term }, range)) bySeq.set(row.seq, row)
-  const isWhole = (row: CassandraJournalRow) => equal(row.checksum, rowChecksum({ account, ...row }))
+  const hasOwnChecksum = (row: CassandraJournalRow) =>
+    equalBytes(row.checksum, rowChecksum({ account, ...row }))
   const lacks = (seq: number) => {
     const row = bySeq.get(seq)
-    return row === undefined || !isWhole(row)
+    return row === undefined || !hasOwnChecksum(row)
   }
   let lacking = false
   for (let seq = through + 1; seq <= head && !lacking; seq++) lacking = lacks(seq)
   if (lacking && backup !== undefined)
     for await (const row of storedRows(backup(), { account, term }, { ...range, after: through }))
-      if (lacks(row.seq) && isWhole(row)) bySeq.set(row.seq, row)
+      if (lacks(row.seq) && hasOwnChecksum(row)) bySeq.set(row.seq, row)
   for (const seq of [...bySeq.keys()].sort((one, other) => one - other))
     yield bySeq.get(seq) as CassandraJournalRow
 }

@@ -23,7 +23,7 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import cassandra from 'cassandra-driver'
-import { faultOf } from './driver-faults.ts'
+import { faultOfDriver } from './driver-faults.ts'
 
 const { consistencies } = cassandra.types
 
@@ -142,7 +142,7 @@ export async function addDataCentres(
       } catch (error) {
         // Refused, for instance while no node of the new data centre is known: nothing runs.
         if (isRefusedStatement(error)) await leader.resign()
-        throw faultOf(error)
+        throw faultOfDriver(error)
       }
     }
     await leader.resign()
@@ -250,7 +250,7 @@ async function patiently<Result>(work: () => Promise<Result>): Promise<Result> {
     try {
       return await work()
     } catch (error) {
-      if (performance.now() > deadlineMs) throw faultOf(error)
+      if (performance.now() > deadlineMs) throw faultOfDriver(error)
       await aWhile()
     }
   }

@@ -10,6 +10,7 @@
  * What is restored has write times of the past. Every write of a process that starts afterwards is
  * newer: transactions by the clock, and changes of rows that an account owns by their own order.
  */
+
 import {
   type AccountEntry,
   type CounterEntry,
@@ -24,11 +25,11 @@ import {
   termOfEpoch,
   type WholeStore,
 } from '@holdfast/journal'
+import { equalBytes } from '@holdfast/kernel'
 import type { CassandraConnection, CassandraRow, Statement } from './connection.ts'
 import { partitions } from './known-accounts.ts'
 import { partOf } from './lookup-store.ts'
 import {
-  equal,
   insertRow,
   isOpen,
   lastEpochOf,
@@ -211,7 +212,8 @@ function entryOf(account: string, row: CassandraRow): Omit<AccountEntry, 'kind'>
 
 function hasRootOf(one: CassandraRow, other: CassandraRow): boolean {
   const [root, otherRoot] = [optionalBytes(one.root), optionalBytes(other.root)]
-  const isSame = root === undefined || otherRoot === undefined ? root === otherRoot : equal(root, otherRoot)
+  const isSame =
+    root === undefined || otherRoot === undefined ? root === otherRoot : equalBytes(root, otherRoot)
   return isSame && numberOf(one.root_through) === numberOf(other.root_through)
 }
 

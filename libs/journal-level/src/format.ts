@@ -7,7 +7,7 @@
  * flipped bit.
  */
 import { crc32 } from 'node:zlib'
-import { chainBytes, firstChain, JournalFault, rowChecksum } from '@holdfast/journal'
+import { chainBytes, corruptJournal, firstChain, JournalFault, rowChecksum } from '@holdfast/journal'
 import { sha256 } from '@holdfast/kernel'
 
 /** Version of the whole store; a newer one is refused at opening. */
@@ -116,7 +116,7 @@ export function decodeFixed(account: string, bytes: Uint8Array): JournalStatics 
   const proven =
     row.length >= fixedBytes + chainBytes &&
     digestOf('fixed', account, row.subarray(0, -chainBytes)).equals(row.subarray(-chainBytes))
-  if (!proven) throw corrupt(account, 'the static row has a wrong checksum')
+  if (!proven) throw corruptJournal(account, 'the static row has a wrong checksum')
   assertVersion(account, row)
   const flags = row.readUInt8(65)
   return {
@@ -157,7 +157,7 @@ export function encodeRow(row: LevelRow): Buffer {
 /** @param expected number by the row's key. */
 export function decodeRow(account: string, bytes: Uint8Array, expected: { seq: number }): LevelRow {
   const stored = bufferOf(bytes)
-  if (stored.length < rowHeaderBytes) throw corrupt(account, `row ${expected.seq} is cut short`)
+  if (stored.length < rowHeaderBytes) throw corruptJournal(account, `row ${expected.seq} is cut short`)
   assertVersion(account, stored)
   const row = {
     seq: Number(stored.readBigUInt64BE(1)),
@@ -167,7 +167,7 @@ export function decodeRow(account: string, bytes: Uint8Array, expected: { seq: n
     bytes: stored.subarray(rowHeaderBytes),
   }
   if (row.seq !== expected.seq || !rowChecksumHolds(account, row)) {
-    throw corrupt(account, `row ${expected.seq} has a wrong checksum`)
+    throw corruptJournal(account, `row ${expected.seq} has a wrong checksum`)
   }
   return row
 }
@@ -186,7 +186,7 @@ export function decodeNamed(account: string, name: string, stored: Uint8Array): 
   const bytes = row.subarray(1 + chainBytes)
   const proven =
     row.length > chainBytes && namedDigest(account, name, bytes).equals(row.subarray(1, 1 + chainBytes))
-  if (!proven) throw corrupt(account, name === '' ? 'the root is damaged' : `page ${name} is damaged`)
+  if (!proven) throw corruptJournal(account, name === '' ? 'the root is damaged' : `page ${name} is damaged`)
   assertVersion(account, row)
   return bytes
 }
@@ -204,12 +204,12 @@ export function encodeSmall(key: Uint8Array, value: Uint8Array): Buffer {
 }
 
 export function decodeSmall(key: Uint8Array, stored: Uint8Array): Buffer {
-  if (isWhole(key, stored)) return bufferOf(stored).subarray(4)
+  if (isWholeValue(key, stored)) return bufferOf(stored).subarray(4)
   throw new JournalFault('CORRUPT', `the row ${JSON.stringify(textBehind(key, 0))} is damaged`)
 }
 
 /** True when the small value is the one that was written under this key. */
-export function isWhole(key: Uint8Array, stored: Uint8Array): boolean {
+export function isWholeValue(key: Uint8Array, stored: Uint8Array): boolean {
   const row = bufferOf(stored)
   return row.length >= 4 && row.readUInt32BE(0) === crc32(row.subarray(4), crc32(key))
 }
@@ -226,17 +226,13 @@ export function decodeNumber(key: Uint8Array, stored: Uint8Array): number {
   return Number(value.readBigUInt64BE(0))
 }
 
-export function corrupt(account: string, what: string): JournalFault {
-  return new JournalFault('CORRUPT', `journal of ${account}: ${what}`)
-}
-
 function digestOf(kind: string, place: string, bytes: Uint8Array): Buffer {
   return sha256([Buffer.from(`${kind}\0${place}\0`), bytes]).subarray(0, chainBytes)
 }
 
 function assertVersion(account: string, row: Buffer): void {
   if (row[0] !== rowVersion)
-    throw corrupt(account, `a row of version ${row[0]}, this release reads ${rowVersion}`)
+    throw corruptJournal(account, `a row of version ${row[0]}, this release reads ${rowVersion}`)
 }
 
 function bufferOf(bytes: Uint8Array): Buffer {

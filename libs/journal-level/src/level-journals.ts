@@ -2,12 +2,14 @@
  * The accounts' journals in LevelDB: fenced by rows in memory, written by the group writer,
  * verified by the chain when read.
  */
+
 import {
   type AcquireOptions,
   assertAccount,
   assertPage,
   assertRoot,
   assertRow,
+  corruptJournal,
   firstChain,
   isUnwritten,
   type JournalAccounts,
@@ -20,9 +22,9 @@ import {
   rowBehind,
   unwrittenOwnership,
 } from '@holdfast/journal'
+import { equalBytes } from '@holdfast/kernel'
 import type { Suspicions } from './commit-audit.ts'
 import {
-  corrupt,
   decodeFixed,
   decodeNamed,
   decodeRow,
@@ -94,18 +96,19 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
   async #assertLastRow(account: string, { head, chain, trimmed }: JournalStatics): Promise<void> {
     if (head === trimmed) return
     const stored = await this.#rows.get(keys.row(account, head))
-    if (stored === undefined) throw corrupt(account, `row ${head}, the last one, is missing`)
+    if (stored === undefined) throw corruptJournal(account, `row ${head}, the last one, is missing`)
     const { checksum } = decodeRow(account, stored, { seq: head })
-    if (!equal(checksum, chain)) throw corrupt(account, `row ${head} is not the last one that was written`)
+    if (!equalBytes(checksum, chain))
+      throw corruptJournal(account, `row ${head} is not the last one that was written`)
   }
 
   async #root(account: string, { root }: JournalStatics): Promise<Uint8Array | undefined> {
     if (root === undefined) return undefined
     const stored = await this.#rows.get(keys.root(account))
-    if (stored === undefined) throw corrupt(account, 'the root is missing')
+    if (stored === undefined) throw corruptJournal(account, 'the root is missing')
     const bytes = decodeNamed(account, '', stored)
     if (!namedDigest(account, '', bytes).equals(root.digest))
-      throw corrupt(account, 'the root is another one')
+      throw corruptJournal(account, 'the root is another one')
     return bytes
   }
 
@@ -122,22 +125,22 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     let predecessor: Uint8Array | undefined = after === 0 ? firstChain : undefined
     const range = { gt: keys.row(account, after), lte: keys.row(account, last) }
     for await (const [key, stored] of this.#rows.scan(range)) {
-      if (!equal(key, keys.row(account, seq + 1))) break
+      if (!equalBytes(key, keys.row(account, seq + 1))) break
       seq++
       const row = decodeRow(account, stored, { seq })
-      if (predecessor !== undefined && !equal(predecessor, row.predecessor)) {
-        throw corrupt(account, `row ${seq} names another predecessor`)
+      if (predecessor !== undefined && !equalBytes(predecessor, row.predecessor)) {
+        throw corruptJournal(account, `row ${seq} names another predecessor`)
       }
       predecessor = row.checksum
-      if (seq === last && !equal(row.checksum, chain)) {
-        throw corrupt(account, `row ${seq} is not the last one that was written`)
+      if (seq === last && !equalBytes(row.checksum, chain)) {
+        throw corruptJournal(account, `row ${seq} is not the last one that was written`)
       }
       yield { seq, bytes: row.bytes }
       if (seq === last) return
     }
     if (after >= last) return
     await this.#assertNewest(ownership)
-    throw corrupt(account, `a gap behind row ${seq} of ${last}`)
+    throw corruptJournal(account, `a gap behind row ${seq} of ${last}`)
   }
 
   async append(ownership: JournalOwnership, row: Uint8Array): Promise<void> {
@@ -299,7 +302,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
   ): Extract<JournalRemain, { kind: 'statics' }> {
     const stored = fixed ?? new Uint8Array()
     const { value, damage } = read(() => {
-      if (fixed === undefined) throw corrupt(account, 'the static row is missing')
+      if (fixed === undefined) throw corruptJournal(account, 'the static row is missing')
       return decodeFixed(account, fixed)
     })
     const seen = this.#suspicions.newest(`j${account}`)
@@ -396,14 +399,14 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     const fixed = stored === undefined ? neverWritten : decodeFixed(account, stored)
     const behind = { gt: keys.row(account, fixed.head), lt: keys.rowsEnd(account) }
     for await (const _ of this.#rows.scan(behind, { limit: 1 })) {
-      throw corrupt(account, `rows lie behind row ${fixed.head}, the last one by the static row`)
+      throw corruptJournal(account, `rows lie behind row ${fixed.head}, the last one by the static row`)
     }
     if (stored === undefined && (await this.#rows.get(keys.root(account))) !== undefined) {
-      throw corrupt(account, 'the static row is missing')
+      throw corruptJournal(account, 'the static row is missing')
     }
     const seen = suspicions.newest(`j${account}`)
     if (seen !== undefined && (seen.epoch > fixed.epoch || seen.number > fixed.head)) {
-      throw corrupt(
+      throw corruptJournal(
         account,
         `row ${seen.number} of epoch ${seen.epoch} was written, row ${fixed.head} is the last`,
       )
@@ -441,8 +444,4 @@ function read<Value>(decode: () => Value): { value: Value | undefined; damage: s
     if (!(error instanceof JournalFault)) throw error
     return { value: undefined, damage: error.message }
   }
-}
-
-function equal(one: Uint8Array, other: Uint8Array): boolean {
-  return Buffer.compare(one, other) === 0
 }

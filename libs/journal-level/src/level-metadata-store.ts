@@ -28,7 +28,7 @@ import {
   encodeNumber,
   encodeSmall,
   formatVersion,
-  isWhole,
+  isWholeValue,
   keys,
   markersMax,
 } from './format.ts'
@@ -526,7 +526,7 @@ function markerOf(batch: number): RowChange {
 async function markedBatches(rows: Rows): Promise<Set<number>> {
   const marked = new Set<number>()
   for await (const [key, stored] of rows.scan(keys.markers)) {
-    if (isWhole(key, stored)) marked.add(decodeNumber(key, stored))
+    if (isWholeValue(key, stored)) marked.add(decodeNumber(key, stored))
   }
   return marked
 }

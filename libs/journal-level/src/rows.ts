@@ -72,7 +72,7 @@ export class Rows {
     try {
       return await this.#level.get(key)
     } catch (error) {
-      throw this.#faultOf(error)
+      throw this.#faultOfStore(error)
     }
   }
 
@@ -86,7 +86,7 @@ export class Rows {
         yield* entries
       }
     } catch (error) {
-      throw this.#faultOf(error)
+      throw this.#faultOfStore(error)
     } finally {
       await iterator.close()
     }
@@ -96,7 +96,7 @@ export class Rows {
     try {
       return this.#level.iterator({ ...range, limit, highWaterMarkBytes: readAheadBytes })
     } catch (error) {
-      throw this.#faultOf(error)
+      throw this.#faultOfStore(error)
     }
   }
 
@@ -117,8 +117,8 @@ export class Rows {
     await this.#level.close()
   }
 
-  #faultOf(error: unknown): JournalFault {
-    const fault = faultOf(error)
+  #faultOfStore(error: unknown): JournalFault {
+    const fault = faultOfLevel(error)
     const { code } = error as { code?: string }
     if (code !== 'LEVEL_DATABASE_NOT_OPEN' && code !== 'LEVEL_ITERATOR_NOT_OPEN') return fault
     return this.#closed
@@ -136,7 +136,7 @@ async function openLevel(path: string): Promise<Level<Uint8Array, Uint8Array>> {
   try {
     await level.open()
   } catch (error) {
-    throw faultOf((error as Error).cause ?? error)
+    throw faultOfLevel((error as Error).cause ?? error)
   }
   const properties = level as unknown as Properties
   const live = () => liveTables(properties.getProperty('leveldb.sstables'))
@@ -145,14 +145,14 @@ async function openLevel(path: string): Promise<Level<Uint8Array, Uint8Array>> {
     damaged = await damagedTables(path, live)
   } catch (error) {
     await level.close() // it holds the lock, and nothing else would release it
-    throw faultOf(error)
+    throw faultOfLevel(error)
   }
   if (damaged.length === 0) return level
   await level.close()
   throw new JournalFault('CORRUPT', `the metadata store ${path}: ${damaged.join(', ')}`)
 }
 
-function faultOf(error: unknown): JournalFault {
+function faultOfLevel(error: unknown): JournalFault {
   if (error instanceof JournalFault) return error
   const { code, message } = error as { code?: string; message?: string }
   if (code === 'LEVEL_CORRUPTION') {

@@ -65,11 +65,11 @@ export function tableFault(table: Buffer): string | undefined {
   const handles = new Varints(footer)
   const meta = handles.handle()
   const index = handles.handle()
-  for (const block of [meta, index]) if (!isWhole(table, block)) return `is damaged at ${block.offset}`
+  for (const block of [meta, index]) if (!hasItsChecksum(table, block)) return `is damaged at ${block.offset}`
   const isCompressed = table[index.offset + index.size] !== 0
   if (isCompressed) return undefined
   for (const block of handlesOf(table.subarray(index.offset, index.offset + index.size))) {
-    if (!isWhole(table, block)) return `is damaged at ${block.offset}`
+    if (!hasItsChecksum(table, block)) return `is damaged at ${block.offset}`
   }
   return undefined
 }
@@ -79,7 +79,7 @@ interface Handle {
   size: number
 }
 
-function isWhole(table: Buffer, { offset, size }: Handle): boolean {
+function hasItsChecksum(table: Buffer, { offset, size }: Handle): boolean {
   const end = offset + size + 1
   if (!(end + 4 <= table.length)) return false
   const crc = crc32c(table.subarray(offset, end))

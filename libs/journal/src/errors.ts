@@ -1,4 +1,4 @@
-import { Fault, type FaultCategory } from '@holdfast/kernel'
+import { CodedFault, type FaultCategory } from '@holdfast/kernel'
 
 export type JournalFaultCode = 'FENCED' | 'UNKNOWN' | 'UNAVAILABLE' | 'CORRUPT' | 'TOO_LARGE' | 'CLOSED'
 
@@ -11,14 +11,14 @@ const categories: Record<JournalFaultCode, FaultCategory> = {
   CLOSED: 'unavailable',
 }
 
-export class JournalFault extends Fault {
+export class JournalFault extends CodedFault<JournalFaultCode> {
   override readonly name = 'JournalFault'
-  readonly code: JournalFaultCode
-  readonly category: FaultCategory
 
   constructor(code: JournalFaultCode, message: string, options?: ErrorOptions) {
-    super(message, options)
-    this.code = code
-    this.category = categories[code]
+    super(code, message, { ...options, category: categories[code] })
   }
+}
+
+export function corruptJournal(account: string, what: string): JournalFault {
+  return new JournalFault('CORRUPT', `journal of ${account}: ${what}`)
 }

@@ -13,7 +13,7 @@ export {
   maxLookupValueBytes,
   maxPrefixes,
 } from './bounds.ts'
-export { JournalFault, type JournalFaultCode } from './errors.ts'
+export { corruptJournal, JournalFault, type JournalFaultCode } from './errors.ts'
 export type { JournalRemain, JournalRepair } from './journal-repair.ts'
 export {
   type AcquireOptions,

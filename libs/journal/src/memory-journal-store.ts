@@ -2,9 +2,9 @@
  * Journals in memory: tests of everything above the port run on them. Bytes are copied in and out.
  */
 
-import { hex } from '@holdfast/kernel'
+import { equalBytes, hex } from '@holdfast/kernel'
 import { assertAccount, assertPage, assertRoot, assertRow } from './bounds.ts'
-import { JournalFault } from './errors.ts'
+import { corruptJournal, JournalFault } from './errors.ts'
 import type { JournalRemain, JournalRepair } from './journal-repair.ts'
 import {
   type AcquireOptions,
@@ -93,8 +93,8 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
     for (let seq = after + 1; seq <= last; seq++) {
       const row = await this.#read('rows', ownership.account, () => this.#rowOf(ownership, seq, predecessor))
       predecessor = row.checksum
-      if (seq === last && !equal(chain, row.checksum))
-        throw corrupt(ownership.account, `row ${seq} is another one`)
+      if (seq === last && !equalBytes(chain, row.checksum))
+        throw corruptJournal(ownership.account, `row ${seq} is another one`)
       yield { seq, bytes: copyOf(row.bytes) }
     }
   }
@@ -103,13 +103,14 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
     const row = this.#partition(ownership.account).rows.get(seq)
     if (row === undefined) {
       this.#assertNewest(ownership)
-      throw corrupt(ownership.account, `row ${seq} of ${ownership.head} is missing`)
+      throw corruptJournal(ownership.account, `row ${seq} of ${ownership.head} is missing`)
     }
-    if (predecessor !== undefined && !equal(row.predecessor, predecessor)) {
-      throw corrupt(ownership.account, `row ${seq} names another predecessor`)
+    if (predecessor !== undefined && !equalBytes(row.predecessor, predecessor)) {
+      throw corruptJournal(ownership.account, `row ${seq} names another predecessor`)
     }
     const checksum = rowChecksum({ account: ownership.account, seq, ...row })
-    if (!equal(checksum, row.checksum)) throw corrupt(ownership.account, `row ${seq} has a wrong checksum`)
+    if (!equalBytes(checksum, row.checksum))
+      throw corruptJournal(ownership.account, `row ${seq} has a wrong checksum`)
     return row
   }
 
@@ -145,8 +146,8 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
     await this.#write('putPage', account, () => {
       const { pages } = this.#partition(account)
       const there = pages.get(name)
-      if (there !== undefined && !equal(there, page)) {
-        throw corrupt(account, `page ${name} is there with other bytes`)
+      if (there !== undefined && !equalBytes(there, page)) {
+        throw corruptJournal(account, `page ${name} is there with other bytes`)
       }
       pages.set(name, page)
     })
@@ -225,7 +226,7 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
     yield { kind: 'statics', stored, statics: { head, chain }, lastRow: head }
     if (root !== undefined) yield { kind: 'root', stored: root.bytes, bytes: copyOf(root.bytes) }
     for (const [seq, row] of [...rows].sort(([one], [other]) => one - other)) {
-      const whole = equal(rowChecksum({ account, seq, ...row }), row.checksum)
+      const whole = equalBytes(rowChecksum({ account, seq, ...row }), row.checksum)
       const damage = whole ? undefined : `row ${seq} has a wrong checksum`
       yield { kind: 'row', seq, stored: row.bytes, damage, row: whole ? row : undefined }
     }
@@ -284,7 +285,7 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
       for (const [name, bytes] of pages) entries.push({ kind: 'page', account, name, bytes })
       for (let seq = (root?.through ?? 0) + 1; seq <= head; seq++) {
         const row = rows.get(seq)
-        if (row === undefined) onDamaged(corrupt(account, `row ${seq} of ${head} is missing`))
+        if (row === undefined) onDamaged(corruptJournal(account, `row ${seq} of ${head} is missing`))
         else entries.push({ kind: 'row', account, seq, ...row })
       }
       const begun = { kind: 'account' as const, account, epoch }
@@ -366,14 +367,6 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
   }
 }
 
-function corrupt(account: string, what: string): JournalFault {
-  return new JournalFault('CORRUPT', `journal of ${account}: ${what}`)
-}
-
 function copyOf(bytes: Uint8Array): Uint8Array {
   return Buffer.from(bytes)
-}
-
-function equal(one: Uint8Array, other: Uint8Array): boolean {
-  return Buffer.compare(one, other) === 0
 }

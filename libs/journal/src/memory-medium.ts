@@ -140,7 +140,7 @@ export class MemoryMedium {
     const lost = () => this.#breaks++
     try {
       if (breaks !== this.#breaks)
-        throw faultOf('UNAVAILABLE', operation, 'a write issued before it was lost')
+        throw plantedFault('UNAVAILABLE', operation, 'a write issued before it was lost')
       return await perform(operation, effect, plan, { applied: turn.resolve, lost })
     } finally {
       turn.resolve()
@@ -173,13 +173,13 @@ async function perform<T>(
   const stopped = await stop(plan, 'before')
   const fault = plan?.fault
   if (stopped !== undefined || (fault !== undefined && fault.applied !== true)) lost()
-  if (stopped !== undefined) throw faultOf(stopped, operation, 'stopped before its effect')
-  if (fault?.applied === false) throw faultOf(fault.code, operation, 'planted, not applied')
+  if (stopped !== undefined) throw plantedFault(stopped, operation, 'stopped before its effect')
+  if (fault?.applied === false) throw plantedFault(fault.code, operation, 'planted, not applied')
   const result = effect(typeof fault?.applied === 'number' ? fault.applied : Number.POSITIVE_INFINITY)
   applied()
   const unanswered = await stop(plan, 'after')
-  if (unanswered !== undefined) throw faultOf(unanswered, operation, 'stopped after its effect')
-  if (fault !== undefined) throw faultOf(fault.code, operation, 'planted, applied')
+  if (unanswered !== undefined) throw plantedFault(unanswered, operation, 'stopped after its effect')
+  if (fault !== undefined) throw plantedFault(fault.code, operation, 'planted, applied')
   return result
 }
 
@@ -197,6 +197,6 @@ function matcher(target: PlantedFault['target']): (target: string) => boolean {
   return typeof target === 'function' ? target : (one) => one === target
 }
 
-function faultOf(code: JournalFaultCode, operation: MemoryOperation, what: string): JournalFault {
+function plantedFault(code: JournalFaultCode, operation: MemoryOperation, what: string): JournalFault {
   return new JournalFault(code, `${operation}: ${what}`)
 }

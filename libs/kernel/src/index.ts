@@ -17,7 +17,8 @@ export {
   timeMin,
 } from './content-rules.ts'
 export { makeDirectories } from './directories.ts'
-export { Fault, type FaultCategory } from './errors.ts'
+export { equalBytes } from './equal-bytes.ts'
+export { CodedFault, Fault, type FaultCategory } from './errors.ts'
 export { isFramed } from './framing.ts'
 export { GrowingBytes } from './growing-bytes.ts'
 export { hex } from './hex.ts'

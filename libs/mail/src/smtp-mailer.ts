@@ -37,7 +37,7 @@ export class SmtpMailer implements Mailer {
     try {
       await this.#transport.sendMail(message)
     } catch (error) {
-      throw faultOf(error as SmtpError)
+      throw faultOfRelay(error as SmtpError)
     }
   }
 
@@ -55,7 +55,7 @@ interface SmtpError extends Error {
  * Only the relay's answer about this recipient or message is final; an operator repairs a bad login
  * or a dead relay.
  */
-function faultOf(error: SmtpError): MailFault {
+function faultOfRelay(error: SmtpError): MailFault {
   const final =
     (error.code === 'EENVELOPE' || error.code === 'EMESSAGE') &&
     error.responseCode !== undefined &&

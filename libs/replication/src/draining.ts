@@ -7,9 +7,8 @@
  * Replacing a lost node needs none of this: the group's next version names another member, which
  * compares inventories with the remaining ones (`Replicator`).
  */
-import { BlobFault } from '@holdfast/blob-store'
+import { BlobFault, nameOfCopy } from '@holdfast/blob-store'
 import type { LocalNode } from './local-node.ts'
-import { copyKey } from './names.ts'
 import { nearestFirst, type Peers } from './peers.ts'
 import { nodesOf, type PlacementGroup, quorumOf } from './placement-groups.ts'
 import { answerOf } from './replicated-blob-store.ts'
@@ -99,7 +98,7 @@ async function handOver(
       handedOver++
     }
     if (holders < needed || holders === 0)
-      throw new BlobFault('UNAVAILABLE', `${copyKey(info)} is at ${holders} of ${needed} other nodes only`)
+      throw new BlobFault('UNAVAILABLE', `${nameOfCopy(info)} is at ${holders} of ${needed} other nodes only`)
   }
   return { copies, handedOver }
 }

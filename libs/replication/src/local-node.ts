@@ -8,9 +8,11 @@ import {
   type BlobInfo,
   type BlobName,
   type BlobStoreUsage,
+  copyKey,
   type GroupVersion,
   type LogPosition,
   type NodeStore,
+  nameOfCopy,
   type PlacedStage,
   type PullAnswer,
   type PutOptions,
@@ -25,7 +27,6 @@ import {
 } from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
 import { type Holder, readFromAny } from './failover-read.ts'
-import { copyKey } from './names.ts'
 import type { NodeGroups } from './node-groups.ts'
 import type { Peers } from './peers.ts'
 import { answerOf } from './replicated-blob-store.ts'
@@ -127,7 +128,7 @@ export class LocalNode implements StorageNode, WholeReads {
     const info = await this.fetch(blob, [from], options)
     // A caller that shares another's fetch gets its own pin.
     if (await this.#store.pin(info, { ttlMs: options.pinMs })) return info
-    throw new BlobFault('UNAVAILABLE', `${copyKey(blob)} was deleted again while it was copied`)
+    throw new BlobFault('UNAVAILABLE', `${nameOfCopy(blob)} was deleted again while it was copied`)
   }
 
   /**

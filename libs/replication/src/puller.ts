@@ -18,6 +18,7 @@ import {
   type BlobName,
   batchBytesMax,
   batchCopiesMax,
+  copyKey,
   type LogEntry,
   type PullAnswer,
   type StorageNode,
@@ -25,7 +26,6 @@ import {
 } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
 import type { LocalNode } from './local-node.ts'
-import { copyKey } from './names.ts'
 import type { Peers } from './peers.ts'
 import { nodesOf } from './placement-groups.ts'
 import { answerOf } from './replicated-blob-store.ts'

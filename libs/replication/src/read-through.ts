@@ -12,13 +12,13 @@ import {
   type BlobName,
   type BlobStore,
   type BlobStoreUsage,
+  copyKey,
   type WholeBytes,
   type WholeReads,
 } from '@holdfast/blob-store'
 import { clientRequest } from '@holdfast/kernel'
 import { type Holder, readFromAny, readWholeFrom } from './failover-read.ts'
 import type { LocalNode } from './local-node.ts'
-import { copyKey } from './names.ts'
 import { nearestFirst, type Peers } from './peers.ts'
 import { type GroupView, nodesOf } from './placement-groups.ts'
 import { answerOf } from './replicated-blob-store.ts'

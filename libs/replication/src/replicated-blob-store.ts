@@ -26,6 +26,7 @@ import {
   type BlobStore,
   type BlobStoreUsage,
   digestOf,
+  nameOfCopy,
   type StorageNode,
   smallBlobBytesMax,
   type WholeBytes,
@@ -259,8 +260,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
     } catch (error) {
       if (error instanceof BlobFault && error.code === 'UNAVAILABLE' && !this.#closed) {
         const info = await answerOf(this.stat(blob))
-        if (info === undefined)
-          throw new BlobFault('NOT_FOUND', `no node holds ${hex(blob.id)}/${hex(blob.incarnation)}`)
+        if (info === undefined) throw new BlobFault('NOT_FOUND', `no node holds ${nameOfCopy(blob)}`)
       }
       throw error
     }

@@ -2,7 +2,7 @@
  * Keeping copies: scrub, read-through, draining, lost nodes, collecting, absence, and the content
  * of `servers`.
  */
-import { BlobFault, type BlobInfo, type BlobName, Collector, Scrubber } from '@holdfast/blob-store'
+import { BlobFault, type BlobInfo, type BlobName, Collector, copyKey, Scrubber } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
 import {
@@ -15,7 +15,6 @@ import {
   Replicator,
   repairSources,
 } from '../src/index.ts'
-import { copyKey } from '../src/names.ts'
 import { group, Region, upload } from './region.ts'
 import { VirtualTime } from './virtual-time.ts'
 

@@ -4,14 +4,15 @@ import {
   BlobFault,
   type BlobInfo,
   type BlobName,
+  copyKey,
   MemoryBlobStore,
+  nameOfCopy,
   type StorageNode,
 } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import { hex } from '@holdfast/kernel'
 import t, { type Test } from 'tap'
 import { Replicator } from '../src/index.ts'
-import { copyKey } from '../src/names.ts'
 import { sourcesOf } from '../src/replicator.ts'
 import { group, type NodeSpec, Region, upload } from './region.ts'
 import { VirtualTime } from './virtual-time.ts'
@@ -36,7 +37,7 @@ async function world(t: Test, specs: NodeSpec[], groups = [group(['a', 'b', 'c']
       peers: region,
       region: region.regionOf(id)!,
       referenced: async (blob) => references.has(copyKey(blob)),
-      deletedAtSource: (blob) => void deletedAtSource.push(`${id} ${copyKey(blob)}`),
+      deletedAtSource: (blob) => void deletedAtSource.push(`${id} ${nameOfCopy(blob)}`),
       clock: time,
       timers: time,
       random: () => 0.5,
@@ -207,7 +208,7 @@ t.test('a late deletion does not delete a copy that got its reference meanwhile'
   t.same(again.incarnation, info.incarnation, 'c has it pinned as well as b')
   t.same(await region.holdersOf(again), ['b', 'c'])
   t.ok(
-    deletedAtSource.includes(`c ${copyKey(info)}`),
+    deletedAtSource.includes(`c ${nameOfCopy(info)}`),
     'the collector is told, and reads the references itself',
   )
 })

@@ -9,13 +9,14 @@ import {
   type BlobInfo,
   type BlobName,
   Collector,
+  copyKey,
   MemoryBlobStore,
+  nameOfCopy,
   Scrubber,
 } from '@holdfast/blob-store'
 import { get } from '@holdfast/blob-store/testing'
 import t from 'tap'
 import { Replicator, repairSources } from '../src/index.ts'
-import { copyKey } from '../src/names.ts'
 import { group, Region } from './region.ts'
 import { VirtualTime } from './virtual-time.ts'
 
@@ -227,7 +228,7 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
       const one = pick([...acknowledged.values()])
       if (one === undefined) return
       const got = await get(frontend, one.info, 0, one.bytes.length)
-      if (!got.equals(one.bytes)) throw new Error(`wrong bytes of ${copyKey(one.info)}`)
+      if (!got.equals(one.bytes)) throw new Error(`wrong bytes of ${nameOfCopy(one.info)}`)
     },
   }
   const view = { region: 'r1', groups: region.rows, peers: region }
@@ -262,9 +263,9 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
       }
     for (const { info, bytes } of acknowledged.values()) {
       if (!(await get(frontend, info, 0, bytes.length)).equals(bytes))
-        return `wrong bytes of ${copyKey(info)}`
+        return `wrong bytes of ${nameOfCopy(info)}`
       const holders = await region.holdersOf(info)
-      if (holders.length < (before ?? 3)) return `${copyKey(info)} is at ${holders.join(', ')} alone`
+      if (holders.length < (before ?? 3)) return `${nameOfCopy(info)} is at ${holders.join(', ')} alone`
     }
     return undefined
   } catch (error) {

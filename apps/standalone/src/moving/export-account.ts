@@ -107,7 +107,7 @@ class Export {
     const { blob, size, modTime } = item
     if (blob === undefined) throw new Error(`file ${item.id} without content`)
     const file = join(target, path)
-    if (await isWhole(file, { id: blob.id, size })) this.#count({ present: 1 })
+    if (await hasContent(file, { id: blob.id, size })) this.#count({ present: 1 })
     else {
       const unnamed = join(target, `.holdfast-${hex(randomBytes(8))}`)
       try {
@@ -167,7 +167,7 @@ function absent(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error
 }
 
-async function isWhole(file: string, { id, size }: { id: Uint8Array; size: number }): Promise<boolean> {
+async function hasContent(file: string, { id, size }: { id: Uint8Array; size: number }): Promise<boolean> {
   const there = await stat(file).catch(absent)
   if (there?.isFile() !== true || there.size !== size) return false
   return checkBytes(id, createReadStream(file, { highWaterMark: readBytes }) as AsyncIterable<Buffer>).then(

@@ -260,9 +260,9 @@ export class Activation {
     this.#effects.stop()
     try {
       await this.#lastCheckpoint()
-      const isWhole = await this.#leftovers.areNone(this.#checkpoints)
-      await this.#rows.last({ due: this.#state.nextDue(), keepActive: pendingEffects || !isWhole })
-      if (isWhole) await this.#services.journal.release(this.#ownership)
+      const hasNoLeftovers = await this.#leftovers.areNone(this.#checkpoints)
+      await this.#rows.last({ due: this.#state.nextDue(), keepActive: pendingEffects || !hasNoLeftovers })
+      if (hasNoLeftovers) await this.#services.journal.release(this.#ownership)
     } catch (error) {
       this.#services.log.warn(
         { account: this.#ownership.account, err: error },

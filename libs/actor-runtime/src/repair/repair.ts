@@ -9,6 +9,7 @@
  *
  * Without a base nothing is written, because no state is certain.
  */
+
 import type { AccountState } from '@holdfast/content-tree'
 import {
   firstChain,
@@ -18,6 +19,7 @@ import {
   type JournalRepair,
   maxEventBytes,
 } from '@holdfast/journal'
+import { equalBytes } from '@holdfast/kernel'
 import { type Change, CheckpointRoot } from '@holdfast/wire'
 import { encodeRoot, pagesOf } from '../account/checkpoints.ts'
 import { decodeRow, digestOf } from '../account/flush-row.ts'
@@ -311,9 +313,9 @@ function rowDamage(
   if (row?.row === undefined) return row?.damage ?? 'missing'
   const { checksum, predecessor } = row.row
   const next = rows.get(seq + 1)?.row
-  if (next !== undefined && !same(next.predecessor, checksum)) return 'the next row names another one'
-  if (statics?.head === seq && !same(statics.chain, checksum)) return 'the statics name another one'
-  return seq === 1 && !same(predecessor, firstChain) ? 'it is not the first' : undefined
+  if (next !== undefined && !equalBytes(next.predecessor, checksum)) return 'the next row names another one'
+  if (statics?.head === seq && !equalBytes(statics.chain, checksum)) return 'the statics name another one'
+  return seq === 1 && !equalBytes(predecessor, firstChain) ? 'it is not the first' : undefined
 }
 
 /**
@@ -396,8 +398,4 @@ async function replace(
     // read.
     log.warn({ account, err: error }, 'what a repair replaced stays for now')
   }
-}
-
-function same(one: Uint8Array, other: Uint8Array): boolean {
-  return Buffer.compare(one, other) === 0
 }

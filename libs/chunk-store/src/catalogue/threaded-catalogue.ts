@@ -155,7 +155,7 @@ export class ThreadedCatalogue implements Catalogue {
       waiter?.resolve(answer)
       return
     }
-    const fault = faultOf(answer.error, answer)
+    const fault = faultOfCatalogue(answer.error, answer)
     if (fault.code === 'CORRUPT' && answer.number > 0) this.#noteDamage(fault)
     waiter?.reject(fault)
   }
@@ -199,7 +199,7 @@ type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K>
 /** A shortage of the machine, or a disk failure, says nothing about the stored bytes. */
 const passing = /too many open files|cannot allocate memory|input\/output error/i
 
-function faultOf(error: string, { isClosed = false }: Partial<CatalogueAnswer> = {}): BlobFault {
+function faultOfCatalogue(error: string, { isClosed = false }: Partial<CatalogueAnswer> = {}): BlobFault {
   const message = isClosed
     ? `the catalogue cannot be opened, and is tried again: ${error}`
     : `the catalogue: ${error}`

@@ -28,7 +28,7 @@ export function isUnopenable(error: unknown, path: string): boolean {
  * The blob store's fault for an error of the disk. Node has no name for EDQUOT, its code is
  * `Unknown system error -122`.
  */
-export function faultOf(error: unknown, doing: string): BlobFault {
+export function faultOfDisk(error: unknown, doing: string): BlobFault {
   if (error instanceof BlobFault) return error
   const { code, errno, message } = error as NodeJS.ErrnoException
   const full = code === 'ENOSPC' || errno === -constants.errno.EDQUOT
@@ -37,7 +37,7 @@ export function faultOf(error: unknown, doing: string): BlobFault {
 
 /** The same for a read: a shortage of the process is no fault of the disk. */
 export function readFaultOf(error: unknown, doing: string): BlobFault {
-  if (!isShortage(error)) return faultOf(error, doing)
+  if (!isShortage(error)) return faultOfDisk(error, doing)
   return new BlobFault('UNAVAILABLE', `${doing}: ${(error as Error).message}`, { cause: error })
 }
 

@@ -10,7 +10,7 @@
  * no upload.
  */
 import { BlobFault } from '@holdfast/blob-store'
-import { faultOf } from '../disk/faults.ts'
+import { faultOfDisk } from '../disk/faults.ts'
 import { encodeExtentHeader, firstRecordOffset } from '../format.ts'
 import { alignedBytes, bufferBytes } from '../memory/buffer-pool.ts'
 import { alignUp } from '../numbers.ts'
@@ -264,7 +264,7 @@ export class ExtentTable {
         this.all.delete(extent.number)
         await files.remove(extent).catch(() => {})
       }
-      throw faultOf(error, `opening extent ${extent.number}`)
+      throw faultOfDisk(error, `opening extent ${extent.number}`)
     }
   }
 
@@ -299,7 +299,7 @@ export class ExtentTable {
         return extent
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'EEXIST')
-          throw faultOf(error, `making extent ${number}`)
+          throw faultOfDisk(error, `making extent ${number}`)
         extent.state = 'sealed'
         extent.setAside('foreign')
         this.all.set(number, extent)

@@ -6,7 +6,7 @@ import type { BlobFault, QuarantineReason } from '@holdfast/blob-store'
 import type { ExtentRow, ExtentState } from '../catalogue/rows.ts'
 import type { FileRange } from '../disk/blocks.ts'
 import type { DiskFile, PassOn } from '../disk/disk.ts'
-import { didNotBegin, faultOf } from '../disk/faults.ts'
+import { didNotBegin, faultOfDisk } from '../disk/faults.ts'
 import type { SpliceResult } from '../disk/splice-sender.ts'
 import { firstRecordOffset } from '../format.ts'
 
@@ -142,7 +142,7 @@ export class Extent implements ExtentRow {
       if (await this.#files.use(this, (file) => file.reserve(range))) this.reservedBytes = bytes
       this.fileBytes = Math.max(this.fileBytes, bytes)
     } catch (error) {
-      const fault = faultOf(error, `extent ${this.number}`)
+      const fault = faultOfDisk(error, `extent ${this.number}`)
       throw fault.code === 'FULL' || didNotBegin(fault) ? fault : this.#fail(error)
     } finally {
       this.#allocatedBytes = undefined
@@ -159,7 +159,7 @@ export class Extent implements ExtentRow {
       this.fileBytes = this.frontier
       this.hasTail = false
     } catch (error) {
-      throw faultOf(error, `extent ${this.number}`)
+      throw faultOfDisk(error, `extent ${this.number}`)
     } finally {
       this.#allocatedBytes = undefined
     }
@@ -176,7 +176,7 @@ export class Extent implements ExtentRow {
     try {
       await this.#files.use(this, (file) => file.discard(range))
     } catch (error) {
-      throw faultOf(error, `extent ${this.number}`)
+      throw faultOfDisk(error, `extent ${this.number}`)
     } finally {
       this.#allocatedBytes = undefined
     }
@@ -207,7 +207,7 @@ export class Extent implements ExtentRow {
       }
       return left > 0 ? 'some' : 'all'
     } catch (error) {
-      throw faultOf(error, `extent ${this.number}`)
+      throw faultOfDisk(error, `extent ${this.number}`)
     } finally {
       this.#allocatedBytes = undefined
     }
@@ -223,7 +223,7 @@ export class Extent implements ExtentRow {
       return await allocated
     } catch (error) {
       if (this.#allocatedBytes === allocated) this.#allocatedBytes = undefined
-      throw faultOf(error, `extent ${this.number}`)
+      throw faultOfDisk(error, `extent ${this.number}`)
     }
   }
 
@@ -284,7 +284,7 @@ export class Extent implements ExtentRow {
   }
 
   #fail(error: unknown): BlobFault {
-    this.failure ??= faultOf(error, `extent ${this.number}`)
+    this.failure ??= faultOfDisk(error, `extent ${this.number}`)
     this.suspect = true
     this.#files.failed(this)
     return this.failure

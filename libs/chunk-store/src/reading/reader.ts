@@ -381,7 +381,7 @@ export class BlobReader {
     try {
       bytes = await readInline(extent, offset, copy)
     } catch (error) {
-      throw this.#faultOf(error, { entry, copy, extent })
+      throw this.#faultOfCopy(error, { entry, copy, extent })
     }
     if (bytes !== undefined) return bytes
     throw this.#damaged(entry, copy, `extent ${extent.number} at ${offset}`)
@@ -430,7 +430,7 @@ export class BlobReader {
       if (bytes !== undefined) return { buffer, bytes, position: piece.record.position + piece.from }
     } catch (error) {
       this.#giveBuffer(buffer)
-      throw this.#faultOf(error, { entry, copy, extent: piece.record.extent })
+      throw this.#faultOfCopy(error, { entry, copy, extent: piece.record.extent })
     } finally {
       lease.end()
     }
@@ -491,7 +491,7 @@ export class BlobReader {
    * What cannot be read now may be readable later; a missing file will not return, so that is
    * damage.
    */
-  #faultOf(
+  #faultOfCopy(
     error: unknown,
     { entry, copy, extent }: { entry: RowEntry; copy: Copy; extent: Extent },
   ): BlobFault {

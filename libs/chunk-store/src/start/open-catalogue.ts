@@ -76,7 +76,7 @@ async function openUsable(
   let catalogue: ThreadedCatalogue | undefined
   try {
     catalogue = await ThreadedCatalogue.open(pathOf(), engine, log)
-    if (await isWhole(catalogue, pathOf())) return catalogue
+    if (await hasFirstBatch(catalogue, pathOf())) return catalogue
     log.error({ path: pathOf() }, 'the catalogue is of another version or not finished; it is rebuilt')
   } catch (error) {
     if (!(error instanceof BlobFault) || error.code !== 'CORRUPT') {
@@ -122,7 +122,7 @@ async function isLocked(path: string): Promise<boolean> {
 }
 
 /** @throws BlobFault `CORRUPT` also for damage that an earlier run found. */
-async function isWhole(catalogue: ThreadedCatalogue, path: string): Promise<boolean> {
+async function hasFirstBatch(catalogue: ThreadedCatalogue, path: string): Promise<boolean> {
   if (await isMarkedDamaged(path)) throw new BlobFault('CORRUPT', `${path} was found damaged before`)
   if ((await readStoreInfo(catalogue)) !== undefined) return true
   const [row] = await catalogue.scan(Buffer.alloc(0), { limit: 1 })

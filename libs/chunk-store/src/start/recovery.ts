@@ -22,6 +22,7 @@
  */
 
 import type { BlobFault } from '@holdfast/blob-store'
+import { copyKey } from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import { blobPrefix, type Copy, decodeCopies, type RowCache, type RowEntry } from '../catalogue/rows.ts'
@@ -293,8 +294,4 @@ function deathsOf(found: readonly FoundGroup[], voided: ReadonlySet<string>): Ma
     for (const entry of entries) if (entry.kind === 'deleted') dead.set(copyKey(entry), sequence)
   }
   return dead
-}
-
-function copyKey({ id, incarnation }: { id: Buffer; incarnation: Buffer }): string {
-  return id.toString('latin1') + incarnation.toString('latin1')
 }

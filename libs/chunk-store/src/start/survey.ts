@@ -21,7 +21,7 @@ import {
   extentPrefix,
 } from '../catalogue/rows.ts'
 import type { Disk, DiskFile } from '../disk/disk.ts'
-import { faultOf, isUnopenable, isUnreadable } from '../disk/faults.ts'
+import { faultOfDisk, isUnopenable, isUnreadable } from '../disk/faults.ts'
 import { Extent } from '../extents/extent.ts'
 import { type ExtentFiles, extentFileName, extentNumberOf } from '../extents/extent-files.ts'
 import { readAround, windowBytes } from '../extents/scan.ts'
@@ -98,7 +98,7 @@ export async function survey(deps: SurveyDeps): Promise<SurveyResult> {
       const why = 'too few descriptors, or too little memory, to read the extents'
       throw new BlobFault('IO', `${why}: ${message}`, { cause: error })
     }
-    throw code === undefined ? error : faultOf(error, 'looking at the extents')
+    throw code === undefined ? error : faultOfDisk(error, 'looking at the extents')
   }
 }
 

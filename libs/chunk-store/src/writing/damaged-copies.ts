@@ -3,9 +3,16 @@
  * the same content.
  */
 
-import { type BlobFault, type BlobName, blobIdBytes, type NodeStore, restoreCopy } from '@holdfast/blob-store'
+import {
+  type BlobFault,
+  type BlobName,
+  blobIdBytes,
+  copyKey,
+  type NodeStore,
+  restoreCopy,
+} from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
-import { type Copy, latin1, neverVerified, noHomes, type RowEntry } from '../catalogue/rows.ts'
+import { type Copy, neverVerified, noHomes, type RowEntry } from '../catalogue/rows.ts'
 import type { Run } from '../format.ts'
 import type { Log } from '../log.ts'
 import type { Reads } from '../reading/reads.ts'
@@ -56,11 +63,11 @@ export class DamagedCopies {
   }
 
   add(id: Uint8Array, { incarnation }: Copy): void {
-    if (this.#names.size < damagedKnownMax) this.#names.add(latin1(id) + latin1(incarnation))
+    if (this.#names.size < damagedKnownMax) this.#names.add(copyKey({ id, incarnation }))
   }
 
   forget(entry: RowEntry, copy: Copy): void {
-    this.#names.delete(copyKey(entry, copy))
+    this.#names.delete(copyKey({ id: entry.id, incarnation: copy.incarnation }))
   }
 
   wasReplaced(entry: RowEntry, old: Copy): void {
@@ -79,7 +86,7 @@ export class DamagedCopies {
     damaged: Copy,
     upload: { incarnation: Buffer; body: UploadBody; pinMs: number },
   ): Promise<void> {
-    const name = copyKey(entry, damaged)
+    const name = copyKey({ id: entry.id, incarnation: damaged.incarnation })
     const running = this.#replacing.get(name)
     if (running !== undefined) return running
     const { store, log } = this.#deps
@@ -129,10 +136,7 @@ export class DamagedCopies {
   }
 }
 
-function copyKey({ id }: RowEntry, { incarnation }: Copy): string {
-  return latin1(id) + latin1(incarnation)
-}
-
+/** The blob of a `copyKey`. */
 export function blobNamed(name: string): BlobName {
   const bytes = Buffer.from(name, 'latin1')
   return {

@@ -9,7 +9,7 @@
  * recovery can restore it.
  */
 import { BlobFault } from '@holdfast/blob-store'
-import { faultOf } from '../disk/faults.ts'
+import { faultOfDisk } from '../disk/faults.ts'
 import type { Extent } from '../extents/extent.ts'
 import type { ExtentPosition } from '../extents/extent-table.ts'
 import type { VoidEntry } from '../format.ts'
@@ -102,7 +102,7 @@ export class Writer {
       place = await extents.placeGroup(group.bytes)
       await this.#write(group, place)
     } catch (error) {
-      this.#refuse(group, place, faultOf(error, 'a commit'))
+      this.#refuse(group, place, faultOfDisk(error, 'a commit'))
       if (place !== undefined) extents.groupEnded(place.extent)
       return
     }

@@ -113,7 +113,7 @@ export class Writes {
     this.#deps.assertOpen()
     const entry = await rows.acquire(blob.id)
     try {
-      if (whole && !(await this.#isWhole(entry, blob))) return false
+      if (whole && !(await this.#isReadable(entry, blob))) return false
       const intent = new PinIntent(writing, entry, blob.incarnation, { ttlMs, whole })
       writer.submit(intent)
       return await intent.done
@@ -123,7 +123,7 @@ export class Writes {
   }
 
   /** @throws BlobFault `IO` when it must be verified and cannot be read. */
-  async #isWhole(entry: RowEntry, { incarnation }: BlobName): Promise<boolean> {
+  async #isReadable(entry: RowEntry, { incarnation }: BlobName): Promise<boolean> {
     const { known } = this.#deps
     const copy = copyNamed(entry, incarnation)
     if (copy === undefined || copy.quarantined) return false

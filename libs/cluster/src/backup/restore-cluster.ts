@@ -14,14 +14,13 @@ import { setTimeout as delay } from 'node:timers/promises'
 import {
   type BackupDirectory,
   BackupFault,
-  nameOfCopy,
   readSegments,
   restoreCopies,
   restoreOne,
   type SegmentRow,
   type Snapshot,
 } from '@holdfast/backup'
-import { BlobFault, type BlobInfo } from '@holdfast/blob-store'
+import { BlobFault, type BlobInfo, nameOfCopy } from '@holdfast/blob-store'
 import { masterRow, openKeyring } from '@holdfast/bootstrap'
 import type { EntryWriter, LookupEntry, StoredEntry, WholeStore } from '@holdfast/journal'
 import { entriesOfRows } from '@holdfast/journal-level/entries'

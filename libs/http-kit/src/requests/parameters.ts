@@ -7,7 +7,7 @@
  * omitted. The first bad one, in the schema's order, is refused by its name.
  */
 
-import { RefusalError } from '@holdfast/kernel'
+import { codePoints, RefusalError } from '@holdfast/kernel'
 import { Kind, type Static, type TObject, type TSchema, type TUnsafe, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { type Fields, RepeatedParameter } from './bodies.ts'
@@ -101,7 +101,7 @@ function readerOf(schema: TSchema, required: boolean): (raw: unknown) => unknown
 }
 
 function isLonger(text: string, charactersMax: number): boolean {
-  return text.length > charactersMax && (text.length > 2 * charactersMax || [...text].length > charactersMax)
+  return text.length > charactersMax && (text.length > 2 * charactersMax || codePoints(text) > charactersMax)
 }
 
 function acceptsNull(schema: TSchema): boolean {

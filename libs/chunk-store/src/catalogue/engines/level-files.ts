@@ -3,9 +3,11 @@
  * records of logs and of the blocks of tables. Formats: LevelDB's doc/log_format.md and
  * doc/table_format.md.
  */
+
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { crc32c } from '@node-rs/crc32'
+import { isZero } from '../../format.ts'
 
 const logBlockBytes = 32 * 1024
 const logHeaderBytes = 7
@@ -82,9 +84,9 @@ interface Handle {
 function wholeBlock(table: Buffer, { offset, size }: Handle): Buffer | undefined {
   const end = offset + size
   if (end + blockTrailerBytes > table.length) return undefined
-  const isWhole = unmaskCrc(table.readUInt32LE(end + 1)) === crc32c(table.subarray(offset, end + 1))
+  const hasItsChecksum = unmaskCrc(table.readUInt32LE(end + 1)) === crc32c(table.subarray(offset, end + 1))
   // Written without compression.
-  return isWhole && table[end] === 0 ? table.subarray(offset, end) : undefined
+  return hasItsChecksum && table[end] === 0 ? table.subarray(offset, end) : undefined
 }
 
 /** The values of an index: where blocks are. */
@@ -139,10 +141,6 @@ class Cursor {
     const size = this.varint()
     return offset === undefined || size === undefined ? undefined : { offset, size }
   }
-}
-
-function isZero(bytes: Buffer): boolean {
-  return bytes.every((byte) => byte === 0)
 }
 
 /** Stored checksums are rotated and shifted, so that bytes with their checksum have another one. */
