@@ -81,10 +81,10 @@ const isArgument = (name: string) =>
 const fileBytesMax = 200_000
 
 t.test('the top level has only the known entries', async (t) => {
-  const strangers = new Set(
+  const unknown = new Set(
     tracked.map((file) => file.split('/', 1)[0] as string).filter((entry) => !topLevel.has(entry)),
   )
-  t.strictSame([...strangers], [], 'a new entry needs a reason, here')
+  t.strictSame([...unknown], [], 'a new entry needs a reason, here')
 })
 
 t.test('every lib and app has a README', async (t) => {

@@ -193,12 +193,12 @@ t.test(
     const { rows: secrets } = await client.execute("SELECT value FROM lookups WHERE part = 'setting/master'")
     const { ids } = new Keyring(secrets[0]?.value)
     // Neither was made. Rows of one born in no region of the cluster stay.
-    const [unknown, stranger] = [ids.account(home.code as RegionCode), ids.account('ap-syd')]
+    const [unknown, foreign] = [ids.account(home.code as RegionCode), ids.account('ap-syd')]
     const accounts = await Promise.all(owners.map(accountOf))
     await inTurns(damaged + 1, async (at) => {
       const part = `ref/${hex(randomBytes(48))}/${hex(randomBytes(16))}`
       const owner = at % 10 === 0 ? unknown : accounts[at % accounts.length]
-      const key = `${part}/${at === damaged ? stranger : owner}`
+      const key = `${part}/${at === damaged ? foreign : owner}`
       const insert = 'INSERT INTO lookups (part, key, value) VALUES (?, ?, ?)'
       await client.execute(insert, [part, key, Buffer.alloc(0)])
     })

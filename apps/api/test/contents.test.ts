@@ -4,7 +4,7 @@ import { blank, DirectLink, SetAccount, type UpdateContent } from '@holdfast/wir
 import t from 'tap'
 import { sha256, world } from './world.ts'
 
-const stranger = '3f2b8c54-9d1e-4f6a-8b7c-0123456789ab'
+const unknownId = '3f2b8c54-9d1e-4f6a-8b7c-0123456789ab'
 
 t.test('createFolder answers the folder, with a generated name when none was sent', async (t) => {
   const { ask, guest } = world(t)
@@ -39,7 +39,7 @@ t.test('createFolder answers the folder, with a generated name when none was sen
     (await ask('POST', '/contents/createFolder', { token: ann.token, body })).status
   t.equal(await bad({}), 'error-parentFolderId')
   t.equal(await bad({ parentFolderId: named.data.code }), 'error-parentFolderId')
-  t.equal(await bad({ parentFolderId: stranger }), 'error-notFound')
+  t.equal(await bad({ parentFolderId: unknownId }), 'error-notFound')
   t.equal(await bad({ parentFolderId: ann.rootFolder, folderName: 'a/b' }), 'error-folderName')
   t.equal(await bad({ parentFolderId: ann.rootFolder, folderName: '' }), 'error-folderName')
   t.equal(await bad({ parentFolderId: ann.rootFolder, folderName: 'x'.repeat(256) }), 'error-folderName')
@@ -65,8 +65,8 @@ t.test('the order of checks: token, tier, parameters, existence, ownership', asy
   )
   t.equal(await status(ann.token, '/contents/x?page=x'), 'error-notPremium')
   t.equal(await status(premium.token, '/contents/x?page=x'), 'error-contentId')
-  t.equal(await status(premium.token, `/contents/${stranger}?page=x`), 'error-page')
-  t.equal(await status(premium.token, `/contents/${stranger}`), 'error-notFound')
+  t.equal(await status(premium.token, `/contents/${unknownId}?page=x`), 'error-page')
+  t.equal(await status(premium.token, `/contents/${unknownId}`), 'error-notFound')
   t.equal(await status(premium.token, '/contents/AAAAAAAA'), 'error-notFound')
   for (const word of ['upload', 'Download', 'recycled'])
     t.equal(await status(premium.token, `/contents/${word}`), 'error-notFound', 'never a code')
@@ -244,7 +244,7 @@ t.test('update changes one attribute and answers the whole item', async (t) => {
   t.equal(await outcome(note.id, 'expiry', soon), 'error-attribute')
   t.match(await update(ann.rootFolder, 'expiry', soon), { code: 403, status: 'error-rootFolder' })
   t.match(await update(pics.code, 'name', 'x'), { code: 400, status: 'error-contentId' })
-  t.match(await update(stranger, 'name', 'x'), { code: 404, status: 'error-notFound' })
+  t.match(await update(unknownId, 'name', 'x'), { code: 404, status: 'error-notFound' })
   const bob = await guest()
   t.match(await update(bob.rootFolder, 'name', 'x'), { code: 401, status: 'error-notOwner' })
 })
@@ -261,7 +261,7 @@ t.test('a list of ids acts on all or none', async (t) => {
   const left = async () =>
     Object.keys((await ask('GET', `/contents/${ann.rootFolder}`, { token: ann.token })).data.children).length
   t.equal(await remove(`${one.id},${foreign.id}`), 'error-owner')
-  t.equal(await remove(`${one.id},${stranger}`), 'error-notFound')
+  t.equal(await remove(`${one.id},${unknownId}`), 'error-notFound')
   t.equal(await remove(`${one.id},${ann.rootFolder}`), 'error-protectedFolder')
   t.equal(await remove(`${one.id},x`), 'error-contentsId')
   t.equal(await remove(''), 'error-contentsId')
@@ -298,7 +298,7 @@ t.test('copy and import take content from several accounts at once', async (t) =
       ...headers,
     })
   t.match(await copy([own.id, secret.id], box.id), { code: 401, status: 'error-notOwner' })
-  t.match(await copy([own.id, stranger], box.id), { code: 404, status: 'error-notFound' })
+  t.match(await copy([own.id, unknownId], box.id), { code: 404, status: 'error-notFound' })
   t.match(await copy([inside.id], bob.rootFolder), { code: 401, status: 'error-notOwner' })
   t.match(await copy([inside.id], own.id), { code: 400, status: 'error-folderId' })
   t.same((await copy([own.id], box.id)).data, {})
@@ -431,7 +431,7 @@ t.test('direct links are made, replaced and removed by the owner', async (t) => 
   t.equal(await bad({ auth: Array.from({ length: 101 }, () => 'a:b') }), 'error-auth')
   t.match(await ask('POST', at, { token: bob.token }), { code: 401, status: 'error-notOwner' })
   t.match(await ask('DELETE', `${at}/x`, { token: ann.token }), { code: 400, status: 'error-directLinkId' })
-  t.match(await ask('DELETE', `${at}/${stranger}`, { token: ann.token }), {
+  t.match(await ask('DELETE', `${at}/${unknownId}`, { token: ann.token }), {
     code: 404,
     status: 'error-notFound',
   })

@@ -105,9 +105,14 @@ export const backupCommands: readonly Command[] = [
     options: { at: 'string', 'key-file': 'string' },
     plan: (words, options) => {
       if (words.length === 0)
-        return [{ about: '', run: async (call, tell) => told(await runOf(call, tell, '/admin/verify', {})) }]
+        return [
+          {
+            about: '',
+            run: async (call, tell) => withoutBroken(await runOf(call, tell, '/admin/verify', {})),
+          },
+        ]
       const path = directoryOf(words)
-      return [local('', async () => told(await verifyAt(path, options)))]
+      return [local('', async () => withoutBroken(await verifyAt(path, options)))]
     },
   },
   {
@@ -196,8 +201,8 @@ function openable(upgrade: Awaited<ReturnType<typeof upgradeOf>>): string {
   throw new AdminError(upgrade.answer, { report: json(upgrade) })
 }
 
-/** Damage is a failure of the command. */
-function told(outcome: string): string {
+/** The report of a verification. @throws AdminError with it when it names damage. */
+function withoutBroken(outcome: string): string {
   const { damaged, missing } = JSON.parse(outcome) as { damaged: number; missing: number }
   if (damaged + missing > 0) throw new AdminError('files are damaged or missing', { report: outcome })
   return outcome

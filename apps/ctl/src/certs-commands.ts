@@ -22,7 +22,7 @@ export const certsCommands: readonly Command[] = [
     plan: (words, { name = 'Holdfast', days = authorityDays }) => [
       local(words, async (directory) => {
         const authority = await Authority.create(directory, { name: String(name), days: daysOf(days) })
-        return json(told(await authority.ofAuthority()))
+        return json(certificateShown(await authority.ofAuthority()))
       }),
     ],
   },
@@ -42,7 +42,7 @@ export const certsCommands: readonly Command[] = [
           const made = await authority.issuePublic({ host, names: publicNames }, { days })
           if (made !== undefined) issued.push(made)
         }
-        return json(issued.map(told))
+        return json(issued.map(certificateShown))
       }),
     ],
   },
@@ -55,7 +55,7 @@ export const certsCommands: readonly Command[] = [
       local(words, async (directory) => {
         const authority = await Authority.open(directory)
         const renewed = await authority.renew({ withinDays: numberOf('within', within), days: daysOf(days) })
-        return json(renewed.map(told))
+        return json(renewed.map(certificateShown))
       }),
     ],
   },
@@ -67,7 +67,7 @@ export const certsCommands: readonly Command[] = [
       local(words, async (directory) => {
         const authority = await Authority.open(directory)
         const [ca, hosts] = [await authority.ofAuthority(), await authority.issued()]
-        return json({ authority: told(ca), hosts: hosts.map(told) })
+        return json({ authority: certificateShown(ca), hosts: hosts.map(certificateShown) })
       }),
     ],
   },
@@ -89,7 +89,7 @@ function local([directory, ...others]: string[], run: (directory: string) => Pro
   }
 }
 
-function told({ name, names, issuedMs, expiresMs }: CertificateInfo) {
+function certificateShown({ name, names, issuedMs, expiresMs }: CertificateInfo) {
   const [issued, expires] = [issuedMs, expiresMs].map((ms) => new Date(ms).toISOString())
   return { name, names, issued, expires, daysLeft: Math.floor((expiresMs - Date.now()) / dayMs) }
 }
@@ -120,7 +120,7 @@ async function hostsOf(hosts: string[], { names, deployment }: Options): Promise
 }
 
 /** Hosts with these roles alone call no other process of the cluster, and are not called. */
-const strangers = ['standalone', 'proxy', 'prometheus', 'alertmanager']
+const rolesWithoutCalls = ['standalone', 'proxy', 'prometheus', 'alertmanager']
 
 /** Only what names hosts is read; `npm run infra` checks the whole file. */
 async function hostsOfDeployment(file: string): Promise<CertificateOrder[]> {
@@ -137,7 +137,7 @@ async function hostsOfDeployment(file: string): Promise<CertificateOrder[]> {
       const [name, internal] = [textOf(host, 'name'), textOf(host, 'internal')]
       if (name === undefined || internal === undefined)
         throw new AuthorityFault(`${file} has a host without a name or an internal address`)
-      const own = !listOf(host, 'roles').every((role) => strangers.includes(roleOf(role)))
+      const own = !listOf(host, 'roles').every((role) => rolesWithoutCalls.includes(roleOf(role)))
       const serves = has(host, ['proxy']) && !alone
       return {
         host: name,

@@ -133,7 +133,7 @@ export const moderationCommands: readonly Command[] = [
             done.changed += piece.changed as number
             done.unchanged += piece.unchanged as number
             after = piece.next ?? null
-            if (after === null) return told(done, 'changed')
+            if (after === null) return lineOfAct(done, 'changed')
           }
         },
       }))
@@ -240,11 +240,11 @@ function timeOf(seconds: number): string {
 function send(path: string, names: string[], { options, done }: { options: Options; done: string }): Step {
   const about = names.length === 1 ? (names[0] as string) : `${names.length} names from ${names[0]}`
   const run: Step['run'] = async (call) =>
-    told(await call('POST', path, { names, ...wideOf(options), ...reasonOf(options) }), done)
+    lineOfAct(await call('POST', path, { names, ...wideOf(options), ...reasonOf(options) }), done)
   return { about, run }
 }
 
-function told({ act, changed, unchanged }: Record<string, unknown>, done: string): string {
+function lineOfAct({ act, changed, unchanged }: Record<string, unknown>, done: string): string {
   const others = unchanged === 0 ? '' : `, ${unchanged} were so already`
   return `${(act as { id: string }).id} ${changed} ${done}${others}`
 }

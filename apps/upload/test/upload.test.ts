@@ -297,9 +297,9 @@ t.test('an upload that is repeated with its key has one effect', async (t) => {
   const strong = { 'idempotency-key': '1f0e6a34-7f55-4d8f-9e0f-b9a8b7c6d5e4' }
   const made = await Promise.all([1, 2, 3].map(() => post(process, guest, { headers: strong })))
   t.same(new Set(made.map(({ data }) => `${data.guestToken} ${data.id}`)).size, 1, 'guests too, also at once')
-  const stranger = await post(process, form(['file', 'of another', 'g']), { headers: strong })
-  t.equal(stranger.code, 200)
-  t.not(stranger.data.guestToken, made[0]?.data.guestToken, 'a key alone opens no account')
+  const another = await post(process, form(['file', 'of another', 'g']), { headers: strong })
+  t.equal(another.code, 200)
+  t.not(another.data.guestToken, made[0]?.data.guestToken, 'a key alone opens no account')
 })
 
 t.test('faults of the parts behind are reported as such', async (t) => {

@@ -76,7 +76,7 @@ export interface LocalHost {
 }
 
 /** A request, encoded when it first goes over the bus. */
-interface Question {
+interface RoutedRequest {
   request: AccountRequest
   encoded: Uint8Array | undefined
 }
@@ -128,7 +128,7 @@ export class RoutedAccountClient implements AccountClient {
     const waitMs = this.#unwritable() === undefined ? timeoutMs : Math.min(timeoutMs, unwritableMs)
     const deadlineMs = Math.ceil(this.#clock.now() + waitMs)
     const endsMs = this.#clock.monotonic() + waitMs
-    const question: Question = { request: { ...request, deadlineMs }, encoded: undefined }
+    const routed: RoutedRequest = { request: { ...request, deadlineMs }, encoded: undefined }
     let hint: string | undefined
     let unconfirmedRedirects = 0
     let absentSinceMs: number | undefined
@@ -144,7 +144,7 @@ export class RoutedAccountClient implements AccountClient {
       const tried =
         host === undefined
           ? undefined
-          : await this.#askWhileThere(host, question, { timeoutMs: leftMs, patienceMs, signal })
+          : await this.#askWhileThere(host, routed, { timeoutMs: leftMs, patienceMs, signal })
       if (tried?.kind === 'answer') return tried.reply
       hint = tried?.host
       cause = tried?.cause ?? cause
@@ -171,17 +171,17 @@ export class RoutedAccountClient implements AccountClient {
   /** A silent host is awaited only until another one replaces it. */
   #askWhileThere(
     host: string,
-    question: Question,
+    routed: RoutedRequest,
     wait: { timeoutMs: number; patienceMs: number | undefined; signal: AbortSignal | undefined },
   ): Promise<Attempt> {
     return this.#waiting === undefined
-      ? this.#ask(host, question, wait)
-      : this.#askUntilMoved(host, question, { ...wait, waitingNow: this.#waiting })
+      ? this.#ask(host, routed, wait)
+      : this.#askUntilMoved(host, routed, { ...wait, waitingNow: this.#waiting })
   }
 
   async #askUntilMoved(
     host: string,
-    question: Question,
+    routed: RoutedRequest,
     wait: {
       timeoutMs: number
       patienceMs: number | undefined
@@ -191,14 +191,14 @@ export class RoutedAccountClient implements AccountClient {
   ): Promise<Attempt> {
     const { timeoutMs, patienceMs, signal, waitingNow } = wait
     const moved = new AbortController()
-    const waiting = { account: question.request.accountId, host, moved }
+    const waiting = { account: routed.request.accountId, host, moved }
     const either = signal === undefined ? moved.signal : AbortSignal.any([signal, moved.signal])
     waitingNow.add(waiting)
     const cancelSuspicion = this.#timers.after(suspectAfterMs, () => this.#onSilent(host))
     const cancelPatience =
       patienceMs === undefined ? () => {} : this.#timers.after(patienceMs, () => moved.abort())
     try {
-      return await this.#ask(host, question, { timeoutMs, signal: either })
+      return await this.#ask(host, routed, { timeoutMs, signal: either })
     } catch (error) {
       if (moved.signal.aborted && signal?.aborted !== true) return { kind: 'again', cause: error }
       throw error
@@ -211,15 +211,15 @@ export class RoutedAccountClient implements AccountClient {
 
   async #ask(
     host: string,
-    question: Question,
+    routed: RoutedRequest,
     wait: { timeoutMs: number; signal: AbortSignal | undefined },
   ): Promise<Attempt> {
     let reply: AccountReply
     try {
       reply =
         host === this.#local?.hostId
-          ? await this.#askHere(this.#local, question, wait)
-          : AccountReply.decode(await this.#send(host, encodedOf(question), wait))
+          ? await this.#askHere(this.#local, routed, wait)
+          : AccountReply.decode(await this.#send(host, encodedOf(routed), wait))
     } catch (error) {
       const code = (error as { code?: string }).code
       if (code === 'BUSY')
@@ -233,7 +233,7 @@ export class RoutedAccountClient implements AccountClient {
     if (result?.$case === 'moved') return { kind: 'again', host: result.value.host || undefined }
     if (result?.$case !== 'unavailable') return { kind: 'answer', reply }
     if (result.value.damaged)
-      throw new AccountsUnavailable(`account ${question.request.accountId} is damaged, and is only read`)
+      throw new AccountsUnavailable(`account ${routed.request.accountId} is damaged, and is only read`)
     if (!result.value.overloaded) return { kind: 'again' }
     throw new AccountsUnavailable('the mailbox is full', { overloaded: true })
   }
@@ -241,7 +241,7 @@ export class RoutedAccountClient implements AccountClient {
   /** @throws BusFault `TIMEOUT`, `CANCELLED`, like the bus. */
   #askHere(
     local: LocalHost,
-    question: Question,
+    routed: RoutedRequest,
     { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal | undefined },
   ): Promise<AccountReply> {
     return new Promise((resolve, reject) => {
@@ -260,7 +260,7 @@ export class RoutedAccountClient implements AccountClient {
       })
       if (signal?.aborted) return onAbort()
       signal?.addEventListener('abort', onAbort, { once: true })
-      local.take(asOverBus(question)).then((reply) => {
+      local.take(asOverBus(routed)).then((reply) => {
         end()
         resolve(reply)
       }, reject)
@@ -286,8 +286,8 @@ export class RoutedAccountClient implements AccountClient {
  * What the account would decode, had the request come over the bus. Only malformed texts change on
  * that way, so that no other request is encoded.
  */
-function asOverBus(question: Question): AccountRequest {
-  return isWellFormed(question.request) ? question.request : AccountRequest.decode(encodedOf(question))
+function asOverBus(routed: RoutedRequest): AccountRequest {
+  return isWellFormed(routed.request) ? routed.request : AccountRequest.decode(encodedOf(routed))
 }
 
 function isWellFormed(part: unknown): boolean {
@@ -298,7 +298,7 @@ function isWellFormed(part: unknown): boolean {
   return true
 }
 
-function encodedOf(question: Question): Uint8Array {
-  question.encoded ??= AccountRequest.encode(question.request).finish()
-  return question.encoded
+function encodedOf(routed: RoutedRequest): Uint8Array {
+  routed.encoded ??= AccountRequest.encode(routed.request).finish()
+  return routed.encoded
 }

@@ -4,10 +4,12 @@
  */
 import type { Socket } from 'node:net'
 
+/** In this time a peer must prove itself, ms. */
 const strangerMs = 10_000
 /** Lets the refusal reach a peer with a wrong secret. */
 const refusedMs = 250
 
+/** A connection on which nothing has proven yet that its peer knows the secret. */
 interface Stranger {
   socket: Socket
   cut: NodeJS.Timeout

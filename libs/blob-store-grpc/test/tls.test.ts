@@ -1,4 +1,7 @@
-/** Certificates on both sides: strangers get nothing, and new certificates need no restart. */
+/**
+ * Certificates on both sides: a client of another authority gets nothing, and new certificates need
+ * no restart.
+ */
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { cp, writeFile } from 'node:fs/promises'
@@ -17,8 +20,8 @@ await authority.issue({ host: 'node', names }, { days: 30 })
 await authority.issue({ host: 'client', names: [] }, { days: 30 })
 await authority.issue({ host: 'elsewhere', names: ['127.0.0.9'] }, { days: 30 })
 await authority.issue({ host: 'over', names }, { days: -1 })
-const stranger = await Authority.create(join(directory, 'other'), { name: 'right', days: 30 })
-await stranger.issue({ host: 'node', names }, { days: 30 })
+const otherAuthority = await Authority.create(join(directory, 'other'), { name: 'right', days: 30 })
+await otherAuthority.issue({ host: 'node', names }, { days: 30 })
 await authority.issue({ host: 'mixed', names }, { days: 30 })
 for (const name of ['node.pem', 'node.key'])
   await cp(join(directory, 'other/node', name), join(directory, 'right/mixed', name))

@@ -163,16 +163,16 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
     name: 'what is not here is NOT_FOUND for readers, undefined for stat, false for pin, and deleted for delete',
     async run(store) {
       const info = await put(store, Buffer.from('here'))
-      const strangers: BlobName[] = [
+      const unknowns: BlobName[] = [
         { ...info, id: randomBytes(48) },
         { ...info, incarnation: randomBytes(16) },
       ]
-      for (const stranger of strangers) {
-        assert.equal(await store.stat(stranger), undefined)
-        assert.equal(await store.pin(stranger, { ttlMs: 1000 }), false)
-        assert.equal(await store.delete(stranger), 'deleted')
-        await assert.rejects(get(store, stranger, 0, 1), { code: 'NOT_FOUND' })
-        await assert.rejects(get(store, stranger, 0, 0), { code: 'NOT_FOUND' })
+      for (const unknown of unknowns) {
+        assert.equal(await store.stat(unknown), undefined)
+        assert.equal(await store.pin(unknown, { ttlMs: 1000 }), false)
+        assert.equal(await store.delete(unknown), 'deleted')
+        await assert.rejects(get(store, unknown, 0, 1), { code: 'NOT_FOUND' })
+        await assert.rejects(get(store, unknown, 0, 0), { code: 'NOT_FOUND' })
       }
       assert.equal((await get(store, info)).toString(), 'here')
     },

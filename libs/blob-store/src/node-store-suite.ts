@@ -247,9 +247,9 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
         assert.equal(await store.pin(info, { ttlMs: 60_000, whole: true }), true)
         assert.equal(await store.delete(info), 'pinned')
       }
-      const stranger = { id: randomBytes(48), incarnation: randomBytes(16), placementGroup: undefined }
-      assert.equal(await store.pin(stranger, { ttlMs: 60_000, whole: true }), false)
-      await assert.rejects(all(store.verify(stranger)), { code: 'NOT_FOUND' })
+      const unknown = { id: randomBytes(48), incarnation: randomBytes(16), placementGroup: undefined }
+      assert.equal(await store.pin(unknown, { ttlMs: 60_000, whole: true }), false)
+      await assert.rejects(all(store.verify(unknown)), { code: 'NOT_FOUND' })
     },
   },
   {
@@ -302,7 +302,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
       assert.equal(await store.delete(one), 'deleted')
       const three = await place(store, randomBytes(700), { group: 5 })
       const { entries, through } = await follow(store, start)
-      assert.deepEqual(entries.map(told), [
+      assert.deepEqual(entries.map(plainEntry), [
         ['committed', plain(one)],
         ['committed', plain(two)],
         ['deleted', { ...name(one), placementGroup: 5 }],
@@ -311,12 +311,15 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
       for (let n = 1; n < entries.length; n++)
         assert.ok((entries[n]?.sequence as number) > (entries[n - 1]?.sequence as number))
       const second = { store: through.store, sequence: entries[1]?.sequence as number }
-      assert.deepEqual((await follow(store, second)).entries.map(told), entries.slice(2).map(told))
+      assert.deepEqual(
+        (await follow(store, second)).entries.map(plainEntry),
+        entries.slice(2).map(plainEntry),
+      )
       const six = await follow(store, start, { groups: [6] })
-      assert.deepEqual(six.entries.map(told), [['committed', plain(two)]])
+      assert.deepEqual(six.entries.map(plainEntry), [['committed', plain(two)]])
       assert.deepEqual(six.through, through, 'an omitted entry is behind one, too')
       const small = await follow(store, start, { limit: 1 })
-      assert.deepEqual(small.entries.map(told), entries.map(told))
+      assert.deepEqual(small.entries.map(plainEntry), entries.map(plainEntry))
       assert.deepEqual((await follow(store, through)).entries, [])
     },
   },
@@ -328,9 +331,9 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
       const copies: BlobInfo[] = []
       for (const bytes of contents) copies.push(await place(store, bytes, { group: 5 }))
       const [first, ...others] = copies as [BlobInfo, ...BlobInfo[]]
-      const stranger = { ...first, id: randomBytes(48), size: 10 }
+      const unknown = { ...first, id: randomBytes(48), size: 10 }
       const longer = { ...(others[0] as BlobInfo), size: 701 }
-      const read = await store.readBatch([first, stranger, longer, ...others])
+      const read = await store.readBatch([first, unknown, longer, ...others])
       assert.deepEqual([read[1], read[2]], [undefined, undefined])
       const found = [read[0], ...read.slice(3)]
       for (const [n, bytes] of contents.entries()) assert.ok(bytes.equals(found[n] as Uint8Array))
@@ -451,7 +454,10 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
       const again = await reopen('closed')
       const small = await place(again, randomBytes(700), { group: 6 })
       const { entries } = await follow(again, start)
-      assert.deepEqual(entries.map(told), [...before.entries.map(told), ['committed', plain(small)]])
+      assert.deepEqual(entries.map(plainEntry), [
+        ...before.entries.map(plainEntry),
+        ['committed', plain(small)],
+      ])
       assert.deepEqual(plain(await again.stat(kept)), plain(kept))
       assert.deepEqual(plain(await again.committed(kept.incarnation)), plain(kept))
       assert.equal(typeof (await again.deletedMs(gone)), 'number')
@@ -478,7 +484,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
       assert.equal(Buffer.from((await again.note('mark')) ?? []).toString(), 'kept')
       const now = await begin(again)
       const next = await place(again, randomBytes(10), {})
-      assert.deepEqual((await follow(again, now)).entries.map(told), [['committed', plain(next)]])
+      assert.deepEqual((await follow(again, now)).entries.map(plainEntry), [['committed', plain(next)]])
     },
   },
 ]
@@ -574,7 +580,7 @@ async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   return list
 }
 
-function told(entry: LogEntry): [string, unknown] {
+function plainEntry(entry: LogEntry): [string, unknown] {
   return [entry.kind, plain(entry.copy)]
 }
 

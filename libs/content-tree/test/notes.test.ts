@@ -1,6 +1,6 @@
 /** What holds for each note, also for one that is added later. */
 import t from 'tap'
-import { answerBytes } from '../src/reading/answer-bytes.ts'
+import { listedBytes } from '../src/reading/listed-bytes.ts'
 import type { ReaderView } from '../src/reading/reader-view.ts'
 import { none } from '../src/tree/columns.ts'
 import { type NoteName, noteNames } from '../src/tree/notes.ts'
@@ -37,7 +37,7 @@ t.test('its bytes count in memory, in a checkpoint, in a copy and in an answer',
     checkpoint: tree.savedBytes,
     copy: tree.savedBytesOf(row),
     foreignCopy: savedNotesBytes(tree.sparse.notesOf(row)),
-    answer: answerBytes(reading, row),
+    answer: listedBytes(reading, row),
   })
   for (const name of noteNames) {
     const before = figures()

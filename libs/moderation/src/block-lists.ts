@@ -172,7 +172,7 @@ export class BlockLists implements BlockChecks {
     asked: Attribution,
     as: Omit<Act, 'id' | 'time' | keyof Attribution> = {
       kind: 'block',
-      what: told(list, names),
+      what: namesInWords(list, names),
       ...aboutNothingElse,
     },
   ): Promise<ActResult> {
@@ -192,7 +192,7 @@ export class BlockLists implements BlockChecks {
       const act = await this.acts.add({
         ...asked,
         kind: 'unblock',
-        what: told(list, names),
+        what: namesInWords(list, names),
         ...aboutNothingElse,
       })
       const lifted = new Map<string, Row>()
@@ -325,7 +325,7 @@ function active(rows: ReadonlyMap<string, Row>): Set<string> {
   return names
 }
 
-function told(list: BlockList, names: readonly string[]): string {
+function namesInWords(list: BlockList, names: readonly string[]): string {
   const more = names.length > shownMax ? ` and ${names.length - shownMax} more` : ''
   return `${list} ${names.slice(0, shownMax).join(' ')}${more}`
 }

@@ -3,7 +3,7 @@ import { nearestFirst, type Peers } from './peers.ts'
 import { type GroupView, nodesOf } from './placement-groups.ts'
 
 /** Nodes outside the copy's group that are asked for the same content under another name. */
-const strangersMax = 16
+const othersMax = 16
 
 /**
  * Possible sources of whole bytes for a damaged copy: its group's nodes, then others of the region,
@@ -16,9 +16,9 @@ export function repairSources(
   const group = groups.get(copy.placementGroup ?? 0)
   const own = group === undefined ? [] : nodesOf(group).filter((id) => id !== self)
   const near = groups.all().filter((other) => other.region === region)
-  const strangers = nearestFirst(
+  const others = nearestFirst(
     near.flatMap(({ members }) => members),
     { peers, region },
   ).filter((id) => id !== self && !own.includes(id) && peers.isAlive(id))
-  return [...own, ...strangers.slice(0, strangersMax)]
+  return [...own, ...others.slice(0, othersMax)]
 }

@@ -368,9 +368,9 @@ export class AccountActor {
 /** In a dry run all references of an account that was never made are orphans. */
 function asTold(reply: AccountReply): AccountReply {
   if (reply.result?.$case !== 'reconcile') return reply
-  const { strangers, ...view } = reply.result.value
+  const { strangers: unknown, ...view } = reply.result.value
   return {
-    result: { $case: 'reconcile', value: { ...view, strangers: [], orphaned: strangers.length } },
+    result: { $case: 'reconcile', value: { ...view, strangers: [], orphaned: unknown.length } },
   }
 }
 

@@ -61,7 +61,7 @@ export class PendingEffects {
   readonly #releases = new Map<string, Release>()
   #releasing = false
   /** Unclaimed blobs of the running looks, by reference key; without those used since. */
-  readonly #looks = new Set<{ strangers: Map<string, BlobName>; over: Promise<void> }>()
+  readonly #looks = new Set<{ unknownBlobs: Map<string, BlobName>; over: Promise<void> }>()
   #mails = 0
   /** Mails abandoned for this activation. */
   #left = 0
@@ -129,18 +129,20 @@ export class PendingEffects {
       for (const number of release?.numbers ?? []) withdrawn.push(number)
       this.#releases.delete(key)
       release?.ended?.(false)
-      for (const { strangers } of this.#looks) strangers.delete(key)
+      for (const { unknownBlobs } of this.#looks) unknownBlobs.delete(key)
     }
     if (withdrawn.length > 0) this.#finished(withdrawn)
   }
 
   /**
-   * Call it in the turn that read the state. @param strangers blobs that the account does not know
+   * Call it in the turn that read the state.
+   *
+   * @param unknownBlobs the account's state does not have them.
    */
-  look(strangers: readonly BlobName[]): ReferenceCheck {
+  look(unknownBlobs: readonly BlobName[]): ReferenceCheck {
     const over = Promise.withResolvers<void>()
-    const byKey = new Map(strangers.map((blob) => [referenceKey(blob, this.#account), blob]))
-    const look = { strangers: byKey, over: over.promise }
+    const byKey = new Map(unknownBlobs.map((blob) => [referenceKey(blob, this.#account), blob]))
+    const look = { unknownBlobs: byKey, over: over.promise }
     this.#looks.add(look)
     const end = () => {
       this.#looks.delete(look)

@@ -91,10 +91,10 @@ export async function mendReferences(
     return present
   }
   const used = keysOf(view.used)
-  const strangers = keysOf(view.strangers)
-  const present = await presentAmong([...used, ...strangers])
+  const unknown = keysOf(view.strangers)
+  const present = await presentAmong([...used, ...unknown])
   const missing = used.filter((key) => !present.has(key))
-  const orphaned = strangers.filter((key) => present.has(key))
+  const orphaned = unknown.filter((key) => present.has(key))
   let mended = 0
   if (!dryRun) {
     await restore(missing.map((key) => ({ put: key, value: new Uint8Array() })))

@@ -2,7 +2,7 @@
  * Accounts that leave memory: those without requests, and while memory is short those that were
  * used longest ago.
  *
- * A look at all of them, once a second, is too late where strangers make a thousand accounts in
+ * A look at all of them, once a second, is too late where clients make a thousand accounts in
  * that time, and accounts leave more slowly than they are made. So while memory is short an account
  * comes in when another one has left, as long as one may leave.
  */
@@ -89,7 +89,7 @@ export class Departures {
 
   /**
    * As many as may leave at one time; the others follow as those have left. A fixed number in each
-   * look would be less than the accounts that strangers make meanwhile.
+   * look would be less than the accounts that clients make meanwhile.
    */
   #passivateNext(): void {
     const { bounds } = this.#services

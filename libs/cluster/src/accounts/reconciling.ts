@@ -2,9 +2,11 @@
  * Comparing references with accounts in a cluster: each region's first actor host does it, for the
  * accounts that the region serves.
  */
+
 import { Reconciler, type Round, roundInWords } from '@holdfast/actor-runtime'
 import { Fault, type RegionCode, systemTimers } from '@holdfast/kernel'
 import type { ClusterPart } from '../cluster-part.ts'
+import { jsonAnswer } from '../json-answer.ts'
 import { roundsKey } from '../row-keys.ts'
 import { RateLimitedLog } from '../servers/rate-limited-log.ts'
 import { heardByAll, reconcileSubjectOf } from '../subjects.ts'
@@ -29,7 +31,7 @@ export function startReconciling(cluster: ClusterPart): { reconciler: Reconciler
   const { nodeName, region } = config
   const log = cluster.log.child({ part: 'reconciler' })
   const map = regions
-  const strangers = new RateLimitedLog<string>((account, count) =>
+  const bornNowhere = new RateLimitedLog<string>((account, count) =>
     log.warn({ account, count }, 'references of accounts that were born in no region here stay'),
   )
   const reconciler = new Reconciler({
@@ -38,7 +40,7 @@ export function startReconciling(cluster: ClusterPart): { reconciler: Reconciler
     listReferences: (after) => cluster.listReferences(after),
     isOurs: (account) => {
       const serving = servingOf(cluster, account)
-      if (serving === undefined) strangers.add(account)
+      if (serving === undefined) bornNowhere.add(account)
       return serving === region
     },
     scope: () => scopeOf(region, { regions: config.regions, map }),
@@ -58,10 +60,10 @@ export function startReconciling(cluster: ClusterPart): { reconciler: Reconciler
     try {
       const { dryRun } = JSON.parse(Buffer.from(message).toString()) as { dryRun: boolean }
       const round = await reconciler.reconcile({ dryRun, signal: AbortSignal.timeout(reconcileMs) })
-      return told({ round })
+      return jsonAnswer<{ round: Round }>({ round })
     } catch (error) {
       log.warn({ err: error }, 'references could not be compared with the accounts')
-      return told({ fault: (error as Error).message })
+      return jsonAnswer<{ round: Round }>({ fault: (error as Error).message })
     }
   })
   return {
@@ -70,7 +72,7 @@ export function startReconciling(cluster: ClusterPart): { reconciler: Reconciler
       wanted.close()
       served.close()
       await reconciler.close()
-      strangers.close()
+      bornNowhere.close()
     },
   }
 }
@@ -138,8 +140,4 @@ function servingOf({ config, keyring, regions }: ClusterPart, account: string): 
   const id = keyring.ids.parseAccount(account)
   const birth = id && keyring.ids.birthRegion(id)
   return birth && config.regions.includes(birth) ? regions.homeOf(birth).serving : undefined
-}
-
-function told(value: { round: Round } | { fault: string }): Uint8Array {
-  return Buffer.from(JSON.stringify(value))
 }

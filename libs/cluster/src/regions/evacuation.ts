@@ -15,12 +15,14 @@
  * account is closed there before it is opened here, by its first request, and finally by a pass
  * over all of them. Until then both regions are asked for what was not opened yet.
  */
+
 import { setTimeout as delay } from 'node:timers/promises'
 import { RefusalError } from '@holdfast/http-kit'
 import type { PassStep, TakeFailure, TakenJournal } from '@holdfast/journal-cassandra'
 import type { Clock, RegionCode, Subscription } from '@holdfast/kernel'
 import { CheckpointRoot } from '@holdfast/wire'
 import type { ClusterPart } from '../cluster-part.ts'
+import { jsonAnswer } from '../json-answer.ts'
 import { takeoverKey } from '../row-keys.ts'
 import { heardByAll, takeoverSubjectOf } from '../subjects.ts'
 import { backupOf } from './region-order.ts'
@@ -67,10 +69,12 @@ export function serveTakeover(cluster: ClusterPart): Subscription {
         after?: string
       }
       await regions.refresh()
-      return told(await portionOf(cluster.takeAll(birth, after), { clock, ms: portionMs, after }))
+      return jsonAnswer<Portion>(
+        await portionOf(cluster.takeAll(birth, after), { clock, ms: portionMs, after }),
+      )
     } catch (error) {
       log.warn({ err: error }, 'the accounts of a region could not be taken over')
-      return told({ fault: (error as Error).message })
+      return jsonAnswer<Portion>({ fault: (error as Error).message })
     }
   })
 }
@@ -296,8 +300,4 @@ function sumOf(one: TakenOver, other: TakenOver): TakenOver {
 /** Names of the pages that a checkpoint needs. */
 export function pagesNamedBy(root: Uint8Array): readonly string[] {
   return CheckpointRoot.decode(root).pages
-}
-
-function told(value: Portion | { fault: string }): Uint8Array {
-  return Buffer.from(JSON.stringify(value))
 }

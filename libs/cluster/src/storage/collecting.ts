@@ -2,10 +2,12 @@
  * Collecting on all storage nodes, for the operator: each is asked on the bus for a pass, and
  * whether its own passes complete.
  */
+
 import type { CollectorPause } from '@holdfast/blob-store'
 import type { Bus } from '@holdfast/bus'
 import { Fault, type Subscription } from '@holdfast/kernel'
 import type { ClusterPart } from '../cluster-part.ts'
+import { jsonAnswer } from '../json-answer.ts'
 import { collectPausedSubjectOf, collectSubjectOf } from '../subjects.ts'
 
 type Figures = Record<string, unknown>
@@ -33,10 +35,12 @@ export function serveCollecting(
 ): Subscription {
   const passes = bus.serve(collectSubjectOf(config.nodeName), async (message) => {
     try {
-      return told({ figures: await collect(JSON.parse(Buffer.from(message).toString()) as Options) })
+      return jsonAnswer<{ figures: Figures }>({
+        figures: await collect(JSON.parse(Buffer.from(message).toString()) as Options),
+      })
     } catch (error) {
       log.warn({ err: error }, 'collecting failed')
-      return told({ fault: (error as Error).message })
+      return jsonAnswer<{ figures: Figures }>({ fault: (error as Error).message })
     }
   })
   const pauses = bus.serve(collectPausedSubjectOf(config.nodeName), async () =>
@@ -106,8 +110,4 @@ export async function collectEverywhere({ bus, peers }: ClusterPart, options: Op
     for (const [name, value] of Object.entries(figures))
       if (typeof value === 'number') sums[name] = (sums[name] ?? 0) + value
   return { ...sums, nodes: Object.fromEntries(each) }
-}
-
-function told(value: { figures: Figures } | { fault: string }): Uint8Array {
-  return Buffer.from(JSON.stringify(value))
 }

@@ -18,7 +18,7 @@ import {
 } from '@holdfast/wire'
 import { binBytesMax, itemsPerAnswerMax, itemsPerSlice, pageSizeMax, searchPageSizeMax } from '../bounds.ts'
 import type { Outcome } from '../contract.ts'
-import { answerBytes } from '../reading/answer-bytes.ts'
+import { listedBytes } from '../reading/listed-bytes.ts'
 import { listing } from '../reading/listing.ts'
 import { manifestOf, pagesOf, readableOnly } from '../reading/manifest.ts'
 import type { ReaderView } from '../reading/reader-view.ts'
@@ -246,7 +246,7 @@ function* listBin(context: RequestContext): Generator<void, Outcome> {
   const items: Item[] = []
   let bytes = 0
   for (const row of rows) {
-    bytes += answerBytes(view, row)
+    bytes += listedBytes(view, row)
     if (items.length === itemsPerAnswerMax || bytes > binBytesMax) break
     items.push(view.item(row))
     if (items.length % itemsPerSlice === 0) yield

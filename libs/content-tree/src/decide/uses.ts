@@ -15,10 +15,10 @@ export function usesOf({ record, tree }: Account, { uses, suspects }: Reconcile)
     uses === undefined
       ? { names: [], next: undefined }
       : tree.blobs.usedFrom(uses.row, { max: usesPerLookMax })
-  const strangers = suspects.filter((name) => name.length === nameBytes && !isKnown(tree.blobs, name))
+  const unknown = suspects.filter((name) => name.length === nameBytes && !isKnown(tree.blobs, name))
   const value = {
     used: names,
-    strangers,
+    strangers: unknown,
     next: next === undefined ? undefined : { epoch: uses?.epoch ?? 0, row: next, content: 0 },
     looked: names.length,
     missing: 0,

@@ -16,7 +16,7 @@ import {
 import { composeText, foldText } from '../text.ts'
 import { fileColumns, fitsColumns } from '../tree/file-columns.ts'
 import type { Tree } from '../tree/tree.ts'
-import { answerBytes } from './answer-bytes.ts'
+import { listedBytes } from './listed-bytes.ts'
 import type { ReaderView } from './reader-view.ts'
 
 type Query = Pick<
@@ -196,7 +196,7 @@ function bytesBelow(view: ReaderView, folder: number, most: number): number {
   let bytes = 0
   for (const row of view.tree.children(folder)) {
     if (!view.isShown(row)) continue
-    bytes += answerBytes(view, row)
+    bytes += listedBytes(view, row)
     if (bytes > most) break
   }
   return bytes

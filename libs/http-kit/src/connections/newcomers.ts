@@ -23,14 +23,14 @@ const lineFeed = 10
 export function awaitFirstBytes(
   socket: Socket,
   { timeoutMs }: { timeoutMs: number },
-  told: (bytes: Buffer) => void,
+  onFirst: (bytes: Buffer) => void,
 ): void {
   const drop = () => void socket.destroy()
   const first = (bytes: Buffer) => {
     socket.setTimeout(0)
     socket.off('timeout', drop).off('end', drop)
     socket.pause()
-    told(bytes)
+    onFirst(bytes)
   }
   socket.setTimeout(timeoutMs)
   socket.once('timeout', drop).once('end', drop).once('data', first)

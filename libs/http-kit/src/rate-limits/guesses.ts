@@ -60,24 +60,24 @@ export class GuessGates {
     if (gate === undefined) return
     gate.underWay--
     const left = room()
-    for (const told of gate.waiting) {
+    for (const admit of gate.waiting) {
       if (left > 0 && left <= gate.underWay) break
       if (left > 0) gate.underWay++
-      told(left > 0)
+      admit(left > 0)
     }
     if (gate.underWay === 0) this.#gates.delete(counter)
   }
 
   async #wait({ waiting }: Gate): Promise<boolean> {
     const { promise, resolve } = Promise.withResolvers<boolean>()
-    const told = (admitted: boolean) => {
+    const admit = (isAdmitted: boolean) => {
       clearTimeout(patience)
-      waiting.delete(told)
+      waiting.delete(admit)
       this.#waiting--
-      resolve(admitted)
+      resolve(isAdmitted)
     }
-    const patience = setTimeout(told, this.#waitMs, false)
-    waiting.add(told)
+    const patience = setTimeout(admit, this.#waitMs, false)
+    waiting.add(admit)
     this.#waiting++
     return await promise
   }

@@ -9,10 +9,10 @@ import { type PiecewiseRequest, smallPieceBytes } from './piecewise-request.ts'
 export function readBody(
   payload: PiecewiseRequest,
   { bytesMax, announced }: { bytesMax: number; announced: string | undefined },
-  told: (error: Error | undefined, body: Buffer | undefined) => void,
+  done: (error: Error | undefined, body: Buffer | undefined) => void,
 ): void {
   if (Number(announced) > bytesMax) {
-    told(new RefusalError('error-bodySize'), undefined)
+    done(new RefusalError('error-bodySize'), undefined)
     return
   }
   const body = new GrowingBytes()
@@ -27,7 +27,7 @@ export function readBody(
     payload.off('data', take).off('end', whole).off('error', cut).off('close', cut)
     // An unhandled error would end the process.
     payload.on('error', () => {})
-    told(error, error === undefined ? body.view() : undefined)
+    done(error, error === undefined ? body.view() : undefined)
   }
   const whole = () => end()
   const cut = () => end(new RefusalError('error-body'))

@@ -12,7 +12,7 @@ const fileBytes = 700
 const folderBytes = 350
 
 /** An item as it is listed, without children. */
-export function answerBytes(view: ReaderView, row: number): number {
+export function listedBytes(view: ReaderView, row: number): number {
   const { tree } = view
   const name = tree.contents.names[row] as string
   const isFolder = tree.isFolder(row)
