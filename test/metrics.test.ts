@@ -32,7 +32,7 @@ import t from 'tap'
 import { scanMetrics } from '../apps/upload/src/scanning/scan-metrics.ts'
 import { UploadMetrics } from '../apps/upload/src/upload-metrics.ts'
 import { sameAsGolden } from '../infra/golden.ts'
-import { readinessMetrics } from '../libs/admin/src/readiness-metrics.ts'
+import { readinessMetrics } from '../libs/admin/src/metrics/readiness-metrics.ts'
 import { certificateMetrics } from '../libs/cluster/src/servers/certificate-metrics.ts'
 import {
   busMetrics,

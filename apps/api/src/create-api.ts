@@ -3,9 +3,9 @@
  */
 import { createHttpHost } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
-import { contextOf } from './context.ts'
-import type { ApiDeps } from './deps.ts'
-import { documentation } from './documentation.ts'
+import { contextOf } from './calls/context.ts'
+import type { ApiDeps } from './calls/deps.ts'
+import { documentation } from './documents/documentation.ts'
 import { confirmEmail } from './operations/confirm-email.ts'
 import { copyContents } from './operations/copy-contents.ts'
 import { createAccount } from './operations/create-account.ts'

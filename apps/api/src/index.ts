@@ -1,2 +1,2 @@
+export type { ApiDeps, ApiSettings } from './calls/deps.ts'
 export { createApi } from './create-api.ts'
-export type { ApiDeps, ApiSettings } from './deps.ts'

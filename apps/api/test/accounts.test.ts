@@ -1,7 +1,7 @@
 import { AccountsUnavailable } from '@holdfast/accounts'
 import { nothingBlocked } from '@holdfast/moderation'
 import t from 'tap'
-import { white } from '../src/schemas.ts'
+import { white } from '../src/documents/schemas.ts'
 import { sha256, world } from './world.ts'
 
 t.test('a guest account is made at once, for any form of an empty body', async (t) => {

@@ -2,7 +2,7 @@
 import { PasswordWork } from '@holdfast/actor-runtime'
 import { RefusalError } from '@holdfast/http-kit'
 import t from 'tap'
-import { PasswordHasher } from '../src/password-hasher.ts'
+import { PasswordHasher } from '../src/accounts/password-hasher.ts'
 
 /** A hasher whose hashes end when the test says so, in the order in which they began. */
 function heldHasher(work?: PasswordWork) {

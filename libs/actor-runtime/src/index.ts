@@ -1,4 +1,4 @@
-export type { QuarantinedAccount } from './account/fault-backoff.ts'
+export type { QuarantinedAccount } from './account/requests/fault-backoff.ts'
 export { accountContentsMax, type RuntimeBounds } from './bounds.ts'
 export { AccountHost, type AccountHostOptions } from './host/account-host.ts'
 export { replicaOperations } from './host/account-replicas.ts'

@@ -1,7 +1,7 @@
 /** Which pages are removed when a checkpoint is set. */
 import type { JournalOwnership } from '@holdfast/journal'
 import t from 'tap'
-import { Checkpoints } from '../src/account/checkpoints.ts'
+import { Checkpoints } from '../src/account/rows/checkpoints.ts'
 import type { Services } from '../src/services.ts'
 
 t.test('the root of one cut set twice at the same time keeps its pages', async (t) => {

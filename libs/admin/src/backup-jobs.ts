@@ -3,7 +3,7 @@
  */
 import { RefusalError } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
-import { objectOf } from './account-change.ts'
+import { objectOf } from './accounts/account-change.ts'
 
 /** Runs as plain JSON, with `id`, `running`, `progress`, and `outcome` or `failure` at the end. */
 export interface BackupJobOperations {

@@ -1,4 +1,4 @@
-export { type AccountFigures, accountMetrics } from './account-metrics.ts'
+export type { NewAccountDeps } from './accounts/new-account.ts'
 export type {
   BackupRequest,
   ClusterBackupOperations,
@@ -6,16 +6,16 @@ export type {
   ImportRequest,
   RestoreRequest,
 } from './backup-jobs.ts'
-export { backupMetrics } from './backup-metrics.ts'
 export { accountNamed, askAsOperator, type OperatorDeps } from './calls.ts'
-export { collectorMetrics } from './collector-metrics.ts'
+export { type Check, type Phase, Readiness, type VitalPart } from './health/readiness.ts'
 export { type AdminDeps, createAdminHost } from './host.ts'
-export { clockGuardMetric, clockMetric, processMetrics } from './metrics.ts'
-export { moderationMetrics, reportMetrics, transferMetrics } from './moderation-metrics.ts'
-export type { NewAccountDeps } from './new-account.ts'
+export { type AccountFigures, accountMetrics } from './metrics/account-metrics.ts'
+export { backupMetrics } from './metrics/backup-metrics.ts'
+export { collectorMetrics } from './metrics/collector-metrics.ts'
+export { clockGuardMetric, clockMetric, processMetrics } from './metrics/metrics.ts'
+export { moderationMetrics, reportMetrics, transferMetrics } from './metrics/moderation-metrics.ts'
+export { readMetrics } from './metrics/read-metrics.ts'
+export { type Rounds, reconcileMetrics } from './metrics/reconcile-metrics.ts'
+export { type ScrubDeps, scrubMetrics, scrubStatus } from './metrics/scrub-metrics.ts'
+export { diskMetrics, metadataMetrics, storeMetrics, storeStatus } from './metrics/store-metrics.ts'
 export type { OperationDeps } from './operations.ts'
-export { readMetrics } from './read-metrics.ts'
-export { type Check, type Phase, Readiness, type VitalPart } from './readiness.ts'
-export { type Rounds, reconcileMetrics } from './reconcile-metrics.ts'
-export { type ScrubDeps, scrubMetrics, scrubStatus } from './scrub-metrics.ts'
-export { diskMetrics, metadataMetrics, storeMetrics, storeStatus } from './store-metrics.ts'

@@ -2,7 +2,7 @@
 import { isRange } from '@holdfast/access'
 import { type Ban, RefusalError } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
-import { objectOf } from './account-change.ts'
+import { objectOf } from './accounts/account-change.ts'
 import {
   type BackupJobOperations,
   backupJobRoutes,

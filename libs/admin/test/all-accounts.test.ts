@@ -5,7 +5,7 @@ import { Keyring, type RegionCode } from '@holdfast/kernel'
 import { BlockLists } from '@holdfast/moderation'
 import type { AccountRequest, SearchHit } from '@holdfast/wire'
 import t from 'tap'
-import { AllAccounts } from '../src/all-accounts.ts'
+import { AllAccounts } from '../src/accounts/all-accounts.ts'
 
 const keyring = new Keyring(Buffer.alloc(32, 7))
 const region: RegionCode = 'eu-par'

@@ -7,8 +7,8 @@ import { systemClock } from '@holdfast/kernel'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t from 'tap'
+import { Readiness } from '../src/health/readiness.ts'
 import { createAdminHost } from '../src/host.ts'
-import { Readiness } from '../src/readiness.ts'
 
 const max = 4
 

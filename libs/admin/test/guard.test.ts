@@ -1,7 +1,7 @@
 import t from 'tap'
-import { commandOf } from '../src/account-change.ts'
-import { type AccessDecision, type AdminCaller, judge as judgeCall } from '../src/guard.ts'
-import { Readiness } from '../src/readiness.ts'
+import { type AccessDecision, type AdminCaller, judge as judgeCall } from '../src/access/guard.ts'
+import { commandOf } from '../src/accounts/account-change.ts'
+import { Readiness } from '../src/health/readiness.ts'
 
 const token = 'operator-secret-0123456789'
 const here = { remoteAddress: '127.0.0.1', headers: { host: '127.0.0.1:8090' } }

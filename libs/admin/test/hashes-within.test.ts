@@ -1,7 +1,7 @@
 /** Which bytes a report takes down: all below a folder, page by page, up to a bound. */
 import { blank, Item } from '@holdfast/wire'
 import t from 'tap'
-import { childrenPerRead, contentsMax, hashesWithin } from '../src/hashes-within.ts'
+import { childrenPerRead, contentsMax, hashesWithin } from '../src/moderation/hashes-within.ts'
 
 function file(id: string, hash: number): Item {
   const blob = {

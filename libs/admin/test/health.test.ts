@@ -3,8 +3,8 @@ import { type PartFailure, systemClock } from '@holdfast/kernel'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t from 'tap'
+import { type Phase, Readiness } from '../src/health/readiness.ts'
 import { createAdminHost } from '../src/host.ts'
-import { type Phase, Readiness } from '../src/readiness.ts'
 
 t.test(
   'a client that should send nothing here is told when to retry, and only the operator why',

@@ -6,9 +6,9 @@ import { systemClock } from '@holdfast/kernel'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t from 'tap'
+import { uidIn } from '../src/access/local-caller.ts'
+import { Readiness } from '../src/health/readiness.ts'
 import { createAdminHost } from '../src/host.ts'
-import { uidIn } from '../src/local-caller.ts'
-import { Readiness } from '../src/readiness.ts'
 
 const connection = {
   remoteAddress: '127.0.0.1',

@@ -10,8 +10,8 @@ import type { FastifyInstance, RouteOptions } from 'fastify'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t from 'tap'
+import { Readiness } from '../src/health/readiness.ts'
 import { createAdminHost } from '../src/host.ts'
-import { Readiness } from '../src/readiness.ts'
 
 t.test('the page of calls has every route of the host, and no other', async (t) => {
   const registered = await registeredRoutes()

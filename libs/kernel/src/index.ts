@@ -1,6 +1,9 @@
-export { Ballast, ballastPath, releaseBallast } from './ballast.ts'
-export { clientRequest, forClientRequest, isClientRequest } from './client-request.ts'
-export { type Clock, systemClock } from './clock.ts'
+export { equalBytes } from './bytes/equal-bytes.ts'
+export { isFramed } from './bytes/framing.ts'
+export { GrowingBytes } from './bytes/growing-bytes.ts'
+export { hex } from './bytes/hex.ts'
+export { sha256 } from './bytes/sha256.ts'
+export { writableBytes } from './bytes/writable-bytes.ts'
 export {
   codePoints,
   descriptionCodePointsMax,
@@ -16,12 +19,12 @@ export {
   timeMax,
   timeMin,
 } from './content-rules.ts'
-export { makeDirectories } from './directories.ts'
-export { equalBytes } from './equal-bytes.ts'
-export { CodedFault, Fault, type FaultCategory } from './errors.ts'
-export { isFramed } from './framing.ts'
-export { GrowingBytes } from './growing-bytes.ts'
-export { hex } from './hex.ts'
+export { Ballast, ballastPath, releaseBallast } from './disk/ballast.ts'
+export { makeDirectories } from './disk/directories.ts'
+export { CodedFault, Fault, type FaultCategory } from './faults/errors.ts'
+export type { PartFailure } from './faults/part-failure.ts'
+export { busyRetrySeconds, RefusalError } from './faults/refusal-error.ts'
+export { isShortage } from './faults/shortage.ts'
 export {
   type AccountId,
   bytesOfUuid,
@@ -31,13 +34,7 @@ export {
   type RegionCode,
   regionCodes,
   uuidOfBytes,
-} from './ids.ts'
-export { Keyring } from './keyring.ts'
-export { MailProofs } from './mail-proofs.ts'
-export type { PartFailure } from './part-failure.ts'
-export { type Randomness, systemRandomness } from './randomness.ts'
-export { RecentMap } from './recent-map.ts'
-export { busyRetrySeconds, RefusalError } from './refusal-error.ts'
+} from './ids/ids.ts'
 export {
   asksTheSame,
   isRequestId,
@@ -45,14 +42,11 @@ export {
   nameOfRequest,
   requestIdOfKey,
   requestTime,
-} from './request-ids.ts'
-export { RoundRobin } from './round-robin.ts'
-export { sha256 } from './sha256.ts'
-export { codesPerBlock, isReservedWord, isShareCode, ShareCodes } from './share-codes.ts'
-export { isShortage } from './shortage.ts'
-export type { Subscription } from './subscription.ts'
-export { backgroundTimers, backoffMs, pause, systemTimers, type Timers } from './timers.ts'
-export { parseToken, TokenCodec } from './tokens.ts'
+} from './ids/request-ids.ts'
+export { codesPerBlock, isReservedWord, isShareCode, ShareCodes } from './ids/share-codes.ts'
+export { type Randomness, systemRandomness } from './randomness.ts'
+export { RecentMap } from './recent-map.ts'
+export { clientRequest, forClientRequest, isClientRequest } from './requests/client-request.ts'
 export {
   forTrace,
   inSpan,
@@ -61,5 +55,11 @@ export {
   type Tracer,
   traceparent,
   traceparentOf,
-} from './tracing.ts'
-export { writableBytes } from './writable-bytes.ts'
+} from './requests/tracing.ts'
+export { RoundRobin } from './round-robin.ts'
+export { Keyring } from './secrets/keyring.ts'
+export { MailProofs } from './secrets/mail-proofs.ts'
+export { parseToken, TokenCodec } from './secrets/tokens.ts'
+export type { Subscription } from './subscription.ts'
+export { type Clock, systemClock } from './time/clock.ts'
+export { backgroundTimers, backoffMs, pause, systemTimers, type Timers } from './time/timers.ts'

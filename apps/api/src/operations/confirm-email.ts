@@ -2,9 +2,9 @@ import { viewOf } from '@holdfast/accounts'
 import { ok, RefusalError } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import type { ApiContext } from '../context.ts'
-import { serve } from '../operation.ts'
-import { accountPath, refuseOtherAccount } from '../own-account.ts'
+import { accountPath, refuseOtherAccount } from '../accounts/own-account.ts'
+import type { ApiContext } from '../calls/context.ts'
+import { serve } from '../calls/operation.ts'
 
 /**
  * The first sign-in by a mailed link. The creator of the account knows its token but may not own

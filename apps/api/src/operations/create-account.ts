@@ -18,11 +18,11 @@ import {
 import type { AccountId } from '@holdfast/kernel'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import type { Call } from '../call.ts'
-import type { ApiContext } from '../context.ts'
-import { idempotencyKeyOf, serve } from '../operation.ts'
-import { white } from '../schemas.ts'
-import { maySignUp } from '../sign-up.ts'
+import { maySignUp } from '../accounts/sign-up.ts'
+import type { Call } from '../calls/call.ts'
+import type { ApiContext } from '../calls/context.ts'
+import { idempotencyKeyOf, serve } from '../calls/operation.ts'
+import { white } from '../documents/schemas.ts'
 
 /**
  * A key of this length cannot collide with another client's by chance; shorter ones are valid

@@ -1,12 +1,12 @@
 import { viewOf } from '@holdfast/accounts'
 import { ok } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
-import type { ApiContext } from '../context.ts'
-import { refusePastExpiry } from '../direct-link-expiry.ts'
-import { directLinkBody, directLinkOf } from '../direct-link-fields.ts'
-import { serve } from '../operation.ts'
-import { presentDirectLink } from '../presenting.ts'
-import { contentIdPath, directLinkAnswer } from '../schemas.ts'
+import { presentDirectLink } from '../answers/presenting.ts'
+import type { ApiContext } from '../calls/context.ts'
+import { serve } from '../calls/operation.ts'
+import { refusePastExpiry } from '../direct-links/direct-link-expiry.ts'
+import { directLinkBody, directLinkOf } from '../direct-links/direct-link-fields.ts'
+import { contentIdPath, directLinkAnswer } from '../documents/schemas.ts'
 
 export function createDirectLink(app: FastifyInstance, context: ApiContext) {
   serve(app, context, {

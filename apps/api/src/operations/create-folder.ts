@@ -2,10 +2,10 @@ import { viewOf } from '@holdfast/accounts'
 import { ok } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import type { ApiContext } from '../context.ts'
-import { serve } from '../operation.ts'
-import { presentContent } from '../presenting.ts'
-import { contentName, itemAnswer, modTime, uuid } from '../schemas.ts'
+import { presentContent } from '../answers/presenting.ts'
+import type { ApiContext } from '../calls/context.ts'
+import { serve } from '../calls/operation.ts'
+import { contentName, itemAnswer, modTime, uuid } from '../documents/schemas.ts'
 
 export function createFolder(app: FastifyInstance, context: ApiContext) {
   serve(app, context, {

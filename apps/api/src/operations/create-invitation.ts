@@ -2,9 +2,9 @@ import { viewOf } from '@holdfast/accounts'
 import { isOfDomains, ok, parseEmail, RefusalError, withParser } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import type { ApiContext } from '../context.ts'
-import { serve } from '../operation.ts'
-import { accountPath, refuseOtherAccount } from '../own-account.ts'
+import { accountPath, refuseOtherAccount } from '../accounts/own-account.ts'
+import type { ApiContext } from '../calls/context.ts'
+import { serve } from '../calls/operation.ts'
 import { emailDocument } from './create-account.ts'
 
 /** A week: longer than a holiday weekend, shorter than the memory of an inbox. */

@@ -1,9 +1,9 @@
 import { ok } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import type { ApiContext } from '../context.ts'
-import { serve } from '../operation.ts'
-import { emptyAnswer, uuid } from '../schemas.ts'
+import type { ApiContext } from '../calls/context.ts'
+import { serve } from '../calls/operation.ts'
+import { emptyAnswer, uuid } from '../documents/schemas.ts'
 
 export function deleteDirectLink(app: FastifyInstance, context: ApiContext) {
   serve(app, context, {

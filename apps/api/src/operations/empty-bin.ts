@@ -1,8 +1,8 @@
 import { ok } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
-import type { ApiContext } from '../context.ts'
-import { serve } from '../operation.ts'
-import { emptyAnswer } from '../schemas.ts'
+import type { ApiContext } from '../calls/context.ts'
+import { serve } from '../calls/operation.ts'
+import { emptyAnswer } from '../documents/schemas.ts'
 
 export function emptyBin(app: FastifyInstance, context: ApiContext) {
   serve(app, context, {

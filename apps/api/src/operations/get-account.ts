@@ -2,11 +2,11 @@ import { viewOf } from '@holdfast/accounts'
 import { ok } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import type { ApiContext } from '../context.ts'
-import { serve } from '../operation.ts'
-import { accountPath, refuseOtherAccount } from '../own-account.ts'
-import { presentAccount } from '../presenting.ts'
-import { accountAnswer } from '../schemas.ts'
+import { accountPath, refuseOtherAccount } from '../accounts/own-account.ts'
+import { presentAccount } from '../answers/presenting.ts'
+import type { ApiContext } from '../calls/context.ts'
+import { serve } from '../calls/operation.ts'
+import { accountAnswer } from '../documents/schemas.ts'
 
 export function getAccount(app: FastifyInstance, context: ApiContext) {
   serve(app, context, {

@@ -1,10 +1,10 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import type { ApiContext } from '../context.ts'
-import { listingQuery, readListing, refusalsOfReading } from '../listing.ts'
-import { serve } from '../operation.ts'
-import { contentPath, itemAnswer, pageAnswer } from '../schemas.ts'
-import { bearsWebsiteToken, websiteTokenHeaders, websiteTokenQuery } from '../website-token.ts'
+import { bearsWebsiteToken, websiteTokenHeaders, websiteTokenQuery } from '../accounts/website-token.ts'
+import { listingQuery, readListing, refusalsOfReading } from '../answers/listing.ts'
+import type { ApiContext } from '../calls/context.ts'
+import { serve } from '../calls/operation.ts'
+import { contentPath, itemAnswer, pageAnswer } from '../documents/schemas.ts'
 import { pagesAccess } from './web-contents.ts'
 
 export function getContents(app: FastifyInstance, context: ApiContext) {

@@ -1,8 +1,8 @@
 import { ok } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import type { ApiContext } from '../context.ts'
-import { serve } from '../operation.ts'
+import type { ApiContext } from '../calls/context.ts'
+import { serve } from '../calls/operation.ts'
 import { regionalUploadUrl, regionNames } from '../region-hosts.ts'
 
 export function getRegions(app: FastifyInstance, context: ApiContext) {

@@ -1,8 +1,8 @@
 import { ok } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import type { ApiContext } from '../context.ts'
-import { serve } from '../operation.ts'
+import type { ApiContext } from '../calls/context.ts'
+import { serve } from '../calls/operation.ts'
 
 /** Upload hosts in the form that older clients expect: `<name>.<domain>`, by zone. */
 export function getServers(app: FastifyInstance, context: ApiContext) {

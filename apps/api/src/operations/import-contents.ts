@@ -1,10 +1,10 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import type { ApiContext } from '../context.ts'
-import { copy } from '../copying.ts'
-import { serve } from '../operation.ts'
-import { presentCopies } from '../presenting.ts'
-import { contentsId, mapAnswer, readerPassword } from '../schemas.ts'
+import { presentCopies } from '../answers/presenting.ts'
+import type { ApiContext } from '../calls/context.ts'
+import { copy } from '../calls/copying.ts'
+import { serve } from '../calls/operation.ts'
+import { contentsId, mapAnswer, readerPassword } from '../documents/schemas.ts'
 
 export function importContents(app: FastifyInstance, context: ApiContext) {
   serve(app, context, {

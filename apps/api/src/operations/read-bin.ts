@@ -2,12 +2,12 @@ import { type AccountResult, viewOf } from '@holdfast/accounts'
 import { type AnswerShare, type JsonWriter, okWritten, writeMembers } from '@holdfast/http-kit'
 import type { Item } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
-import { answerBytes } from '../answer-bytes.ts'
-import type { Call } from '../call.ts'
-import type { ApiContext } from '../context.ts'
-import { serve } from '../operation.ts'
-import { mapAnswer } from '../schemas.ts'
-import { holding } from '../views.ts'
+import { answerBytes } from '../answers/answer-bytes.ts'
+import { holding } from '../answers/views.ts'
+import type { Call } from '../calls/call.ts'
+import type { ApiContext } from '../calls/context.ts'
+import { serve } from '../calls/operation.ts'
+import { mapAnswer } from '../documents/schemas.ts'
 
 export function readBin(app: FastifyInstance, context: ApiContext) {
   serve(app, context, {

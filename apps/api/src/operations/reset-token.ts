@@ -1,10 +1,10 @@
 import { ok } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import type { ApiContext } from '../context.ts'
-import { serve } from '../operation.ts'
-import { accountPath, refuseOtherAccount } from '../own-account.ts'
-import { emptyAnswer } from '../schemas.ts'
+import { accountPath, refuseOtherAccount } from '../accounts/own-account.ts'
+import type { ApiContext } from '../calls/context.ts'
+import { serve } from '../calls/operation.ts'
+import { emptyAnswer } from '../documents/schemas.ts'
 
 export function resetToken(app: FastifyInstance, context: ApiContext) {
   serve(app, context, {

@@ -2,10 +2,10 @@ import { viewOf } from '@holdfast/accounts'
 import { ok } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import type { ApiContext } from '../context.ts'
-import { serve } from '../operation.ts'
-import { presentItems } from '../presenting.ts'
-import { contentsId, representationAnswer } from '../schemas.ts'
+import { presentItems } from '../answers/presenting.ts'
+import type { ApiContext } from '../calls/context.ts'
+import { serve } from '../calls/operation.ts'
+import { contentsId, representationAnswer } from '../documents/schemas.ts'
 
 export function restoreContents(app: FastifyInstance, context: ApiContext) {
   serve(app, context, {

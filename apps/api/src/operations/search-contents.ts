@@ -3,11 +3,11 @@ import { integerOf, okWritten, presentPage, withParser, writeMembers } from '@ho
 import type { SearchHit } from '@holdfast/wire'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import type { ApiContext } from '../context.ts'
-import { pageMax, refusalsOfReading } from '../listing.ts'
-import { serve } from '../operation.ts'
-import { mapAnswer, pageAnswer, readerPassword, uuidOrCode, whiteSpace } from '../schemas.ts'
-import { holding } from '../views.ts'
+import { pageMax, refusalsOfReading } from '../answers/listing.ts'
+import { holding } from '../answers/views.ts'
+import type { ApiContext } from '../calls/context.ts'
+import { serve } from '../calls/operation.ts'
+import { mapAnswer, pageAnswer, readerPassword, uuidOrCode, whiteSpace } from '../documents/schemas.ts'
 
 const hitsMax = 10_000
 /** Approximate bytes of a hit in an answer. */

@@ -25,10 +25,10 @@ import {
 import type { UpdateContent } from '@holdfast/wire'
 import { type Static, Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import type { Call } from '../call.ts'
-import type { ApiContext } from '../context.ts'
-import { serve } from '../operation.ts'
-import { presentContent } from '../presenting.ts'
+import { presentContent } from '../answers/presenting.ts'
+import type { Call } from '../calls/call.ts'
+import type { ApiContext } from '../calls/context.ts'
+import { serve } from '../calls/operation.ts'
 import {
   contentIdPath,
   futureTime,
@@ -37,7 +37,7 @@ import {
   nameDocument,
   white,
   whiteSpace,
-} from '../schemas.ts'
+} from '../documents/schemas.ts'
 
 /** The account's attributes, by the names that clients use. */
 type SettableName = Exclude<NonNullable<Change>['$case'], 'isPublic'> | 'public'

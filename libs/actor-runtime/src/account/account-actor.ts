@@ -13,9 +13,9 @@ import type { Semaphore } from '../queues/semaphore.ts'
 import type { Services } from '../services.ts'
 import type { Loss } from './account-turn.ts'
 import { Activation } from './activation.ts'
-import type { FaultBackoff } from './fault-backoff.ts'
-import { encodeReply, type PendingRequest } from './pending-request.ts'
-import { SpareIds } from './spare-ids.ts'
+import { SpareIds } from './needs/spare-ids.ts'
+import type { FaultBackoff } from './requests/fault-backoff.ts'
+import { encodeReply, type PendingRequest } from './requests/pending-request.ts'
 
 export interface ActorHost {
   readonly services: Services

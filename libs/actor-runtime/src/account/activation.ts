@@ -35,24 +35,31 @@ import type { CodeRange } from '../lookups/code-leases.ts'
 import { routeRow } from '../lookups/lookup-rows.ts'
 import { passwordCheckKey } from '../queues/password-checks.ts'
 import type { Services } from '../services.ts'
-import { AccountRows, WriteTimes } from './account-rows.ts'
 import { AccountTurn, type Loss } from './account-turn.ts'
-import { Checkpoints } from './checkpoints.ts'
-import { CodeBlocks, type CodeLease } from './code-blocks.ts'
-import { codeOf } from './durable-log.ts'
-import { EffectCauses } from './effect-causes.ts'
-import { EffectProgress } from './effect-progress.ts'
-import { FlushPipeline } from './flush-pipeline.ts'
-import { passes } from './full-accounts.ts'
-import { Leftovers } from './leftovers.ts'
-import { Mailbox } from './mailbox.ts'
-import { fetchNeeds, type Needs } from './needs.ts'
-import { PendingEffects, type ReferenceCheck } from './pending-effects.ts'
-import { type Answer, encodeReply, PendingRequest } from './pending-request.ts'
-import { type RecoveredAccount, recover } from './recovery.ts'
-import { blobNamed, end, mendReferences, placeBehind, type RouteLook, routesFrom } from './reference-look.ts'
-import { SpareIds } from './spare-ids.ts'
-import { sweepsOf } from './sweeps.ts'
+import { EffectCauses } from './effects/effect-causes.ts'
+import { EffectProgress } from './effects/effect-progress.ts'
+import { PendingEffects, type ReferenceCheck } from './effects/pending-effects.ts'
+import {
+  blobNamed,
+  end,
+  mendReferences,
+  placeBehind,
+  type RouteLook,
+  routesFrom,
+} from './effects/reference-look.ts'
+import { sweepsOf } from './effects/sweeps.ts'
+import { CodeBlocks, type CodeLease } from './needs/code-blocks.ts'
+import { fetchNeeds, type Needs } from './needs/needs.ts'
+import { SpareIds } from './needs/spare-ids.ts'
+import { passes } from './requests/full-accounts.ts'
+import { Mailbox } from './requests/mailbox.ts'
+import { type Answer, encodeReply, PendingRequest } from './requests/pending-request.ts'
+import { AccountRows, WriteTimes } from './rows/account-rows.ts'
+import { Checkpoints } from './rows/checkpoints.ts'
+import { codeOf } from './rows/durable-log.ts'
+import { FlushPipeline } from './rows/flush-pipeline.ts'
+import { Leftovers } from './rows/leftovers.ts'
+import { type RecoveredAccount, recover } from './rows/recovery.ts'
 
 /** Memory of an activation besides its state: mailbox, batches, timers. */
 const overheadBytes = 32 * 1024

@@ -45,17 +45,17 @@ import {
 import { type AccountReply, AccountRequest } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
 import { AccountActor, type ActorHost } from '../account/account-actor.ts'
-import { codeOf } from '../account/durable-log.ts'
-import { FaultBackoff, type QuarantinedAccount } from '../account/fault-backoff.ts'
-import { isVisitors } from '../account/mailbox.ts'
+import { FaultBackoff, type QuarantinedAccount } from '../account/requests/fault-backoff.ts'
+import { isVisitors } from '../account/requests/mailbox.ts'
 import {
   type Answer,
   decodedAnswer,
   encodedAnswer,
   encodeReply,
   PendingRequest,
-} from '../account/pending-request.ts'
-import { Refusals } from '../account/refusals.ts'
+} from '../account/requests/pending-request.ts'
+import { Refusals } from '../account/requests/refusals.ts'
+import { codeOf } from '../account/rows/durable-log.ts'
 import { defaultBounds, type RuntimeBounds } from '../bounds.ts'
 import { ActiveSegments } from '../lookups/active-segments.ts'
 import { CodeLeases } from '../lookups/code-leases.ts'

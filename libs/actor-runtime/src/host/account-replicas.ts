@@ -14,8 +14,8 @@ import {
   unwrittenOwnership,
 } from '@holdfast/journal'
 import { AccountRequest } from '@holdfast/wire'
-import { encodeReply } from '../account/pending-request.ts'
-import { recover } from '../account/recovery.ts'
+import { encodeReply } from '../account/requests/pending-request.ts'
+import { recover } from '../account/rows/recovery.ts'
 import type { Services } from '../services.ts'
 import { type ReadOnlyState, ReadOnlyStates } from './read-only-states.ts'
 

@@ -3,7 +3,7 @@
  * and wakes an account when its timer is due.
  */
 import type { AccountRequest } from '@holdfast/wire'
-import type { Answer } from '../account/pending-request.ts'
+import type { Answer } from '../account/requests/pending-request.ts'
 import { accountOfRow } from '../lookups/lookup-rows.ts'
 import { hourOf } from '../lookups/wake-hours.ts'
 import { forEachAtMost } from '../queues/semaphore.ts'

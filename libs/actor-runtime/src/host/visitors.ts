@@ -3,7 +3,7 @@
  * bound are refused at once.
  */
 import type { AccountRequest } from '@holdfast/wire'
-import { networkOf } from '../account/mailbox.ts'
+import { networkOf } from '../account/requests/mailbox.ts'
 import type { RuntimeBounds } from '../bounds.ts'
 
 type Bounds = Pick<RuntimeBounds, 'visitorsMax' | 'visitorsPerAccountMax' | 'visitorsPerNetworkMax'>

@@ -1,8 +1,8 @@
 import type { RateLimits } from '@holdfast/http-kit'
 import type { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
-import type { AllAccounts } from '../all-accounts.ts'
-import type { NewAccountDeps } from '../new-account.ts'
-import type { PageSessions } from '../page-session.ts'
+import type { PageSessions } from '../access/page-session.ts'
+import type { AllAccounts } from '../accounts/all-accounts.ts'
+import type { NewAccountDeps } from '../accounts/new-account.ts'
 
 /** What the moderation page reads and acts on. */
 export interface ModerationPageDeps {

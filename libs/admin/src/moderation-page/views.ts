@@ -12,10 +12,10 @@ import {
   type TransferQuestion,
   type TransferRow,
 } from '@holdfast/moderation'
-import { showAccount } from '../accounts.ts'
-import type { ContentQuery, Hit } from '../all-accounts.ts'
+import { showAccount } from '../accounts/accounts.ts'
+import type { ContentQuery, Hit } from '../accounts/all-accounts.ts'
+import { hashesOf, look, nameIn, placeOf, read } from '../accounts/contents.ts'
 import { accountNamed } from '../calls.ts'
-import { hashesOf, look, nameIn, placeOf, read } from '../contents.ts'
 import { actForm, detailList, type FormFields, find, pager, searchForm, timeOf, type View } from './frame.ts'
 import type { ModerationPageDeps } from './page-deps.ts'
 
