@@ -87,7 +87,7 @@ const printed: PrintedCommand[] = execFileSync('git', ['ls-files', '*.md'], { cw
 /** Third-party programs that `test/clients` runs with these very arguments. */
 const foreign = ['rclone']
 
-/** Of the operator's machine: the files that they name are in the repository. */
+/** Programs of the operator's machine. The files that they name are in the repository. */
 const ofTheMachine = ['apt-get', 'cd', 'docker', 'install', 'systemctl', 'useradd']
 
 /** Values that a program takes for an option, where it takes some alone. */

@@ -14,7 +14,7 @@ import { render } from '../infra/regions/render.ts'
 const root = join(import.meta.dirname, '..')
 const fileOf = (name: string) => join(root, 'infra/deploy', name)
 const textOf = (name: string) => readFileSync(fileOf(name), 'utf8')
-/** Of systemd's measure, ten times: 0 is no exposure, 100 an ordinary unit. */
+/** The most that systemd may measure, ten times: 0 is no exposure, 100 an ordinary unit. */
 const exposureMost = '15'
 
 t.test('the settings are accepted, also those that are commented out', async (t) => {

@@ -94,7 +94,7 @@ t.test('the contract names what the OpenAPI document declares', (t) =>
   }),
 )
 
-/** Of downloads alone; and a path without the method is no operation. */
+/** Statuses of downloads alone. A path without the method is no operation either. */
 const ofNoOperation = ['error-precondition', 'error-range', 'error-method']
 
 t.test('every other status is declared by an operation of the OpenAPI document', (t) =>
@@ -133,7 +133,7 @@ t.test('the acceptance suite knows the HTTP code of every status', async (t) => 
   t.strictSame(httpCodes, Object.fromEntries(codes.filter(([, code]) => code !== 400)))
 })
 
-/** Of requests that no page sends; owners need no password. */
+/** Statuses of requests that no page sends. Owners need no password. */
 const ofNoPage =
   /^error-(body|host|idempotencyKey|request|alreadyDone|expect|headerSize|passwordRequired|passwordWrong)$/
 
@@ -228,7 +228,7 @@ t.test('the contract and the acceptance table have every attribute and every mem
         'mi',
       )
       if (max !== undefined) t.match(sectionsOfValues, rule, `the contract: characters of ${name}`)
-      // Of tags the table has the limit of one.
+      // For tags the table has the limit of one tag.
       const bound = name === 'tags' ? tagCodePointsMax : max
       if (bound !== undefined)
         t.match(
@@ -317,7 +317,7 @@ t.test('variables that a page names are settings, with valid values', async (t) 
     .map(read)
     .join('\n')
   const isSetting = (name: string) => name in schema || schema[name.replace(/_FILE$/, '')]?.secret === true
-  // Of tests, and of the servers' own files.
+  // Variables of tests, and of the servers' own files.
   const isRead = (name: string) => new RegExp(`env\\.${name}\\b|Reference\\('${name}'\\)`).test(code)
   for (const page of pages.filter((name) => !name.startsWith('bench/NOTES-') && name !== 'CHANGELOG.md'))
     for (const [, name = '', value] of read(page).matchAll(
@@ -413,7 +413,7 @@ function presentedWithAll(kind: 'files' | 'folders'): PresentedItem {
   return { item, servers: ['store1'], link: 'https://link', directLinks: {}, children: {} }
 }
 
-/** Of fields, at any depth. */
+/** The names of fields, at any depth. */
 function namesIn(value: object): Set<string> {
   const names = new Set<string>()
   for (const [name, part] of Object.entries(value)) {

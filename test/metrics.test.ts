@@ -51,7 +51,7 @@ const of = (figure: number) => (works ? figure : 0)
 const is = (fault: string) => (works ? fault : undefined)
 const clock: Clock = { now: () => 1_000_000, monotonic: () => 1_000_000 }
 
-/** Of accounts, as their host tells them. */
+/** Calls on the metrics of accounts, as a host makes them. */
 const told: { [Call in keyof HostMetrics]: Parameters<HostMetrics[Call]> } = {
   requested: [{ depth: 1 }],
   overloaded: [],

@@ -22,7 +22,7 @@ export interface Year {
   silentSeconds: number
   /** Until a lost disk, or all disks of a lost host, are replaced. */
   replaceDays: number
-  /** Of one copy. */
+  /** How fast one copy is made again. */
   repairBytesPerSecond: number
   /** Names nodes, in whose order the planner makes pairs: disk before host, or host before disk. */
   order: 'disk first' | 'host first'
@@ -138,7 +138,7 @@ class Simulation {
     return this.#outcome
   }
 
-  /** Of disks alone, hosts and regions, in the order of their time. */
+  /** The losses of disks alone, of hosts and of regions, in the order of their time. */
   #losses(): Event[] {
     const all = [...this.#nodes.values()]
     const { disk, host, region } = this.#year.losses

@@ -52,7 +52,7 @@ function nodeAddress(settings: Record<string, string>, name: (typeof nodePorts)[
 }
 
 const cassandraMagic = 0xca_55_2d_fa
-/** Of an IPv4 address with a port. */
+/** The length of an IPv4 address with a port. */
 const addressBytes = 6
 
 /**

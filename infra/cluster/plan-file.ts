@@ -6,7 +6,7 @@ import { StartFault } from '@holdfast/bootstrap'
 import type { Choices, LocalPlan, LocalProcess, LocalRegion, ProcessRole } from './planned-processes.ts'
 import { natsPorts, portKey, portNames } from './platform.ts'
 
-/** Of earlier programs: each region had ports of its own for NATS, at 127.0.0.1. */
+/** The plan of earlier programs: each region had ports of its own for NATS, at 127.0.0.1. */
 interface PlanOfVersion1 {
   version: 1
   /** Older ones have none. */

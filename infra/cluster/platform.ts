@@ -12,7 +12,7 @@ import { type PortName, serverPorts, shortNames } from '../regions/roles.ts'
 import { smallCassandra } from '../servers/cassandra.ts'
 import type { Choices, ProcessRole } from './planned-processes.ts'
 
-/** Of a kind in each region. */
+/** Processes of each kind in a region. */
 export const counts: Readonly<Record<ProcessRole, number>> = {
   api: 1,
   upload: 1,
@@ -67,7 +67,7 @@ export function deploymentOf(codes: readonly RegionCode[], network: number): Dep
   }
 }
 
-/** Of a region, by its place in the order. Any of 127.0.0.0/8 needs no set-up. */
+/** The address of a region, by its place in the order. All of 127.0.0.0/8 work without set-up. */
 export function addressOf(network: number, at: number): string {
   return `127.0.${network}.${at + 1}`
 }

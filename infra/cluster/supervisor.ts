@@ -50,7 +50,7 @@ const heapMiBDefault = 192
 export class Supervisor {
   readonly #options: SupervisorOptions
   readonly #running = new Map<string, ServerProcess>()
-  /** Of nodetool, by the names of Cassandra's processes. */
+  /** Ports of nodetool, by the names of Cassandra's processes. */
   readonly #jmxPorts = new Map<string, number>()
   readonly #stopping = new AbortController()
   #wan: Wan | undefined

@@ -23,7 +23,7 @@ export interface Operation {
 
 interface BodySchema {
   properties?: object
-  /** Of an update: an attribute with its values. */
+  /** The attributes of an update, each with its values. */
   oneOf?: {
     title: string
     properties: { attributeValue: { anyOf: { enum?: unknown[]; maxLength?: number }[] } }

@@ -111,7 +111,7 @@ function roomsByStatus(): Map<string, string[]> {
   return byStatus
 }
 
-/** Of a package; where statuses are only put into words or declared is left out. */
+/** The sources of a package, without those that only put statuses into words or declare them. */
 function sourcesOf(folder: string): string[] {
   if (!existsSync(join(root, folder))) return []
   return readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })

@@ -37,7 +37,7 @@ export function hostFolder({ folder }: Layout, host: string): string {
   return join(folder, 'hosts', host)
 }
 
-/** Of a host, a client (`client-<region>`) or the router of a region (`<region>`). */
+/** The namespace of a host, a client (`client-<region>`) or the router of a region (`<region>`). */
 export function netnsOf({ plan }: Layout, name: string): string {
   return `hf-${plan.deployment.name}-${name}`
 }

@@ -20,7 +20,7 @@ import {
   runningOf,
 } from './layout.ts'
 
-/** Of routers, on every wire to a host. */
+/** The address of a router on each of its wires to hosts. */
 const gateway = '169.254.1.1'
 /** Larger packets are fewer, and each of them costs the delaying program as much. */
 const packetBytes = '9000'
@@ -141,7 +141,7 @@ export async function startDelay(layout: Layout, launcher: string): Promise<Runn
   return runningOf(child.pid ?? 0)
 }
 
-/** Of hosts, users and routers. */
+/** The namespaces of hosts, users and routers. */
 export function netnsNames(layout: Layout): string[] {
   const { regions } = layout.plan
   return [

@@ -14,9 +14,9 @@ export interface AlertRule {
   summary: string
 }
 
-/** Of answers may fail within 30 days. */
+/** This share of the answers may fail within 30 days. */
 const errorBudget = 0.001
-/** Of calls of the API may take longer than 1 s. */
+/** This share of the calls of the API may take longer than 1 s. */
 const slowBudget = 0.01
 /** How many times too fast the budget is used up: 2 % of it in an hour, 10 % in a day. */
 const fast = 14.4

@@ -16,7 +16,7 @@ export interface Dashboard {
 
 export interface Panel {
   title: string
-  /** Of Grafana: `s`, `bytes`, `reqps` and so on. */
+  /** A unit of Grafana: `s`, `bytes`, `reqps` and so on. */
   unit: string
   kind: 'lines' | 'now'
   queries: [legend: string, expr: string][]

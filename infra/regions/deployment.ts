@@ -18,9 +18,9 @@ export interface Deployment {
   exporters: Exporter[]
   /** Names of the servers that answer for the zones. */
   nameservers: string[]
-  /** Of the zones. It grows with each change that is published. */
+  /** The serial number of the zones. It grows with each change that is published. */
   serial: number
-  /** Of containers. */
+  /** The image of containers. */
   image: string
   /** Replicas of every row in each data centre. */
   replicas: number

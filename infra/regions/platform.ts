@@ -14,12 +14,12 @@ export interface PlacedProcess {
   host: Host
   process: HostProcess
   role: OurRole
-  /** Of its role on the host. */
+  /** Its place among the processes of its role on the host, from 0. */
   at: number
 }
 
 export interface Platform {
-  /** Of the servers, the same on every host. Without a port for it NATS has no monitor. */
+  /** Ports of the servers, the same on every host. Without a port for it NATS has no monitor. */
   serverPorts: {
     nats: { client: number; cluster: number; gateway: number; monitor: number | undefined }
     cassandra: { client: number; storage: number }
@@ -58,7 +58,7 @@ export const places = {
   data: '/var/lib/holdfast',
 } as const
 
-/** Of Cassandra's users. */
+/** The password of Cassandra's superuser. */
 export const operatorPasswordFile = `${places.secrets}/cassandra-admin-password`
 
 export const machines: Platform = {

@@ -31,7 +31,7 @@ export function render(deployment: Deployment): Map<string, string> {
   return new Map(files.sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-/** Of one host, by their absolute paths there. */
+/** The files of one host, by their absolute paths there. */
 export function hostFiles(plan: Plan, region: PlannedRegion, host: PlannedHost): Map<string, string> {
   const files = new Map<string, string>()
   const has = (role: PlannedHost['roles'][number]) => host.roles.includes(role)

@@ -11,7 +11,9 @@ export function isOurs(role: HostRole): role is OurRole {
 
 export type PortName = 'api' | 'upload' | 'download' | 'admin' | 'control' | 'bytes'
 
-/** Of the first process of a role on a host; `portStep` further for each one after it. */
+/**
+ * Ports of the first process of a role on a host; those of each further one are `portStep` higher.
+ */
 export const firstPorts: Record<OurRole, Partial<Record<PortName, number>>> = {
   standalone: { api: 8080, upload: 8081, download: 8082, admin: 8090 },
   api: { api: 8080, admin: 8089 },

@@ -45,7 +45,7 @@ export function readSource(text: string): { root: Value; faults: SourceFault[] }
 
 interface FieldPosition {
   field: string
-  /** Of the nearest node around it that has a place in the text. */
+  /** The line of the nearest node around it that has a place in the text. */
   line: number
   document: Document
   lines: LineCounter

@@ -18,7 +18,7 @@ export interface ConfiguredCassandra extends StartOptions {
   files: { 'cassandra.yaml': string; 'cassandra-rackdc.properties': string }
   /** MiB. */
   heapMiB?: number | undefined
-  /** Of nodetool, only for this machine. */
+  /** The port of nodetool, for this machine only. */
   jmxPort?: number | undefined
   /** Further arguments for Java, as a replacement needs. */
   more?: readonly string[]

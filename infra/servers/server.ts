@@ -13,7 +13,7 @@ export interface ServerProcess {
   readonly ended: Promise<number | null>
 }
 
-/** Of a slow start. */
+/** What a caller of a slow start gives. */
 export interface StartOptions {
   /** Called with the process as soon as it exists: long before it is ready. */
   started?: (server: ServerProcess) => void

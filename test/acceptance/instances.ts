@@ -24,7 +24,7 @@ export class Instances {
     return started
   }
 
-  /** Of the running ones. */
+  /** The hosts of the running instances. */
   async hosts(): Promise<Hosts[]> {
     const started = await Promise.allSettled(this.#started.values())
     return started.flatMap((start) => (start.status === 'fulfilled' ? [start.value.hosts] : []))

@@ -6,7 +6,7 @@ export interface SeenAnswer {
   method: string
   url: URL
   code: number
-  /** Of the envelope; undefined without one, as after HEAD. */
+  /** The status of the envelope; undefined without one, as after HEAD. */
   status: string | undefined
 }
 

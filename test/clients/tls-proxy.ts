@@ -58,7 +58,7 @@ export interface Call {
   method: string
   /** With its query. */
   path: string
-  /** Of the answer; 0 while there is none. */
+  /** The status of the answer; 0 while there is none. */
   status: number
   /** Why the service gave none; empty if it did. */
   broken: string
@@ -71,7 +71,7 @@ export class TlsProxy {
    * closes has no answer, and a form is not sent twice.
    */
   readonly #agent = new http.Agent({ keepAlive: true, timeout: 30_000 })
-  /** Of connections to the service that were used before. */
+  /** When connections to the service were last used. New ones have no entry. */
   readonly #freeSinceMs = new WeakMap<net.Socket, number>()
   readonly #domain: string
   readonly #upstreamOf: (host: string) => string

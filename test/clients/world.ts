@@ -141,7 +141,7 @@ export class World {
     return Object.values(children as Record<string, Item>)
   }
 
-  /** The same by name. */
+  /** The content of a folder by name. */
   async children(folderId: string, token: string): Promise<Map<string, Item>> {
     return new Map((await this.list(folderId, token)).map((item) => [item.name, item]))
   }

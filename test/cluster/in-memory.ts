@@ -40,7 +40,7 @@ export interface MemoryCluster {
 export interface MemoryClusterOptions {
   logOf: (process: string) => Logger
   scanner: string
-  /** Of all processes. */
+  /** Settings of all processes. */
   settings?: Record<string, string> | undefined
   /** Default: the clock of the machine. */
   clockOf?: (process: string) => Clock

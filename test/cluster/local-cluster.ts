@@ -83,14 +83,14 @@ export class LocalCluster {
     return new Map(regions.map(({ code, address }) => [code, `${address}:9042`]))
   }
 
-  /** Of a process, as at its start. */
+  /** The settings of a process at its start. */
   async settingsOf(name: string): Promise<Record<string, string>> {
     const planned = (await this.#plan()).processes.find((process) => process.name === name)
     if (planned === undefined) throw new Error(`there is no process ${name}`)
     return { HOLDFAST_RATE_LIMITS: 'off', ...planned.settings }
   }
 
-  /** Of a third-party server, by the names of its files. */
+  /** The files of a third-party server, by their names. */
   async filesOf(name: string): Promise<Record<string, string>> {
     return (await this.#plan()).processes.find((process) => process.name === name)?.files ?? {}
   }

@@ -70,7 +70,10 @@ class View {
   readonly #process: SimProcess
   readonly #self: string | undefined
   readonly #heard = new Map<string, number>()
-  /** Of those that sent a heartbeat recently: their wall clocks less our monotonic one. */
+  /**
+   * By how much wall clocks are ahead of our monotonic one, of members that sent a heartbeat
+   * recently.
+   */
   readonly #clocksMs = new Map<string, number>()
   #placement = new Placement([])
 

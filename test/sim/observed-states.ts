@@ -11,7 +11,7 @@ import type { AccountRequest } from '@holdfast/wire'
 export type DecisionTimes = Map<string, Set<number>>
 
 export interface WaitingRequest {
-  /** Of the request, hex. */
+  /** The id of the request, hex. */
   id: string
   account: string
 }

@@ -106,7 +106,7 @@ export class StoreLine {
     this.shared = shared
   }
 
-  /** Of a write, by this process' clock; never the same twice. */
+  /** The time of a write by this process' clock; never the same twice. */
   stamp(): number {
     this.#stamp = Math.max(this.#stamp + 1, this.#process.now() * 1000)
     return this.#stamp

@@ -63,7 +63,7 @@ interface KeyedCommand {
   id: Buffer
 }
 
-/** Of which some are sent again, also long after they were answered. */
+/** Requests with a key. Some are sent again, also long after they were answered. */
 const keyedMax = 40
 const callMs = 6_000
 const attemptsMax = 3

@@ -48,7 +48,7 @@ export async function otlpReceiver(t: { teardown(undo: () => unknown): void }) {
   return {
     ...received,
     url: `http://127.0.0.1:${port}`,
-    /** Of one trace, each as `process: parent > name`; of the root `process: > name`. */
+    /** The spans of one trace, each as `process: parent > name`; the root as `process: > name`. */
     arrows(traceId: string): string[] {
       const spans = received.spans.filter((span) => span.traceId === traceId)
       const spanName = (id: string) => spans.find(({ spanId }) => spanId === id)?.name ?? ''

@@ -9,11 +9,11 @@ import { join } from 'node:path'
 import { type Form, formVariable, unsteady } from '../forms.ts'
 
 const dearestTold = 10
-/** Of a failed file, the last ones. */
+/** Comments of a failed file that are shown: the last ones. */
 const commentsTold = 40
-/** Of a failed file, the first ones. */
+/** Failures of a failed file that are shown: the first ones. */
 const failuresTold = 5
-/** Of one failed assertion, with what it found. */
+/** Lines of one failed assertion, with what it found. */
 const failureLinesTold = 30
 
 /**
@@ -86,7 +86,7 @@ async function spawnTap(args: readonly string[], form: Form): Promise<{ exitCode
   return { exitCode: await ended, counts: /^# \{ total: .*\}$/m.exec(end)?.[0] ?? '' }
 }
 
-/** Of the TAP that the file printed. A file that ended early has no closing time. */
+/** Reads the TAP that the file printed. A file that ended early has no closing time. */
 function readTestFile(folder: string, name: string): TestFile {
   const text = readFileSync(join(folder, name), 'utf8')
   const time = /^# time=([\d.]+)(ms|s)\n*$/m.exec(text.slice(-100))

@@ -52,20 +52,23 @@ t.test('concurrent right folder passwords of one network all open', async (t) =>
   t.equal(countOf(answers, 'ok'), 100)
 })
 
-t.test('likewise tokens', async (t) => {
-  const { ask, guest, keyring } = world(t, { limits })
-  const ann = await guest()
-  const forged = Array.from({ length: 300 }, (_, at) =>
-    keyring.tokens.token(ann.id as AccountId, { keyId: 1, counter: 1_000 + at }),
-  )
-  const answers = await Promise.all(
-    [...forged, ann.token].map((token) => ask('GET', '/accounts/getid', { token })),
-  )
-  t.equal(countOf(answers, 'error-token'), 5)
-  t.equal(answers.at(-1)?.status, 'error-rateLimit')
-})
+t.test(
+  'forged tokens use up the guesses of a network, and the right token after them is refused',
+  async (t) => {
+    const { ask, guest, keyring } = world(t, { limits })
+    const ann = await guest()
+    const forged = Array.from({ length: 300 }, (_, at) =>
+      keyring.tokens.token(ann.id as AccountId, { keyId: 1, counter: 1_000 + at }),
+    )
+    const answers = await Promise.all(
+      [...forged, ann.token].map((token) => ask('GET', '/accounts/getid', { token })),
+    )
+    t.equal(countOf(answers, 'error-token'), 5)
+    t.equal(answers.at(-1)?.status, 'error-rateLimit')
+  },
+)
 
-t.test('the same for unknown share codes', async (t) => {
+t.test('unknown share codes use up the guesses, and the right code after them is refused', async (t) => {
   const { ask, folder, guest } = world(t, { limits })
   const ann = await guest()
   const open = await folder(ann, ann.rootFolder, { public: true })

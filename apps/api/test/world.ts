@@ -47,7 +47,7 @@ export interface WorldOptions {
   /** Instead of the real runtime's. */
   accounts?: AccountClient
   blocked?: BlockChecks
-  /** Of running answers. */
+  /** The budget of running answers. */
   answers?: AnswerBudget
   /** Runs before each call of the real one. */
   beforeCall?: (request: { operation?: AccountRequest['operation'] }) => void

@@ -10,7 +10,7 @@ const dayMs = 86_400_000
 const authorityDays = '3650'
 const hostDays = '365'
 const renewWithinDays = '90'
-/** Of certificates; a longer time is a slip of the hand. */
+/** The longest validity of a certificate. A longer one is a typing error. */
 const daysMax = 36_500
 
 export const certsCommands: readonly Command[] = [
@@ -104,7 +104,7 @@ interface CertificateOrder {
   host: string
   /** On the cluster's network. Undefined: it is no part of the cluster. */
   names: string[] | undefined
-  /** Of its proxy. */
+  /** The public names of its proxy. Undefined: it has none. */
   publicNames: string[] | undefined
 }
 

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { adminClient } from '../src/admin-client.ts'
 
-/** Of the dispatcher that `fetch` uses, with its own limit of five minutes. */
+/** The name of the dispatcher that `fetch` uses, which has a limit of five minutes. */
 const dispatcher = Symbol.for('undici.globalDispatcher.1')
 
 t.test('an answer may take longer than fetch waits', async (t) => {

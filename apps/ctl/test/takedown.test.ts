@@ -47,7 +47,7 @@ interface UploadAnswer {
   parentFolder: string
 }
 
-/** Of a guest of its own, unless one is named. */
+/** Uploads as a new guest, or as the guest of an earlier upload. */
 async function send(text: string, name: string, to?: UploadAnswer): Promise<UploadAnswer> {
   const form = new FormData()
   if (to !== undefined) form.set('folderId', to.parentFolder)

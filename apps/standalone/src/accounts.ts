@@ -43,7 +43,7 @@ export interface Accounts {
   active(): number
   /** Accounts in quarantine because of damage or a bug. */
   quarantined(): QuarantinedAccount[]
-  /** Of slow checks of passwords: new ones are hashed in the same turns. */
+  /** The turns of slow checks of passwords. New passwords are hashed in the same turns. */
   passwordWork: PasswordWork
   repair(question: { account: string; dryRun: boolean }): Promise<RepairReport>
   close(): Promise<void>

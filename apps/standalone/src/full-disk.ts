@@ -57,7 +57,7 @@ export class ReadingCopies {
     return join(path, 'rows')
   }
 
-  /** The same for a running service, whose own fault counts. Never rejects. */
+  /** As `ofRows`, for a running service. Never rejects: a failure is logged. */
   async ofRowsWhereItCan(rows: string): Promise<string | undefined> {
     try {
       const path = await this.ofRows(rows)

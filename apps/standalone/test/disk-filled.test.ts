@@ -7,7 +7,7 @@ import { ServiceOnDisk } from './service-on-disk.ts'
 
 const MiB = 1024 * 1024
 
-/** Of all services of the machine. */
+/** The copies that all services of the machine have made for reading. */
 const readingCopies = () =>
   new Set(readdirSync('/dev/shm').filter((name) => name.startsWith('holdfast-reading-')))
 const copiesBefore = readingCopies()
@@ -139,7 +139,7 @@ if (disk !== undefined) {
     t.strictSame(readingCopies().difference(copiesBefore), new Set(), 'no copy is left in memory')
   })
 
-  t.test('it changes again when no more is free than uploads leave', async (t) => {
+  t.test('the service changes again when no more is free than uploads leave', async (t) => {
     const service = await ServiceOnDisk.start(t, { disk, folder: 'small' }, { HOLDFAST_RATE_LIMITS: 'off' })
     const { filler, ballasts } = service
     const text = 'x'.repeat(4 * MiB)

@@ -49,7 +49,7 @@ function programIn(t: Test, lines: string): { path: string; runs(): number } {
   }
 }
 
-/** Of this machine. */
+/** The command lines of all processes of this machine. */
 function runningCommands(): string {
   const processes = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
   return processes

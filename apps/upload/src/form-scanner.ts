@@ -314,7 +314,7 @@ export function partHead(block: Buffer): PartHead {
   return { name: plain[1], fileName: plain[2] && decodedFileName(plain[2]), type: plain[3] }
 }
 
-/** The same for all other heads. */
+/** The head of a part in any form that is allowed. @throws RefusalError error-body */
 export function anyPartHead(block: Buffer): PartHead {
   const text = textOf(block).replace(/\r\n[ \t]+/g, ' ')
   const lines = text.split('\r\n').filter((line) => line !== '')

@@ -13,7 +13,10 @@ import { RefusalError, unavailableRetrySeconds } from '@holdfast/http-kit'
 import type { UploadMetrics } from './upload-metrics.ts'
 
 export interface PlacesOptions {
-  /** Of one network; Infinity: networks are not distinguished, and only the total bounds apply. */
+  /**
+   * Uploads of one network. Infinity: networks are not distinguished, and only the total is
+   * bounded.
+   */
   perNetworkMax: number
   uploadsMax: number
   stagesMax: number

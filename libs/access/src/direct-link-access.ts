@@ -61,7 +61,7 @@ function domainAllowed(
   return domain !== undefined && link.domainsAllowed.some((allowed) => covers(allowed, domain))
 }
 
-/** Of a domain, RFC 1035. */
+/** The longest domain, RFC 1035. */
 const nameLengthMax = 253
 
 /** A domain covers itself and its subdomains. */

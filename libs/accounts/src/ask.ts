@@ -27,7 +27,7 @@ export interface Question {
   accountId: string
   who: Asker
   operation: AccountOperation
-  /** Of a command whose client chose its id; without one the request has a new id. */
+  /** The id of a command whose client chose it. Undefined: the request gets a new id. */
   requestId?: Buffer | undefined
   /** The tier that a bearer must have: `premium`, or empty. */
   tierNeeded?: string

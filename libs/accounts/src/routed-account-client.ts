@@ -20,8 +20,8 @@ import { cutRequest } from './request-parts.ts'
 import { partSubjectOf, subjectOf } from './subjects.ts'
 
 /**
- * Of a call without one: longer than any healthy answer takes, shorter than the time-outs of
- * clients.
+ * The time-out of a call that has none: longer than any healthy answer takes, shorter than the
+ * time-outs of clients.
  */
 const timeoutMsDefault = 15_000
 /** While writes fail, reads of loaded accounts are still answered: in milliseconds. */

@@ -4,7 +4,7 @@ import { type AskDeps, ask, asOperator, viewOf } from './ask.ts'
 
 export interface CopyUses {
   account: string
-  /** Of a guest it is made of the account's id. */
+  /** A guest's address is made of the account's id. */
   email: string
   /** Newest first, `usesMax` at most; none: they are deleted, and kept for an undo. */
   files: { id: string; path: string; inBin: boolean }[]

@@ -17,9 +17,11 @@ export interface RuntimeBounds {
    * full.
    */
   visitorsPerAccountMax: number
-  /** Of one network, on all accounts of a host: more than a large office reads at one time. */
+  /**
+   * Requests of one network to all accounts of a host: more than a large office has at one time.
+   */
   visitorsPerNetworkMax: number
-  /** Of all: half of `requestsMax`. */
+  /** Requests of all visitors: half of `requestsMax`. */
   visitorsMax: number
   /**
    * Bytes of replies that one account holds back until their flush is durable; beyond it nothing
@@ -35,8 +37,8 @@ export interface RuntimeBounds {
   /** An account without requests for this long leaves memory. */
   idleMs: number
   /**
-   * The same for an account that was loaded only to compare its references. It lasts until their
-   * next page.
+   * An account that was loaded only to compare its references leaves memory after this time. It
+   * lasts until the next page of them.
    */
   lookedAfterMs: number
   /** Passivations at one time. */

@@ -12,7 +12,9 @@ const accounts = {
   one: '11111111-1111-4111-8111-111111111111',
   other: '22222222-2222-4222-8222-222222222222',
 }
-/** Of a host that begins a bucket: its row, `open`, `first`, `open` raised and read again. */
+/**
+ * What a host does that begins a bucket: its row, `open`, `first`, `open` raised and read again.
+ */
 const operations = [1, 2, 3, 4, 5]
 /** Before and after it are the two orders that matter most. */
 export const firstWrite = [3]

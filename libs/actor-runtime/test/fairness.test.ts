@@ -18,7 +18,9 @@ import { settled, statusOf, World } from './world.ts'
 
 const operator: Caller['who'] = { $case: 'operator', value: {} }
 const visitor: Caller['who'] = { $case: 'visitor', value: { accountId: '' } }
-/** Of the tiny core; distinguished from the owner's by its name in `decided`. */
+/**
+ * A visitor's read of the tiny core. In `decided` its name differs from that of the owner's read.
+ */
 const look: AccountOperation = { $case: 'getAccount', value: {} }
 const folder = (name: string): AccountOperation => ({
   $case: 'createFolder',

@@ -29,7 +29,7 @@ t.test('a hash takes no thread of the pool', async (t) => {
 // Elsewhere a priority is that of the whole process, and threads keep it.
 const noPriorities = process.platform !== 'linux' && 'only Linux has priorities of threads'
 
-t.test('its thread has a low priority', { skip: noPriorities }, async (t) => {
+t.test('a thread for passwords has a low priority', { skip: noPriorities }, async (t) => {
   await new ScryptThreads().derive(asked)
   const niceness = readdirSync('/proc/self/task').map((id) => {
     const stat = readFileSync(`/proc/self/task/${id}/stat`, 'utf8')

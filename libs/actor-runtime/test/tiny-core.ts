@@ -30,7 +30,7 @@ interface TinyRecord {
   folders: Record<string, { id: string; code: string; expiry?: number | undefined }>
   /** Name → hex of the blob. */
   files: Record<string, string>
-  /** Of files, by name. */
+  /** Downloads of files, by name. */
   downloads: Record<string, number>
   /** Source of reports → its last one. */
   reports: Record<string, number>

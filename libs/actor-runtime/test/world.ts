@@ -29,7 +29,7 @@ export class World {
   readonly released: string[] = []
   readonly warnings: string[] = []
   readonly client: RoutedAccountClient
-  /** Of the host started last. */
+  /** The clock of the host that was started last. */
   clock: Clock = systemClock
   /** Where the client sends requests. */
   hostId = 'one'
@@ -117,7 +117,7 @@ export class World {
     return this.ask({ $case: 'reportDownloads', value }, options)
   }
 
-  /** Of a file. */
+  /** The downloads of a file. */
   async downloads(name: string): Promise<number | undefined> {
     const items = itemsOf(await this.ask({ $case: 'getAccount', value: {} }))
     return items.find((item) => item.name === name)?.downloads

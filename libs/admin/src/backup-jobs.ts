@@ -37,7 +37,7 @@ export interface RestoreRequest {
   withoutDamaged: boolean
 }
 
-/** Of a cluster. Runs as `BackupJobOperations` has them. */
+/** The calls of a cluster. Its runs are those of `BackupJobOperations`. */
 export interface ClusterBackupOperations extends Pick<BackupJobOperations, 'backUp' | 'run'> {
   restore: (options: RestoreRequest) => object | undefined
 }

@@ -19,7 +19,7 @@ const blob = `${'ab'.repeat(16)}${'cd'.repeat(32)}`
 interface World {
   /** Hits of each account. */
   hits: number
-  /** Of an account that does not answer. */
+  /** The account that does not answer. */
   silent?: string
   asked: string[]
 }

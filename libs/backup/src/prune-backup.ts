@@ -47,7 +47,7 @@ export async function pruneBackup(
   return pruned
 }
 
-/** Of a snapshot's name. */
+/** The time in a snapshot's name. */
 function msOf(time: string): number {
   return Date.parse(time.replace(/T(\d\d)\.(\d\d)\./, 'T$1:$2:'))
 }

@@ -98,7 +98,7 @@ export async function restoreOne(
   )
 }
 
-/** Of the backup, not of the target. */
+/** Whether the backup is damaged. Errors of the target are no damage. */
 function isDamage(error: unknown): error is Error {
   return (
     (error instanceof BackupFault && error.code === 'DAMAGED') ||

@@ -11,7 +11,7 @@ export interface Snapshot {
   figures: { rows: number; copies: number; bytes: number }
   /** Copies that the store had and could not read, as `<id>/<incarnation>` in hex. */
   unreadable: string[]
-  /** Of a backup of a cluster: its regions in their order. Absent: it is of one machine. */
+  /** The regions of a cluster in their order. Absent: it is a backup of one machine. */
   regions: string[] | undefined
 }
 

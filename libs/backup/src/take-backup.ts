@@ -50,7 +50,7 @@ export async function takeBackup({
   blobs: Pick<BlobStore, 'inventory' | 'read'>
   /** Bytes written to the target; absent: as fast as it takes them. */
   bytesPerSecond?: number | undefined
-  /** Of a cluster: its regions, and what could not be read so far. */
+  /** For a cluster: its regions, and what could not be read so far. */
   cluster?: { regions: readonly string[]; unread: () => readonly string[] }
   clock: Clock
   signal: AbortSignal

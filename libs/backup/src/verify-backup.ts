@@ -43,7 +43,7 @@ export interface VerifyResult {
   copies: number
   bytes: number
   references: number
-  /** Of `broken`, without its bound. */
+  /** Damaged copies, also those that `broken` has no room for. */
   damaged: number
   missing: number
   broken: BrokenCopy[]

@@ -66,7 +66,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
   readonly #control: StorageServiceClient
   readonly #agent: Agent
   readonly #stages = new Set<RemoteStage>()
-  /** Of every call and stream, to end them at close. */
+  /** Ends a call or a stream. Close calls all of them. */
   readonly #open = new Set<() => void>()
   #calls = 0
   #streams = 0

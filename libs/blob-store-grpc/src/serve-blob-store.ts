@@ -51,9 +51,12 @@ export interface BlobStoreServer {
   close(options: { drainMs: number }): Promise<void>
 }
 
-/** Of the control port, where each process of the cluster has one connection. */
+/** Strangers at the control port, where each process of the cluster has one connection. */
 const controlStrangersMax = 64
-/** Of the byte port, where a peer opens many at once: proven peers get the rest. */
+/**
+ * Strangers' share of the byte port, where a peer opens many connections at once. Proven peers get
+ * the rest.
+ */
 const bytesStrangersShare = 1 / 2
 /** A peer's default maximum of concurrent requests (`inFlightMax`). */
 const callsMax = 1024
@@ -63,7 +66,8 @@ const callsMax = 1024
  */
 const requestBytesMax = 64 * 1024
 /**
- * Of one connection, MiB: its calls with requests of the largest size, and answers on their way.
+ * Memory of one connection, MiB: its calls with requests of the largest size, and answers on their
+ * way.
  */
 const sessionMemoryMiB = 128
 

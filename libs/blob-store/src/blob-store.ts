@@ -204,7 +204,7 @@ export interface QuarantinedFile {
   file: string
   reason: QuarantineReason
   bytes: number
-  /** Of live blobs in it, as stored. */
+  /** Bytes of its live blobs, as stored. */
   liveBytes: number
 }
 

@@ -31,7 +31,7 @@ export class MemoryLog {
   readonly #plant: NonNullable<MemoryLogOptions['plant']>
   #life: Uint8Array
   #entries: { entry: LogEntry; atMs: number }[] = []
-  /** Of the last entry that was dropped because of its age. */
+  /** The sequence number of the last entry that was dropped because of its age. */
   #droppedThrough = 0
   #head = 0
   readonly #tombstones = new Map<string, number>()

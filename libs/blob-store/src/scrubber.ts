@@ -97,7 +97,7 @@ const atStart: ScrubPosition = { lastPassMs: undefined, after: undefined }
 export class Scrubber {
   readonly #options: Required<Omit<ScrubberOptions, 'repair'>> & Pick<ScrubberOptions, 'repair'>
   readonly #stop = new AbortController()
-  /** Of the last hour (monotonic ms). */
+  /** When copies were found damaged within the last hour (monotonic ms). */
   #damagedAt: number[] = []
   #suspect: string | undefined
   #loop: Promise<void> | undefined

@@ -38,27 +38,30 @@ function scrubberOf(
 
 const repeatedByte = (n: number, size = 1000) => Buffer.alloc(size, n + 1)
 
-t.test('it keeps to its rate, within a large copy too, and does not save up unused rate', async (t) => {
-  const store = new MemoryBlobStore()
-  const time = new Time()
-  for (let n = 0; n < 4; n++) await put(store, repeatedByte(n))
-  const { scrubber } = scrubberOf(store, time, { bytesPerSecond: 256 * 1024 })
-  const begun = time.ms
-  await scrubber.pass()
-  t.equal(Math.round(time.ms - begun), 4_000, 'a small copy counts as 256 KiB because of the seek')
-  time.ms += hourMs
-  const again = time.ms
-  await scrubber.pass()
-  t.equal(Math.round(time.ms - again), 4_000)
-  time.pauses.length = 0
-  const one = new MemoryBlobStore()
-  await put(one, Buffer.alloc(3_000_000))
-  one.verify = async function* () {
-    yield* [1_000_000, 1_000_000, 1_000_000]
-  }
-  await scrubberOf(one, time, { bytesPerSecond: 1_000_000 }).scrubber.pass()
-  t.same(time.pauses, [1000, 1000, 1000])
-})
+t.test(
+  'the scrubber keeps to its rate, within a large copy too, and does not save up unused rate',
+  async (t) => {
+    const store = new MemoryBlobStore()
+    const time = new Time()
+    for (let n = 0; n < 4; n++) await put(store, repeatedByte(n))
+    const { scrubber } = scrubberOf(store, time, { bytesPerSecond: 256 * 1024 })
+    const begun = time.ms
+    await scrubber.pass()
+    t.equal(Math.round(time.ms - begun), 4_000, 'a small copy counts as 256 KiB because of the seek')
+    time.ms += hourMs
+    const again = time.ms
+    await scrubber.pass()
+    t.equal(Math.round(time.ms - again), 4_000)
+    time.pauses.length = 0
+    const one = new MemoryBlobStore()
+    await put(one, Buffer.alloc(3_000_000))
+    one.verify = async function* () {
+      yield* [1_000_000, 1_000_000, 1_000_000]
+    }
+    await scrubberOf(one, time, { bytesPerSecond: 1_000_000 }).scrubber.pass()
+    t.same(time.pauses, [1000, 1000, 1000])
+  },
+)
 
 t.test(
   'a damaged copy without another is kept, named once and counted, and an upload repairs it',

@@ -23,11 +23,11 @@ export interface DescriptorNeeds {
 export interface DescriptorBudget {
   /** Files of extents that are open at once: two descriptors each. */
   openExtentsMax: number
-  /** Of each public host. */
+  /** Connections of each public host. */
   connections: { max: number; perNetworkMax: number }
-  /** Of the admin host: its own part, also when all others are full. */
+  /** Connections of the admin host: its own part, also when all others are full. */
   adminConnections: { max: number; perNetworkMax: number }
-  /** Of the listeners between nodes; none where nothing is served to other nodes. */
+  /** Connections of the listeners between nodes. 0 where nothing is served to other nodes. */
   peerConnections: { control: number; bytes: number }
   /**
    * The warning that users get few connections because of the limit; undefined when they get

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 const commitId = /^[0-9a-f]{40}$/
 
-/** Of the whole: that of the repository's package.json, which `npm run release` raises. */
+/** The version in the repository's package.json, which `npm run release` raises. */
 export const version: string = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version
 
 /** The commit of the sources, 40 hexadecimal digits; `unknown` where nothing tells it. */

@@ -41,7 +41,7 @@ export interface OpenedStore {
   files: ExtentFiles
   end: CleanShutdownMarker
   surveyed: SurveyResult
-  /** Of the disk. */
+  /** Room on the disk. */
   space: { freeBytes: number; totalBytes: number }
   log: Log
   randomFill: (bytes: Buffer) => Buffer

@@ -33,9 +33,9 @@ const commonBytes = 96
 const headBytes = 64
 const headSealAt = 64
 const fullSealAt = 80
-/** Of the headers of extents, and of the store's identity. */
+/** Where the seal is in the headers of extents and in the store's identity. */
 const blockSealAt = blockBytes - 32
-/** Of the header, before the zeros. */
+/** Bytes of an extent's header before its zeros. */
 const extentFieldsBytes = 96
 
 /** Keyed hashes over headers. */
@@ -82,7 +82,7 @@ export interface StoreIdentity {
   secret: Buffer
 }
 
-/** Of both copies. */
+/** Both copies of the identity. */
 export const identityBytes = 2 * blockBytes
 
 /** Writes both copies: `into` has `identityBytes`. */
@@ -219,7 +219,7 @@ export interface GroupHeader extends RecordPlace {
 export interface Run {
   extent: number
   generation: number
-  /** Of the first record's header. */
+  /** Where the first record's header is. */
   offset: number
   /** Payload bytes of the run, all records together. */
   bytes: number

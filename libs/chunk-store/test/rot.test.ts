@@ -21,7 +21,7 @@ interface Image {
   path: string
   kept: Map<BlobInfo, Buffer>
   gone: BlobInfo[]
-  /** Of the log, as it was returned before the flip. */
+  /** A position in the log, as it was returned before the flip. */
   position: LogPosition
 }
 

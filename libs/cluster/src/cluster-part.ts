@@ -42,7 +42,7 @@ export interface ClusterPart {
   readonly lookups: LookupStore
   /** Birth regions whose accounts this region keeps, for actor hosts. */
   readonly homes: { of(account: string): string; served(): readonly string[] }
-  /** Of the accounts whose homes are here; only actor hosts read it. */
+  /** Journals of the accounts whose homes are here. Only actor hosts read them. */
   readonly journals: JournalStore & JournalRepair & JournalBackup
   readonly keyring: Keyring
   readonly regions: RegionMap
@@ -60,7 +60,7 @@ export interface ClusterPart {
   readonly transfers: TransferLog
   readonly reports: Reports
   readonly rateLimits: CountingRateLimits
-  /** Of the public hosts of this process. */
+  /** Budgets of the public hosts of this process. */
   readonly budgets: HostBudgets
   readonly adminConnections: DescriptorBudget['adminConnections']
   readonly bans: SharedBans

@@ -61,7 +61,7 @@ t.test('a client that spent its budget at one frontend is soon refused at the ot
   t.type(await other.ask('192.0.2.2'), 'number', 'another address')
 })
 
-t.test('both together have one budget, and no call is counted twice', async (t) => {
+t.test('two frontends have one budget together, and no call is counted twice', async (t) => {
   for (let call = 0; call < quota / 2; call++) {
     t.type(await one.ask('192.0.2.3'), 'number')
     t.type(await other.ask('192.0.2.3'), 'number')

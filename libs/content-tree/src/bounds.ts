@@ -15,8 +15,8 @@ export const contentsMax = 1_048_576
  */
 export const metadataBytesMax = 256 * 1024 * 1024
 /**
- * The same for each content that the account may have, ten times what a usual one takes: an account
- * of anybody, with 10,000 contents, has 20 MiB and never 256.
+ * Of `metadataBytesMax` an account may use this much for each content that its limit allows: ten
+ * times what a usual content takes. An account with a limit of 10,000 contents has 20 MiB.
  */
 export const metadataBytesPerContent = 2 * 1024
 /** The lower bound for accounts with few contents. */

@@ -30,11 +30,11 @@ export interface TreeSettings {
 
 /** Undefined: none. */
 export interface Lifetimes {
-  /** Of a new folder that inherits no expiry. */
+  /** Lifetime of a new folder that inherits no expiry. */
   folderSeconds: number | undefined
   /** The longest of a folder. */
   folderSecondsMax: number | undefined
-  /** Of a file after its last download. */
+  /** Lifetime of a file after its last download. */
   idleSeconds: number | undefined
 }
 
@@ -110,7 +110,7 @@ export type Outcome =
 
 /** A checkpoint that holds. */
 export interface CheckpointBase {
-  /** Of the cut that it was made by; 0: this state was loaded from it. */
+  /** The cut that it was made by; 0: this state was loaded from it. */
   mark: number
   /** The parts that it has. */
   parts: ReadonlySet<number>
@@ -196,7 +196,7 @@ export interface AccountState {
 
 /** Which codes share a route. */
 export interface CodeBlock {
-  /** Of the codes. */
+  /** Characters of the codes. */
   length: 6 | 8
   /** The counters of its codes, divided by their number. */
   block: number

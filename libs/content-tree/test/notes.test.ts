@@ -25,7 +25,7 @@ t.test('a content in the place of a deleted one has none of its notes', async (t
   }
 })
 
-t.test('its bytes count in memory, in a checkpoint, in a copy and in an answer', async (t) => {
+t.test('the bytes of a note count in memory, in a checkpoint, in a copy and in an answer', async (t) => {
   const tree = new Tree()
   const id = '00000000-0000-4000-8000-000000000000'
   const times = { createTime: 1, modTime: 1 }

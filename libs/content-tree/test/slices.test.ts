@@ -81,29 +81,32 @@ t.test('100,000 deleted contents are freed in slices of a bounded number of rows
   t.ok(equal(sliced.pages, pagesOf(world.state)))
 })
 
-t.test('the same for contents side by side in a bin', async (t) => {
-  const world = new World()
-  const root = world.create({ tier: 'premium' })
-  world.ask(operator, { setAccount: { recycleBin: true } })
-  for (let part = 0; part < 4; part++) {
-    const sources = Array.from({ length: 1_000 }, (_, at) => {
-      const entry = at % 100 === 0 ? folder(`${part}-${at}`) : file(`${part}-${at}`)
-      return { contentId: `${part}-${at}`, manifest: { entries: [entry] } }
-    })
-    const { result } = world.ask(operator, { copyContents: { sources, folderId: root } })
-    if (result.$case !== 'copy') throw new Error(`no copies: ${JSON.stringify(result)}`)
-    const contentIds = result.value.results.map(({ item }) => item?.id ?? '')
-    world.ask(operator, { deleteContents: { contentIds } })
-  }
-  world.settle()
-  const sliced = new SlicedState(world)
-  const { change } = world.ask(operator, { emptyBin: {} })
-  sliced.apply(change as Change)
-  t.equal(sliced.freed, 4_000)
-  t.ok(sliced.freedMost <= freedRowsPerSlice, `${sliced.freedMost} rows at once`)
-  t.ok(equal(sliced.pages, pagesOf(world.state)))
-  t.ok(equal(sliced.pages, pagesOf(world.replayed())))
-})
+t.test(
+  '4,000 deleted contents side by side in a bin are freed in slices of a bounded number of rows',
+  async (t) => {
+    const world = new World()
+    const root = world.create({ tier: 'premium' })
+    world.ask(operator, { setAccount: { recycleBin: true } })
+    for (let part = 0; part < 4; part++) {
+      const sources = Array.from({ length: 1_000 }, (_, at) => {
+        const entry = at % 100 === 0 ? folder(`${part}-${at}`) : file(`${part}-${at}`)
+        return { contentId: `${part}-${at}`, manifest: { entries: [entry] } }
+      })
+      const { result } = world.ask(operator, { copyContents: { sources, folderId: root } })
+      if (result.$case !== 'copy') throw new Error(`no copies: ${JSON.stringify(result)}`)
+      const contentIds = result.value.results.map(({ item }) => item?.id ?? '')
+      world.ask(operator, { deleteContents: { contentIds } })
+    }
+    world.settle()
+    const sliced = new SlicedState(world)
+    const { change } = world.ask(operator, { emptyBin: {} })
+    sliced.apply(change as Change)
+    t.equal(sliced.freed, 4_000)
+    t.ok(sliced.freedMost <= freedRowsPerSlice, `${sliced.freedMost} rows at once`)
+    t.ok(equal(sliced.pages, pagesOf(world.state)))
+    t.ok(equal(sliced.pages, pagesOf(world.replayed())))
+  },
+)
 
 t.test('150,000 folders in one folder are written to checkpoints, and listed for copies', async (t) => {
   const world = new World()

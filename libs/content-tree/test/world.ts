@@ -50,7 +50,7 @@ export type Ask = {
   [Case in AccountOperation['$case']]?: LooseFields<Extract<AccountOperation, { $case: Case }>['value']>
 }
 
-/** Of each kind, with the defaults of its fields: a message of one empty field is one of them. */
+/** Each kind with the defaults of its fields: a message of one empty field is one of them. */
 const blankOperations = new Map<string, object>()
 for (let field = 1; field < 100; field++) {
   const tag = field * 8 + 2

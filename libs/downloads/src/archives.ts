@@ -45,7 +45,7 @@ const sliceEntries = 1_024
 /** Headers and small files are sent together in blocks. */
 const blockBytes = 128 * 1024
 const smallBytes = 32 * 1024
-/** Of a block: a thousand tiny files would be read in one go. */
+/** Pieces of a block: a thousand tiny files would be read in one go. */
 const blockPiecesMax = 64
 
 export interface ArchiveRequest {
@@ -53,7 +53,7 @@ export interface ArchiveRequest {
   link: string
   /** The client's address. */
   viewer: string
-  /** Of the client. */
+  /** The network of the client. */
   network: string
   range: string | undefined
   ifRange: string | string[] | undefined

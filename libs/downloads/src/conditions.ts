@@ -8,7 +8,7 @@ export interface Validators {
   modifiedSeconds: number | undefined
 }
 
-/** Of a request; names in lower case. */
+/** The headers of a request that are conditions; names in lower case. */
 export interface ConditionHeaders {
   'if-match'?: string | undefined
   'if-unmodified-since'?: string | undefined

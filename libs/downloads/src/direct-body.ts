@@ -19,7 +19,7 @@ import {
 
 export interface DirectBytes {
   range: ByteRange
-  /** Of the range, verified. */
+  /** The first verified bytes of the range. */
   first: WholeBytes
   sender: BlobSender
   read(range: ByteRange, signal: AbortSignal): AsyncIterable<Uint8Array>

@@ -11,7 +11,7 @@ import { layOutInSlices, type ZipLayout } from './zip/layout.ts'
 
 /** Layouts being made at a time; the networks that wait take turns. */
 const makingMax = 4
-/** Of an entry of a manifest while its layout is made. */
+/** Memory of an entry of a manifest while its layout is made. */
 const entryBytes = 500
 /** md5, BLAKE3, incarnation, placement group. */
 export const blobNameBytes = 68
@@ -26,7 +26,7 @@ export interface FolderLayout {
 export interface FolderNow {
   folder: string
   version: Buffer
-  /** Of the client. */
+  /** The network of the client. */
   network: string
   /** Asks the account for the manifest, on behalf of the caller. */
   take(): Promise<ArchiveView>

@@ -13,7 +13,7 @@ import { RefusalError } from '@holdfast/http-kit'
 
 /** A folder of a million items has a layout of 200 MB, one of 100,000 items has 20 MB. */
 const defaultBytesMax = 96 * 1024 * 1024
-/** Of each layout, besides its columns. */
+/** Memory of each layout besides its columns. */
 const overheadBytes = 1024
 const retrySeconds = 10
 
@@ -37,7 +37,7 @@ interface NetworkLayouts {
   keptBytes: number
   /** Kept and not in use, the oldest first. */
   idle: Set<Held>
-  /** Of all its layouts. */
+  /** The number of all its layouts. */
   count: number
 }
 
@@ -48,7 +48,7 @@ export class LayoutBudget {
   /** Without large ones. */
   #usedBytes = 0
   #keptBytes = 0
-  /** Of layouts in use that are larger than half of the budget. */
+  /** Bytes of layouts in use that are larger than half of the budget. */
   #largeBytes = 0
 
   constructor({ bytesMax = defaultBytesMax }: { bytesMax?: number } = {}) {

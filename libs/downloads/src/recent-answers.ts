@@ -19,7 +19,7 @@ const answersMax = 10_000
 
 interface Answer {
   askedMs: number
-  /** Of the account when the question was sent for its owner. */
+  /** The account's version when the question was sent for its owner. */
   version: object | undefined
   view: Promise<FileView>
   /** The view, as soon as it has arrived. */

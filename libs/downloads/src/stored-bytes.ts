@@ -47,7 +47,7 @@ async function* exactly(
   if (missing !== 0) throw new Error(`a blob's bytes ${start} … ${end} were short or long by ${missing}`)
 }
 
-/** The same for a socket, when the beginning is in memory; undefined: read them. */
+/** A range for a socket, when its beginning is in memory. Undefined: it must be read. */
 export async function directBytes(
   blobs: BlobStore,
   blob: BlobName,

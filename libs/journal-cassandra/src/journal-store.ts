@@ -496,7 +496,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     yield* inOrder(known, takenAtOnce, take)
   }
 
-  /** Of all terms: an account whose home has moved is listed once for each. */
+  /** Accounts of all terms: one whose home has moved is listed once for each. */
   async *accounts({ after }: { after?: string } = {}) {
     for await (const { row, place } of partitions(this.#connection, after))
       yield { account: row.account as string, place }

@@ -21,7 +21,7 @@ export interface KnownAccount {
   account: string
   /** The earlier term. */
   from: number
-  /** Of that term, when it was listed. */
+  /** The epoch in that term, when it was listed. */
   epoch: unknown
   listedIn: 'other' | 'own'
   place: string

@@ -16,7 +16,7 @@ export interface LoginsOptions
   extends Required<Pick<CassandraOptions, 'contactPoints' | 'port' | 'dataCentre' | 'tls'>> {
   /** Replicas of users and rights, by data centre. */
   replication: Record<string, number>
-  /** Of the user `cassandra`, which may do everything. */
+  /** The password of the user `cassandra`, which may do everything. */
   operatorPassword: string
   /** The service's. */
   user: string

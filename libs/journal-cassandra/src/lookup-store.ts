@@ -30,7 +30,7 @@ const segmentsByKind: Readonly<Record<string, number>> = { ref: 3, active: 4, wa
 const attemptsMax = 64
 /** Concurrent statements of one call. */
 const writesAtOnce = 64
-/** Of one batch; Cassandra warns of larger ones, and of those with more partitions. */
+/** Bytes of one batch. Cassandra warns of larger ones, and of those with more partitions. */
 const batchBytesMax = 4_000
 const batchPartsMax = 10
 const rowsPerPage = 500
@@ -41,7 +41,7 @@ const rowsPerPage = 500
 const partsPerRead = 100
 /** Such statements at once for one call. */
 const readsAtOnce = 4
-/** Of a full walk; keys without values. */
+/** Rows of one step of a full walk: keys without values. */
 const rowsPerStep = 2_000
 
 export class CassandraLookupStore implements LookupStore, LookupWalk {

@@ -37,7 +37,7 @@ const whole = `SELECT epoch, head, root_through, cut, WRITETIME(head) AS head_mi
 export interface KnownBefore {
   /** Where the account was served in the term before. */
   connection: CassandraConnection
-  /** Of that term, as it was listed; undefined: that region is off, and is not asked. */
+  /** The epoch in that term, as it was listed. Undefined: that region is off, and is not asked. */
   closesEpoch: unknown
 }
 

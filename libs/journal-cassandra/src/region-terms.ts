@@ -24,11 +24,11 @@ import type { CassandraConnection, CassandraRow, Statement } from './connection.
 export const statics =
   'SELECT epoch, head, chain, owner, root, root_through, cut FROM journal WHERE account = ? AND term = ? LIMIT 1'
 
-/** The same, and when its last row was written. */
+/** The statics, and when the last row was written. */
 const dated =
   'SELECT epoch, head, chain, owner, root, root_through, cut, WRITETIME(head) AS head_micros FROM journal WHERE account = ? AND term = ? LIMIT 1'
 
-/** The same without the root, which is large for a large account. */
+/** The statics without the root, which is large for a large account. */
 export const fence =
   'SELECT epoch, head, chain, root_through, cut FROM journal WHERE account = ? AND term = ? LIMIT 1'
 
@@ -155,7 +155,7 @@ export interface TakeFailure {
   fault: unknown
 }
 
-/** Of a pass over all accounts of a home that moved; some places have nothing to move. */
+/** A step of a pass over all accounts of a home that moved. Some places have nothing to move. */
 export type PassStep = (TakenJournal | TakeFailure | object) & { place: string }
 
 /** A partition as its opener left it. */

@@ -141,7 +141,7 @@ t.test('what was acknowledged during a cut longer than the hint window is sent',
   for (const account of ['quiet', 'fresh', 'checkpointed'])
     t.strictSame(await journals.backUp(account, lacks), { rows: 0, pages: 0 }, 'once')
 
-  await t.test('and nothing of it blocks the holders of the account', async (t) => {
+  await t.test('copies in the other region do not block the holders of the account', async (t) => {
     await journals.append(quiet, row('three'))
     await journals.trim(checkpointed, 1)
     await journals.deletePages(checkpointed, ['page'])

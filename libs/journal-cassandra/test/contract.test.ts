@@ -48,7 +48,7 @@ function connect(
   })
 }
 
-/** Of the server, of a client, and of a client that another authority knows. */
+/** Certificates of the server, of a client, and of a client that another authority knows. */
 async function madeCertificates() {
   const right = await Authority.create(join(directory, 'right'), { name: 'right', days: 2 })
   await right.issue({ host: 'cassandra', names: [host] }, { days: 2 })
@@ -284,7 +284,7 @@ t.test('a home that moves', async (t) => {
     },
   )
 
-  await t.test('it is cut at the first gap', async (t) => {
+  await t.test('a journal that is taken over is cut at the first gap', async (t) => {
     await written('gap', ['one', 'two', 'three'])
     await raw.execute("DELETE FROM journal WHERE account = 'gap' AND term = 1 AND seq = 2")
     const journals = await successor(t)

@@ -35,7 +35,8 @@ export class LevelLookups implements LookupStore, LookupWalk {
   readonly #writer: GroupWriter
   readonly #counters: UncommittedRows<number>
   /**
-   * Of rows written by this process, deleted ones too. Not stored: see "The writer" in DESIGN.md.
+   * Write times of rows that this process wrote, deleted ones too. Not stored: see "The writer" in
+   * DESIGN.md.
    */
   readonly #writeTimes = new RecentMap<string, bigint>({ max: writeTimesKept })
   /** One claimant of a key at a time; the others wait behind it. */

@@ -79,7 +79,8 @@ export interface JournalStore {
   putPage(account: string, name: string, bytes: Uint8Array): Promise<void>
   page(account: string, name: string): Promise<Uint8Array | undefined>
   /**
-   * Of the account that is held; epochs do not matter, because names are used once.
+   * Deletes pages of the account that is held. Epochs do not matter, because names are used once.
+   *
    * @throws JournalFault `FENCED` when the account's home has moved since it was acquired.
    */
   deletePages(ownership: JournalOwnership, names: readonly string[]): Promise<void>
@@ -188,7 +189,7 @@ export function rowBehind({ account, epoch, head, chain }: JournalOwnership, byt
 /** A copy of an account's journal that another region writes. */
 export interface JournalReplica {
   readonly root: Uint8Array | undefined
-  /** Of the root; 0 without one. */
+  /** The last row that the root includes; 0 without a root. */
   readonly through: number
   /** Those behind the root, without a gap; at most the bound of a tail. */
   readonly rows: readonly JournalRow[]

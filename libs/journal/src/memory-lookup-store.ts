@@ -10,7 +10,7 @@ import type { CounterEntry, LookupEntry } from './whole-store.ts'
 export class MemoryLookupStore implements LookupStore, LookupWalk {
   readonly #medium: MemoryMedium
   readonly #rows = new Map<string, Uint8Array>()
-  /** Of rows that were written with one, including deleted ones. */
+  /** Write times of rows that were written with one, including deleted ones. */
   readonly #writeTimes = new Map<string, bigint>()
   readonly #counters = new Map<string, number>()
 

@@ -7,7 +7,7 @@ export const nameCodePointsMax = 255
 export const descriptionCodePointsMax = 2_000
 export const tagsMax = 50
 export const tagCodePointsMax = 25
-/** Of tags as clients send them, with any spaces and commas between. */
+/** Tags as clients send them, with any spaces and commas between. */
 export const sentTagsCodePointsMax = 10_000
 export const idsPerListMax = 1_000
 /** The last second of the year 9999; larger values are milliseconds by mistake. */

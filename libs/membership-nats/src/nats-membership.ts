@@ -86,7 +86,10 @@ interface HeardMember {
   seenMs: number
   /** Monotonic. */
   heardMs: number
-  /** Of its last heartbeats in this life: its wall clock less our monotonic one, ms. */
+  /**
+   * By how much its wall clock was ahead of our monotonic one at its last heartbeats in this life,
+   * ms.
+   */
   clocksMs: readonly number[]
 }
 

@@ -17,7 +17,10 @@ export class AgreedClock implements Clock {
   readonly #membership: Pick<Membership, 'self' | 'members'>
   #aheadMs = 0
   #lookedMs = Number.NEGATIVE_INFINITY
-  /** Of both clocks then. It changes only when the wall clock steps. */
+  /**
+   * The wall clock less the monotonic clock at that time. It changes only when the wall clock
+   * steps.
+   */
   #differenceMs = 0
 
   constructor(clock: Clock, membership: Pick<Membership, 'self' | 'members'>) {

@@ -34,7 +34,7 @@ export interface Act {
   account: string | undefined
 }
 
-/** Of an act that is no undo and deletes nothing. */
+/** The fields of an act that is no undo and deletes nothing. */
 export const aboutNothingElse = { undoes: undefined, heldUntil: undefined, account: undefined } as const
 
 /** Contents of one account that an act deleted. */

@@ -21,7 +21,7 @@ export type ReportState = (typeof reportStates)[number]
 export const reportCategories = ['illegal', 'copyright', 'malware', 'personal', 'other'] as const
 export type ReportCategory = (typeof reportCategories)[number]
 
-/** Of the text; in every script it fits into a row. */
+/** Characters of the text. In every script it fits into a row. */
 export const reportTextMax = 1_000
 
 export interface NewReport {
@@ -31,7 +31,7 @@ export interface NewReport {
   text: string
   /** A mail address; empty: none was given. */
   contact: string
-  /** Of the client. */
+  /** The client's address. */
   address: string
 }
 

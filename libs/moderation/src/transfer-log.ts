@@ -22,7 +22,7 @@ export type TransferKind = (typeof transferKinds)[number]
 
 export interface Transfer {
   kind: TransferKind
-  /** Of the client. */
+  /** The client's address. */
   address: string
   /** Whose content it is. */
   account: string
@@ -77,7 +77,7 @@ export interface TransferLogOptions {
   timers?: Timers
   /** How long rows are kept; 0: none are written, and existing ones are removed. */
   days: Readonly<Record<TransferKind, number>>
-  /** Of one kind, by this process. */
+  /** Rows of one kind that this process may write. */
   rowsPerHourMax: number
   /** The network of an address that has a share of its own. */
   networkOf: (address: string) => string
@@ -96,7 +96,7 @@ interface WaitingRow {
 /** Rows of one hour and kind that are written as one. */
 interface Pack {
   prefix: string
-  /** Of the oldest. */
+  /** The id of the oldest row. */
   id: string
   texts: string[]
   bytes: number

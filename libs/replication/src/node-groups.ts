@@ -8,7 +8,7 @@ import { GroupMap, type GroupView, nodesOf, type PlacementGroup } from './placem
 
 export interface NodeGroupsOptions {
   nodeId: string
-  /** Of this node's store: what the node has agreed to survives a restart. */
+  /** Notes in this node's store: what the node has agreed to survives a restart. */
   notes: StoreNotes
   /** Reads the group's row; undefined when there is none. */
   lookUp: (group: number) => Promise<PlacementGroup | undefined>

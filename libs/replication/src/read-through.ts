@@ -26,7 +26,7 @@ import { answerOf } from './replicated-blob-store.ts'
 export interface ReadThroughOptions {
   node: LocalNode
   region: string
-  /** Of all regions: a node may be asked for copies of groups that it is not in. */
+  /** Groups of all regions: a node may be asked for copies of groups that it is not in. */
   groups: GroupView
   peers: Peers
   /** Read at quorum; unreferenced copies are passed on and not kept. */
@@ -84,7 +84,7 @@ export class ReadThroughStore implements BlobStore, WholeReads {
     yield* readFromAny(this.#holders(blob), blob, range, { signal, failed })
   }
 
-  /** Of this node's own copy. */
+  /** Reads this node's own copy. */
   readWhole(blob: BlobName, range: { start: number; end: number }): Promise<WholeBytes | undefined> {
     return readWholeFrom(this.#options.node, blob, range)
   }

@@ -382,7 +382,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
     return equal[byte % Math.max(1, equal.length)]
   }
 
-  /** The same for this content: of equal groups, all frontends choose the same one. */
+  /** The group for this content: of equal groups, all frontends choose the same one. */
   #groupOf(id: Uint8Array, tried: ReadonlySet<number>): PlacementGroup | undefined {
     const equal = this.#bestGroups(tried, () => 0)
     const number = new Placement(equal.map((group) => String(group.number))).hostOf(hex(id))

@@ -21,7 +21,7 @@ import { promisify } from 'node:util'
 import { type CertificateInfo, infoOf } from './certificate-info.ts'
 
 export interface HostNames {
-  /** Of the folder, and the common name. */
+  /** The name of the folder, and the common name. */
   host: string
   /** Further names and addresses under which others call it. */
   names: readonly string[]

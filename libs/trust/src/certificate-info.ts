@@ -11,7 +11,7 @@ export interface CertificateInfo {
   expiresMs: number
 }
 
-/** Of the first certificate of a PEM. @throws Error when there is none */
+/** About the first certificate of a PEM. @throws Error when there is none */
 export function infoOf(pem: string): CertificateInfo {
   const certificate = new X509Certificate(pem)
   return {

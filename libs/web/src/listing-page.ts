@@ -13,7 +13,7 @@ const escapedBytesMax = 6
 export interface ListingDeps {
   presenter: ItemPresenter
   nowSeconds: number
-  /** Of the page; closed by the caller. */
+  /** The share of the budget that the page has. The caller closes it. */
   share: Pick<AnswerShare, 'take' | 'make'>
 }
 

@@ -23,5 +23,5 @@ export interface NamedContent {
   Body: Record<string, unknown> | undefined
 }
 
-/** Of each route that shows a page. */
+/** The options of each route that shows a page. */
 export const pageRoute = { config: { endpoint: 'page' }, schema: { hide: true } as object }

@@ -13,7 +13,7 @@ export interface WebPage {
 }
 
 export interface Origins {
-  /** Of the upload host: the only other host that a page may contact. */
+  /** The upload host: the only other host that a page may contact. */
   upload: string
 }
 

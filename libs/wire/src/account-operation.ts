@@ -14,9 +14,9 @@ export interface OperationTraits {
    * grows, or can wait.
    */
   effect: 'reads' | 'shrinks' | 'grows'
-  /** Of a read: it can be answered from what is stored, where the account cannot be changed. */
+  /** A read that can be answered from what is stored, where the account cannot be changed. */
   isStored: boolean
-  /** Of a command: a client may choose the id of its request (`Idempotency-Key`). */
+  /** A command for whose request a client may choose the id (`Idempotency-Key`). */
   isKeyed: boolean
 }
 

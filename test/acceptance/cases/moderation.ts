@@ -26,7 +26,7 @@ interface Operation {
   readsToken: boolean
 }
 
-/** Of the document, with these values of the parameters in their paths. */
+/** The operations of the document, with these values of the parameters in their paths. */
 async function operationsOf(world: World, values: Record<string, string>): Promise<Operation[]> {
   const { paths } = JSON.parse((await world.call('GET', '/openapi.json')).text) as {
     paths: Record<string, Record<string, { operationId?: string; security?: object[] }>>

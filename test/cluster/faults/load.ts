@@ -442,7 +442,7 @@ export class Load {
 }
 
 interface Call {
-  /** Of the frontends; advanced with every retry. */
+  /** The index of the frontend; it is advanced with every retry. */
   at: number
   random: SeededNumbers
 }

@@ -24,7 +24,7 @@ export function presentItems(call: Call, ids: readonly string[], { items }: Item
   })
 }
 
-/** The same for copies; `data` is chosen by the caller. */
+/** `{<source id>: {status, data}}` of the copies that were made; the caller chooses `data`. */
 export function presentCopies(
   call: Call,
   { results }: CopyView,

@@ -22,7 +22,7 @@ export interface SignedIn extends TokenClaim {
   byCookie: boolean
 }
 
-/** Of ten thousand items as objects, which is the most that an account answers. */
+/** The answer with the most items: ten thousand of them as objects. */
 const viewBytes = 8 * 1024 * 1024
 
 export class Call {

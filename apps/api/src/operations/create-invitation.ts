@@ -7,10 +7,10 @@ import type { ApiContext } from '../calls/context.ts'
 import { serve } from '../calls/operation.ts'
 import { emailDocument } from './create-account.ts'
 
-/** A week: longer than a holiday weekend, shorter than the memory of an inbox. */
+/** How long an invitation is valid: one week. A long weekend without mail does not end it. */
 const invitationSeconds = 7 * 86_400
 
-/** Nothing is stored and no mail is sent: the member passes the link on. */
+/** Answers with a link, which the member sends to the address. Nothing is stored or mailed. */
 export function createInvitation(app: FastifyInstance, context: ApiContext) {
   serve(app, context, {
     name: 'createInvitation',

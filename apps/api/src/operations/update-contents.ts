@@ -77,7 +77,7 @@ const body = Type.Object({
   deleteAfterExpiry: Type.Optional(Type.Boolean()),
 })
 
-/** The same for the document: each attribute with its values. */
+/** The body in the OpenAPI document: each attribute with its values. */
 const bodyDocument = {
   type: 'object',
   required: ['attribute', 'attributeValue'],

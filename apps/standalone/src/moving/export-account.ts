@@ -19,7 +19,7 @@ import { MoveFault } from './move-fault.ts'
 
 const filesAtOnce = 8
 const readBytes = 256 * 1024
-/** Of a name on ext4, xfs and most others, bytes. */
+/** The longest name on ext4, xfs and most other file systems, bytes. */
 const nameBytesMax = 255
 /** Entries of each list of the report. */
 const listedMax = 1_000

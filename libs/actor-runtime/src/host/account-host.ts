@@ -124,7 +124,7 @@ export interface AccountHostOptions {
   metrics: HostMetrics | undefined
   /** Undefined: no request is traced. */
   tracer: Tracer | undefined
-  /** Of slow checks of passwords; undefined: its own. */
+  /** The turns of slow checks of passwords. Undefined: the host has its own. */
   passwordWork?: PasswordWork | undefined
   /** Instead of scrypt: for tests. */
   checkPassword: PasswordCheck | undefined
@@ -133,7 +133,10 @@ export interface AccountHostOptions {
 const unavailable: AccountReply = {
   result: { $case: 'unavailable', value: { overloaded: false, damaged: false } },
 }
-/** Of an account that cannot be changed: until it can, and no longer than a visitor's answer. */
+/**
+ * How long the state of an account that cannot be changed is kept: no longer than a visitor's
+ * answer.
+ */
 const readOnlyKeptMs = 3_000
 /** How often idleness and memory are checked. */
 const tidyMs = 1000

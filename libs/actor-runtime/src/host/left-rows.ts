@@ -61,7 +61,7 @@ export class LeftRows {
     }
   }
 
-  /** Of this host's rows, those whose accounts are not in memory here. */
+  /** Finds this host's rows whose accounts are not in memory here. */
   async #findForgotten(home: string): Promise<void> {
     const { activeSegments, clock, bounds } = this.#services
     this.#rowsForgotten = false

@@ -52,7 +52,7 @@ const leapsMax = 12
 const segmentsPerRead = 100
 
 interface HomeSegments {
-  /** Of an earlier life of this host, until all rows in them are cleared. */
+  /** Segments of an earlier life of this host, until all rows in them are cleared. */
   past: SegmentRange | undefined
   /** How many reads found nothing in them. */
   pastLooks: number

@@ -74,7 +74,7 @@ function* inBatches(rows: Iterable<LookupChange>, rowsMax: number): Generator<Lo
   if (batch.length > 0) yield batch
 }
 
-/** Of an `active` row, or of a timer's. */
+/** The account of an `active` row, or of a timer's row. */
 export function accountOfRow(key: string): string {
   return key.slice(key.lastIndexOf('/') + 1)
 }

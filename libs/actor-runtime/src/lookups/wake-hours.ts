@@ -163,7 +163,7 @@ export class WakeHours {
     }
   }
 
-  /** Of the buckets that were ever used. */
+  /** The cursors of the buckets that were ever used. */
   async #cursors(home: string): Promise<Map<string, Cursor>> {
     const prefix = `hours/${home}/`
     const found = new Map<string, number>()

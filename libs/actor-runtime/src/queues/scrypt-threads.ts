@@ -15,7 +15,7 @@ const idleMs = 60_000
 export interface Derivation {
   secret: string
   salt: Uint8Array
-  /** Of the key. */
+  /** The length of the key. */
   bytes: number
   /** log2 of N: with 14 a hash takes some 30 ms and 16 MiB. */
   cost: number

@@ -122,7 +122,10 @@ const asksAtOnce = 8
 const suspectsMax = 50_000
 /** In one request: 64 KiB. */
 const suspectsPerAsk = 1_024
-/** Of one request. An account that cannot be asked now is retried at the end of its page. */
+/**
+ * The time-out of one request. An account that cannot be asked now is retried at the end of its
+ * page.
+ */
 const askTimeoutMs = 15_000
 const attempts = 2
 /**

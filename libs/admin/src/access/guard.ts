@@ -20,7 +20,7 @@ import { isSameSecret } from './same-secret.ts'
 export type AccessDecision = 'allowed' | 'error-token' | 'error-forbidden'
 
 export interface AdminCaller {
-  /** Of the connection itself, never of a header. */
+  /** The address of the connection itself, never one from a header. */
   remoteAddress: string
   headers: IncomingHttpHeaders
   /** `1.1` when it is absent. */

@@ -14,7 +14,7 @@ export interface NewAccountDeps extends OperatorDeps {
   region: RegionCode
   /** Key from which new tokens are derived. */
   tokenKeyId: number
-  /** Of which addresses may be invited, in lower case; none: of any. */
+  /** Domains whose addresses may be invited, in lower case; none: all. */
   signUpDomains: readonly string[]
 }
 

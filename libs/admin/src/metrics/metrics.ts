@@ -53,7 +53,7 @@ export function processMetrics(details: {
   return registry
 }
 
-/** Of the embedded service. */
+/** The clock's metric of the embedded service. */
 export function clockGuardMetric(registry: Registry, offsetMs: () => number): void {
   new Gauge({
     name: 'holdfast_clock_jump_seconds',
@@ -65,7 +65,7 @@ export function clockGuardMetric(registry: Registry, offsetMs: () => number): vo
   })
 }
 
-/** Of a process in a cluster. */
+/** The clock's metric of a process in a cluster. */
 export function clockMetric(registry: Registry, { offsetMs }: { offsetMs: () => number }): void {
   new Gauge({
     name: 'holdfast_clock_offset_seconds',

@@ -50,7 +50,7 @@ export function scrubMetrics(registry: Registry, { scrubber, store }: ScrubDeps)
   )
 }
 
-/** The same for the operator's status. */
+/** The scrubber's work and findings for the operator's status. */
 export function scrubStatus({ scrubber, store }: ScrubDeps) {
   const { lastPassMs, progress, suspect, ...totals } = scrubber.figures
   const { damagedBlobs, replacedBlobs } = store.counters()

@@ -36,7 +36,9 @@ export interface Copy {
   placementGroup: number
   /** Bytes of it were found damaged: never the target of dedup, read up to the damage. */
   quarantined: boolean
-  /** Of the group record that holds its commit entry, and the position of that record. */
+  /**
+   * The sequence number of the group record that holds its commit entry, and where that record is.
+   */
   sequence: number
   commitExtent: number
   commitGeneration: number

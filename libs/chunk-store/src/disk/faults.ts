@@ -35,7 +35,7 @@ export function faultOfDisk(error: unknown, doing: string): BlobFault {
   return new BlobFault(full ? 'FULL' : 'IO', `${doing}: ${message}`, { cause: error })
 }
 
-/** The same for a read: a shortage of the process is no fault of the disk. */
+/** The fault for an error of a read. A shortage of the process is no fault of the disk. */
 export function readFaultOf(error: unknown, doing: string): BlobFault {
   if (!isShortage(error)) return faultOfDisk(error, doing)
   return new BlobFault('UNAVAILABLE', `${doing}: ${(error as Error).message}`, { cause: error })

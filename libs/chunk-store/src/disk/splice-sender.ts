@@ -15,9 +15,9 @@ import { cachedRead } from './page-cache.ts'
 
 export interface PassRequest {
   file: number
-  /** Of the range to verify; a multiple of 4 KiB. */
+  /** Where the range to verify begins, a multiple of 4 KiB. */
   position: number
-  /** Of the range to verify; at most 1 MiB. */
+  /** Bytes of the range to verify, at most 1 MiB. */
   length: number
   /** This many of them are skipped, … */
   skipped: number
@@ -62,7 +62,7 @@ const setPipeSize = 1031
 /** Room for 256 pages. */
 const pipeBytes = 1024 * 1024
 const nonblock = 2
-/** The same for every processor: how many pages of a range are in memory. Linux 6.5 and later. */
+/** The call that counts a range's pages in memory: Linux 6.5 and later, on every processor. */
 const cachestat = 451
 const pageBytes = 4096
 /** Bytes per read. */

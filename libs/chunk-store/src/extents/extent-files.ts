@@ -54,7 +54,10 @@ export class ExtentFiles implements FilesOfExtents {
     return join(this.#directory, extentFileName(extent.number))
   }
 
-  /** Of all files in the directory. @throws Error when it is away, which no list would say. */
+  /**
+   * Names of all files in the directory. @throws Error when it is away, which an empty list would
+   * hide.
+   */
   async names(): Promise<Set<string>> {
     await this.#disk.space(this.#directory)
     return new Set(await this.#disk.list(this.#directory))

@@ -26,7 +26,7 @@ export type RecordState = 'whole' | 'torn' | 'unreadable'
 /** Blocks of an extent that a walk could not read. */
 export class UnreadBlocks {
   blocks = 0
-  /** Of these, where a record may have begun: its content is unknown. */
+  /** Unread blocks in which a record may have begun: its content is unknown. */
   unknown = 0
 }
 
@@ -90,7 +90,7 @@ export async function readAround(
   return { count, unread }
 }
 
-/** Of a range that could not be read as a whole. */
+/** Reads the halves of a range that could not be read as a whole. */
 async function readHalves(
   extent: Extent,
   into: Buffer,

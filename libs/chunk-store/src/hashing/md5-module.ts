@@ -68,7 +68,7 @@ interface Arithmetic {
   /** The first, and not the second. */
   andNot: Code
   constant(value: number): Code
-  /** Of the value on the stack. @param spare a local. */
+  /** Rotates the value on the stack. @param spare a local. */
   rotateLeft(bits: number, spare: number): Code
   load(memory: 0 | 1, offset: number): Code
   store(memory: 0 | 1, offset: number): Code
@@ -238,7 +238,7 @@ function vector(code: number): Code {
   return [0xfd, ...unsignedLeb128(code)]
 }
 
-/** Of a load or store; alignment is not guaranteed. */
+/** The operands of a load or store. Alignment is not guaranteed. */
 function place(memory: 0 | 1, offset: number): Code {
   return [0x40, memory, ...unsignedLeb128(offset)]
 }

@@ -20,7 +20,7 @@ const lookMs = 10
 export type DelayedCall = (run: () => void, ms: number) => unknown
 
 export interface PooledBuffer {
-  /** Of the buffer in the shared memory. */
+  /** Where the buffer begins in the shared memory. */
   readonly start: number
   readonly all: Buffer
   readonly payload: Buffer

@@ -152,9 +152,9 @@ export interface BlobReaderDeps {
 interface Record {
   extent: Extent
   generation: number
-  /** Of the header. */
+  /** Where the header is in the extent. */
   offset: number
-  /** Of the payload, in the blob. */
+  /** Where the payload begins in the blob. */
   position: number
   payloadBytes: number
 }
@@ -528,7 +528,7 @@ export class BlobReader {
   }
 }
 
-/** Of the first end behind the position. */
+/** The index of the first end behind the position. */
 function indexOfEnd(ends: Float64Array, position: number): number {
   let low = 0
   let high = ends.length
@@ -570,7 +570,7 @@ function recordKey({ extent, generation, offset }: Record): string {
 interface FilledBuffer {
   buffer: Buffer
   bytes: Buffer
-  /** Of the first byte, in the blob. */
+  /** Where its first byte is in the blob. */
   position: number
 }
 

@@ -39,9 +39,9 @@ export interface VerifierDeps {
 interface RecordLocation {
   extent: Extent
   generation: number
-  /** Of the header. */
+  /** Where the header is in the extent. */
   offset: number
-  /** Of the payload, in the blob. */
+  /** Where the payload begins in the blob. */
   position: number
   payloadBytes: number
 }

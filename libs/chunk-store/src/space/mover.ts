@@ -275,7 +275,7 @@ interface Move {
   /** In a group record. */
   bytes: number
   begin(): Promise<unknown>
-  /** Of its content, begun or not. */
+  /** Releases its content, also when it has not begun. */
   end(): void
 }
 

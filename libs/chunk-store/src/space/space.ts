@@ -16,12 +16,12 @@ const freshMs = 500
 
 export interface SpaceOptions {
   disk: Disk
-  /** Of the store. */
+  /** The directory of the store. */
   path: string
   clock: Clock
   log: Log
   extents: ExtentTable
-  /** Of the disk, at the last measurement. */
+  /** Room on the disk, at the last measurement. */
   space: { freeBytes: number; totalBytes: number }
   lowWaterBytes: number
   ballastBytes: number

@@ -13,7 +13,7 @@ import { alignedBytes } from '../memory/buffer-pool.ts'
 
 /** Random, so that no other shutdown has the same. */
 export const endMarkBytes = 16
-/** Of the mark in the catalogue, which is there while the store is closed. */
+/** The key of the mark in the catalogue. The mark is there while the store is closed. */
 export const endMarkKey = Buffer.from('mclean')
 
 export class CleanShutdownMarker {

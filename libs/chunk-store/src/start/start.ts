@@ -28,7 +28,7 @@ interface Start {
   options: ChunkStoreOptions
   machine: Partial<ChunkStoreMachine>
   disk: Disk
-  /** Of the extents. */
+  /** The directory of the extents. */
   directory: string
   log: Log
 }

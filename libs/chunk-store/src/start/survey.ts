@@ -259,8 +259,8 @@ function holdsNews({ state }: ExtentRow, { inOrder }: SurveyResult): boolean {
 }
 
 /**
- * Of the files that are shorter than what was placed in them: those with live blobs behind their
- * end. After a power cut a file may be that short, and lack only what was never synced.
+ * Finds files that are shorter than what was placed in them, and have live blobs behind their end.
+ * After a power cut a file may be short, and lack only what was never synced.
  */
 async function findCut(
   rows: ReadonlyMap<number, ExtentRow>,
@@ -302,7 +302,7 @@ function endsOf(copy: Copy): { extent: number; generation: number; end: number }
   }))
 }
 
-/** Of extents that the catalogue calls open: what was written after its moment. */
+/** Scans extents that the catalogue calls open, for what was written after its moment. */
 function scanNews(extent: Extent, row: ExtentRow, result: SurveyResult): void {
   if (row.state === 'open') {
     result.scans.push({ extent, from: row.scanFrom })

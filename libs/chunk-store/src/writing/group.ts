@@ -32,7 +32,7 @@ export interface WriterDeps {
 export interface CommittedRecord {
   extent: Extent
   generation: number
-  /** Of the record. */
+  /** Where the record is in the extent. */
   offset: number
   sequence: number
 }

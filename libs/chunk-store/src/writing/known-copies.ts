@@ -125,7 +125,7 @@ export interface CopyProperties {
   placementGroup: number
 }
 
-/** Of several the one with the lowest incarnation, as every node of the group chooses. */
+/** The copy with the lowest incarnation, as every node of the group chooses. */
 export function knownCopyOf(
   { copies, deleting }: RowEntry,
   { size, placementGroup }: CopyProperties,

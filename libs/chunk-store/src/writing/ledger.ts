@@ -48,9 +48,12 @@ export interface StoreInfo {
   blobs: number
   /** 16 bytes, random: the life to which the log's sequences belong. */
   life: Buffer
-  /** Of the last entry of the log. */
+  /** The sequence number of the last entry of the log. */
   logHead: number
-  /** Of the last entry dropped because of its age: earlier positions are unknown. */
+  /**
+   * The sequence number of the last entry that was dropped because of its age. Earlier positions
+   * are unknown.
+   */
   logDropped: number
 }
 
@@ -67,7 +70,7 @@ export class Ledger {
   readonly #dirtyRows = new Set<RowEntry>()
   readonly #dirtyExtents = new Set<Extent>()
   readonly #dirtyKeys = new Map<string, CatalogueChange>()
-  /** Of the running batch. */
+  /** Changes of the running batch. */
   #batchKeys = new Map<string, CatalogueChange>()
   #turn: Promise<void> = Promise.resolve()
   #kicked = false

@@ -129,7 +129,7 @@ export class CarryIntent implements Intent {
 
 export interface CarriedEntry {
   entry: DeletedEntry | VoidEntry
-  /** Of the blob that a deletion names. */
+  /** The row of the blob that a deletion names. */
   row: RowEntry | undefined
 }
 

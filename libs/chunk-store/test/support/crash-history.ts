@@ -32,7 +32,7 @@ export interface PromisedBlob {
    * Event at which its restoration under its name began; another promise when that was answered.
    */
   reborn: number
-  /** Of its content. */
+  /** The number of its content. */
   number: number
 }
 

@@ -7,7 +7,7 @@ import type { ClusterPart } from '../cluster-part.ts'
 import { accountListSubjectOf } from '../subjects.ts'
 import { leaderOf } from './reconciling.ts'
 
-/** Of a cluster, what a list needs. */
+/** The parts of a cluster that a list needs. */
 export interface AccountsOf {
   bus: Pick<ClusterPart['bus'], 'request'>
   config: Pick<ClusterPart['config'], 'regions'>

@@ -69,7 +69,7 @@ export class AccountRounds {
     })
   }
 
-  /** Of the accounts born there, as they are served now. */
+  /** When the accounts born there were last confirmed where they are served now. */
   #confirmedMs(birth: RegionCode): number | undefined {
     const { map } = this.#options
     const { confirmedMs, confirmedScope = '' } = this.#states.get(map.homeOf(birth).serving) ?? {}

@@ -13,8 +13,10 @@ import type { ClusterPart } from '../cluster-part.ts'
 import { isOfOrder } from '../regions/region-order.ts'
 import type { WholeKeyspaces } from '../servers/whole-keyspaces.ts'
 
-/** Of the cluster that runs, not of its accounts: nodes that are drained, rounds, restores, and the
- * order in which its regions came. */
+/**
+ * Rows about the cluster that runs and not about its accounts: nodes that are drained, rounds,
+ * restores, and the order in which its regions came.
+ */
 const notKept = new Set(['nodes', 'reconcile', 'restoring'])
 const references = 'ref'
 
@@ -45,7 +47,7 @@ async function* entriesOfCluster({
   for (const region of reachedRegions(cluster)) yield* (await keyspaces.lookups(region)).counters()
 }
 
-/** Of all regions, and those that stay with the accounts. */
+/** Lookups of all regions, and those that stay with the accounts. */
 async function* lookupsOf({
   cluster,
   keyspaces,

@@ -28,7 +28,7 @@ export interface JoiningRegion {
   from: RegionCode
 }
 
-/** Of the first region, which decides. */
+/** Settings of the first region, which decides. */
 export type AddingConfig = Pick<ClusterConfig, 'regions' | 'cassandra'>
 type Access = Pick<CassandraOptions, 'credentials' | 'tls'>
 
@@ -51,7 +51,7 @@ export function addRegions(config: AddingConfig, access: Access): Promise<Joinin
     await lookups.addDataCentres(replicasIn(config.regions))
     const kept = homeRegions({ regions: config.regions, founders }, first)
     const home = await open(keyspaceOf(first), kept)
-    // Of all homes that exist, only that of a single founder gets a backup.
+    // Among the existing homes only that of a single founder gets a backup.
     await home.addDataCentres(replicasIn(kept))
     return joining.map((region) => ({
       region,

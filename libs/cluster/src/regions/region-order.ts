@@ -54,7 +54,7 @@ export interface KnownOrder {
   founders: RegionCode[]
   /** In the order in which they came. */
   added: RegionCode[]
-  /** Of those that were added. */
+  /** Those of `added` that have joined. */
   joined: Set<RegionCode>
 }
 

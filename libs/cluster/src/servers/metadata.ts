@@ -138,7 +138,7 @@ export async function openMetadata(
 
 export const lookupsKeyspace = 'holdfast_lookups'
 
-/** Of a keyspace, asked from a region. @param kept the regions that have it */
+/** The options of a keyspace that a region asks. @param kept the regions that have it */
 export function keyspaceOptions(
   { cassandra: { nodes, replicas } }: Pick<ClusterConfig, 'cassandra'>,
   { region, keyspace, kept }: { region: RegionCode; keyspace: string; kept: readonly RegionCode[] },

@@ -11,7 +11,7 @@ import { heardByAll } from '../subjects.ts'
 export interface SharedCountsOptions {
   bus: Bus
   rateLimits: CountingRateLimits
-  /** Of this frontend; a new one in its next life, whose counts begin at 0. */
+  /** The name of this frontend. In its next life it has a new one, whose counts begin at 0. */
   self: string
   onFault: (error: unknown) => void
 }

@@ -63,7 +63,7 @@ export function serveHolding(
   }
 }
 
-/** Of all nodes that are heard. */
+/** The collectors of all nodes that are heard. */
 export class HeldCollectors {
   readonly #cluster: Pick<ClusterPart, 'bus' | 'peers'>
   readonly #clock: Pick<Clock, 'monotonic'>

@@ -26,7 +26,7 @@ export class StoragePeers implements Peers {
     tls,
   }: {
     membership: NatsMembership
-    /** Of now; the first proves calls. */
+    /** The current secrets. Calls are proven with the first. */
     secret: () => readonly string[]
     tls: TlsContext | undefined
   }) {

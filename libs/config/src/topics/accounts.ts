@@ -112,10 +112,10 @@ export interface AccountsConfig {
 
 /** Undefined: none. */
 export interface LifetimeSettings {
-  /** Of a new folder. */
+  /** Lifetime of a new folder. */
   folderSeconds: number | undefined
   folderSecondsMax: number | undefined
-  /** Of a file without a download. */
+  /** Lifetime of a file without a download. */
   idleSeconds: number | undefined
 }
 

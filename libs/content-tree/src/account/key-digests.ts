@@ -15,7 +15,10 @@ import { assertRows, setColumn } from '../tree/columns.ts'
 import { CutClock, RowMarks } from '../tree/row-marks.ts'
 import { WordIndex } from '../tree/word-index.ts'
 
-/** Of a request id: the last two bytes that all chosen ids share, and the ten of the key. */
+/**
+ * The part of a request id that is stored: the last two bytes that all chosen ids share, and the
+ * ten of the key.
+ */
 const nameStart = 4
 const nameEnd = 16
 const nameWords = 3

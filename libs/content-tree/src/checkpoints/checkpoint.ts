@@ -126,7 +126,7 @@ function savedBytesOf({ tree, outcomes }: Account): number {
   return tree.savedBytes + minted.bytes + keyed.bytes + digests.count * savedRowBytes.keyDigest
 }
 
-/** The same for a checkpoint that follows the one with this mark; an estimate. */
+/** The estimated size of a checkpoint that follows the one with this mark. */
 export function changedBytesOf(account: Account, mark: number): number {
   const { tree, outcomes } = account
   const { contents, blobs, passwords, savedBytes } = tree

@@ -112,7 +112,7 @@ function uploadIntoNewFolder(
   )
 }
 
-/** Of a new file, its blob included. */
+/** Saved bytes of a new file, its blob included. */
 function metadataOf({ name, mimetype }: AddFile): number {
   return savedRowBytes.content + savedRowBytes.blob + savedTextBytes(name) + savedTextBytes(mimetype)
 }

@@ -7,7 +7,7 @@ import type { Account } from '../account/account.ts'
 import type { AccountRecord } from '../account/record.ts'
 import { type Lifetimes, noLifetimes, type TreeSettings } from '../contract.ts'
 
-/** Of a request being decided. */
+/** The part of a request being decided that lifetimes depend on. */
 interface LifetimeInput {
   account: Account
   settings: TreeSettings
@@ -23,7 +23,7 @@ export function lifetimesOf(
   return record.tier === 'premium' ? noLifetimes : lifetimes[record.tier]
 }
 
-/** Of a new folder. @param inherited of its parent, or its own of a copied one. */
+/** The expiry of a new folder. @param inherited that of its parent, or that of a copied folder. */
 export function newExpiry(
   context: LifetimeInput,
   inherited: number | undefined,
@@ -34,7 +34,7 @@ export function newExpiry(
   return latest === undefined || wanted === undefined ? wanted : Math.min(wanted, latest)
 }
 
-/** Of folders made now: the expiry of those that have none, and the latest. */
+/** The expiry of new folders that inherit none, and the latest one that new folders may have. */
 export function newExpiries(
   context: LifetimeInput,
   record: Pick<AccountRecord, 'tier'> = context.account.known,

@@ -106,7 +106,7 @@ export class ReaderView {
   }
 
   /**
-   * The same for a child of a folder that is open to this reader: nothing above it can close it.
+   * Access to a child of a folder that is open to this reader: nothing above it can close it.
    */
   accessToChild(folder: number): FolderAccess {
     const { tree } = this
@@ -231,8 +231,8 @@ export class ReaderView {
   }
 
   /**
-   * The same for any password sent: that password may have been meant for another folder of the
-   * listing.
+   * A locked item. It does not depend on the password that was sent, which may have been meant for
+   * another folder of the listing.
    */
   #locked(row: number): Item {
     return {

@@ -45,7 +45,7 @@ export function* searchAll(
   return found
 }
 
-/** Of a path that is shown: hundreds of hits fit into one message. */
+/** The longest path that is shown: hundreds of hits fit into one message. */
 const pathUnitsMax = 400
 
 /** Undefined: nothing in the account uses the copy. */

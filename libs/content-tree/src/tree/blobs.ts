@@ -41,7 +41,7 @@ export class BlobTable {
     return this.#find(blob) >= 0
   }
 
-  /** Of a copy that is known, or -1. */
+  /** The row of a known copy; -1: it is not known. */
   rowOf(copy: Pick<Blob, 'id' | 'incarnation'>): number {
     return this.#find(copy)
   }

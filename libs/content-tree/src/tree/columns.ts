@@ -210,7 +210,7 @@ export class FolderTable extends Table {
   privateFolders = u32()
   /** Child folders with an expiry. */
   endingFolders = u32()
-  /** Of everything below. */
+  /** Totals of everything below the folder. */
   filesBelow = u32()
   foldersBelow = u32()
   bytesBelow = f64()

@@ -105,7 +105,7 @@ export class Hierarchy {
     }
   }
 
-  /** Of everything below a folder, without itself. */
+  /** Totals of everything below a folder, without itself. */
   below(folder: number): Totals {
     const at = this.folderRow(folder)
     return {
@@ -115,7 +115,7 @@ export class Hierarchy {
     }
   }
 
-  /** Of a content and everything below it. */
+  /** Totals of a content and everything below it. */
   totalsOf(row: number): Totals {
     if (!this.isFolder(row)) return { files: 1, folders: 0, bytes: this.sizeOf(row) }
     const { files, folders, bytes } = this.below(row)

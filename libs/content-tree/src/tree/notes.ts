@@ -10,14 +10,14 @@ export const noteNames = ['description', 'tags'] as const satisfies readonly (ke
 
 export type NoteName = (typeof noteNames)[number]
 
-/** Of one content; undefined: none. */
+/** The notes of one content; undefined: it has none of this name. */
 export type Notes = Record<NoteName, string | undefined>
 
 export function hasNotes(notes: Notes): boolean {
   return noteNames.some((name) => notes[name] !== undefined)
 }
 
-/** Of a message that has more than that. */
+/** The notes in a message that has other fields too. */
 export function notesIn(message: Notes): Notes {
   return { description: message.description, tags: message.tags }
 }

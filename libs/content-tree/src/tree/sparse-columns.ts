@@ -9,7 +9,7 @@ import { type NoteName, type Notes, noteNames } from './notes.ts'
 import type { RowMarks } from './row-marks.ts'
 import { savedLinkBytes, savedNoteBytes, savedRowBytes } from './saved-bytes.ts'
 
-/** Of a note, or of a place in the bin, in memory. */
+/** Memory of a note, or of a place in the bin. */
 const noteBytes = 100
 
 /**
@@ -43,14 +43,14 @@ export class SparseColumns {
   readonly notesInAnswers = new Map<number, number>()
   readonly directLinks = new Map<number, DirectLink[]>()
   readonly recycled = new Map<number, BinPlace>()
-  /** Of what lies in the folder `held` by itself. */
+  /** Contents that lie in the folder `held` by themselves. */
   readonly sweptByRow = new Map<number, SweptContent>()
   /** When content in `held` cannot be restored any more: each has its own time. */
   readonly heldTimers = new ExpiryHeap((row, until) => this.sweptByRow.get(row)?.until === until)
   directLinkCount = 0
-  /** Of all direct links, as a checkpoint saves them. */
+  /** Bytes of all direct links, as a checkpoint saves them. */
   #directLinkBytes = 0
-  /** Of notes in memory. */
+  /** Bytes of notes in memory. */
   #textBytes = 0
   /** Notes and direct links as a checkpoint saves them. */
   #savedTextBytes = 0
@@ -61,7 +61,7 @@ export class SparseColumns {
     this.#marks = marks
   }
 
-  /** Of a checkpoint. */
+  /** Bytes of the direct links in a checkpoint. */
   get directLinkBytes(): number {
     return this.#directLinkBytes
   }
@@ -116,7 +116,7 @@ export class SparseColumns {
   }
 
   /**
-   * The same for the folder `held`.
+   * It goes to the folder `held`, or leaves it: the move marks the row.
    *
    * @param swept undefined: it does not lie there by itself.
    */

@@ -36,8 +36,8 @@ export interface TreeEntry {
   /** Unix seconds. */
   modTime: number
   /**
-   * Of files: the identity of the content (bytes that differ whenever the content does), its size
-   * and CRC-32.
+   * Undefined for folders. The identity of the content (bytes that differ whenever the content
+   * does), its size and CRC-32.
    */
   blob: { id: Uint8Array; size: number; crc32: number } | undefined
 }
@@ -120,7 +120,7 @@ export function* layOutInSlices(tree: readonly TreeEntry[]): Generator<void, Zip
 }
 
 interface Columns {
-  /** Of each archive entry: its index in the tree, its attributes, the positions of its headers. */
+  /** By archive entry: its index in the tree, its attributes, the positions of its headers. */
   nodes: Uint32Array
   sizes: Float64Array
   crcs: Uint32Array
@@ -129,7 +129,7 @@ interface Columns {
   starts: Float64Array
   /** Where its header is in the central directory. */
   centrals: Float64Array
-  /** Of each tree entry: its parent, and the length of its path. */
+  /** By tree entry: its parent, and the length of its path. */
   parents: Uint32Array
   pathBytes: Uint32Array
   names: PackedNames

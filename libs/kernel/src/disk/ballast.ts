@@ -24,7 +24,7 @@ interface BallastDiskFile {
 }
 
 export interface BallastOptions {
-  /** Of the store. The file is `ballast` in it. */
+  /** The directory of the store. The file is `ballast` in it. */
   directory: string
   /** A multiple of 1 MiB; 0: none. */
   bytes: number

@@ -79,7 +79,7 @@ export class IdCodec {
     return uuidOfBits(this.#contents.forward(bits)) as ContentId
   }
 
-  /** The same for many ids, at a tenth of the cost. */
+  /** New content ids of this account, each at a tenth of the cost of `content`. */
   contents(account: AccountId, randoms: readonly Uint8Array[]): ContentId[] {
     const locator = this.#locatorOf(account) << 60n
     const bits = randoms.map((random) => locator | (Buffer.from(random).readBigUInt64BE(0) & mask60))

@@ -42,8 +42,8 @@ export class Permutation {
   }
 
   /**
-   * The same for many values at a tenth of the cost: one call of the cipher a round, and numbers
-   * instead of bigints.
+   * `forward` of many values, each at a tenth of its cost: one call of the cipher a round, and
+   * numbers instead of bigints.
    */
   forwardAll(values: readonly bigint[]): bigint[] {
     return inParts(values, (part) => this.#forwardSome(part))

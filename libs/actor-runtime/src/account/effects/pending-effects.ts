@@ -20,7 +20,7 @@ import { Pauses } from '../../timers.ts'
 import type { WriteTimes } from '../rows/account-rows.ts'
 import { namedRequests } from './effect-causes.ts'
 
-/** Of one release in memory: its key of 150 characters, its numbers and their places in maps. */
+/** Memory of one release: its key of 150 characters, its numbers and their places in maps. */
 const releaseBytes = 512
 
 interface Release {

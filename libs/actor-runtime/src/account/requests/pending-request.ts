@@ -78,12 +78,15 @@ export function decodedAnswer(answer: Answer): AccountReply {
   return answer instanceof Uint8Array ? AccountReply.decode(answer) : answer
 }
 
-/** Of an unencoded one: an item with a long description and its tags. */
+/** The size of an unencoded request: an item with a long description and its tags. */
 const unencodedBytes = 4 * 1024
 
-/** Of an item or a hit in a list, also as a row of columns. Its texts are those of the state. */
+/**
+ * The size of an item or a hit in a list, also as a row of columns. Its texts are those of the
+ * state.
+ */
 const listedBytes = 1024
-/** Of a content's id in columns. */
+/** The size of a content's id in columns. */
 const idBytes = 16
 
 /** Memory estimate of a waiting answer. */

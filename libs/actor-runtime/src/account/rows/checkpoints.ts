@@ -39,7 +39,7 @@ export interface RootPage {
 export interface CurrentCheckpoint {
   pages: readonly RootPage[]
   bytes: number
-  /** Of the cut that it was made by; 0: the state was loaded from it. */
+  /** The cut that it was made by; 0: the state was loaded from it. */
   mark: number
   /** Bytes in memory of the state that it holds. */
   weight: number

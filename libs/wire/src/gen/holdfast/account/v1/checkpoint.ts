@@ -53,7 +53,7 @@ export interface CheckpointPage {
     | undefined;
   /** uint32: rows of the tops of deleted folders that are not swept yet, in the order of deletion. */
   garbage: Buffer;
-  /** Of the passwords. */
+  /** Rows of the passwords. */
   passwordRows: number[];
 }
 
@@ -144,7 +144,7 @@ export interface ContentColumns {
   names: Buffer;
   /** uint32: byte lengths of the names. */
   nameLengths: Buffer;
-  /** Of this page. */
+  /** Media types of this page's files. */
   mimetypes: string[];
   /** uint16: index into mimetypes. */
   mimetypeIndexes: Buffer;

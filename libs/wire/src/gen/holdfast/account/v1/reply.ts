@@ -74,18 +74,18 @@ export interface ReconcileView {
   next:
     | UsesPlace
     | undefined;
-  /** Of the copies in use. */
+  /** Copies in use that were checked, and those of them without a reference. */
   looked: number;
   missing: number;
-  /** Of the suspects: not in use, and the reference was there. */
+  /** Suspects that are not in use and whose reference was there. */
   orphaned: number;
-  /** Of all three: used, suspects and routes. */
+  /** References and routes that were mended. */
   mended: number;
-  /** Of the account; empty: it was never made. */
+  /** The account's tier; empty: it was never made. */
   tier: string;
   /** Routes to the account, by share code and by address, that were checked. */
   routes: number;
-  /** Of these, those that were missing. */
+  /** Routes that were missing. */
   missingRoutes: number;
 }
 

@@ -214,7 +214,7 @@ export interface OpenDirectLink {
   password:
     | string
     | undefined;
-  /** Of a folder: say whether the link opens and the version, without the manifest. */
+  /** For a folder: say whether the link opens and the version, without the manifest. */
   versionOnly: boolean;
 }
 
@@ -307,8 +307,8 @@ export interface DeleteContents {
     | boolean
     | undefined;
   /**
-   * Of the operator: the bin is passed by, and UndoSweeps restores it within this time; 0: it
-   * cannot. Absent: as its owner would.
+   * Only an operator sets it. The bin is passed by, and UndoSweeps restores the contents within
+   * this time; 0: it cannot. Absent: as its owner would.
    */
   heldSeconds: number | undefined;
 }
@@ -495,9 +495,9 @@ export interface Reconcile {
  */
 export interface UsesPlace {
   epoch: number;
-  /** Of blobs in use. */
+  /** The row of a blob in use. */
   row: number;
-  /** Of contents with share codes. */
+  /** The row of a content with a share code. */
   content: number;
 }
 

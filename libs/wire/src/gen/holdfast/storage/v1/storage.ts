@@ -39,7 +39,10 @@ export interface BeginRequest {
   /** 16 bytes, the same on every node of the upload. */
   uploadId: Buffer;
   placementGroup: number;
-  /** Of the placement group as the caller knows it; a node refuses an older one, or a group it left. */
+  /**
+   * The version of the placement group that the caller knows. A node refuses an older one, or a
+   * group it left.
+   */
   placementVersion: number;
   expectedBytes: number | undefined;
 }
