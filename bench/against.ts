@@ -15,9 +15,9 @@ export const starts = 6
 
 export interface ScenarioComparison {
   name: string
-  /** Of each round: the new figure by the old one; above 1 is better. */
+  /** The new figure by the old one, of each round; above 1 is better. */
   figures: number[]
-  /** Of each round: CPU time of the same work, new by old; below 1 is cheaper. */
+  /** CPU time of the same work, new by old, of each round; below 1 is cheaper. */
   costs: number[]
 }
 
@@ -54,7 +54,7 @@ export async function compared(
   return { name: scenario.name, figures, costs }
 }
 
-/** Of several starts. */
+/** Joins the comparisons of several starts. */
 export function together(parts: readonly ScenarioComparison[]): ScenarioComparison[] {
   const names = [...new Set(parts.map(({ name }) => name))]
   return names.map((name) => {

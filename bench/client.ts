@@ -94,7 +94,7 @@ export class Client {
     if (!answer.ok) throw new Error(`an upload was refused: ${answer.status} ${await answer.text()}`)
   }
 
-  /** Of the first page. */
+  /** The children on the first page. */
   async #childIds(account: Account, folderId: string): Promise<string[]> {
     const path = `/contents/${folderId}?pageSize=1000`
     const folder = (await this.json('GET', path, undefined, account.token)) as {

@@ -19,7 +19,7 @@ interface CpuProfile {
 
 /** Starting and compiling, at the beginning of a run. */
 const warmUpMs = 5_000
-/** Of one process. Sampling many processes at this rate would take most of the machine's time. */
+/** For one process. Sampling many processes at this rate would take most of the machine's time. */
 const sampleMicros = 250
 const partsShown = 25
 const functionsShown = 40

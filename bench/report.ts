@@ -16,7 +16,7 @@ export interface ReferenceResult {
 export interface Round {
   measured: LoadResult
   references: Record<string, ReferenceResult>
-  /** Of the service's processes. */
+  /** CPU time of the service's processes. */
   cpuSeconds: number
   /** The same by kind of process, where there are several. */
   cpuSecondsByKind: Record<string, number>
@@ -168,7 +168,7 @@ export function written(unit: Result['unit'], figure: number): string {
   return unit === 'requests' ? `${figure.toFixed(0)} /s` : `${(figure / 1e6).toFixed(0)} MB/s`
 }
 
-/** Of one scenario. */
+/** The baseline of one scenario. */
 export interface BaselineEntry {
   ratios: Record<string, number>
   costs: Record<string, number>

@@ -214,7 +214,7 @@ async function end(): Promise<void> {
   rmSync(directory, { recursive: true, force: true })
 }
 
-/** Of all chosen scenarios, shown as they are measured and as a table at the end. */
+/** Compares all chosen scenarios: shows each as it is measured, and a table at the end. */
 async function turns(checkout: string): Promise<void> {
   const all: ScenarioComparison[] = []
   for (let start = 0; start < starts; start++) {

@@ -42,11 +42,11 @@ export interface Scenario {
 const KiB = 1024
 const MiB = 1024 * KiB
 /**
- * Of scenarios of small requests. After 3,000 V8 still compiles, and a release with more code
- * looks slower than it is (NOTES-small-uploads.md).
+ * Requests before a scenario of small requests. After 3,000 V8 still compiles, and a release with
+ * more code looks slower than it is (NOTES-small-uploads.md).
  */
 const warmRequests = 8000
-/** Of listings: an answer is a thousand items, and its code is compiled later than the rest. */
+/** Requests before listings: an answer has a thousand items, and its code is compiled late. */
 const warmListings = 4000
 
 export function scenarios(quick: boolean): Scenario[] {
@@ -291,7 +291,7 @@ function readyListing(bench: Bench): Promise<LoadResult> {
   })
 }
 
-/** Of scenarios of one request at a time: a median settles sooner than a rate. */
+/** The time of scenarios with one request at a time: a median settles sooner than a rate. */
 function timedSeconds({ seconds }: Bench): number {
   return seconds / 2
 }

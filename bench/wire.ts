@@ -20,9 +20,9 @@ const received = Buffer.allocUnsafeSlow(256 * 1024)
 export class Wire {
   readonly #socket: Socket
   #waiting: { resolve(answer: Answer): void; reject(error: Error): void } | undefined
-  /** Of an answer with an incomplete head. */
+  /** The bytes of an answer with an incomplete head. */
   #head: Buffer = nothing
-  /** Of an answer in chunks, its last bytes so far. */
+  /** The last bytes so far of an answer in chunks. */
   #end: Buffer = nothing
   #answer: Answer | undefined
   #left = 0

@@ -38,22 +38,21 @@ const { values: options } = commandLine('test:long', headOf(import.meta.filename
   states: { type: 'string', default: '5000' },
   drains: { type: 'string', default: '0.1' },
   gib: { type: 'string', default: '2' },
-  // Of the cluster: how often each fault. Of it and of the alerts: which ones, by words of their
-  // names.
+  // Cluster: how often each fault. Cluster and alerts: which faults, by words of their names.
   runs: { type: 'string', default: '5' },
   fault: { type: 'string', multiple: true, default: [''] },
-  // Of the alerts: where the dashboards of the healthy service are drawn as pages.
+  // Alerts: where the dashboards of the healthy service are drawn as pages.
   pictures: { type: 'string', default: '' },
-  // Of the abuse table: which attacks, by words of their names, and how long each.
+  // Abuse table: which attacks, by words of their names, and how long each.
   attack: { type: 'string', multiple: true, default: [''] },
   seconds: { type: 'string', default: '8' },
-  // Of the OpenAPI document: how long requests are made.
+  // OpenAPI document: how long requests are made.
   'api-seconds': { type: 'string', default: '300' },
-  // Of day two: which drills, by words of their names.
+  // Day two: which drills, by words of their names.
   drill: { type: 'string', multiple: true, default: [''] },
-  // Of both upgrades: the commit with whose code they begin. Default: the last tagged release.
+  // Both upgrades: the commit with whose code they begin. Default: the last tagged release.
   from: { type: 'string' },
-  // Of day two: how many accounts the region has that is evacuated.
+  // Day two: how many accounts the region has that is evacuated.
   accounts: { type: 'string', default: '20000' },
   only: { type: 'string' },
   seed: { type: 'string', default: String(Date.now() % 1_000_000_000) },

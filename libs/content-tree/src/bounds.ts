@@ -15,7 +15,7 @@ export const contentsMax = 1_048_576
  */
 export const metadataBytesMax = 256 * 1024 * 1024
 /**
- * Of `metadataBytesMax` an account may use this much for each content that its limit allows: ten
+ * The part of `metadataBytesMax` that an account may use for each content of its limit: ten
  * times what a usual content takes. An account with a limit of 10,000 contents has 20 MiB.
  */
 export const metadataBytesPerContent = 2 * 1024

@@ -26,7 +26,7 @@ export interface HttpHostOptions {
   isBanned?: (address: string) => boolean
   /** Its connections; default: `defaultConnections`. */
   connections?: ConnectionLimits
-  /** Of its connections. */
+  /** The clock of the host's connections. */
   clock?: Clock
   /** Where bodies in small pieces wait for each other. Default: a lane for this host only. */
   lane?: PiecesLane
@@ -41,17 +41,17 @@ export interface HttpHostOptions {
   requestTimeoutMs?: number
   /** A request without any transfer for this long is cut off, ms. Default 120,000. */
   idleTimeoutMs?: number
-  /** Of connections without a request. Default: `defaultIdle`. */
+  /** Times of connections without a request. Default: `defaultIdle`. */
   idle?: IdleTimes
 }
 
 /** What the public hosts of a process share, and the bounds of each of them. */
 export interface HostBudgets {
-  /** Of each host. */
+  /** For each host. */
   connections: ConnectionLimits
-  /** Of all hosts together. */
+  /** Shared by all hosts. */
   answers: AnswerBudget
-  /** Of all hosts together. */
+  /** Shared by all hosts. */
   lane: PiecesLane
   /** Undefined: no request is traced. */
   tracer: Tracer | undefined
@@ -140,9 +140,9 @@ declare module 'fastify' {
     /** The status that it was refused with, for metrics. */
     refusedAs: string | null
     readonly hostMetrics: RequestMetrics
-    /** Of all answers of its host. */
+    /** Headers of all answers of its host. */
     readonly sharedHeaders: Readonly<Record<string, string>>
-    /** Of its host. */
+    /** Shared by its host's requests. */
     readonly rareWarnings: RareWarnings
   }
 }

@@ -207,7 +207,7 @@ function createHostServer(
   return server
 }
 
-/** Of a usual body, also of a long report in a form. */
+/** The size of a usual body, also of a long report in a form. */
 const freeBodyBytes = 12 * 1024
 /**
  * A larger body counts as one more request for each of these, because checking it takes as long.

@@ -62,6 +62,6 @@ export type Listener = (typeof listeners)[number]
 
 export interface Target {
   ports: Record<Listener, number>
-  /** Of the service; undefined when the target is the sink. */
+  /** The service's process; undefined when the target is the sink. */
   pid: number | undefined
 }

@@ -28,7 +28,7 @@ const bounds = { openFilesMax: 1_024, heapMiB: 512 }
 const userAddresses = ['127.10.0.1', '127.20.0.1', '127.30.0.1']
 const readEveryMs = 100
 const pageBytes = 4_096
-/** Of the times in `/proc/<pid>/stat`. */
+/** The unit of times in `/proc/<pid>/stat`. */
 const ticksPerSecond = 100
 /**
  * After the last trouble the users continue for this long, so that calm is observed and not

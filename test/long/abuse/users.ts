@@ -46,7 +46,7 @@ interface KeptContent {
   id: string
   name: string
   folder: string
-  /** Of a file. */
+  /** A file's content; undefined for a folder. */
   content: { md5: string; bytes: number } | undefined
 }
 

@@ -182,7 +182,7 @@ export class Office {
   }
 }
 
-/** Of binary units: GB is 2^30 bytes. */
+/** A rate in binary units: GB is 2^30 bytes. */
 export function gbPerMinute(bytes: number, ms: number): string {
   return `${((bytes / 2 ** 30) * (60_000 / ms)).toFixed(2)} GB/min`
 }

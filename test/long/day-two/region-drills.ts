@@ -17,7 +17,7 @@ interface Stored {
   content: Buffer
 }
 
-/** Of what users uploaded while the region was away, on a machine that runs everything. */
+/** Time for copies of what users uploaded meanwhile. One machine runs everything. */
 const copiesMs = 900_000
 
 export const regionDrills: readonly Drill[] = [

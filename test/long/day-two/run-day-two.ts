@@ -28,7 +28,7 @@ export interface DayTwoOptions {
   words: readonly string[]
   /** The commit with whose code the upgrade begins. Default: the previous release. */
   from: string | undefined
-  /** Of the region that is evacuated. */
+  /** Number of accounts in the region that is evacuated. */
   accounts: number
   seed: number
   report: (line: string) => void

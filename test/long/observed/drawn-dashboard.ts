@@ -22,7 +22,7 @@ interface Line {
 
 const rowPixels = 34
 const [width, height] = [400, 130]
-/** Of lines, in this order; readable on white and on black. */
+/** Colours of lines, in this order; readable on white and on black. */
 const colours = ['#2f7ed8', '#e07b00', '#2f9e44', '#c92a2a', '#8e44ad', '#0b8a8a', '#a0752b', '#d6336c']
 
 /** @param range asks an expression over the time to draw. */

@@ -126,7 +126,7 @@ async function tried(fault: Fault, disk: string): Promise<{ found: Row[]; wrong:
         seconds: await world.seconds(alert, { within: fireWithinSeconds, since }),
       })),
     )
-    // Of a fault that cannot be made its own error counts.
+    // If the fault cannot be made, its own error counts.
     seen.catch(() => undefined)
     end = await fault.make(world, disk)
     const found = await seen

@@ -30,7 +30,7 @@ export class World {
   readonly #folder: string
   #loading: Promise<void> | undefined
   #ended = false
-  /** Of the load's account. */
+  /** The load's account. */
   guest = { token: '', folder: '', file: '' }
 
   private constructor(service: Standalone, prometheus: Prometheus, folder: string) {

@@ -29,7 +29,7 @@ export interface ContentQuestion {
   blob: BlobInfo
   /** Has the blob. */
   blobs: BlobStore
-  /** Of the uploader: networks take turns. */
+  /** The uploader's network: networks take turns. */
   network: string
 }
 
@@ -81,7 +81,7 @@ export interface ScanFigures {
   failing: string | undefined
 }
 
-/** Of a scan. */
+/** The input of one scan. */
 interface ScanInput {
   content: (signal: AbortSignal) => AsyncIterable<Uint8Array>
   network: string

@@ -16,7 +16,7 @@ export const preflightHeaders = {
   'access-control-max-age': '86400',
 }
 
-/** Of all answers of a host. */
+/** Headers that all answers of a host have. */
 export function sharedHeaders(cors: boolean): Readonly<Record<string, string>> {
   return {
     'x-content-type-options': 'nosniff',

@@ -22,7 +22,7 @@ import { refusalOf } from './refusals.ts'
 
 /** Sent as one buffer: one and a half times a page of 1,000 plain files. */
 const wholeBytesMax = 1024 * 1024
-/** Of larger answers. */
+/** The size of a slice of larger answers. */
 const sliceBytes = 256 * 1024
 /** Made without a pause: a fraction of a millisecond. */
 const pieceBytes = 64 * 1024

@@ -11,7 +11,7 @@ import { type Server, Socket, type SocketConstructorOpts } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { systemCalls } from './system-calls.ts'
 
-/** Of one turn of the loop: some 15 µs each. The rest waits for the next turn. */
+/** Maximum of one turn of the loop, some 15 µs each. The rest waits for the next turn. */
 export const acceptedMax = 256
 /**
  * Milliseconds of one turn. Where each one makes room by closing another, 256 of them take 30 ms.
@@ -20,7 +20,7 @@ export const acceptingMs = 2
 
 /** A connection that no part of Node holds yet: it is refused or adopted, once. */
 export interface WaitingConnection {
-  /** Of the client; undefined when it is neither v4 nor v6. */
+  /** The client's address; undefined when it is neither v4 nor v6. */
   address: string | undefined
   /** The client reset it, or closed it and had sent nothing. */
   hasEnded(): boolean

@@ -73,7 +73,7 @@ export class Connection {
   isBeingParsed = false
   #waiting: WaitingConnection | undefined
   #socket: HeldSocket | undefined
-  /** Of the previous window: a window that has just begun says nothing. */
+  /** The previous window's: a window that has just begun says nothing. */
   #earlierMs: number
   #earlierBytes = 0
   #windowMs: number
@@ -118,7 +118,7 @@ export class Connection {
     this.#waiting = undefined
   }
 
-  /** Of the client, as far as it is known. */
+  /** The client's network, as far as it is known. */
   get networkName(): string {
     return this.client?.name ?? this.network.name
   }

@@ -54,7 +54,7 @@ export interface IdleTimes {
   silentMs: number
   /** After an answer. */
   keptMs: number
-  /** Of trusted proxies, before and after. They close what they do not need by themselves. */
+  /** For connections of trusted proxies, which close what they do not need by themselves. */
   proxyMs: number
 }
 
@@ -67,7 +67,7 @@ export interface ConnectionLimits {
 
 /** Browsers send nothing ahead, libraries that do send a few dozen. */
 export const requestsAheadMax = 64
-/** Of all waiting request lines and headers: one read of a socket holds no more. */
+/** Maximum bytes of all waiting request lines and headers: one read of a socket holds no more. */
 const aheadBytesMax = 64 * 1024
 /** After a refusal on a listener that is full of networks with a connection or two each. */
 const crowdedMs = 60_000

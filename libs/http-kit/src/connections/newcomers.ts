@@ -6,7 +6,7 @@ import type { Socket } from 'node:net'
 
 /** More requests than a connection may send ahead have more lines. */
 const fewLines = 128
-/** Of a read with more lines. A socket that is destroyed is not parsed further. */
+/** The part of a read with more lines that is parsed. A destroyed socket is not parsed further. */
 const pieceBytes = 2 * 1024
 
 /** Heads and small bodies are shorter and not inspected. */

@@ -52,7 +52,7 @@ export interface RoomDeps {
   networks: ReadonlyMap<string, Network>
   /** Requests under way behind proxies, by the client's network. */
   clients: ReadonlyMap<string, ConnectionHolder>
-  /** Of all networks except proxies, those that have never sent a whole request head. */
+  /** Connections that have never sent a whole request head, except those of proxies. */
   silent: ReadonlySet<Connection>
   /** Closes it; its place is free at once. */
   evict: (connection: Connection, reason: EvictionReason) => void
@@ -252,7 +252,7 @@ function largestOf(
   return largest
 }
 
-/** Of the requests whose known pace is below this. */
+/** The slowest of the requests whose known pace is below this. */
 function slowestOf(open: Set<Connection>, nowMs: number, below: number): Connection | undefined {
   let slowest: Connection | undefined
   let least = below

@@ -45,7 +45,7 @@ export class FileRows {
   readonly #viewer: Buffer
   readonly #mimetypes: Buffer[]
   readonly #end: Buffer
-  /** Of a row, without its name, its mimetype and its servers. */
+  /** The bytes of a row without its name, its mimetype and its servers. */
   readonly #fixedBytes: number
   /** By group, then time: the servers, and the link up to the id. */
   readonly #servers = new Map<number, Map<number, Buffer>>()
@@ -148,11 +148,11 @@ export class FileRows {
   }
 }
 
-/** Of a mimetype and a few servers. */
+/** The bytes of a mimetype and a few servers. */
 const usualBytes = 150
 
 /**
- * Of a row's members with a maximum length: ids, code, numbers, md5, and the names between them.
+ * The bytes of a row's members with a maximum length: ids, code, numbers, md5, the names between.
  */
 const plainBytes = 3 * uuidBytes + 4 * numberBytesMax + 2 * md5Bytes + codeBytes + 100
 

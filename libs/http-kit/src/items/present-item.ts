@@ -36,7 +36,7 @@ export interface PresentSettings {
 export interface PresentView {
   nowSeconds: number
   /**
-   * Of the reply. A reply without it gives links without a capability, which need a Bearer token or
+   * The reply's token counter. Without it links have no capability, and need a Bearer token or
    * a cookie.
    */
   tokenCounter?: number
@@ -207,7 +207,7 @@ export class ItemPresenter {
 const none = new Uint8Array(0)
 const noServers: readonly string[] = []
 const noChildren: Readonly<Record<string, ItemShape>> = {}
-/** Of a folder in a listing. */
+/** The bytes that a folder in a listing usually takes. */
 const usualItemBytes = 400
 const noPlaces: readonly number[] = []
 

@@ -16,7 +16,7 @@ import type { Guess, GuessKind, RateLimits } from '../contract.ts'
 
 /** Waiting guesses of one network: as many as the largest request budget of an endpoint admits. */
 const waitingPerCounterMax = 1_000
-/** Of all networks; each holds a closure and a request. */
+/** Maximum waiting guesses of all networks. Each holds a closure and a request. */
 const waitingMax = 16_384
 /** A running guess ends with its request, which takes a second or two on a busy system. */
 const waitMsDefault = 10_000

@@ -84,7 +84,7 @@ export class SmallPiecesLane {
   readonly #clock: Pick<Clock, 'monotonic'>
   /** By network. */
   readonly #waiting = new RoundRobin<string, WaitingTurn>()
-  /** Of those that wait: how many may hold bytes. */
+  /** The number of waiting bodies that may hold bytes. */
   #holding = 0
   readonly #flowing = new Set<Body>()
   /** Until when networks are known, the soonest first. */

@@ -53,7 +53,7 @@ function stayPaused(this: Socket): void {
 
 export interface UnknownLengthDeps {
   lane: PiecesLane
-  /** Of the client, as far as it is known. */
+  /** The client's network, as far as it is known. */
   network: string
   /** Its first bytes are being parsed, in their turn. */
   isBeingParsed: boolean

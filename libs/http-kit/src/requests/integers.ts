@@ -35,7 +35,7 @@ export function decimalForm({ minimum, maximum }: IntegerRange): string {
   return `(${forms.join('|')})`
 }
 
-/** Of numbers that are not negative; zeros may lead. */
+/** The form of numbers that are not negative; zeros may lead. */
 function digitsForm(from: number, to: number): string {
   const forms: string[] = []
   for (let length = String(from).length; length <= String(to).length; length++) {
@@ -46,7 +46,7 @@ function digitsForm(from: number, to: number): string {
   return `0*(${forms.join('|')})`
 }
 
-/** Of numbers of as many digits: by the first digit, where it leaves the others free or not. */
+/** The form of numbers with as many digits. The first digit may leave the others free. */
 function sameLengthForm(from: string, to: string): string {
   const free = from.length - 1
   let [first, last] = [Number(from[0]), Number(to[0])]

@@ -4,14 +4,14 @@ import type { Clock } from '@holdfast/kernel'
 /** Use is forgotten after one to two of these: no network waits longer for others. */
 const windowMs = 250
 /**
- * Of one piece of work, ms. A pause of the garbage collector or of the machine falls on the
+ * Maximum of one piece of work, ms. A pause of the garbage collector or of the machine falls on the
  * network that is at work, which would come last until the pause is forgotten.
  */
 const countedMax = 4
 
 export class RecentUse {
   readonly #clock: Pick<Clock, 'monotonic'>
-  /** Of this window and of the one before. */
+  /** The use in this window and in the one before. */
   #now = new Map<string, number>()
   #before = new Map<string, number>()
   #endsMs = Number.NEGATIVE_INFINITY

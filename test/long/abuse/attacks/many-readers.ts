@@ -58,7 +58,7 @@ async function eachNetwork(pathOf: (number: number) => Promise<string>): Promise
 }
 
 /**
- * Of a public folder of folders: plain ones of 310 bytes, or full ones of 12 KB.
+ * Makes a public folder of folders: plain ones of 310 bytes, or full ones of 12 KB.
  *
  * @returns its path
  */
