@@ -22,6 +22,8 @@ const slowBudget = 0.01
 const fast = 14.4
 const slow = 3
 
+const backedUp = 'holdfast_backup_last_timestamp_seconds'
+
 /** Both windows say so: one is sure, the other current. */
 function burns(
   ratio: (window: BurnWindow) => string,
@@ -147,8 +149,9 @@ function servingAlerts({ window, age }: Times): Record<string, AlertInput> {
     HoldfastBackupOld: {
       severity: 'ticket',
       pending: hour,
-      expr: `time() - (max by (process) (max_over_time(holdfast_backup_last_timestamp_seconds[${window(8 * day)}])) > 0) > ${age(2 * day)}`,
-      summary: 'The last backup of {{ $labels.process }} is older than two days.',
+      // A cluster has one backup for all processes, of which any may have taken it.
+      expr: `time() - ((max by (process, instance) (${backedUp}{role="standalone"}) or max(${backedUp}{role!="standalone"})) > 0) > ${age(2 * day)}`,
+      summary: 'The last backup is older than two days.',
     },
   }
 }

@@ -7,7 +7,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { readdirSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { BackupDirectory, verifyBackup } from '@holdfast/backup'
+import { BackupDirectory, lastBackupKey, verifyBackup } from '@holdfast/backup'
 import { ctl } from '@holdfast/ctl'
 import type { WholeStore } from '@holdfast/journal'
 import { referenceOfRow } from '@holdfast/journal-level'
@@ -101,6 +101,11 @@ t.test('a cluster comes back from its backup', async (t) => {
     run: { what: 'backup', running: false },
     lastMs: Number,
   })
+  // Any process that starts later knows it from the shared row.
+  const noted: string[] = []
+  for await (const { key, value } of (await from.sharedRows()).lookups())
+    if (key === lastBackupKey) noted.push(Buffer.from(value).toString())
+  t.match(noted, [/^\d{13}$/])
   t.match(JSON.parse((await commanded(api, 'verify', target)).said), {
     copies: 5,
     references: 5,

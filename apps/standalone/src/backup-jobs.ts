@@ -11,6 +11,7 @@ import {
   askUses,
   BackupDirectory,
   BackupFault,
+  LastBackup,
   type LongRun,
   LongRuns,
   outsideOf,
@@ -48,10 +49,15 @@ export interface BackupJobsDeps {
 export class BackupJobs {
   readonly #deps: BackupJobsDeps
   readonly #runs: LongRuns
-  #lastBackupMs: number | undefined
+  readonly #last: LastBackup
 
   constructor(deps: BackupJobsDeps) {
     this.#deps = deps
+    this.#last = new LastBackup({
+      rows: deps.metadata.lookups,
+      onFault: (error) => deps.log.warn({ err: error }, 'the time of the last backup is not kept'),
+    })
+    void this.#last.read()
     this.#runs = new LongRuns({ ...deps, hold: () => deps.collector.hold() })
   }
 
@@ -60,9 +66,9 @@ export class BackupJobs {
     return this.#runs.run
   }
 
-  /** The moment of the last backup that this process completed, Unix ms. */
+  /** The moment of the last complete backup, Unix ms; undefined: there was none. */
   get lastBackupMs(): number | undefined {
-    return this.#lastBackupMs
+    return this.#last.takenMs
   }
 
   /**
@@ -84,7 +90,7 @@ export class BackupJobs {
           run.progress = progress
         },
       })
-      this.#lastBackupMs = taken.takenMs
+      await this.#last.note(taken.takenMs)
       if (prune === undefined) return taken
       const withinMs = prune.withinDays * dayMs
       const pruned = await pruneBackup(directory, { keep: prune.keep, withinMs, nowMs: clock.now() })

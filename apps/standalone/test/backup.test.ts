@@ -65,6 +65,10 @@ t.test('everything acknowledged before a backup is in the restore, with its dige
   })
   t.match((await call(`${admin}/admin/status`)).data, { collecting: 'goes on', backup: { lastMs: Number } })
   await service.close()
+  const restarted = await startHere(dir)
+  const metrics = await (await fetch(`${restarted.addresses.admin}/metrics`)).text()
+  t.match(metrics, /^holdfast_backup_last_timestamp_seconds \d{10}/m, 'a restart keeps its time')
+  await restarted.close()
   rmSync(dir, { recursive: true })
 
   t.match(await operator(['verify', target]), { code: 0, answer: { damaged: 0, missing: 0 } })

@@ -1,6 +1,7 @@
 export { BackupDirectory } from './backup-directory.ts'
 export { checkBytes, forEachOf } from './copies.ts'
 export { BackupFault } from './errors.ts'
+export { LastBackup, lastBackupKey } from './last-backup.ts'
 export { type LongRun, LongRuns, outsideOf } from './long-runs.ts'
 export { type PruneResult, pruneBackup } from './prune-backup.ts'
 export { type RestoreTarget, restoreBackup, restoreCopies, restoreOne } from './restore-backup.ts'

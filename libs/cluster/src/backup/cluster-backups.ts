@@ -4,6 +4,7 @@ import type { BackupRequest, RestoreRequest } from '@holdfast/admin'
 import {
   BackupDirectory,
   BackupFault,
+  LastBackup,
   type LongRun,
   LongRuns,
   outsideOf,
@@ -18,14 +19,24 @@ import { rowsOfCluster } from './cluster-rows.ts'
 import { restoreCluster } from './restore-cluster.ts'
 
 const dayMs = 86_400_000
+/** How late a process sees a backup that another one took. */
+const readEveryMs = 600_000
 
 export class ClusterBackups {
   readonly #cluster: ClusterPart
   readonly #runs: LongRuns
-  #lastBackupMs: number | undefined
+  readonly #last: LastBackup
+  readonly #reading: NodeJS.Timeout
 
   constructor(cluster: ClusterPart) {
     this.#cluster = cluster
+    this.#last = new LastBackup({
+      rows: cluster.lookups,
+      onFault: (error) => cluster.log.warn({ err: error }, 'the time of the last backup is not known'),
+    })
+    void this.#last.read()
+    this.#reading = setInterval(() => void this.#last.read(), readEveryMs)
+    this.#reading.unref()
     this.#runs = new LongRuns({ clock: cluster.clock, log: cluster.log, hold: async () => () => {} })
   }
 
@@ -34,9 +45,9 @@ export class ClusterBackups {
     return this.#runs.run
   }
 
-  /** The moment of the last backup that this process completed, Unix ms. */
+  /** The moment of the last complete backup of the cluster that is known here, Unix ms. */
   get lastBackupMs(): number | undefined {
-    return this.#lastBackupMs
+    return this.#last.takenMs
   }
 
   /** Undefined: another run is active. */
@@ -52,7 +63,7 @@ export class ClusterBackups {
           onProgress: (progress) => (run.progress = progress),
         }),
       )
-      this.#lastBackupMs = taken.takenMs
+      await this.#last.note(taken.takenMs)
       if (prune === undefined) return taken
       const withinMs = prune.withinDays * dayMs
       return {
@@ -90,6 +101,7 @@ export class ClusterBackups {
 
   /** Ends a run; the next one continues. */
   close(): Promise<void> {
+    clearInterval(this.#reading)
     return this.#runs.close()
   }
 

@@ -15,9 +15,9 @@ import type { WholeKeyspaces } from '../servers/whole-keyspaces.ts'
 
 /**
  * Rows about the cluster that runs and not about its accounts: nodes that are drained, rounds,
- * restores, and the order in which its regions came.
+ * backups, restores, and the order in which its regions came.
  */
-const notKept = new Set(['nodes', 'reconcile', 'restoring'])
+const notKept = new Set(['nodes', 'reconcile', 'backup', 'restoring'])
 const references = 'ref'
 
 export interface ClusterRowsOptions {
