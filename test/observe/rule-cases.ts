@@ -123,7 +123,8 @@ export const ruleCases: readonly RuleCase[] = [
   one('HoldfastBackupOld', backup('a', 'standalone'), '1x20 _x4 1x200', 51 * minutesOfDay, 360),
   one('HoldfastMetadataUnwritable', `holdfast_metadata_writable{${of}}`, '0x10', 2),
   one('HoldfastMetadataLost', `holdfast_metadata_lost_batches{${of}}`, '1x10', 1),
-  one('HoldfastStoreFailed', `holdfast_store_failed{${of}}`, '1x10', 2),
+  // Seen twice, then the process was started again.
+  one('HoldfastStoreFailed', `holdfast_store_failed{${of}}`, '0 1 1 _ 0 0 0 0 0', 7),
   one('HoldfastStoreUnwritable', `holdfast_store_writable{${of}}`, '0x10', 6),
   one('HoldfastDiskFull', `holdfast_store_free_bytes{${of}}`, '400000-2500x100', 400, 5),
   one('HoldfastDamaged', `holdfast_store_damaged_blobs{${of}}`, '1x10', 1),

@@ -93,6 +93,10 @@ export class Standalone {
   get pid(): number | undefined {
     return this.#process?.pid
   }
+  /** The code of a process that ended by itself; null: it runs, or a signal ended it. */
+  get exitCode(): number | null {
+    return this.#process?.exitCode ?? null
+  }
   /** Whether the started process runs: false when it ended by itself. */
   get running(): boolean {
     return this.#process !== undefined && this.#process.exitCode === null && this.#process.signalCode === null

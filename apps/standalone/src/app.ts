@@ -68,6 +68,8 @@ export interface Standalone {
    * was closed before. Undefined: it is an ordinary one.
    */
   readonly room: Promise<boolean> | undefined
+  /** Why only a restart of the process helps. */
+  readonly endReason: string | undefined
   /**
    * Drains and closes everything; takes at most about the drain time of the configuration. A second
    * call shares the first.
@@ -182,6 +184,9 @@ async function startWith(
     addresses: urls,
     metrics,
     room: onlyReads ? untilRoom(config.dataDir, { reserveBytes, restMs, signal: closing.signal }) : undefined,
+    get endReason() {
+      return readiness.endReason
+    },
     close() {
       closing.abort()
       readiness.phase = 'draining'

@@ -1,6 +1,6 @@
 /** `npm start`: reads the environment, starts the service, stops it at a signal. */
 import { readFileSync } from 'node:fs'
-import { exitCodes, ignoreStdioErrors, StartFault, stopAtSignals } from '@holdfast/bootstrap'
+import { endWhenFailed, exitCodes, ignoreStdioErrors, StartFault, stopAtSignals } from '@holdfast/bootstrap'
 import { describeSettings, readConfig, SettingsFault } from '@holdfast/config'
 import { createLog, standardError } from '@holdfast/http-kit'
 import { startStandalone } from './app.ts'
@@ -18,6 +18,12 @@ try {
     startStandalone({ config, secrets, log, settings: describeSettings(env), restMs })
   let service = await start(0)
   stopAtSignals(() => service.close())
+  endWhenFailed({
+    get endReason() {
+      return service.endReason
+    },
+    close: () => service.close(),
+  })
   console.log(readyText(service.addresses, { dataDir: config.dataDir }))
   for (let restMs = 1_000; await service.room; restMs = Math.min(restMsMax, 2 * restMs)) {
     log.info('the disk has room: the service starts again')

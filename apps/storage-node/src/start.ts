@@ -70,6 +70,9 @@ export async function startStorageNode({ config, secrets, settings, log, clock, 
   const held = opened.move()
   return {
     addresses,
+    get endReason() {
+      return cluster.readiness.endReason
+    },
     async close() {
       draining = true
       cluster.setPhase('draining')

@@ -64,11 +64,12 @@ t.test(
 t.test('a part that does not recover within a minute makes the process count as dead', async (t) => {
   const clock = { nowMs: 1_000, now: () => clock.nowMs, monotonic: () => clock.nowMs }
   let failing: PartFailure | undefined
+  const readiness = new Readiness({}, { vital: { metadata: () => failing }, clock })
   const host = createAdminHost({
     log: pino({ level: 'silent' }),
     metrics: new Registry(),
     rateLimits: createRateLimits({ mode: 'off', clock: systemClock }),
-    readiness: new Readiness({}, { vital: { metadata: () => failing }, clock }),
+    readiness,
     adminToken: undefined,
     uidOf: async () => 0,
     operations: {
@@ -89,7 +90,7 @@ t.test('a part that does not recover within a minute makes the process count as 
   t.teardown(() => host.close())
   const code = async () => (await host.inject('/livez')).statusCode
   t.equal(await code(), 200)
-  failing = { reason: 'EIO', sinceMs: 1_000 }
+  failing = { reason: 'EIO', sinceMs: 1_000, needsRestart: false }
   clock.nowMs = 60_999
   t.equal(await code(), 200, 'it may recover')
   clock.nowMs = 61_000
@@ -97,6 +98,11 @@ t.test('a part that does not recover within a minute makes the process count as 
   t.match((await host.inject({ url: '/livez?verbose', remoteAddress: '127.0.0.1' })).json(), {
     data: { hopeless: /metadata .*EIO/ },
   })
+  t.equal(readiness.endReason, undefined, 'it goes on trying')
+  failing = { reason: 'its file is damaged', sinceMs: 1_001, needsRestart: true }
+  t.equal(readiness.endReason, undefined)
+  clock.nowMs = 61_001
+  t.match(readiness.endReason, /its file is damaged/, 'the process ends')
   failing = undefined
   t.equal(await code(), 200)
 })

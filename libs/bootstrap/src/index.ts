@@ -6,6 +6,7 @@ export {
   descriptorLimit,
   divideDescriptors,
 } from './descriptors.ts'
+export { endWhenFailed } from './end-when-failed.ts'
 export { addressFault, listen, urlOf, webUrlOf } from './listening.ts'
 export { openMailer } from './mailer.ts'
 export { masterRow, openKeyring } from './master-secret.ts'

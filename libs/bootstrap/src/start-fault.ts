@@ -28,6 +28,8 @@ export const exitCodes = {
   SERVER_AWAY: 69,
   /** EX_TEMPFAIL */
   DATA_LOCKED: 75,
+  /** EX_SOFTWARE: a part of the running process failed, and works again after a restart. */
+  PART_FAILED: 70,
   /** EX_CANTCREAT */
   DATA_UNUSABLE: 73,
   /** EX_OSERR */

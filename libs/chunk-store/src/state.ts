@@ -59,7 +59,7 @@ export class StoreState {
     const sinceMs = failure === undefined ? brokenSinceMs : this.#failedAtMs
     const why = failure ?? broken
     if (why === undefined || sinceMs === undefined || (why as BlobFault).code === 'FULL') return undefined
-    return { reason: why.message, sinceMs }
+    return { reason: why.message, sinceMs, needsRestart: failure !== undefined }
   }
 
   get health(): StoreHealth {

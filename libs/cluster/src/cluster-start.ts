@@ -30,14 +30,16 @@ export interface ClusterStart {
 /** A process of a cluster: reads the environment, starts, stops at a signal. */
 export function runClusterProcess(
   env: Environment,
-  start: (options: ClusterStart) => Promise<{ close(): Promise<void> }>,
+  start: (
+    options: ClusterStart,
+  ) => Promise<{ close(): Promise<void>; readonly endReason?: string | undefined }>,
 ): Promise<void> {
   return runMain(async () => {
     const read = () => readClusterConfig(env, { readSecret: (path) => readFileSync(path, 'utf8') })
     const { config } = read()
     const log = createLog({ level: config.logLevel, destination: standardError() })
     log.info({ version, commit, node: config.nodeName }, 'starting')
-    return start({
+    const running = await start({
       config,
       // Its timer ends with the process.
       secrets: liveSecrets({ read: () => read().secrets, log }),
@@ -46,5 +48,11 @@ export function runClusterProcess(
       clock: systemClock,
       connect: connectServers,
     })
+    return {
+      get endReason() {
+        return running.endReason
+      },
+      close: () => running.close(),
+    }
   })
 }

@@ -328,7 +328,7 @@ export class LevelMetadataStore {
     const before = this.#failing
     const goesOn = before !== undefined && nowMs - before.lastMs <= quietMs
     const { sinceMs, tries } = goesOn ? before : { sinceMs: nowMs, tries: 0 }
-    this.#failing = { reason: fault.message, sinceMs, lastMs: nowMs, tries }
+    this.#failing = { reason: fault.message, sinceMs, needsRestart: false, lastMs: nowMs, tries }
     const writable = this.#recover(isOutOfSpace(fault.cause)).then(() => this.#keepBallast())
     this.#caring = Promise.all([this.#caring, writable]).then(() => {})
   }

@@ -1,5 +1,6 @@
 /** Real faults of one machine, and the alerts that are for them. */
 
+import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import {
   closeSync,
@@ -14,6 +15,7 @@ import {
 } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { exitCodes } from '@holdfast/bootstrap'
 import { LevelMetadataStore } from '@holdfast/journal-level'
 import { testStore } from '@holdfast/journal-level/testing'
 import { Filler } from '../../support/small-disk.ts'
@@ -38,6 +40,8 @@ export interface Fault {
 const MiB = 1024 * 1024
 /** 5,000 reports fill the queue. */
 const reportedContents = 260
+/** A failed part has a minute to recover. */
+const endsWithinMs = 100_000
 const rotting = 'bytes that rot '.repeat(400)
 /** Servers outlive the functions that start them. */
 const mail: { server?: SmtpServer } = {}
@@ -208,7 +212,14 @@ export const faults: readonly Fault[] = [
         closeSync(file)
       }
       await world.ask(`${service.admin}/admin/collect`, { method: 'POST' })
-      return undefined
+      // It ends by itself after a minute, and the next life has a catalogue again.
+      return async () => {
+        const deadline = performance.now() + endsWithinMs
+        while (service.running && performance.now() < deadline) await later(500)
+        assert.equal(service.exitCode, exitCodes.PART_FAILED)
+        await service.start()
+        assert.ok(await world.upload('after the restart'), 'uploads work again')
+      }
     },
   },
   {

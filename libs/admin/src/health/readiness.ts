@@ -47,10 +47,23 @@ export class Readiness {
 
   /** Why only a restart can help; undefined while the process is alive. */
   get hopeless(): string | undefined {
+    return this.#hopeless(() => true)
+  }
+
+  /**
+   * The same, of parts that do not even try to recover: the process ends itself, so that its
+   * supervisor starts it again. The others go on trying, and what still works is served meanwhile.
+   */
+  get endReason(): string | undefined {
+    return this.#hopeless(({ needsRestart }) => needsRestart)
+  }
+
+  #hopeless(counts: (failure: PartFailure) => boolean): string | undefined {
     for (const [name, failing] of this.#vital) {
-      const { reason, sinceMs } = failing() ?? {}
-      if (sinceMs !== undefined && this.#clock.monotonic() - sinceMs >= hopelessMs)
-        return `${name} fails since ${hopelessMs / 1000} s or more: ${reason}`
+      const failure = failing()
+      if (failure === undefined || !counts(failure)) continue
+      if (this.#clock.monotonic() - failure.sinceMs >= hopelessMs)
+        return `${name} fails since ${hopelessMs / 1000} s or more: ${failure.reason}`
     }
     return undefined
   }

@@ -7,4 +7,6 @@ export interface PartFailure {
   reason: string
   /** Monotonic time of the first failure since all was well. */
   sinceMs: number
+  /** It does not recover by itself: only a restart helps. */
+  needsRestart: boolean
 }
