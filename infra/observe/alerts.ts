@@ -22,6 +22,8 @@ const slowBudget = 0.01
 const fast = 14.4
 const slow = 3
 
+/** What each proxy is scraped as. */
+const proxyJobs = 'caddy|nginx|proxy'
 const backedUp = 'holdfast_backup_last_timestamp_seconds'
 
 /** Both windows say so: one is sure, the other current. */
@@ -43,15 +45,18 @@ interface AlertInput {
 
 /** @param times how long is long; tests shorten it */
 export function alertRules(times: Times): AlertRule[] {
-  return Object.entries({ ...servingAlerts(times), ...storingAlerts(times), ...clusterAlerts(times) }).map(
-    ([alert, { severity, pending, expr, summary }]) => ({
-      alert,
-      expr,
-      for: times.pending(pending),
-      severity,
-      summary,
-    }),
-  )
+  return Object.entries({
+    ...servingAlerts(times),
+    ...storingAlerts(times),
+    ...clusterAlerts(times),
+    ...monitoringAlerts(times),
+  }).map(([alert, { severity, pending, expr, summary }]) => ({
+    alert,
+    expr,
+    for: times.pending(pending),
+    severity,
+    summary,
+  }))
 }
 
 function servingAlerts({ window, age }: Times): Record<string, AlertInput> {
@@ -285,6 +290,42 @@ function clusterAlerts({ window, age }: Times): Record<string, AlertInput> {
       expr: `holdfast_certificate_expires_timestamp_seconds - time() < ${age(2 * day)}`,
       summary:
         'The {{ $labels.certificate }} certificate of {{ $labels.process }} for {{ $labels.use }} ends within two days or has ended.',
+    },
+  }
+}
+
+/** Alerts on what stands before the service, and on those that would tell of everything else. */
+function monitoringAlerts({ window }: Times): Record<string, AlertInput> {
+  return {
+    HoldfastWatchdog: {
+      severity: 'ticket',
+      pending: 0,
+      expr: 'vector(1)',
+      summary: 'Always fires. Somebody outside misses it when alerts do not come through.',
+    },
+    HoldfastProxyDown: {
+      severity: 'page',
+      pending: 2 * minute,
+      expr: `up{job=~"${proxyJobs}"} == 0`,
+      summary: 'The proxy of {{ $labels.machine }} does not answer: no user reaches this host.',
+    },
+    HoldfastServerDown: {
+      severity: 'ticket',
+      pending: 5 * minute,
+      expr: `up{job!~"holdfast|${proxyJobs}"} == 0`,
+      summary: '{{ $labels.job }} of {{ $labels.machine }} does not answer.',
+    },
+    HoldfastNotificationsFail: {
+      severity: 'page',
+      pending: 10 * minute,
+      expr: `sum by (instance, integration) (increase(alertmanager_notifications_failed_total[${window(10 * minute)}])) > 0`,
+      summary: 'Alertmanager cannot deliver alerts by {{ $labels.integration }}.',
+    },
+    HoldfastAlertsUnsent: {
+      severity: 'page',
+      pending: 10 * minute,
+      expr: `increase(prometheus_notifications_errors_total[${window(10 * minute)}]) > 0 or increase(prometheus_notifications_dropped_total[${window(10 * minute)}]) > 0 or prometheus_notifications_alertmanagers_discovered < 1`,
+      summary: 'Prometheus at {{ $labels.instance }} does not reach an alertmanager.',
     },
   }
 }

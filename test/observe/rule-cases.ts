@@ -27,6 +27,12 @@ const minutesOfDay = 24 * 60
 /** Nothing fires over these; each goes on for as long as its case. Cases lay theirs over them. */
 export const healthy: Record<string, string> = {
   [`up{${of}}`]: '1x',
+  'up{instance="c", job="caddy", machine="m"}': '1x',
+  'up{instance="a", job="alertmanager", machine="m"}': '1x',
+  'alertmanager_notifications_failed_total{instance="a", integration="webhook"}': '0x',
+  'prometheus_notifications_errors_total{instance="o", alertmanager="a"}': '0x',
+  'prometheus_notifications_dropped_total{instance="o"}': '0x',
+  'prometheus_notifications_alertmanagers_discovered{instance="o"}': '1x',
   [`process_start_time_seconds{${of}}`]: '1x',
   [`holdfast_ready{${of}, check="store"}`]: '1x',
   [`holdfast_metadata_writable{${of}}`]: '1x',
@@ -75,8 +81,27 @@ export const quietCases: readonly Omit<RuleCase, 'alert'>[] = [
   },
 ]
 
+/** Fires in each case. */
+export const watchdog = 'HoldfastWatchdog'
+
 export const ruleCases: readonly RuleCase[] = [
   one('HoldfastProcessDown', `up{${of}}`, '0x10', 3),
+  one('HoldfastProxyDown', 'up{instance="c", job="caddy", machine="m"}', '0x10', 3),
+  one('HoldfastServerDown', 'up{instance="a", job="alertmanager", machine="m"}', '0x10', 6),
+  one(
+    'HoldfastNotificationsFail',
+    'alertmanager_notifications_failed_total{instance="a", integration="webhook"}',
+    '0+1x40',
+    15,
+  ),
+  one(
+    'HoldfastAlertsUnsent',
+    'prometheus_notifications_errors_total{instance="o", alertmanager="a"}',
+    '0+1x40',
+    15,
+  ),
+  one('HoldfastAlertsUnsent', 'prometheus_notifications_dropped_total{instance="o"}', '0+1x40', 15),
+  one('HoldfastAlertsUnsent', 'prometheus_notifications_alertmanagers_discovered{instance="o"}', '0x40', 15),
   one('HoldfastRestarts', `process_start_time_seconds{${of}}`, '1 2 2 3 3 4 4 4', 7),
   one('HoldfastNotReady', `holdfast_ready{${of}, check="store"}`, '0x10', 6),
   {
