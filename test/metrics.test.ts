@@ -16,6 +16,7 @@ import {
   metadataMetrics,
   moderationMetrics,
   processMetrics,
+  publicCertificateMetrics,
   Readiness,
   reconcileMetrics,
   reportMetrics,
@@ -182,6 +183,11 @@ function registerMetadata(registry: Registry): void {
     unauditedBatches: () => of(61),
   })
   backupMetrics(registry, () => of(60_000))
+  publicCertificateMetrics(registry, {
+    get expiresMs() {
+      return new Map([['files.example.org', of(60_500)]])
+    },
+  })
   clockGuardMetric(registry, () => of(61_000))
   clockMetric(registry, { offsetMs: () => of(62_000) })
   collectorMetrics(registry, {

@@ -24,6 +24,9 @@ const slow = 3
 
 /** What each proxy is scraped as. */
 const proxyJobs = 'caddy|nginx|proxy'
+/** Between processes and servers, and those that proxies show to users. */
+const certificateEnds =
+  '(holdfast_certificate_expires_timestamp_seconds or holdfast_public_certificate_expires_timestamp_seconds)'
 const backedUp = 'holdfast_backup_last_timestamp_seconds'
 
 /** Both windows say so: one is sure, the other current. */
@@ -280,16 +283,16 @@ function clusterAlerts({ window, age }: Times): Record<string, AlertInput> {
     HoldfastCertificateEnds: {
       severity: 'ticket',
       pending: hour,
-      expr: `holdfast_certificate_expires_timestamp_seconds - time() < ${age(21 * day)}`,
+      expr: `${certificateEnds} - time() < ${age(21 * day)}`,
       summary:
-        'The {{ $labels.certificate }} certificate of {{ $labels.process }} for {{ $labels.use }} ends within three weeks.',
+        'The certificate of {{ or $labels.host $labels.process }} ({{ or $labels.use "public" }}) ends within three weeks.',
     },
     HoldfastCertificateEnded: {
       severity: 'page',
       pending: 0,
-      expr: `holdfast_certificate_expires_timestamp_seconds - time() < ${age(2 * day)}`,
+      expr: `${certificateEnds} - time() < ${age(2 * day)}`,
       summary:
-        'The {{ $labels.certificate }} certificate of {{ $labels.process }} for {{ $labels.use }} ends within two days or has ended.',
+        'The certificate of {{ or $labels.host $labels.process }} ({{ or $labels.use "public" }}) ends within two days or has ended.',
     },
   }
 }

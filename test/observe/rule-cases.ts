@@ -16,6 +16,7 @@ export interface RuleCase {
 
 const of = 'process="p", instance="i", job="holdfast"'
 const ownCertificate = `${of}, use="nats", certificate="own"`
+const publicCertificate = `holdfast_public_certificate_expires_timestamp_seconds{${of}, host="h"}`
 const api = `${of}, host="api", method="GET", route="/x"`
 const requests = (outcome: string) => `holdfast_http_request_seconds_count{${api}, outcome="${outcome}"}`
 const quick = `holdfast_http_request_seconds_bucket{${api}, outcome="ok", le="1"}`
@@ -63,6 +64,7 @@ export const healthy: Record<string, string> = {
   [`holdfast_replication_owed{${of}, source="q", source_region="r"}`]: '0x',
   [`holdfast_journal_unknown_total{${of}, outcome="in"}`]: '0x',
   [`holdfast_certificate_expires_timestamp_seconds{${ownCertificate}}`]: `${days(1_000)}x`,
+  [publicCertificate]: `${days(1_000)}x`,
   [`holdfast_nats_up{${of}}`]: '1x',
   [`holdfast_cassandra_nodes{${of}, region="r"}`]: '3x',
   [`holdfast_cassandra_nodes_connected{${of}, region="r"}`]: '3x',
@@ -187,6 +189,11 @@ export const ruleCases: readonly RuleCase[] = [
     `${days(20)}x100`,
     62,
   ),
+  one('HoldfastCertificateEnds', publicCertificate, `${days(20)}x100`, 62),
+  {
+    ...one('HoldfastCertificateEnded', publicCertificate, `${days(1)}x100`, 62),
+    alsoFire: ['HoldfastCertificateEnds'],
+  },
   one(
     'HoldfastCertificateEnded',
     `holdfast_certificate_expires_timestamp_seconds{${ownCertificate}}`,

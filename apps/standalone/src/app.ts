@@ -16,7 +16,9 @@ import {
   collectorMetrics,
   createAdminHost,
   moderationMetrics,
+  PublicCertificates,
   processMetrics,
+  publicCertificateMetrics,
   Readiness,
   reconcileMetrics,
   reportMetrics,
@@ -386,6 +388,13 @@ function openUpkeep({
   })
   opened.defer(() => backupJobs.close())
   backupMetrics(metrics, () => backupJobs.lastBackupMs)
+  const certificates = new PublicCertificates({
+    hosts: config.certificateHosts,
+    onFault: (error, publicHost) => log.warn({ err: error, publicHost }, 'its certificate cannot be read'),
+  })
+  opened.defer(() => certificates.close())
+  certificates.start()
+  publicCertificateMetrics(metrics, certificates)
   const scrubber = new Scrubber({
     store: blobs,
     ...config.scrub,

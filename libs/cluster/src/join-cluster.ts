@@ -7,7 +7,9 @@ import { type AccountClient, BlockedAccounts, RoutedAccountClient } from '@holdf
 import {
   clockMetric,
   moderationMetrics,
+  PublicCertificates,
   processMetrics,
+  publicCertificateMetrics,
   Readiness,
   reportMetrics,
   transferMetrics,
@@ -128,6 +130,13 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   opened.defer(() => transfers.close())
   transferMetrics(metrics, transfers)
   certificateMetrics(metrics, trust)
+  const certificates = new PublicCertificates({
+    hosts: config.certificateHosts,
+    onFault: (error, publicHost) => log.warn({ err: error, publicHost }, 'its certificate cannot be read'),
+  })
+  opened.defer(() => certificates.close())
+  certificates.start()
+  publicCertificateMetrics(metrics, certificates)
   clockMetric(metrics, { offsetMs: () => membership.self().clockOffsetMs })
   const running = opened.move()
   return {

@@ -1,7 +1,7 @@
 /** Where a process keeps its files, which region it is in, how it logs and ends. */
 import { resolve } from 'node:path'
 import { type RegionCode, regionCodes } from '@holdfast/kernel'
-import { baseUrl, choice, integer, onOff, seconds, text, type ValuesOf } from '../setting-kinds.ts'
+import { baseUrl, choice, integer, onOff, pattern, seconds, text, type ValuesOf } from '../setting-kinds.ts'
 
 export const processSettings = {
   HOLDFAST_DATA_DIR: text({
@@ -39,6 +39,15 @@ export const processSettings = {
     max: 1_000_000,
     meaning: 'One request in this many is traced. The same for every process of a cluster.',
   }),
+  HOLDFAST_CERTIFICATE_HOSTS: pattern(
+    /^(|[a-z0-9.-]+(:\d{1,5})?(,[a-z0-9.-]+(:\d{1,5})?){0,15})$/,
+    'up to 16 names of hosts with commas, each with `:port` if it is not 443',
+    {
+      fallback: '',
+      meaning:
+        'Public hosts whose certificate this process reads every 10 min as a client, with commas: `files.example.org,upload.example.org:8443`. Metrics and alerts then know when they end. One process is enough.',
+    },
+  ),
 }
 
 export interface ProcessConfig {
@@ -50,6 +59,8 @@ export interface ProcessConfig {
   logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent'
   /** Without a collector nothing is traced. */
   tracing: { collector: string | undefined; oneIn: number }
+  /** Whose certificates are watched. */
+  certificateHosts: readonly { host: string; port: number }[]
 }
 
 export function processConfig(values: ValuesOf<typeof processSettings>): ProcessConfig {
@@ -60,5 +71,16 @@ export function processConfig(values: ValuesOf<typeof processSettings>): Process
     drainMs: values.HOLDFAST_DRAIN_SECONDS * 1000,
     logLevel: values.HOLDFAST_LOG_LEVEL,
     tracing: { collector: values.HOLDFAST_TRACE_URL, oneIn: values.HOLDFAST_TRACE_ONE_IN },
+    certificateHosts: hostsOf(values.HOLDFAST_CERTIFICATE_HOSTS),
   }
+}
+
+function hostsOf(list: string): ProcessConfig['certificateHosts'] {
+  return list
+    .split(',')
+    .filter(Boolean)
+    .map((item) => {
+      const [host = '', port = '443'] = item.split(':')
+      return { host, port: Number(port) }
+    })
 }
