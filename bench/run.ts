@@ -15,6 +15,8 @@
  *                  Of a cluster: of one process of each kind, from its start
  *   --against DIR  measures the service of another checkout, with its packages installed, and this
  *                  one in turn, and shows new by old (24 rounds)
+ *   --traced N     measures this service and the same one that traces one request in N, to a
+ *                  collector that takes everything, in turn: traced by untraced (24 rounds)
  *   --slowed PLANT burn=MICROS or wait=MS: slows the service on purpose; --check must find it
  *   --data DIR     where fresh data lives (a real disk, not a tmpfs)
  *   --api URL --upload URL --admin URL [--pids N,N]   measures a running service
@@ -70,6 +72,7 @@ const { values, refuse } = commandLine('bench', headOf(import.meta.filename), {
   profile: { type: 'string' },
   slowed: { type: 'string' },
   against: { type: 'string' },
+  traced: { type: 'string' },
   data: { type: 'string', default: join(import.meta.dirname, '..', 'data') },
   api: { type: 'string' },
   upload: { type: 'string' },
@@ -80,7 +83,9 @@ const { values, refuse } = commandLine('bench', headOf(import.meta.filename), {
 /** Holdfast processes in a cluster of two regions. */
 const clusterProcesses = 12
 const quick = values.quick
-const rounds = Number(values.rounds ?? (values.against === undefined ? 3 : 24))
+/** Two services side by side, measured in turn. */
+const inTurn = values.against !== undefined || values.traced !== undefined
+const rounds = Number(values.rounds ?? (inTurn ? 24 : 3))
 if (!Number.isInteger(rounds) || rounds < 1) refuse(`--rounds ${values.rounds} is no number of rounds`)
 const mode = values.cluster ? 'cluster' : values.api === undefined ? 'embedded' : 'given'
 const baselineFile = join(import.meta.dirname, `baseline-${mode}${quick ? '-quick' : ''}.json`)
@@ -92,12 +97,15 @@ if (values.cluster && values.api !== undefined)
   refuse('--cluster starts a cluster, --api names a service that runs')
 if (values.slowed !== undefined && !/^(burn|wait)=\d*[1-9]\d*$/.test(values.slowed))
   refuse(`--slowed takes burn=MICROS or wait=MS, not ${values.slowed}`)
-if (values.against !== undefined && (mode !== 'embedded' || values.check || values.save))
-  refuse('--against compares two embedded services, not with the baseline')
+if (inTurn && (mode !== 'embedded' || values.check || values.save))
+  refuse('--against and --traced compare two embedded services, not with the baseline')
+if (values.against !== undefined && values.traced !== undefined)
+  refuse('--against compares two checkouts, --traced this one with itself')
+if (values.traced !== undefined && !/^[1-9]\d{0,5}$/.test(values.traced))
+  refuse(`--traced takes how many requests have one that is traced, not ${values.traced}`)
 const chosen = scenarios(quick).filter(
   ({ name, own = false }) =>
-    values.only.some((text) => name.includes(text)) &&
-    !(own && (mode !== 'embedded' || values.against !== undefined)),
+    values.only.some((text) => name.includes(text)) && !(own && (mode !== 'embedded' || inTurn)),
 )
 for (const text of values.only)
   if (!chosen.some(({ name }) => name.includes(text))) refuse(`no scenario's name contains "${text}"`)
@@ -135,9 +143,9 @@ const bench: Bench = {
  * stays.
  */
 const looksAtOnce = 2
-if (values.against !== undefined) {
+if (inTurn) {
   try {
-    await turns(values.against)
+    await turns()
   } finally {
     await end()
   }
@@ -215,14 +223,20 @@ async function end(): Promise<void> {
 }
 
 /** Compares all chosen scenarios: shows each as it is measured, and a table at the end. */
-async function turns(checkout: string): Promise<void> {
+async function turns(): Promise<void> {
+  const { against: checkout, traced } = values
+  const tracing =
+    traced === undefined ? {} : { HOLDFAST_TRACE_URL: reference.http.href, HOLDFAST_TRACE_ONE_IN: traced }
   const all: ScenarioComparison[] = []
   for (let start = 0; start < starts; start++) {
-    const both = { old: checkout, new: undefined }
+    const both = {
+      old: { checkout, env: ofService() },
+      new: { checkout: undefined, env: { ...ofService(), ...tracing } },
+    }
     const services = {} as Record<'old' | 'new', Service>
     for (const which of start % 2 === 0 ? (['old', 'new'] as const) : (['new', 'old'] as const))
       services[which] = started(
-        await startEmbedded(mkdtempSync(join(directory, `${which}-`)), ofService(), both[which]),
+        await startEmbedded(mkdtempSync(join(directory, `${which}-`)), both[which].env, both[which].checkout),
       )
     const benchOf = (service: Service): Bench => ({ ...bench, service, client: new Client(service) })
     const benches = { old: benchOf(services.old), new: benchOf(services.new) }
@@ -241,7 +255,12 @@ async function turns(checkout: string): Promise<void> {
       running.delete(service)
     }
   }
-  console.log(`${commitOf(checkout)} and ${commitOf(import.meta.dirname)}, ${rounds} rounds`)
+  const here = commitOf(import.meta.dirname)
+  const pair =
+    checkout === undefined
+      ? `${here}, untraced and one in ${traced} traced`
+      : `${commitOf(checkout)} and ${here}`
+  console.log(`${pair}, ${rounds} rounds`)
   console.log(againstTable(together(all)))
 }
 
