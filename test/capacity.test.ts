@@ -3,7 +3,10 @@ import t from 'tap'
 import { plan } from '../infra/capacity/cases.ts'
 import { simulateYear, type Year } from '../infra/capacity/year.ts'
 
-const small: Year = { ...plan, hostsPerRegion: 4, disksPerHost: 4 }
+const disks = 3 * 4 * 4
+/** As full as the plan: a disk has two groups at most, and room for a third. */
+const storedBytes = (disks / 1_836) * plan.storedBytes
+const small: Year = { ...plan, hostsPerRegion: 4, disksPerHost: 4, storedBytes }
 const seeds = Array.from({ length: 5 }, (_, at) => at + 1)
 const outcomesOf = (year: Year) => seeds.map((seed) => simulateYear(year, seed))
 
@@ -15,7 +18,13 @@ t.test('a seed gives the same year again, another seed another', async (t) => {
 
 t.test('without losses nothing is copied and nothing is lost', async (t) => {
   for (const outcome of outcomesOf({ ...small, losses: { disk: 1e-12, host: 1e-12, region: 1e-12 } }))
-    t.match(outcome, { lostDisks: 0, lostGroups: 0, repairedBytes: 0, longestRepairHours: 0 })
+    t.match(outcome, {
+      lostDisks: 0,
+      lostGroups: 0,
+      repairedBytes: 0,
+      longestRepairHours: 0,
+      unplacedCopies: 0,
+    })
 })
 
 t.test('disks fail about as often as they are said to', async (t) => {
@@ -33,6 +42,39 @@ t.test('two copies on one host are lost together: one copy is left until the rep
   const alone = (year: Year) =>
     Math.max(...outcomesOf(year).map(({ longestAloneHours }) => longestAloneHours))
   t.ok(alone({ ...hosts, order: 'host first' }) > 0)
+})
+
+t.test('copies never exceed a disk, however many are lost', async (t) => {
+  const losses = { disk: 2, host: 0.5, region: 0.3 }
+  for (const stored of [0.3, 0.6, 0.9, 1].map((part) => part * disks * plan.nodeBytes))
+    for (const { fullestDisk } of outcomesOf({ ...small, storedBytes: stored, losses }))
+      t.ok(fullestDisk <= 1 - plan.reserve, `${fullestDisk}`)
+})
+
+t.test('in the plan each copy finds room after the loss of a host, and of a region', async (t) => {
+  for (const losses of [
+    { disk: 1e-12, host: 0.1, region: 1e-12 },
+    { disk: 1e-12, host: 1e-12, region: 0.3 },
+  ]) {
+    const outcomes = outcomesOf({ ...small, losses })
+    t.ok(outcomes.some(({ lostDisks }) => lostDisks > 0))
+    for (const { unplacedCopies } of outcomes) t.equal(unplacedCopies, 0)
+  }
+})
+
+t.test('a plan that is too full has copies without room, and says so', async (t) => {
+  const none = { disk: 1e-12, host: 1e-12, region: 1e-12 }
+  for (const outcome of outcomesOf({ ...small, storedBytes: disks * plan.nodeBytes, losses: none }))
+    t.match(outcome, { unplacedCopies: 24, unplacedAtEnd: 24 }, 'third copies, from the start')
+  // It has three copies of everything, and no room for another on most disks.
+  const crowded = { ...small, storedBytes: 0.7 * disks * plan.nodeBytes, losses: { ...none, disk: 0.3 } }
+  t.ok(outcomesOf(crowded).some(({ unplacedCopies }) => unplacedCopies > 0))
+})
+
+t.test('what crosses between regions is counted: third copies', async (t) => {
+  const lost = outcomesOf({ ...small, losses: { disk: 1e-12, host: 1e-12, region: 0.3 } })
+  t.ok(lost.some(({ betweenRegionsBytes }) => betweenRegionsBytes > 0))
+  for (const { repairedBytes, betweenRegionsBytes } of lost) t.ok(betweenRegionsBytes <= repairedBytes)
 })
 
 t.test('repair that is slower than the losses loses groups', async (t) => {

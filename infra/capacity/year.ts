@@ -6,6 +6,11 @@
  * replaced by an empty one on the same host after some days. A copy is made from one node to one
  * other, and each of them works on one copy at a time. Bytes are lost when the last whole copy of a
  * group is lost.
+ *
+ * Room. As in the product, the planner sees the free bytes of a node and takes none that is full,
+ * but does not ask whether a whole group fits; a node takes no bytes below its reserve. So a copy
+ * begins only where the group fits. One that does not waits there, is tried again whenever
+ * something changes, and is counted. Nothing is written during the year.
  */
 import { type GroupNode, type PlacementGroup, planGroups } from '@holdfast/replication'
 import { Dice } from '../../test/sim/random.ts'
@@ -14,8 +19,12 @@ export interface Year {
   regions: readonly string[]
   hostsPerRegion: number
   disksPerHost: number
-  /** Bytes on a full node. */
+  /** Size of a disk. */
   nodeBytes: number
+  /** Part of a disk that takes no files. */
+  reserve: number
+  /** All copies together. */
+  storedBytes: number
   /** Expected losses of one in a year. */
   losses: { disk: number; host: number; region: number }
   /** Until a silent node counts as lost (HOLDFAST_NODE_LOST_SECONDS). */
@@ -35,6 +44,14 @@ export interface Outcome {
   /** Groups whose two home copies were on one host at the start. */
   pairsOnOneHost: number
   repairedBytes: number
+  /** The part of them that went from one region to another. */
+  betweenRegionsBytes: number
+  /** Copies that found no room when the plan wanted them, at the start or after a loss. */
+  unplacedCopies: number
+  /** Those that still had none at the end. */
+  unplacedAtEnd: number
+  /** Most bytes on a disk at any time, of its size. */
+  fullestDisk: number
   /** Longest time in which a group had one whole copy, hours. */
   longestAloneHours: number
   /** Longest time in which a group had fewer than three. */
@@ -46,6 +63,8 @@ interface Node {
   region: string
   host: string
   lost: boolean
+  /** Whole copies, and those that are being made. */
+  usedBytes: number
 }
 
 interface Loss {
@@ -66,6 +85,8 @@ interface Copy {
 interface Group {
   plan: PlacementGroup
   copies: Copy[]
+  /** Nodes that the plan names and that have no room for it. */
+  waiting: Set<string>
   /** Seconds between which it has or will have fewer whole copies than two, and than wanted. */
   short: { [wanted: number]: { from: number; until: number } }
 }
@@ -98,7 +119,7 @@ class Simulation {
         for (let disk = 1; disk <= year.disksPerHost; disk++) this.#add(region, host, disk)
     this.#plan(0, true)
     // Each group is on two nodes at home and one elsewhere.
-    this.#groupBytes = (year.nodeBytes * this.#nodes.size) / (this.#groups.length * copiesWanted)
+    this.#groupBytes = year.storedBytes / (this.#groups.length * copiesWanted)
     const hostOf = (id: string) => this.#nodes.get(id)?.host
     this.#outcome = {
       lostDisks: 0,
@@ -108,9 +129,15 @@ class Simulation {
         ({ plan: { members } }) => new Set(members.map(hostOf)).size < members.length,
       ).length,
       repairedBytes: 0,
+      betweenRegionsBytes: 0,
+      unplacedCopies: 0,
+      unplacedAtEnd: 0,
+      fullestDisk: 0,
       longestAloneHours: 0,
       longestRepairHours: 0,
     }
+    this.#fill()
+    this.#note(0)
   }
 
   run(): Outcome {
@@ -135,6 +162,7 @@ class Simulation {
       events.sort((one, other) => one.at - other.at)
     }
     this.#note(yearSeconds)
+    for (const { waiting } of this.#groups) this.#outcome.unplacedAtEnd += waiting.size
     return this.#outcome
   }
 
@@ -174,13 +202,13 @@ class Simulation {
 
   /** Carries out what the planner says. @param first everything is whole at once. */
   #plan(at: number, first: boolean): void {
-    const nodes: GroupNode[] = [...this.#nodes.values()].map(({ id, region, lost }) => ({
+    const nodes: GroupNode[] = [...this.#nodes.values()].map(({ id, region, lost, usedBytes }) => ({
       id,
       region,
-      ready: !lost,
+      ready: !lost && usedBytes < this.#usableBytes,
       lost,
       draining: false,
-      freeBytes: -(this.#busyUntil.get(id) ?? 0),
+      freeBytes: this.#usableBytes - usedBytes,
     }))
     for (const region of this.#year.regions) {
       const groups = this.#groups.map(({ plan }) => plan)
@@ -194,19 +222,56 @@ class Simulation {
             wholeAt: at,
             source: undefined,
           }))
-          if (first) this.#groups.push({ plan, copies, short: {} })
+          if (first) this.#groups.push({ plan, copies, waiting: new Set(), short: {} })
           continue
         }
         known.plan = plan
-        // Where a region has no node left, the planner keeps the names of those that were lost.
-        for (const node of [...plan.members, ...plan.remote])
-          if (this.#nodes.get(node)?.lost === false && !known.copies.some((copy) => copy.node === node)) {
-            const copy: Copy = { node, wholeAt: Number.POSITIVE_INFINITY, source: undefined }
-            known.copies.push(copy)
-            this.#copy(known, copy, at)
-          }
       }
     }
+    if (!first) for (const group of this.#groups) this.#begin(group, at)
+  }
+
+  /** Begins the copies that the plan wants and that have room. */
+  #begin(group: Group, at: number): void {
+    const wanted = [...group.plan.members, ...group.plan.remote]
+    for (const node of group.waiting) if (!wanted.includes(node)) group.waiting.delete(node)
+    for (const node of wanted) {
+      // Where a region has no node left, the planner keeps the names of those that were lost.
+      if (this.#nodes.get(node)?.lost !== false) group.waiting.delete(node)
+      else if (!group.copies.some((copy) => copy.node === node) && this.#takeRoom(group, node)) {
+        const copy: Copy = { node, wholeAt: Number.POSITIVE_INFINITY, source: undefined }
+        group.copies.push(copy)
+        this.#copy(group, copy, at)
+      }
+    }
+  }
+
+  /** At the start: an upload needs the copies at home. Copies that do not fit are not there. */
+  #fill(): void {
+    const placed = new Map(this.#groups.map((group) => [group, new Set<string>()]))
+    for (const home of [true, false])
+      for (const [group, nodes] of placed)
+        for (const node of home ? group.plan.members : group.plan.remote)
+          if (this.#takeRoom(group, node)) nodes.add(node)
+    for (const [group, nodes] of placed) group.copies = group.copies.filter(({ node }) => nodes.has(node))
+  }
+
+  /** Whether the group fits there; counted once while it does not. */
+  #takeRoom({ waiting }: Group, id: string): boolean {
+    const node = this.#nodes.get(id)
+    if (node === undefined) return false
+    if (node.usedBytes + this.#groupBytes > this.#usableBytes) {
+      if (!waiting.has(id)) this.#outcome.unplacedCopies++
+      waiting.add(id)
+      return false
+    }
+    waiting.delete(id)
+    node.usedBytes += this.#groupBytes
+    return true
+  }
+
+  get #usableBytes(): number {
+    return this.#year.nodeBytes * (1 - this.#year.reserve)
   }
 
   #copy(group: Group, copy: Copy, at: number): void {
@@ -220,10 +285,20 @@ class Simulation {
     this.#busyUntil.set(source.node, copy.wholeAt)
     this.#busyUntil.set(copy.node, copy.wholeAt)
     this.#outcome.repairedBytes += this.#groupBytes
+    const regionOf = (id: string) => this.#nodes.get(id)?.region
+    if (regionOf(source.node) !== regionOf(copy.node)) this.#outcome.betweenRegionsBytes += this.#groupBytes
   }
 
-  /** How long groups have fewer copies than they should: from a loss until enough are whole. */
+  /**
+   * How full disks are, by the copies on them, and how long groups have fewer copies than they
+   * should: from a loss until enough are whole.
+   */
   #note(at: number): void {
+    const bytes = new Map<string, number>()
+    for (const { copies } of this.#groups)
+      for (const { node } of copies) bytes.set(node, (bytes.get(node) ?? 0) + this.#groupBytes)
+    const fullest = Math.max(0, ...bytes.values()) / this.#year.nodeBytes
+    this.#outcome.fullestDisk = Math.max(this.#outcome.fullestDisk, fullest)
     for (const { copies, short } of this.#groups) {
       const times = copies.map(({ wholeAt }) => wholeAt).sort((one, other) => one - other)
       for (const wanted of [2, copiesWanted] as const) {
@@ -250,11 +325,11 @@ class Simulation {
     const [hostName, diskName] = [String(host).padStart(3, '0'), String(disk).padStart(2, '0')]
     const name = this.#year.order === 'disk first' ? `${diskName}-${hostName}` : `${hostName}-${diskName}`
     const id = `${region}-${name}`
-    this.#nodes.set(id, { id, region, host: `${region}-${hostName}`, lost: false })
+    this.#nodes.set(id, { id, region, host: `${region}-${hostName}`, lost: false, usedBytes: 0 })
   }
 
   #replace(region: string, host: string): void {
     const id = `${region}-new-${++this.#replacements}`
-    this.#nodes.set(id, { id, region, host, lost: false })
+    this.#nodes.set(id, { id, region, host, lost: false, usedBytes: 0 })
   }
 }
