@@ -85,6 +85,26 @@ t.test('rules and dashboards ask for metrics that exist', async (t) => {
     }
 })
 
+t.test('shortened waits keep their order, so that what passes at once does not fire', async (t) => {
+  const pending = (pendingSecondsMax?: number) => {
+    const rules = alertRules(
+      shortenedTimes({
+        times: 20,
+        windowSeconds: 20,
+        ...(pendingSecondsMax === undefined ? {} : { pendingSecondsMax }),
+      }),
+    )
+    return (name: string) => rules.find(({ alert }) => alert === name)?.for
+  }
+  t.equal(pending()('HoldfastProcessDown'), '1s')
+  const long = pending(180)
+  // Three scrapes of 2 s, and as long as a fault of the trial lasts.
+  t.strictSame(
+    ['HoldfastProcessDown', 'HoldfastReplicationOwed', 'HoldfastDiskFull', 'HoldfastStoreFailed'].map(long),
+    ['6s', '3m', '3m', '1s'],
+  )
+})
+
 t.test('promtool accepts the rules, also shortened', async (t) => {
   const folder = t.testdir({
     'rules.yml': rulesFile(),

@@ -13,11 +13,24 @@ export interface Times {
 
 export const productionTimes: Times = { window: duration, pending: duration, age: (seconds) => seconds }
 
-/** Every age is that many times shorter, every window and wait has this length. */
-export function shortenedTimes({ times, windowSeconds }: { times: number; windowSeconds: number }): Times {
+/**
+ * Every age is that many times shorter, every window has this length.
+ * @param options.pendingSecondsMax waits are shorter in the same measure, and at most this long.
+ *   With 1 s what passes at once fires too, as a single slow scrape; with more an alert shows that
+ *   it is silent then.
+ */
+export function shortenedTimes({
+  times,
+  windowSeconds,
+  pendingSecondsMax = 1,
+}: {
+  times: number
+  windowSeconds: number
+  pendingSecondsMax?: number
+}): Times {
   return {
     window: () => duration(windowSeconds),
-    pending: () => duration(1),
+    pending: (seconds) => duration(Math.max(1, Math.min(pendingSecondsMax, Math.round(seconds / times)))),
     age: (seconds) => seconds / times,
   }
 }
