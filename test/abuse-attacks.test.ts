@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { abuseCommand } from './long/abuse/own-network.ts'
 
-t.test('the attacks of the short form are held', { timeout: 300_000 }, async (t) => {
+t.test('the attacks of the short form are held', async (t) => {
   const { command, args, env } = abuseCommand(['--short', '--seconds', '4'])
   const played = await promisify(execFile)(command, args, { env }).catch((error) => error)
   const { stdout, stderr, code = 0 } = played as { stdout: string; stderr: string; code?: number }

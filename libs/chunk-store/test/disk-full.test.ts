@@ -94,7 +94,7 @@ if (disk !== undefined) {
     ['large blobs, the first extent deleted', 1_000_000, (n: number) => n < 60, false],
   ] as const
   for (const [what, size, gone, restarts] of shapes.slice(0, sizeOf('fullDisks')))
-    t.test(`full to the mark, ${what}: deletions return room`, { timeout: 200_000 }, async (t) => {
+    t.test(`full to the mark, ${what}: deletions return room`, async (t) => {
       const { path, store, kept } = await world(t, tight)
       const sizes = [2_000, 40_000, 900_000, 5_000_000]
       await fill(store, kept, (n) => size || (sizes[n % sizes.length] as number))
