@@ -201,18 +201,18 @@ t.test('Prometheus of a region scrapes all of its servers that have metrics', as
   const { holdfast, ...servers } = jobsOf(withExporters, 'par3')
   t.equal(holdfast?.length, 9)
   t.strictSame(servers, {
-    prometheus: ['10.1.0.13:9090'],
+    prometheus: ['127.0.0.1:9090'],
     alertmanager: ['10.1.0.13:9093'],
     nats: ['10.1.0.11:7777', '10.1.0.12:7777', '10.1.0.13:7777'],
     cassandra: ['10.1.0.11:7070', '10.1.0.12:7070', '10.1.0.13:7070'],
-    caddy: ['10.1.0.11:2020', '10.1.0.12:2020'],
+    proxy: ['10.1.0.11:2020', '10.1.0.12:2020'],
   })
   const nginx = jobsOf(three.replace('proxy: caddy', 'proxy: nginx'), 'par3')
-  t.strictSame(Object.keys(nginx), ['holdfast', 'prometheus', 'alertmanager'])
+  t.strictSame(Object.keys(nginx), ['holdfast', 'prometheus', 'alertmanager', 'proxy'])
   const twice = jobsOf(withExporters.replace('[nats, cassandra]', '[nats, nats]'), 'par3')
   t.strictSame(
     Object.keys(twice),
-    ['holdfast', 'prometheus', 'alertmanager', 'nats', 'caddy'],
+    ['holdfast', 'prometheus', 'alertmanager', 'nats', 'proxy'],
     'no job twice',
   )
   t.throws(() => jobsOf(withExporters.replace('[nats, cassandra]', '[caddy]'), 'par3'), {

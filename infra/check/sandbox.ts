@@ -74,7 +74,7 @@ export function makeSecrets(folder: string, names: readonly string[] = []): void
   )
   const { path, env } = tool('openssl')
   const namesExtension = ['-addext', `subjectAltName=${names.map((name) => `DNS:${name}`).join()}`]
-  for (const name of ['node', 'public', 'ca']) {
+  for (const name of ['node', 'public', 'proxy', 'prometheus', 'ca']) {
     const key = join(folder, 'tls', `${name}.key`)
     const made = spawnSync(
       path,

@@ -21,6 +21,7 @@ const tools = {
   prometheus: { packages: ['prometheus'] },
   promtool: { packages: ['prometheus'] },
   amtool: { packages: ['prometheus-alertmanager'] },
+  'prometheus-alertmanager': { packages: ['prometheus-alertmanager'] },
   'named-checkzone': {
     packages: [
       ...['bind9-utils', 'bind9-libs', 'libjemalloc2', 'libmaxminddb0'],

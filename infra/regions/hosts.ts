@@ -190,8 +190,8 @@ function filesOfUnit(unit: string, files: ReadonlyMap<string, string>): string[]
     'holdfast-cassandra.service': /^\/etc\/cassandra\/|\/holdfast-cassandra\.service$/,
     'caddy.service': /\/caddy\//,
     'nginx.service': /\/nginx\//,
-    'prometheus.service': /\/prometheus\//,
-    'prometheus-alertmanager.service': /\/alertmanager\//,
+    'prometheus.service': /\/prometheus\/(prometheus|holdfast\.rules)\.yml$|\/default\/prometheus$/,
+    'prometheus-alertmanager.service': /\/alertmanager[^/]*\.yml$|\/default\/prometheus-alertmanager$/,
   }
   const ours = (path: string) =>
     path.endsWith(`/${unit}`) ||

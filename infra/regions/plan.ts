@@ -47,7 +47,16 @@ export function planOf(deployment: Deployment, platform: Platform = machines): P
   }
 }
 
-/** Hosts of a region that have a role. */
+export function allHosts({ regions }: Plan): PlannedHost[] {
+  return regions.flatMap(({ hosts }) => hosts)
+}
+
+/** One host: its servers reach each other by loopback, and no certificate is needed. */
+export function isAlone(plan: Plan): boolean {
+  return allHosts(plan).length === 1
+}
+
+/** Hosts that have a role. */
 export function hostsWith<H extends { roles: readonly HostRole[] }>(
   hosts: readonly H[],
   role: HostRole,

@@ -58,6 +58,17 @@ export const places = {
   data: '/var/lib/holdfast',
 } as const
 
+/** A certificate and its key for each user that a server runs as: nobody else can read the key. */
+export const certificates = {
+  authority: `${places.tls}/ca.pem`,
+  /** For Prometheus and alertmanager, which the distribution runs as the same user. */
+  prometheus: { certificate: `${places.tls}/prometheus.pem`, key: `${places.tls}/prometheus.key` },
+  /** For a proxy on the cluster's own network. */
+  proxy: { certificate: `${places.tls}/proxy.pem`, key: `${places.tls}/proxy.key` },
+  /** For a proxy, with the names that users call. */
+  public: { certificate: `${places.tls}/public.pem`, key: `${places.tls}/public.key` },
+} as const
+
 /** The password of Cassandra's superuser. */
 export const operatorPasswordFile = `${places.secrets}/cassandra-admin-password`
 

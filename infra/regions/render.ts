@@ -3,16 +3,16 @@
  * laid over the root of that host; `kubernetes/<region>/` and `dns/` stand beside. No secret is
  * among them.
  */
-import { rulesFile } from '../observe/rules-file.ts'
 import type { Deployment } from './deployment.ts'
 import { type Plan, type PlannedHost, type PlannedRegion, planOf } from './plan.ts'
 import { places } from './platform.ts'
+import { alertmanagerFiles } from './render/alertmanager.ts'
 import { cassandraRack, cassandraYaml } from './render/cassandra.ts'
 import { composeFile } from './render/compose.ts'
 import { dnsFiles } from './render/dns.ts'
 import { kubernetesFiles } from './render/kubernetes.ts'
 import { natsConfig } from './render/nats.ts'
-import { alertmanagerConfig, prometheusConfig } from './render/prometheus.ts'
+import { prometheusFiles } from './render/prometheus.ts'
 import { proxyFile } from './render/proxies.ts'
 import { cassandraUnit, environmentFile, natsUnit, processUnit, target, unitName } from './render/units.ts'
 
@@ -56,10 +56,7 @@ export function hostFiles(plan: Plan, region: PlannedRegion, host: PlannedHost):
     const [path, text] = proxyFile(plan, region, host)
     files.set(path, text)
   }
-  if (has('prometheus')) {
-    files.set('/etc/prometheus/prometheus.yml', prometheusConfig(plan, region))
-    files.set('/etc/prometheus/holdfast.rules.yml', rulesFile())
-  }
-  if (has('alertmanager')) files.set('/etc/alertmanager/alertmanager.yml', alertmanagerConfig(plan))
+  if (has('prometheus')) for (const [path, text] of prometheusFiles(plan, region, host)) files.set(path, text)
+  if (has('alertmanager')) for (const [path, text] of alertmanagerFiles(plan, host)) files.set(path, text)
   return files
 }

@@ -46,8 +46,9 @@ export const serverPorts = {
   cassandra: { client: 9042, storage: 7000 },
   prometheus: 9090,
   alertmanager: 9093,
-  /** Caddy's metrics. */
-  caddy: 2020,
+  alertmanagerCluster: 9094,
+  /** A proxy's metrics. */
+  proxyMetrics: 2020,
 } as const
 
 /**

@@ -1,7 +1,7 @@
 /** Commands over an own authority of certificates. They work on a directory, without a service. */
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { Authority, AuthorityFault, type CertificateInfo } from '@holdfast/trust'
+import { Authority, AuthorityFault, type CertificateInfo, type Kind } from '@holdfast/trust'
 import { parse } from 'yaml'
 import { AdminError } from './admin-client.ts'
 import { type Command, json, numberOf, type Options, type Step, UsageFault } from './command.ts'
@@ -36,8 +36,8 @@ export const certsCommands: readonly Command[] = [
         const authority = await Authority.open(path)
         const days = daysOf(options.days ?? hostDays)
         const issued = []
-        for (const { host, names, publicNames } of await hostsOf(hosts, options)) {
-          if (names !== undefined) issued.push(await authority.issue({ host, names }, { days }))
+        for (const { host, names, kinds, publicNames } of await hostsOf(hosts, options)) {
+          for (const kind of kinds) issued.push(await authority.issue({ host, names }, { days, kind }))
           if (publicNames === undefined) continue
           const made = await authority.issuePublic({ host, names: publicNames }, { days })
           if (made !== undefined) issued.push(made)
@@ -102,8 +102,9 @@ function daysOf(text: string | boolean): number {
 
 interface CertificateOrder {
   host: string
-  /** On the cluster's network. Undefined: it is no part of the cluster. */
-  names: string[] | undefined
+  /** On the cluster's network. */
+  names: string[]
+  kinds: Exclude<Kind, 'public'>[]
   /** The public names of its proxy. Undefined: it has none. */
   publicNames: string[] | undefined
 }
@@ -116,7 +117,14 @@ async function hostsOf(hosts: string[], { names, deployment }: Options): Promise
   const [host, ...others] = hosts
   if (host === undefined) throw new UsageFault('name a host, or a deployment')
   if (others.length > 0) throw new UsageFault(`what is ${others.join(' ')}?`)
-  return [{ host, names: typeof names === 'string' ? names.split(',') : [], publicNames: undefined }]
+  return [
+    {
+      host,
+      names: typeof names === 'string' ? names.split(',') : [],
+      kinds: ['node'],
+      publicNames: undefined,
+    },
+  ]
 }
 
 /** Hosts with these roles alone call no other process of the cluster, and are not called. */
@@ -129,7 +137,8 @@ async function hostsOfDeployment(file: string): Promise<CertificateOrder[]> {
   })
   const deployment: unknown = parse(text)
   const regions = listOf(deployment, 'regions')
-  const proxies = regions.flatMap((region) => listOf(region, 'hosts')).filter((host) => has(host, ['proxy']))
+  const all = regions.flatMap((region) => listOf(region, 'hosts'))
+  const proxies = all.filter((host) => has(host, ['proxy']))
   // A single Caddy gets its certificates by itself.
   const alone = proxies.length === 1 && textOf(deployment, 'proxy') !== 'nginx'
   const wanted = regions.flatMap((region) =>
@@ -138,15 +147,23 @@ async function hostsOfDeployment(file: string): Promise<CertificateOrder[]> {
       if (name === undefined || internal === undefined)
         throw new AuthorityFault(`${file} has a host without a name or an internal address`)
       const own = !listOf(host, 'roles').every((role) => rolesWithoutCalls.includes(roleOf(role)))
+      // On a single host servers reach each other by loopback, without certificates.
+      const observes = all.length > 1 && has(host, ['prometheus', 'alertmanager'])
+      const proxied = all.length > 1 && has(host, ['proxy'])
       const serves = has(host, ['proxy']) && !alone
       return {
         host: name,
-        names: own ? [internal] : undefined,
+        names: [internal],
+        kinds: [
+          ...(own ? (['node'] as const) : []),
+          ...(proxied ? (['proxy'] as const) : []),
+          ...(observes ? (['prometheus'] as const) : []),
+        ],
         publicNames: serves ? publicNamesOf(deployment, region) : undefined,
       }
     }),
   )
-  const some = wanted.filter(({ names, publicNames }) => names !== undefined || publicNames !== undefined)
+  const some = wanted.filter(({ kinds, publicNames }) => kinds.length > 0 || publicNames !== undefined)
   if (some.length === 0) throw new AuthorityFault(`${file} names no host that needs a certificate`)
   return some
 }

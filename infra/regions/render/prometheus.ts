@@ -1,22 +1,36 @@
 /**
  * Prometheus of a region scrapes everything of its region that has metrics. Alerts go to every
- * alertmanager, which drops duplicates.
+ * alertmanager. It listens on loopback alone.
  */
 import { stringify } from 'yaml'
-import type { Plan, PlannedRegion } from '../plan.ts'
+import { rulesFile } from '../../observe/rules-file.ts'
+import type { Plan, PlannedHost, PlannedRegion } from '../plan.ts'
 import { hostsWith } from '../plan.ts'
 import { places } from '../platform.ts'
-import { exporterPorts, type HostRole, serverPorts } from '../roles.ts'
+import { exporterPorts, serverPorts } from '../roles.ts'
+import { alertmanagerAddress, alertmanagersOf, observedOver } from './alertmanager.ts'
+import { proxyMetricsAddress } from './proxies.ts'
 
 const asText = (value: unknown) => stringify(value, { lineWidth: 0, aliasDuplicateObjects: false })
 
-export function prometheusConfig(plan: Plan, region: PlannedRegion): string {
+const own = `127.0.0.1:${serverPorts.prometheus}`
+
+export function prometheusFiles(
+  plan: Plan,
+  region: PlannedRegion,
+  host: PlannedHost,
+): [path: string, text: string][] {
+  return [
+    ['/etc/prometheus/prometheus.yml', settings(plan, region, host)],
+    ['/etc/prometheus/holdfast.rules.yml', rulesFile()],
+    ['/etc/default/prometheus', `ARGS="--web.listen-address=${own}"\n`],
+  ]
+}
+
+function settings(plan: Plan, region: PlannedRegion, host: PlannedHost): string {
   const processes = region.hosts.flatMap(({ name, processes }) =>
     processes.map((process) => ({ host: name, ...process })),
   )
-  const alertmanagers = plan.regions
-    .flatMap(({ hosts }) => hostsWith(hosts, 'alertmanager'))
-    .map(({ internal }) => `${internal}:${serverPorts.alertmanager}`)
   return asText({
     global: {
       scrape_interval: '15s',
@@ -24,9 +38,7 @@ export function prometheusConfig(plan: Plan, region: PlannedRegion): string {
       external_labels: { deployment: plan.deployment.name, region: region.code },
     },
     rule_files: ['holdfast.rules.yml'],
-    ...(alertmanagers.length === 0
-      ? {}
-      : { alerting: { alertmanagers: [{ static_configs: [{ targets: alertmanagers }] }] } }),
+    ...alertmanagersOf(plan),
     scrape_configs: [
       {
         job_name: 'holdfast',
@@ -36,56 +48,45 @@ export function prometheusConfig(plan: Plan, region: PlannedRegion): string {
           labels: { process: name, machine: host, role },
         })),
       },
-      ...serverJobs(plan, region),
+      ...serverJobs(plan, region, host),
     ],
   })
 }
 
-/** A job for each kind of server, if the region has any. None of them asks for a login. */
-function serverJobs({ deployment }: Plan, { hosts }: PlannedRegion): object[] {
-  const jobs: { job: string; role: HostRole; port: number }[] = [
-    { job: 'prometheus', role: 'prometheus', port: serverPorts.prometheus },
-    { job: 'alertmanager', role: 'alertmanager', port: serverPorts.alertmanager },
-    ...deployment.exporters.map((role) => ({ job: role, role, port: exporterPorts[role] })),
+/** A job for each kind of server, if the region has any. */
+function serverJobs(plan: Plan, { hosts }: PlannedRegion, host: PlannedHost): object[] {
+  const tls = observedOver(plan)
+  const jobs: { job: string; servers: PlannedHost[]; at: (host: PlannedHost) => string; how?: object }[] = [
+    { job: 'prometheus', servers: [host], at: () => own },
+    {
+      job: 'alertmanager',
+      servers: hostsWith(hosts, 'alertmanager'),
+      at: (server) => alertmanagerAddress(plan, server),
+      how: tls,
+    },
+    ...plan.deployment.exporters.map((role) => ({
+      job: role,
+      servers: hostsWith(hosts, role),
+      at: ({ internal }: PlannedHost) => `${internal}:${exporterPorts[role]}`,
+    })),
+    {
+      job: 'proxy',
+      servers: hostsWith(hosts, 'proxy'),
+      at: (server) => proxyMetricsAddress(plan, server),
+      how: tls,
+    },
   ]
-  if (deployment.proxy === 'caddy') jobs.push({ job: 'caddy', role: 'proxy', port: serverPorts.caddy })
-  return jobs.flatMap(({ job, role, port }) => {
-    const servers = hostsWith(hosts, role)
+  return jobs.flatMap(({ job, servers, at, how }) => {
     if (servers.length === 0) return []
     return [
       {
         job_name: job,
-        static_configs: servers.map(({ name, internal }) => ({
-          targets: [`${internal}:${port}`],
-          labels: { process: `${name}-${job}`, machine: name, role },
+        ...how,
+        static_configs: servers.map((server) => ({
+          targets: [at(server)],
+          labels: { process: `${server.name}-${job}`, machine: server.name, role: job },
         })),
       },
     ]
-  })
-}
-
-export function alertmanagerConfig({ deployment }: Plan): string {
-  const receiver = (severity: 'page' | 'ticket') => {
-    const url = deployment.alerts[severity]
-    return { name: severity, ...(url === undefined ? {} : { webhook_configs: [{ url }] }) }
-  }
-  return asText({
-    route: {
-      receiver: 'ticket',
-      group_by: ['alertname', 'deployment', 'region'],
-      group_wait: '30s',
-      group_interval: '5m',
-      repeat_interval: '12h',
-      routes: [{ matchers: ['severity="page"'], receiver: 'page', repeat_interval: '1h' }],
-    },
-    inhibit_rules: [
-      ['HoldfastErrorsFast', 'HoldfastErrorsSlow'],
-      ['HoldfastSlowFast', 'HoldfastSlowSlow'],
-    ].map(([source, target]) => ({
-      source_matchers: [`alertname="${source}"`],
-      target_matchers: [`alertname="${target}"`],
-      equal: ['deployment', 'region'],
-    })),
-    receivers: [receiver('ticket'), receiver('page')],
   })
 }

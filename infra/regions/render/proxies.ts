@@ -2,8 +2,8 @@
  * The public names of a region and the processes behind each, for nginx and for Caddy. Bodies are
  * streamed both ways; the admin host is behind no proxy.
  */
-import { hostsWith, type Plan, type PlannedHost, type PlannedRegion } from '../plan.ts'
-import { places } from '../platform.ts'
+import { allHosts, hostsWith, isAlone, type Plan, type PlannedHost, type PlannedRegion } from '../plan.ts'
+import { certificates } from '../platform.ts'
 import { type PortName, serverPorts } from '../roles.ts'
 
 /**
@@ -48,20 +48,15 @@ export function sitesOf({ names, hosts }: PlannedRegion): Site[] {
   ]
 }
 
-export const certificate = {
-  chain: `${places.tls}/public.pem`,
-  key: `${places.tls}/public.key`,
-} as const
-
 /** A word of a directive, or the directives of its block. */
 type Directive = [words: string[], block?: Directive[]]
 
 /** Goes to `/etc/nginx/conf.d`, which is inside of `http`. */
-export function nginxConfig(region: PlannedRegion): string {
+export function nginxConfig(plan: Plan, region: PlannedRegion, host: PlannedHost): string {
   const sites = sitesOf(region)
   const tls: Directive[] = [
-    [['ssl_certificate', certificate.chain]],
-    [['ssl_certificate_key', certificate.key]],
+    [['ssl_certificate', certificates.public.certificate]],
+    [['ssl_certificate_key', certificates.public.key]],
     [['ssl_protocols', 'TLSv1.2', 'TLSv1.3']],
   ]
   const upstreams = sites.map(
@@ -131,7 +126,7 @@ export function nginxConfig(region: PlannedRegion): string {
       ],
     ],
   ]
-  return `${[...upstreams, ...servers, ...others].flatMap((one) => [...nginxLines(one), '']).join('\n')}`
+  return `${[...upstreams, ...servers, ...others, nginxMetrics(plan, host)].flatMap((one) => [...nginxLines(one), '']).join('\n')}`
 }
 
 function nginxLines([words, block]: Directive, indent = ''): string[] {
@@ -141,23 +136,19 @@ function nginxLines([words, block]: Directive, indent = ''): string[] {
 }
 
 function nginxWord(word: string): string {
-  return /^[\w$./:=@[\]-]+$/.test(word) ? word : `"${word.replace(/["\\]/g, '\\$&')}"`
+  return /^[\w$./:=@[\]-]+$/.test(word) ? word : `"${word.replace(/["\\]/g, '\\$&').replaceAll('\n', '\\n')}"`
 }
 
 /**
  * Caddy gets certificates by itself where one host serves all names. Several hosts share one from
  * elsewhere: the authority may ask any of them.
  */
-export function caddyfile(
-  { deployment, regions }: Plan,
-  region: PlannedRegion,
-  { internal }: PlannedHost,
-): string {
-  const alone = regions.flatMap(({ hosts }) => hostsWith(hosts, 'proxy')).length === 1
+export function caddyfile(plan: Plan, region: PlannedRegion, host: PlannedHost): string {
+  const alone = hostsWith(allHosts(plan), 'proxy').length === 1
   const blocks = sitesOf(region).map(({ names, backends }) =>
     [
       `${names.join(', ')} {`,
-      ...(alone ? [] : [`\ttls ${certificate.chain} ${certificate.key}`]),
+      ...(alone ? [] : [`\ttls ${certificates.public.certificate} ${certificates.public.key}`]),
       `\treverse_proxy ${backends.join(' ')} {`,
       '\t\tlb_policy least_conn',
       '\t\tlb_try_duration 3s',
@@ -169,8 +160,64 @@ export function caddyfile(
       '}',
     ].join('\n'),
   )
-  const metrics = `http://${internal}:${serverPorts.caddy} {\n\tbind ${internal}\n\tmetrics\n}`
-  return `{\n\temail ${deployment.contact}\n}\n\n${[...blocks, metrics].join('\n\n')}\n`
+  const { global, site } = caddyMetrics(plan, host)
+  const options = [`email ${plan.deployment.contact}`, ...global].map((line) => `\t${line}`)
+  return `${[['{', ...options, '}'].join('\n'), ...blocks, site.join('\n')].join('\n\n')}\n`
+}
+
+export function proxyMetricsAddress(plan: Plan, { internal }: PlannedHost): string {
+  return `${isAlone(plan) ? '127.0.0.1' : internal}:${serverPorts.proxyMetrics}`
+}
+
+function caddyMetrics(plan: Plan, host: PlannedHost): { global: string[]; site: string[] } {
+  const address = proxyMetricsAddress(plan, host)
+  if (isAlone(plan))
+    return { global: [], site: [`http://${address} {`, '\tbind 127.0.0.1', '\tmetrics', '}'] }
+  const { certificate, key } = certificates.proxy
+  return {
+    // Clients call an address, and TLS names none. No other site is at this one.
+    global: [`servers ${address} {`, '\tstrict_sni_host insecure_off', '}'],
+    site: [
+      `https://:${serverPorts.proxyMetrics} {`,
+      `\tbind ${host.internal}`,
+      `\ttls ${certificate} ${key} {`,
+      '\t\tclient_auth {',
+      '\t\t\tmode require_and_verify',
+      `\t\t\ttrusted_ca_cert_file ${certificates.authority}`,
+      '\t\t}',
+      '\t}',
+      '\tmetrics',
+      '}',
+    ],
+  }
+}
+
+/** nginx has no page of metrics, but it knows these numbers. */
+function nginxMetrics(plan: Plan, host: PlannedHost): Directive {
+  const states = ['active', 'reading', 'writing', 'waiting']
+  const lines = states.map((state) => `nginx_connections_${state} $connections_${state}\n`)
+  const { certificate, key } = certificates.proxy
+  return [
+    ['server'],
+    [
+      [['listen', proxyMetricsAddress(plan, host), ...(isAlone(plan) ? [] : ['ssl'])]],
+      ...(isAlone(plan)
+        ? []
+        : ([
+            [['ssl_certificate', certificate]],
+            [['ssl_certificate_key', key]],
+            [['ssl_protocols', 'TLSv1.2', 'TLSv1.3']],
+            [['ssl_client_certificate', certificates.authority]],
+            [['ssl_verify_client', 'on']],
+          ] as Directive[])),
+      [['access_log', 'off']],
+      [
+        ['location', '=', '/metrics'],
+        [[['default_type', 'text/plain']], [['return', '200', lines.join('')]]],
+      ],
+      [['location', '/'], [[['return', '404']]]],
+    ],
+  ]
 }
 
 /** Where the file of a proxy goes. */
@@ -181,5 +228,5 @@ export function proxyFile(
 ): [path: string, text: string] {
   return plan.deployment.proxy === 'caddy'
     ? ['/etc/caddy/Caddyfile', caddyfile(plan, region, host)]
-    : ['/etc/nginx/conf.d/holdfast.conf', nginxConfig(region)]
+    : ['/etc/nginx/conf.d/holdfast.conf', nginxConfig(plan, region, host)]
 }

@@ -7,6 +7,8 @@
  *   <host>/node.pem, node.key the host's certificate and its key
  *   <host>/cassandra.pem      both in one file, as Cassandra reads them
  *   <host>/public.pem, .key   of a proxy, for the names that users call
+ *   <host>/proxy.pem, .key    of a proxy, on the cluster's own network
+ *   <host>/prometheus.pem, .key  of Prometheus and alertmanager there
  *
  * Keys are on P-256. A certificate of a host is for servers and for clients: processes call each
  * other. Files are written whole under another name and renamed, so that a reader never sees half
@@ -32,8 +34,12 @@ export interface IssuedFiles extends CertificateInfo {
   kind: Kind
 }
 
-/** For the cluster's own network, or for the public names of a proxy. */
-export type Kind = 'node' | 'public'
+/**
+ * `public` is for the names of a proxy that users call, the others are for the cluster's own
+ * network: one for each user of a host, so that none reads the key of another one.
+ */
+const kinds = ['node', 'public', 'proxy', 'prometheus'] as const
+export type Kind = (typeof kinds)[number]
 
 /** Something is missing, exists already, or `openssl` refused. */
 export class AuthorityFault extends Error {
@@ -87,8 +93,11 @@ export class Authority {
    * A new key and certificate of a host, in its folder.
    * @param days how long it is valid; 0 or less: it has expired, for tests
    */
-  async issue({ host, names }: HostNames, { days }: { days: number }): Promise<IssuedFiles> {
-    return this.#issue({ host, kind: 'node', names: [...new Set([host, ...names])] }, days)
+  async issue(
+    { host, names }: HostNames,
+    { days, kind = 'node' }: { days: number; kind?: Exclude<Kind, 'public'> },
+  ): Promise<IssuedFiles> {
+    return this.#issue({ host, kind, names: [...new Set([host, ...names])] }, days)
   }
 
   /**
@@ -118,7 +127,7 @@ export class Authority {
         [
           'basicConstraints=critical,CA:FALSE',
           'keyUsage=critical,digitalSignature',
-          `extendedKeyUsage=${kind === 'node' ? 'serverAuth,clientAuth' : 'serverAuth'}`,
+          `extendedKeyUsage=${kind === 'public' ? 'serverAuth' : 'serverAuth,clientAuth'}`,
           `subjectAltName=${names.map((name) => `${isIP(name) ? 'IP' : 'DNS'}:${name}`).join(',')}`,
         ].join('\n'),
       )
@@ -177,9 +186,9 @@ export class Authority {
     )
     const found: IssuedFiles[] = []
     for (const { name } of folders.sort((a, b) => (a.name < b.name ? -1 : 1))) {
-      for (const kind of ['node', 'public'] as const) {
+      for (const kind of kinds) {
         const pem = await textOf(join(this.#directory, name, `${kind}.pem`))
-        if (pem && (kind === 'node' || (await this.#made(pem))))
+        if (pem && (kind !== 'public' || (await this.#made(pem))))
           found.push({ host: name, kind, ...infoOf(pem) })
       }
     }

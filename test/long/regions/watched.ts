@@ -53,8 +53,7 @@ export class WatchedRegion extends AskedPrometheus {
         this.#files.set(name, successful(name, await this.#deployed.on(host, 'cat', `${place}/${name}`)))
     const config = parse(this.#files.get('prometheus.yml') as string)
     const pace = { scrape_interval: '2s', scrape_timeout: '2s', evaluation_interval: '2s' }
-    const { alerting: _, ...rest } = config
-    await this.#write('prometheus.yml', stringify({ ...rest, global: { ...config.global, ...pace } }))
+    await this.#write('prometheus.yml', stringify({ ...config, global: { ...config.global, ...pace } }))
     await this.#write('holdfast.rules.yml', rulesFile(times))
     await this.#reload()
   }
@@ -98,6 +97,10 @@ export async function askAll(deployed: DeployedRegions): Promise<string[]> {
     const times = shortenedTimes({ times: 1, windowSeconds: 30 })
     for (const { expr } of [...recordingRules(times), ...alertRules(times)]) await ask(expr)
     assert.deepEqual(empty, [], 'panels without series')
+    assert.deepEqual(await region.query('up{job=~"prometheus|alertmanager|proxy"} == 0'), [], 'observers')
+    // Each alert leaves once: `test/alerts-sent.test.ts` has the page itself.
+    for (const expr of ['prometheus_notifications_alertmanagers_discovered', 'alertmanager_cluster_members'])
+      assert.equal((await region.query(`${expr} == 3`)).length, 1, expr)
     const fired = await region.firedWithin(healthyMs / 1_000)
     assert.deepEqual([...fired], [], 'alerts of a healthy cluster')
     const { done, failed } = await load.stop()
