@@ -281,8 +281,8 @@ case "$script" in
   *'nodetool rebuild'*) step=rebuild;;
   *'nodetool repair --full holdfast'*) step=repair;;
   *logins.ts*) step=logins;;
-  *'systemctl start holdfast-cassandra'*) step=servers;;
-  *'systemctl start holdfast-'*) step=processes;;
+  *'begin holdfast-cassandra'*) step=servers;;
+  *'begin holdfast-'*) step=processes;;
   *) step=other;;
 esac
 echo "$1 $step" >> "$HOME/record"
@@ -329,9 +329,11 @@ t.test('render, diff, up, status and down by their commands', async (t) => {
   const home = t.testdir({ bin: {}, root: {} })
   const rendered = join(home, 'out')
   const file = join(folder, 'one.yaml')
+  const [stub, files1] = [{ REFUSED: '', DEAD: '' }, 'holdfast-files1-holdfast.service']
   const infra = (...words: string[]) => {
     const env = {
       ...process.env,
+      ...stub,
       PATH: `${join(home, 'bin')}:${process.env.PATH}`,
       HOLDFAST_ROOT: join(home, 'root'),
       RECORD: join(home, 'record'),
@@ -345,10 +347,20 @@ t.test('render, diff, up, status and down by their commands', async (t) => {
   }
   const recorded = () => readFileSync(join(home, 'record'), 'utf8')
   const systemctl = join(home, 'bin/systemctl')
-  writeFileSync(systemctl, '#!/bin/sh\necho "$@" >> "$RECORD"\n[ "$1" != is-active ] || echo active\n')
+  writeFileSync(
+    systemctl,
+    `#!/bin/sh
+echo "$@" >> "$RECORD"
+case "$1" in
+  is-active) [ "$2" != "$DEAD" ] && echo active || { echo failed; exit 3; };;
+  is-failed) [ "$3" = "$DEAD" ];;
+  *start) [ "$2" != "$REFUSED" ];;
+esac
+`,
+  )
   chmodSync(systemctl, 0o755)
   const ss = join(home, 'bin/ss')
-  writeFileSync(ss, '#!/bin/sh\necho "ss $@" >> "$RECORD"\necho listening\n')
+  writeFileSync(ss, '#!/bin/sh\necho "ss $@" >> "$RECORD"\n[ -n "$DEAD" ] || echo listening\n')
   chmodSync(ss, 0o755)
 
   t.match(infra('render', file, '--out', rendered), { status: 0, stdout: '' })
@@ -372,7 +384,7 @@ t.test('render, diff, up, status and down by their commands', async (t) => {
     }
   t.match(infra('diff', file, ...via), { status: 1, stdout: 'missing files1:/etc/caddy/Caddyfile\n' })
   t.match(infra('up', file, ...via), { status: 0, stdout: 'files1: changed /etc/caddy/Caddyfile\n' })
-  t.match(infra('diff', file, ...via), { status: 0, stdout: '' })
+  t.strictSame(infra('diff', file, ...via), { status: 0, stdout: '', stderr: '' })
   t.match(
     recorded(),
     'start holdfast-files1-holdfast.service\nss -Hltn src 127.0.0.1:8090\n',
@@ -388,12 +400,46 @@ t.test('render, diff, up, status and down by their commands', async (t) => {
   })
   t.match(recorded(), 'restart holdfast-files1-holdfast.service\n', 'what uses the file is restarted')
   t.notMatch(recorded(), 'restart caddy', 'and nothing else')
-  t.match(infra('status', file, ...via), {
-    status: 0,
-    stdout: 'eu-par files1 holdfast-files1-holdfast.service active\n',
-  })
+  const env = join(home, 'root/etc/holdfast/files1-holdfast.env')
+  for (const [end, why] of [
+    [{ REFUSED: files1 }, /files1: holdfast-files1-holdfast.service does not start; see .* journalctl -eu/],
+    [{ DEAD: files1 }, /files1: holdfast-files1-holdfast.service does not listen on 127.0.0.1:8090 within/],
+  ] as const) {
+    writeFileSync(env, '')
+    writeFileSync(join(home, 'record'), '')
+    Object.assign(stub, end)
+    t.match(infra('up', file, ...via), { status: 1, stderr: why })
+    t.notMatch(recorded(), 'start caddy', 'nothing is started after it')
+    Object.assign(stub, { REFUSED: '', DEAD: '' })
+    t.strictSame(infra('diff', file, ...via), { status: 1, stdout: `restart files1:${files1}\n`, stderr: '' })
+    t.match(infra('up', file, ...via), { status: 0, stdout: '' }, 'no file changes any more')
+    t.match(recorded(), `restart ${files1}\n`, 'but the unit ran with the older one, or not at all')
+    t.match(infra('diff', file, ...via), { status: 0, stdout: '' })
+  }
+
+  const units = [files1, 'caddy.service', 'prometheus.service', 'prometheus-alertmanager.service']
+  const states = (state: (unit: string) => string) =>
+    units.map((unit) => `eu-par files1 ${unit} ${state(unit)}\n`).join('')
+  t.match(infra('status', file, ...via), { status: 0, stdout: states(() => 'active') })
+  for (const unit of units) {
+    stub.DEAD = unit
+    t.strictSame(infra('status', file, ...via), {
+      status: 1,
+      stdout: states((one) => (one === unit ? 'failed' : 'active')),
+      stderr: '',
+    })
+  }
+  stub.DEAD = ''
+  writeFileSync(join(home, 'record'), '')
   t.match(infra('down', file, ...via), { status: 0 })
-  t.match(recorded(), 'stop holdfast-files1-holdfast.service\n')
+  t.equal(
+    recorded(),
+    units
+      .toReversed()
+      .map((unit) => `stop ${unit}\n`)
+      .join(''),
+    'the last one first',
+  )
 
   const others = join(home, 'bin')
   t.match(infra('down', file, '--namespaces', others), { status: 1, stderr: /no deployment runs in/ })

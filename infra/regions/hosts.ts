@@ -5,26 +5,36 @@
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import type { Deployment } from './deployment.ts'
-import { type PlannedHost, planOf } from './plan.ts'
+import { type Plan, type PlannedHost, planOf } from './plan.ts'
 import { operatorPasswordFile, places } from './platform.ts'
+import { alertmanagerAddress } from './render/alertmanager.ts'
 import { natsPasswords } from './render/nats.ts'
+import { proxyMetricsAddress } from './render/proxies.ts'
 import { unitName, unitsOf } from './render/units.ts'
 import { hostFiles } from './render.ts'
 import { serverPorts } from './roles.ts'
 
 const joinSeconds = 900
-const startSeconds = 60
+/** A first process also makes all tables. */
+const startSeconds = 300
+const records = `${places.data}/started`
 
 export interface HostWork {
   host: PlannedHost
   files: ReadonlyMap<string, string>
+  /** Address of each unit that runs. */
+  listens: ReadonlyMap<string, string>
 }
 
 /** In the order of the file. */
 export function workOf(deployment: Deployment): HostWork[] {
   const plan = planOf(deployment)
   return plan.regions.flatMap((region) =>
-    region.hosts.map((host) => ({ host, files: hostFiles(plan, region, host) })),
+    region.hosts.map((host) => ({
+      host,
+      files: hostFiles(plan, region, host),
+      listens: listensOf(plan, host),
+    })),
   )
 }
 
@@ -39,50 +49,65 @@ export function needsOf({ host, files }: HostWork): string[] {
 }
 
 /**
- * Lays files over the root of the host, and starts its units or restarts those with changed files.
- * Prints what changed.
+ * Lays files over the root of the host, and starts its units or restarts those that were not
+ * started with just these files. Prints what changed. It ends at the first unit that fails.
  */
 export function upScript(work: HostWork, which: 'servers' | 'processes'): string {
   const { host } = work
-  const servers = unitsOf([], host.roles)
-  const ofServers = new Set(servers.flatMap((unit) => filesOfUnit(unit, work.files)))
+  const ofServers = new Set(serversOf(host).flatMap((unit) => filesOfUnit(unit, work.files)))
   const files = new Map([...work.files].filter(([path]) => ofServers.has(path) === (which === 'servers')))
-  const units = which === 'servers' ? servers : unitsOf(host.processes, []).concat(proxyUnits(host, files))
+  const units = which === 'servers' ? serversOf(host) : processesOf(work)
   const script = [
     prelude,
     'missing=',
     ...needsOf(work).map((path) => `[ -e "$root${path}" ] || missing="$missing ${path}"`),
     '[ -z "$missing" ] || { echo "missing:$missing" >&2; exit 1; }',
-    'changed=" "',
-    'put() {',
-    '  mkdir -p "$root$(dirname "$1")"',
-    '  base64 -d > "$root$1.new"',
-    '  if cmp -s "$root$1.new" "$root$1"; then rm "$root$1.new"',
-    '  else mv "$root$1.new" "$root$1"; changed="$changed$1 "; echo "changed $1"; fi',
-    '}',
+    steps,
     ...[...files].flatMap(([path, text]) => [
-      `put ${path} <<'END'`,
+      `put ${[path, ...units.filter((unit) => filesOfUnit(unit, files).includes(path))].join(' ')} <<'END'`,
       Buffer.from(text).toString('base64'),
       'END',
     ]),
     'systemctl daemon-reload',
     ...(files.has('/etc/systemd/system/holdfast.target') ? ['systemctl enable --quiet holdfast.target'] : []),
-    listening,
-    ...units.flatMap((unit) => {
-      const own = filesOfUnit(unit, files).map((path) => `*" ${path} "*`)
-      const start = `case "$changed" in ${own.join('|') || 'none'}) systemctl restart ${unit};; *) systemctl start ${unit};; esac`
-      return [start, ...untilListening(host, unit)]
-    }),
+    ...units.flatMap((unit) => [
+      `begin ${unit} ${digestOfUnit(unit, work.files)}`,
+      ...untilListening(work, unit),
+      `begun ${unit} ${digestOfUnit(unit, work.files)}`,
+    ]),
   ]
   return `${script.join('\n')}\n`
 }
 
-/** Waits until an address listens. @param $1 the address @param $2 seconds */
-const listening = `listening() {
+/**
+ * A unit's record has the digest of the files with which it was last started. It is removed before
+ * one of them changes: after a break the next run restarts what uses the file.
+ */
+const steps = `
+put() {
+  path=$1; shift
+  mkdir -p "$root$(dirname "$path")"
+  base64 -d > "$root$path.new"
+  if cmp -s "$root$path.new" "$root$path"; then rm "$root$path.new"; return; fi
+  for unit in "$@"; do rm -f "$root${records}/$unit"; done
+  mv "$root$path.new" "$root$path"
+  echo "changed $path"
+}
+begin() {
+  if [ "$(cat "$root${records}/$1" 2>/dev/null)" = "$2" ]; then systemctl start "$1" || failed "$1"
+  else rm -f "$root${records}/$1"; systemctl restart "$1" || failed "$1"; fi
+}
+begun() { mkdir -p "$root${records}"; echo "$2" > "$root${records}/$1"; }
+failed() {
+  echo "$1 \${2:-does not start}; see systemctl status $1 and journalctl -eu $1, then repeat up" >&2
+  exit 1
+}
+# until a unit listens: its name, the address, seconds
+listening() {
   tries=0
-  until ss -Hltn "src $1" | grep -q .; do
+  until ss -Hltn "src $2" | grep -q .; do
     tries=$((tries + 1))
-    [ "$tries" -le "$2" ] || return 1
+    [ "$tries" -le "$3" ] && ! systemctl is-failed --quiet "$1" || return 1
     sleep 1
   done
 }`
@@ -92,55 +117,59 @@ const listening = `listening() {
  * Cassandra. Nodes of Cassandra also join one by one. One that takes over the data of others joins
  * for longer than this waits; then `up` is repeated.
  */
-function untilListening(host: PlannedHost, unit: string): string[] {
+function untilListening({ listens }: HostWork, unit: string): string[] {
+  const address = listens.get(unit)
+  if (address === undefined) return []
   if (unit === 'holdfast-cassandra.service') {
-    const why = `Cassandra has not joined within ${joinSeconds} s; nodetool netstats says what it does, then repeat up`
-    const address = `${host.internal}:${serverPorts.cassandra.client}`
-    return [`listening ${address} ${joinSeconds} || { echo "${why}" >&2; exit 1; }`]
+    const why = `has not joined within ${joinSeconds} s (nodetool netstats says what it does)`
+    return [`listening ${unit} ${address} ${joinSeconds} || failed ${unit} "${why}"`]
   }
-  const process = host.processes.find(({ name }) => unitName(name) === unit)
-  if (process === undefined) return []
-  const address = `${process.settings.HOLDFAST_ADMIN_BIND}:${process.ports.admin}`
-  return [`listening ${address} ${startSeconds} || echo "${unit} has not started within ${startSeconds} s"`]
+  const why = `does not listen on ${address} within ${startSeconds} s`
+  return [`listening ${unit} ${address} ${startSeconds} || failed ${unit} "${why}"`]
 }
 
 /** Processes first, then their servers. The files stay. */
-export function downScript({ host }: HostWork): string {
-  const units = unitsOf(host.processes, host.roles).reverse()
+export function downScript(work: HostWork): string {
+  const units = allUnits(work).reverse()
   return `${[prelude, ...units.map((unit) => `systemctl stop ${unit}`)].join('\n')}\n`
 }
 
 /** Prints a line `<unit> <state>` for each unit. */
-export function statusScript({ host }: HostWork): string {
-  const units = unitsOf(host.processes, host.roles)
-  const lines = units.map((unit) => `echo "${unit} $(systemctl is-active ${unit})"`)
+export function statusScript(work: HostWork): string {
+  const lines = allUnits(work).map((unit) => `echo "${unit} $(systemctl is-active ${unit})"`)
   return `${[prelude, ...lines].join('\n')}\n`
 }
 
-/** Prints the digests of all files that are there. */
-export function digestScript({ files }: HostWork): string {
-  const lines = [...files.keys()].map(
+/** Prints the digests of all files that are there, and the record of each unit. */
+export function digestScript(work: HostWork): string {
+  const lines = [...work.files.keys()].map(
     (path) => `[ -f "$root${path}" ] && echo "$(sha256sum < "$root${path}") ${path}"`,
   )
-  return `${[prelude, ...lines, ':'].join('\n')}\n`
+  const records = allUnits(work).map((unit) => `echo "$(cat "$root${recordOf(unit)}" 2>/dev/null) - ${unit}"`)
+  return `${[prelude, ...lines, ...records, ':'].join('\n')}\n`
+}
+
+export interface HostDifference {
+  /** A file, or a unit that `up` would restart: it was not started with the files of now. */
+  path: string
+  state: 'missing' | 'changed' | 'restart'
 }
 
 /** @param answer of `digestScript` */
-export function changedOn(
-  { files }: HostWork,
-  answer: string,
-): { path: string; state: 'missing' | 'changed' }[] {
+export function changedOn(work: HostWork, answer: string): HostDifference[] {
   const digests = new Map(
     answer
       .split('\n')
       .map((line) => line.split(/\s+-?\s*/))
       .map(([digest = '', path = '']) => [path, digest]),
   )
-  return [...files].flatMap(([path, text]) => {
+  const files = [...work.files].flatMap(([path, text]): HostDifference[] => {
     const digest = digests.get(path)
-    if (digest === createHash('sha256').update(text).digest('hex')) return []
-    return [{ path, state: digest === undefined ? ('missing' as const) : ('changed' as const) }]
+    if (digest === digestOf(text)) return []
+    return [{ path, state: digest === undefined ? 'missing' : 'changed' }]
   })
+  const units = allUnits(work).filter((unit) => digests.get(unit) !== digestOfUnit(unit, work.files))
+  return [...files, ...units.map((path): HostDifference => ({ path, state: 'restart' }))]
 }
 
 /**
@@ -175,12 +204,57 @@ export async function runOn({ host }: HostWork, via: string, script: string): Pr
 /** Tests lay the files over another directory than `/`. */
 const prelude = 'set -e\nroot=$HOLDFAST_ROOT\nset -u'
 
-function proxyUnits(host: PlannedHost, files: ReadonlyMap<string, string>): string[] {
+/** In the order of their start. */
+function allUnits(work: HostWork): string[] {
+  return [...serversOf(work.host), ...processesOf(work)]
+}
+
+function serversOf({ roles }: PlannedHost): string[] {
+  return unitsOf([], roles)
+}
+
+/** Ours, then those of the distribution that are in front of them or watch them. */
+function processesOf({ host, files }: HostWork): string[] {
   const proxy = files.has('/etc/caddy/Caddyfile') ? 'caddy' : 'nginx'
-  return (['proxy', 'prometheus', 'alertmanager'] as const)
+  const distributed = (['proxy', 'prometheus', 'alertmanager'] as const)
     .filter((role) => host.roles.includes(role))
-    .map((role) => ({ proxy, prometheus: 'prometheus', alertmanager: 'prometheus-alertmanager' })[role])
-    .map((name) => `${name}.service`)
+    .map((role) => `${{ ...distributedUnits, proxy }[role]}.service`)
+  return [...unitsOf(host.processes, []), ...distributed]
+}
+
+const distributedUnits = { prometheus: 'prometheus', alertmanager: 'prometheus-alertmanager' }
+
+/** Where each unit listens when it has started. */
+function listensOf(plan: Plan, host: PlannedHost): Map<string, string> {
+  const { nats, cassandra, prometheus } = serverPorts
+  return new Map([
+    ['holdfast-nats.service', `${host.internal}:${nats.client}`],
+    ['holdfast-cassandra.service', `${host.internal}:${cassandra.client}`],
+    ...host.processes.map(({ name, settings, ports }): [string, string] => [
+      unitName(name),
+      `${settings.HOLDFAST_ADMIN_BIND}:${ports.admin}`,
+    ]),
+    ['caddy.service', proxyMetricsAddress(plan, host)],
+    ['nginx.service', proxyMetricsAddress(plan, host)],
+    ['prometheus.service', `127.0.0.1:${prometheus}`],
+    ['prometheus-alertmanager.service', alertmanagerAddress(plan, host)],
+  ])
+}
+
+function recordOf(unit: string): string {
+  return `${records}/${unit}`
+}
+
+function digestOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}
+
+function digestOfUnit(unit: string, files: ReadonlyMap<string, string>): string {
+  return digestOf(
+    filesOfUnit(unit, files)
+      .map((path) => `${path} ${digestOf(files.get(path) ?? '')}\n`)
+      .join(''),
+  )
 }
 
 /** Files whose change restarts a unit. */
