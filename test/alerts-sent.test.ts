@@ -1,4 +1,4 @@
-/** The real Prometheus, alertmanager and proxies over their rendered files, on addresses of loopback. */
+/** Rendered files under the real Prometheus, alertmanager and proxies, on addresses of loopback. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -49,7 +49,7 @@ for (const proxy of ['caddy', 'nginx'] as const)
       t.match(JSON.parse(pages[0] ?? ''), { receiver: 'page', commonLabels: { alertname: 'Tried' } })
 
       const { address, port } = deployed.alertmanager('par3')
-      await t.rejects(get({ address, port, ca: deployed.authority }), 'without a certificate nobody gets in')
+      await t.rejects(get({ address, port, ca: deployed.authority }), 'a certificate is asked for')
       const own = {
         cert: deployed.pem('par1', 'prometheus.pem'),
         key: deployed.pem('par1', 'prometheus.key'),
@@ -186,9 +186,11 @@ const alwaysFires = `groups:
 `
 
 async function webhook(t: Test, told: (body: string) => void): Promise<number> {
-  const server = createServer(async (request, response) => {
-    told(await text(request))
-    response.end()
+  const server = createServer((request, response) => {
+    void text(request).then((body) => {
+      told(body)
+      response.end()
+    })
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -48,7 +48,7 @@ export function deploymentOf(codes: readonly RegionCode[], network: number): Dep
     image: '',
     replicas: 1,
     settings: {},
-    alerts: { page: undefined, ticket: undefined },
+    alerts: { page: undefined, ticket: undefined, watchdog: undefined },
     regions: codes.map((code, at) => ({
       code,
       settings: {},

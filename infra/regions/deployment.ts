@@ -25,7 +25,8 @@ export interface Deployment {
   /** Replicas of every row in each data centre. */
   replicas: number
   settings: Settings
-  alerts: { page: string | undefined; ticket: string | undefined }
+  /** Addresses of webhooks. `watchdog` is asked each minute (HoldfastWatchdog). */
+  alerts: Record<'page' | 'ticket' | 'watchdog', string | undefined>
   regions: Region[]
 }
 
@@ -94,7 +95,7 @@ function deploymentOf(root: Value): Deployment | undefined {
     ...(['proxy', 'exporters', 'image', 'replicas', 'settings', 'alerts', 'regions'] as const),
   ])
   const domain = root.required(fields, 'domain')?.text('a domain name in small letters', domainName)
-  const alerts = fields.alerts?.fields(['page', 'ticket'])
+  const alerts = fields.alerts?.fields(['page', 'ticket', 'watchdog'])
   const regions = root.required(fields, 'regions')?.list()?.map(regionOf)
   if (regions !== undefined && (regions.length < 1 || regions.length > regionCodes.length))
     fields.regions?.fault(`must name one to ${regionCodes.length} regions, but names ${regions.length}`)
@@ -115,7 +116,11 @@ function deploymentOf(root: Value): Deployment | undefined {
     serial: fields.serial?.integer({ min: 1, max: 2 ** 32 - 1 }) ?? 1,
     replicas: fields.replicas?.integer({ min: 1, max: 9 }) ?? 3,
     settings: settingsOf(fields.settings),
-    alerts: { page: urlOf(alerts?.page), ticket: urlOf(alerts?.ticket) },
+    alerts: {
+      page: urlOf(alerts?.page),
+      ticket: urlOf(alerts?.ticket),
+      watchdog: urlOf(alerts?.watchdog),
+    },
     regions: regions ?? [],
   }
   if (fields.nameservers !== undefined && deployment.nameservers.length === 0)

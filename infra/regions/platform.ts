@@ -58,7 +58,7 @@ export const places = {
   data: '/var/lib/holdfast',
 } as const
 
-/** A certificate and its key for each user that a server runs as: nobody else can read the key. */
+/** A certificate and its key for each user that servers run as. No other user reads the key. */
 export const certificates = {
   authority: `${places.tls}/ca.pem`,
   /** For Prometheus and alertmanager, which the distribution runs as the same user. */

@@ -73,10 +73,13 @@ function options(plan: Plan, host: PlannedHost): string[] {
 }
 
 function settings({ deployment }: Plan): string {
+  const { watchdog } = deployment.alerts
   const receiver = (severity: 'page' | 'ticket') => {
     const url = deployment.alerts[severity]
     return { name: severity, ...(url === undefined ? {} : { webhook_configs: [{ url }] }) }
   }
+  // Without an address it goes nowhere: it would be a ticket that never ends.
+  const outside = watchdog === undefined ? {} : { webhook_configs: [{ url: watchdog, send_resolved: false }] }
   return asText({
     route: {
       receiver: 'ticket',
@@ -84,7 +87,16 @@ function settings({ deployment }: Plan): string {
       group_wait: '30s',
       group_interval: '5m',
       repeat_interval: '12h',
-      routes: [{ matchers: ['severity="page"'], receiver: 'page', repeat_interval: '1h' }],
+      routes: [
+        {
+          matchers: ['alertname="HoldfastWatchdog"'],
+          receiver: 'watchdog',
+          group_wait: '0s',
+          group_interval: '1m',
+          repeat_interval: '1m',
+        },
+        { matchers: ['severity="page"'], receiver: 'page', repeat_interval: '1h' },
+      ],
     },
     inhibit_rules: [
       ['HoldfastErrorsFast', 'HoldfastErrorsSlow'],
@@ -94,6 +106,6 @@ function settings({ deployment }: Plan): string {
       target_matchers: [`alertname="${target}"`],
       equal: ['deployment', 'region'],
     })),
-    receivers: [receiver('ticket'), receiver('page')],
+    receivers: [receiver('ticket'), receiver('page'), { name: 'watchdog', ...outside }],
   })
 }
