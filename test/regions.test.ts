@@ -16,6 +16,7 @@ import { hostsWith, planOf } from '../infra/regions/plan.ts'
 import { operatorPasswordFile } from '../infra/regions/platform.ts'
 import { render } from '../infra/regions/render.ts'
 import type { DeploymentFault } from '../infra/regions/source.ts'
+import { warningsOf } from '../infra/regions/warnings.ts'
 
 const root = join(import.meta.dirname, '..')
 const folder = join(root, 'infra/regions')
@@ -121,6 +122,10 @@ t.test('a fault names its line and field, and all are found at once', async (t) 
   t.match(changed('Files <no-reply@files.example>', '"a@b $(reboot)"'), [/without quotes/])
   t.match(changed('name: par2', 'name: par1'), [/name the host par1 twice/])
   t.match(changed('internal: 10.1.0.12', 'internal: 10.1.0.11'), [/internal address 10.1.0.11 twice/])
+  for (const open of ['0.0.0.0', '192.0.2.12'])
+    t.match(changed('internal: 10.1.0.12', `internal: ${open}`), [
+      new RegExp(`^x.yaml:\\d+: regions\\[0\\].hosts\\[1\\] par2 has the internal address ${open}, on which`),
+    ])
   t.match(changed('replicas: 3', 'replicas: 4').length, 3, 'each region has three Cassandra nodes')
   t.match(changed('domain: files.example', 'domain: "files.example; rm"'), [/domain must be a domain name/])
   t.match(changed('alerts:', 'alerts: {}\nalerts:'), [/x.yaml:\d+: .*unique/], 'of YAML itself')
@@ -185,6 +190,25 @@ t.test('every region has its upload and download hosts in DNS and behind its pro
     ({ Name }) => Name === 'upload.files.example.',
   )
   t.equal(new Set(upload.map(({ Region }) => Region)).size, 8, 'a place of its own for each region')
+})
+
+t.test('a region that users with one version of IP alone do not reach is a warning', async (t) => {
+  const warnings = (text: string) => warningsOf(planOf(readDeployment(text, 'x.yaml')))
+  for (const name of examples) t.strictSame(warnings(textOf(name)), [], name)
+  t.match(warnings(three.replace(/ +address6: 2001:db8:[23].*\n/g, '')), [
+    /^na-nyc, ap-sgp: no proxy has address6, so users with IPv6 alone/,
+  ])
+})
+
+t.test('a disk of its own is mounted before its process starts', async (t) => {
+  const files = render(deploymentOf('three-hosts.yaml'))
+  const unit = (name: string) => files.get(`hosts/par1/etc/systemd/system/holdfast-${name}-par1.service`)
+  t.match(unit('storage-2'), '\nRequiresMountsFor=/srv/disk2\n')
+  t.notMatch(unit('actor-1'), 'RequiresMountsFor')
+  const pods = files.get('kubernetes/eu-par/par1/processes.yaml') ?? ''
+  t.match(pods, /path: \/srv\/disk2\s+type: Directory\n/, 'Kubernetes makes none either')
+  t.match(pods, /command:\s+- chown\s+- 1000:1000\s+- \/srv\/disk2\n/)
+  t.match(pods, /livenessProbe:\s+httpGet:\s+host: 10.1.0.11\s+port: 8089\s+path: \/livez\n/)
 })
 
 t.test('Prometheus of a region scrapes all of its servers that have metrics', async (t) => {

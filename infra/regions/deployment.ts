@@ -126,6 +126,7 @@ function deploymentOf(root: Value): Deployment | undefined {
   if (fields.nameservers !== undefined && deployment.nameservers.length === 0)
     fields.nameservers.fault('must name a server at least')
   checkNames(fields.regions, deployment)
+  checkInternal(fields.regions, deployment)
   checkRoles(fields.regions, deployment)
   return deployment
 }
@@ -216,6 +217,18 @@ function checkNames(value: Value | undefined, { regions }: Deployment): void {
     const twice = new Set(given.filter((one, at) => given.indexOf(one) !== at))
     for (const one of twice) value?.fault(`name ${what} ${one} twice`)
   }
+}
+
+/** Servers and admin hosts listen there: it has to be an address of the cluster's own network. */
+function checkInternal(value: Value | undefined, { regions }: Deployment): void {
+  for (const [at, { hosts }] of regions.entries())
+    for (const [which, { name: host, internal, address }] of hosts.entries()) {
+      const field = value?.list()?.[at]?.fields(['code', 'settings', 'hosts']).hosts?.list()?.[which]
+      if (internal === '0.0.0.0' || internal === address)
+        field?.fault(
+          `${host} has the internal address ${internal}, on which everybody would reach its servers`,
+        )
+    }
 }
 
 /** Each region of a cluster has everything that a region needs. */

@@ -22,6 +22,7 @@ import { differences, writeOutput } from './output.ts'
 import { planOf } from './plan.ts'
 import { render } from './render.ts'
 import { DeploymentFault } from './source.ts'
+import { warningsOf } from './warnings.ts'
 
 const usage = `npm run -s infra -- render <file> --out <folder>  writes all files of the deployment
 npm run -s infra -- diff <file> --out <folder>    what render would change in the folder; 1 if anything
@@ -47,8 +48,10 @@ try {
     ({ host }) => only === undefined || host.name === only || host.region === only,
   )
   if (chosen.length === 0) throw new Error(`${file} has no region and no host ${only}`)
-  if (verb === 'render') writeOutput(render(deployment), out ?? refuse('render needs --out <folder>'))
-  else if (verb === 'diff') {
+  if (verb === 'render') {
+    for (const warning of warningsOf(planOf(deployment))) console.error(`${file}: ${warning}`)
+    writeOutput(render(deployment), out ?? refuse('render needs --out <folder>'))
+  } else if (verb === 'diff') {
     const found = out === undefined ? await diffOf(chosen, via) : differences(render(deployment), out)
     for (const { path, state } of found) console.log(`${state} ${path}`)
     if (found.length > 0) process.exitCode = 1

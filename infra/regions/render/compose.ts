@@ -1,7 +1,10 @@
 /** `/etc/holdfast/compose.yaml` of a host: the same processes as its units, in containers. */
 import { stringify } from 'yaml'
 import type { Plan, PlannedHost } from '../plan.ts'
-import { containersOf } from './containers.ts'
+import { containersOf, ownUser } from './containers.ts'
+
+/** Variables of compose; a file `.env` beside this one may set them. */
+const holdfast = ['UID', 'GID'].map((id) => `\${SERVICE_${id}:-${ownUser}}`).join(':')
 
 export function composeFile(plan: Plan, host: PlannedHost): string {
   const services = Object.fromEntries(
@@ -11,7 +14,8 @@ export function composeFile(plan: Plan, host: PlannedHost): string {
         image: container.image,
         // A command as a list is not read by a shell; `entrypoint` replaces that of the image.
         entrypoint: container.command,
-        user: String(container.user),
+        // Files of secrets are readable by the group `holdfast` of the host.
+        user: container.user === ownUser ? holdfast : String(container.user),
         network_mode: 'host',
         restart: 'on-failure',
         stop_grace_period: `${container.stopSeconds}s`,

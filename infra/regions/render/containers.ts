@@ -12,8 +12,10 @@ export interface Container {
   /** File of its environment, beside the compose file. */
   envFile: string | undefined
   mounts: Mount[]
-  /** Told to connect when it is ready. */
+  /** Takes connections when it is ready. */
   port: number
+  /** It says by HTTP whether it lives (`/livez`) and is ready (`/readyz`). */
+  health: boolean
   address: string
   user: number
   stopSeconds: number
@@ -27,6 +29,9 @@ export interface Mount {
   /** Secrets are mounted from the host or from a Secret; rendered files from a ConfigMap. */
   kind: 'secret' | 'rendered' | 'data'
 }
+
+/** Of our processes and NATS inside of containers. */
+export const ownUser = 1_000
 
 const natsImage = 'nats:2.12'
 const cassandraImage = 'cassandra:5.0'
@@ -44,8 +49,9 @@ export function containersOf({ deployment }: Plan, host: PlannedHost): Container
     envFile: `${process.name}.env`,
     mounts: [...secrets, data(process.dataDir)],
     port: process.ports.admin ?? 0,
+    health: true,
     address: process.settings.HOLDFAST_ADMIN_BIND ?? host.internal,
-    user: 1000,
+    user: ownUser,
     stopSeconds: 35,
   }))
   if (host.roles.includes('nats'))
@@ -56,8 +62,9 @@ export function containersOf({ deployment }: Plan, host: PlannedHost): Container
       envFile: undefined,
       mounts: [...secrets, rendered(`${places.etc}/nats.conf`)],
       port: 4222,
+      health: false,
       address: host.internal,
-      user: 1000,
+      user: ownUser,
       stopSeconds: 35,
     })
   if (host.roles.includes('cassandra'))
@@ -73,6 +80,7 @@ export function containersOf({ deployment }: Plan, host: PlannedHost): Container
         data('/var/lib/cassandra'),
       ],
       port: 9042,
+      health: false,
       address: host.internal,
       user: 999,
       stopSeconds: 120,

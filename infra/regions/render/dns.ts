@@ -2,7 +2,8 @@
  * DNS. `<zone>.zone` is plain: each public name has the addresses of all proxies that serve it.
  * `<zone>.closest.zone` is the same for PowerDNS with LUA records: the names that every region
  * serves lead to the nearest region that answers. `<zone>.latency.json` is a change batch of Route
- * 53 with routing by latency.
+ * 53 with routing by latency. Its records have no health check: the identity of a check is known to
+ * the account of the operator alone.
  */
 import type { RegionCode } from '@holdfast/kernel'
 import { hostsWith, type Plan, type PlannedHost, type PlannedRegion } from '../plan.ts'

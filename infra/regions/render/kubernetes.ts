@@ -7,6 +7,7 @@ import { stringify } from 'yaml'
 import type { Plan, PlannedHost, PlannedRegion } from '../plan.ts'
 import { places } from '../platform.ts'
 import { type Container, containersOf, type Mount } from './containers.ts'
+import { isOwnDisk } from './units.ts'
 
 const namespace = 'holdfast'
 const asText = (value: unknown) => stringify(value, { lineWidth: 0, aliasDuplicateObjects: false })
@@ -71,7 +72,10 @@ function statefulSet(host: PlannedHost, container: Container): object {
   const labels = { 'app.kubernetes.io/name': container.name }
   const mounts = container.mounts.map((mount) => ({ mount, volume: volumeOf(host, mount) }))
   const volumes = new Map(mounts.map(({ volume }) => [volume.name, volume]))
-  const probe = { tcpSocket: { host: container.address, port: container.port } }
+  const { address: to, port, user } = container
+  const connect = { tcpSocket: { host: to, port } }
+  const says = (path: string) => (container.health ? { httpGet: { host: to, port, path } } : connect)
+  const folders = container.mounts.filter(({ kind }) => kind === 'data').map(({ from }) => from)
   return {
     apiVersion: 'apps/v1',
     kind: 'StatefulSet',
@@ -87,7 +91,10 @@ function statefulSet(host: PlannedHost, container: Container): object {
           automountServiceAccountToken: false,
           nodeSelector: { 'kubernetes.io/hostname': host.name },
           terminationGracePeriodSeconds: container.stopSeconds,
-          securityContext: { runAsUser: container.user, runAsNonRoot: true, fsGroup: container.user },
+          securityContext: { runAsUser: user, runAsNonRoot: true, fsGroup: user },
+          ...(folders.length === 0
+            ? {}
+            : { initContainers: [ownFolders(container, { folders, volumes: mounts })] }),
           containers: [
             {
               name: 'main',
@@ -96,8 +103,11 @@ function statefulSet(host: PlannedHost, container: Container): object {
               ...(container.envFile === undefined
                 ? {}
                 : { envFrom: [{ configMapRef: { name: `${container.name}-env` } }] }),
-              readinessProbe: { ...probe, periodSeconds: 5 },
-              startupProbe: { ...probe, periodSeconds: 5, failureThreshold: 60 },
+              readinessProbe: { ...says('/readyz'), periodSeconds: 5 },
+              startupProbe: { ...connect, periodSeconds: 5, failureThreshold: 60 },
+              ...(container.health
+                ? { livenessProbe: { ...says('/livez'), periodSeconds: 10, failureThreshold: 3 } }
+                : {}),
               securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } },
               volumeMounts: mounts.map(({ mount, volume }) => ({
                 name: volume.name,
@@ -114,6 +124,27 @@ function statefulSet(host: PlannedHost, container: Container): object {
   }
 }
 
+/** A folder of the host belongs to root at first, and `fsGroup` does not apply to it. */
+function ownFolders(
+  { image, user }: Container,
+  { folders, volumes }: { folders: string[]; volumes: { mount: Mount; volume: { name: string } }[] },
+): object {
+  return {
+    name: 'folders',
+    image,
+    command: ['chown', `${user}:${user}`, ...folders],
+    securityContext: {
+      runAsUser: 0,
+      runAsNonRoot: false,
+      allowPrivilegeEscalation: false,
+      capabilities: { drop: ['ALL'], add: ['CHOWN'] },
+    },
+    volumeMounts: volumes
+      .filter(({ mount }) => mount.kind === 'data')
+      .map(({ mount, volume }) => ({ name: volume.name, mountPath: mount.to })),
+  }
+}
+
 function volumeOf(host: PlannedHost, { from, kind }: Mount): { name: string } {
   if (kind === 'secret') {
     // Each host has a certificate of its own.
@@ -122,7 +153,15 @@ function volumeOf(host: PlannedHost, { from, kind }: Mount): { name: string } {
   }
   if (kind === 'rendered')
     return { name: 'files', configMap: { name: `${host.name}-files` } } as { name: string }
-  return { name: 'data', hostPath: { path: from, type: 'DirectoryOrCreate' } } as { name: string }
+  return {
+    name: 'data',
+    hostPath: { path: from, type: isMade(from) ? 'DirectoryOrCreate' : 'Directory' },
+  } as { name: string }
+}
+
+/** Below the usual places. A disk of its own has to be mounted. */
+function isMade(path: string): boolean {
+  return !isOwnDisk(path) || path === '/var/lib/cassandra'
 }
 
 function baseOf(path: string): string {

@@ -11,24 +11,36 @@ export function environmentFile({ settings }: PlannedProcess): string {
 }
 
 export function processUnit(process: PlannedProcess): string {
-  return unit(`Holdfast ${process.role} ${process.name}`, [
-    ['User', 'holdfast'],
-    ['WorkingDirectory', places.code],
-    ['Environment', 'NODE_ENV=production'],
-    ['EnvironmentFile', `${places.etc}/${process.name}.env`],
-    ['ExecStart', `${places.code}/infra/launch.sh ${process.program}`],
-    // The process drains for 25 s. 73: the data directory cannot be used, 78: a setting is wrong.
-    ['TimeoutStopSec', '35'],
-    ['RestartPreventExitStatus', '65 66 73 78'],
-    ['LimitNOFILE', '65536'],
-    ['UMask', '0077'],
-    ...(process.dataDir.startsWith(`${places.data}/`)
-      ? ([
-          ['StateDirectory', process.dataDir.slice('/var/lib/'.length)],
-          ['StateDirectoryMode', '0700'],
-        ] as Section)
-      : ([['ReadWritePaths', process.dataDir]] as Section)),
-  ])
+  const { dataDir } = process
+  // An empty folder where a disk is not mounted must not become a store.
+  const disk: Section = isOwnDisk(dataDir) ? [['RequiresMountsFor', dataDir]] : []
+  return unit(
+    `Holdfast ${process.role} ${process.name}`,
+    [
+      ['User', 'holdfast'],
+      ['WorkingDirectory', places.code],
+      ['Environment', 'NODE_ENV=production'],
+      ['EnvironmentFile', `${places.etc}/${process.name}.env`],
+      ['ExecStart', `${places.code}/infra/launch.sh ${process.program}`],
+      // The process drains for 25 s. 73: the data directory cannot be used, 78: a setting is wrong.
+      ['TimeoutStopSec', '35'],
+      ['RestartPreventExitStatus', '65 66 73 78'],
+      ['LimitNOFILE', '65536'],
+      ['UMask', '0077'],
+      ...(isOwnDisk(dataDir)
+        ? ([['ReadWritePaths', dataDir]] as Section)
+        : ([
+            ['StateDirectory', dataDir.slice('/var/lib/'.length)],
+            ['StateDirectoryMode', '0700'],
+          ] as Section)),
+    ],
+    disk,
+  )
+}
+
+/** The file of the deployment names it, and it has to be there before a process starts. */
+export function isOwnDisk(dataDir: string): boolean {
+  return !dataDir.startsWith(`${places.data}/`)
 }
 
 export function natsUnit(): string {
@@ -84,7 +96,7 @@ export function unitName(process: string): string {
   return `holdfast-${process}.service`
 }
 
-function unit(description: string, service: Section): string {
+function unit(description: string, service: Section, more: Section = []): string {
   return textOf([
     [
       'Unit',
@@ -95,6 +107,7 @@ function unit(description: string, service: Section): string {
         ['PartOf', 'holdfast.target'],
         // Servers of other hosts may come much later.
         ['StartLimitIntervalSec', '0'],
+        ...more,
       ],
     ],
     [
