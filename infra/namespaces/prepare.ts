@@ -76,26 +76,30 @@ export function drawSecrets({ folder }: Layout): void {
 export function prepareScript(layout: Layout, host: PlannedHost, jars: string): string {
   const lines = [
     'set -eu',
-    'put() { base64 -d > "$1.new"; chmod "$2" "$1.new"; chgrp holdfast "$1.new"; mv "$1.new" "$1"; }',
+    'put() { base64 -d > "$1.new"; chmod "$2" "$1.new"; chgrp "$3" "$1.new"; mv "$1.new" "$1"; }',
     ...['holdfast', 'cassandra'].map(
       (user) =>
         `id ${user} >/dev/null 2>&1 || useradd --system --home-dir /var/lib/${user} --shell /usr/sbin/nologin ${user}`,
     ),
-    // They read keys and the token of the admin hosts.
-    'for user in cassandra caddy prometheus; do',
-    '  ! id $user >/dev/null 2>&1 || usermod --append --groups holdfast $user',
-    'done',
-    `install -d -m 750 -g holdfast ${places.secrets} ${places.tls}`,
+    `install -d -m 711 ${places.secrets} ${places.tls}`,
     'mkdir -p /etc/cassandra /etc/systemd/system/holdfast-cassandra.service.d',
   ]
-  const put = (path: string, mode: string, text: string) =>
-    lines.push(`put ${path} ${mode} <<'END'`, Buffer.from(text).toString('base64'), 'END')
+  const put = (path: string, mode: string, text: string, group = 'root') =>
+    lines.push(`put ${path} ${mode} ${group} <<'END'`, Buffer.from(text).toString('base64'), 'END')
   put('/etc/hosts', '644', hostsFile(layout, undefined))
   for (const [from, to] of [
     [join(layout.folder, 'secrets'), places.secrets],
     [join(layout.folder, 'ca', host.name), places.tls],
   ] as const)
-    for (const name of readdirSync(from)) put(`${to}/${name}`, '640', readFileSync(join(from, name), 'utf8'))
+    for (const name of readdirSync(from))
+      put(
+        `${to}/${name}`,
+        isPublic(name) ? '644' : '640',
+        readFileSync(join(from, name), 'utf8'),
+        readerOf(layout, name),
+      )
+  // Prometheus shows it to admin hosts, and reads no other secret.
+  if (host.roles.includes('prometheus')) lines.push(`chown prometheus ${places.secrets}/admin-token`)
   if (host.roles.includes('cassandra')) {
     const names = readdirSync(jars).filter((name) => name.endsWith('.jar'))
     put('/usr/sbin/cassandra', '755', cassandraProgram(names))
@@ -105,6 +109,25 @@ export function prepareScript(layout: Layout, host: PlannedHost, jars: string): 
     put('/etc/systemd/system/holdfast-cassandra.service.d/small.conf', '644', smallCassandra())
   }
   return `${lines.join('\n')}\n`
+}
+
+/** A certificate; Cassandra's file has its key, too. */
+function isPublic(name: string): boolean {
+  return name.endsWith('.pem') && name !== 'cassandra.pem'
+}
+
+/** The group that reads a secret or a key. No other user may: a proxy is on the internet. */
+function readerOf({ plan }: Layout, name: string): string {
+  // The first process of nginx reads keys as root.
+  const proxy = plan.deployment.proxy === 'caddy' ? 'caddy' : 'root'
+  const readers: Record<string, string> = {
+    'cassandra-admin-password': 'root',
+    'cassandra.pem': 'cassandra',
+    'proxy.key': proxy,
+    'public.key': proxy,
+    'prometheus.key': 'prometheus',
+  }
+  return readers[name] ?? 'holdfast'
 }
 
 /** A small heap and a short wait for peers, beside the rendered unit as an operator has it. */

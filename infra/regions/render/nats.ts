@@ -35,8 +35,12 @@ export function natsConfig({ platform, regions }: Plan, region: PlannedRegion, h
     ca_file: `${platform.tls}/ca.pem`,
     verify: true,
   }
-  /** What servers ask each other for. */
-  const proof: Record<string, Conf> = tls ? { tls } : { authorization: own }
+  /**
+   * What servers ask each other for. A route sends a password only if its address has one, and
+   * this file has no secret: routes have certificates alone.
+   */
+  const route: Record<string, Conf> = tls ? { tls } : { authorization: own }
+  const between: Record<string, Conf> = { ...(tls ? { tls } : {}), authorization: own }
   const config: Record<string, Conf> = {
     server_name: `${host.name}-nats`,
     listen: `${host.internal}:${client}`,
@@ -53,7 +57,7 @@ export function natsConfig({ platform, regions }: Plan, region: PlannedRegion, h
     cluster: {
       name: region.code,
       listen: `${host.internal}:${cluster}`,
-      ...proof,
+      ...route,
       routes: others.map(({ internal }) => `nats://${internal}:${cluster}`),
     },
   }
@@ -62,7 +66,7 @@ export function natsConfig({ platform, regions }: Plan, region: PlannedRegion, h
       name: region.code,
       listen: `${listen}:${gateway}`,
       ...(listen === host.internal ? {} : { advertise: `${host.internal}:${gateway}` }),
-      ...proof,
+      ...between,
       reject_unknown_cluster: true,
       gateways: regions.map(({ code, hosts }) => ({
         name: code,
