@@ -88,7 +88,7 @@ const printed: PrintedCommand[] = execFileSync('git', ['ls-files', '*.md'], { cw
 const foreign = ['rclone']
 
 /** Programs of the operator's machine. The files that they name are in the repository. */
-const ofTheMachine = ['apt-get', 'cd', 'docker', 'install', 'systemctl', 'useradd']
+const ofTheMachine = ['apt-get', 'cd', 'docker', 'install', 'kubectl', 'systemctl', 'useradd']
 
 /** Values that a program takes for an option, where it takes some alone. */
 const known: Readonly<Record<string, (value: string) => boolean>> = {
