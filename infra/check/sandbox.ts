@@ -50,10 +50,10 @@ function readableHere(path: string, text: string, secrets: string): string {
   if (path.endsWith('.conf') && path.includes('/nginx/'))
     return text
       .replaceAll(places.etc, secrets)
-      .replace(/listen (\[::\]:)?(\d+)/g, (_, any: string | undefined, port: string) =>
-        any === undefined
-          ? `listen 127.0.0.1:${Number(port) + 20_000}`
-          : `listen [::]:${Number(port) + 20_000}`,
+      .replace(/listen (\[::\]:|[\d.]+:)?(\d+)/g, (_, address: string | undefined, port: string) =>
+        address?.startsWith('[')
+          ? `listen [::]:${Number(port) + 20_000}`
+          : `listen 127.0.0.1:${Number(port) + 20_000}`,
       )
   // Units stay as they are: systemd looks for their programs below the root of the host.
   return path.includes('/systemd/') ? text : text.replaceAll(places.etc, secrets)
