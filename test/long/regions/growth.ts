@@ -53,9 +53,11 @@ export async function growthTrial(report: (line: string) => void): Promise<strin
     await until('everything is in two regions', () => isReplicated(after, added))
     tell(`acceptance ${added}`, await acceptFrom(after, codes.length - 1))
     tell('up once more', seconds(await timed(() => after.infra('up'))))
-  } finally {
-    await after.infra('down')
+  } catch (error) {
+    await after.infra('down').catch(() => undefined)
+    throw error
   }
+  await after.infra('down')
   const left = leftOf(after)
   rmSync(folder, { recursive: true })
   if (left.length > 0) throw new Error(`down left ${left.join(', ')}`)
