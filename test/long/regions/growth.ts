@@ -54,6 +54,7 @@ export async function growthTrial(report: (line: string) => void): Promise<strin
     tell(`acceptance ${added}`, await acceptFrom(after, codes.length - 1))
     tell('up once more', seconds(await timed(() => after.infra('up'))))
   } catch (error) {
+    // The first failure counts: what `up` has not made cannot be taken down.
     await after.infra('down').catch(() => undefined)
     throw error
   }

@@ -46,9 +46,12 @@ export async function regionsTrial(report: (line: string) => void): Promise<stri
     await tried(() => loseRegion(deployed, 'na-nyc', 'eu-par'))
     await tried(() => replaceHost(deployed, 'par3', 'eu-par'))
     await tried(() => fireAll(deployed))
-  } finally {
-    await deployed.infra('down')
+  } catch (error) {
+    // The first failure counts: what `up` has not made cannot be taken down.
+    await deployed.infra('down').catch(() => undefined)
+    throw error
   }
+  await deployed.infra('down')
   const left = leftOf(deployed)
   if (left.length > 0) failures.push(`down left ${left.join(', ')}`)
   else tell('  down                   no process, namespace, mount, device or file is left')
