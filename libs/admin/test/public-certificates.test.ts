@@ -25,7 +25,7 @@ t.test('the end of a shown certificate is a metric, also while its host does not
   const registry = new Registry()
   publicCertificateMetrics(registry, certificates)
   const daysLeft = async () => {
-    const [, seconds] = /\{host="localhost"\} (.*)$/m.exec(await registry.metrics()) ?? []
+    const [, seconds] = /\{host="localhost:\d+"\} (.*)$/m.exec(await registry.metrics()) ?? []
     return Math.round((Number(seconds) - Date.now() / 1000) / 86_400)
   }
   await certificates.read()
@@ -36,5 +36,5 @@ t.test('the end of a shown certificate is a metric, also while its host does not
   t.equal(await daysLeft(), 20, 'a renewed one')
   await new Promise((resolve) => server.close(resolve))
   await certificates.read()
-  t.strictSame([await daysLeft(), faults], [20, ['localhost']])
+  t.strictSame([await daysLeft(), faults], [20, [`localhost:${port}`]])
 })

@@ -48,9 +48,9 @@ export class PublicCertificates {
     await Promise.all(
       this.#hosts.map(async (host) => {
         try {
-          this.#expiresMs.set(host.host, await this.#expiryOf(host))
+          this.#expiresMs.set(labelOf(host), await this.#expiryOf(host))
         } catch (error) {
-          this.#onFault(error, host.host)
+          this.#onFault(error, labelOf(host))
         }
       }),
     )
@@ -80,11 +80,17 @@ export function publicCertificateMetrics(
   })
 }
 
+function labelOf({ host, port }: PublicHost): string {
+  return port === 443 ? host : `${host}:${port}`
+}
+
 /** What is shown counts, also when it has ended or is of an unknown authority. */
 function shownExpiry({ host, port }: PublicHost): Promise<number> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host, port, servername: host, rejectUnauthorized: false })
-    socket.setTimeout(handshakeTimeoutMs, () => socket.destroy(new Error('no handshake in time')))
+    // For all of it: a host that sends a byte now and then would keep its socket.
+    const late = setTimeout(() => socket.destroy(new Error('no handshake in time')), handshakeTimeoutMs)
+    socket.once('close', () => clearTimeout(late))
     socket.once('error', reject)
     socket.once('secureConnect', () => {
       const ends = Date.parse(socket.getPeerCertificate().valid_to)
