@@ -8,7 +8,7 @@
  */
 import { setImmediate as othersTurn } from 'node:timers/promises'
 import type { TokenClaim } from '@holdfast/accounts'
-import type { BlobInfo, BlobStage, BlobStore } from '@holdfast/blob-store'
+import { type BlobInfo, type BlobStage, type BlobStore, tellsHolders } from '@holdfast/blob-store'
 import {
   answerUnread,
   bearerOf,
@@ -163,9 +163,9 @@ class IncomingUpload implements RunningUpload {
     const { file, folderId, modTime } = await this.#checkAll()
     const drawnMs = this.#caller === undefined ? await this.#drawAccount() : undefined
     let blob: BlobInfo
+    let stage: BlobStage
     try {
-      const stage =
-        file.stage === undefined || this.#waiting !== undefined ? await this.#passOn() : file.stage
+      stage = file.stage === undefined || this.#waiting !== undefined ? await this.#passOn() : file.stage
       blob = await stage.commit({ pinMs })
       // No account refers to the bytes: they are collected.
       if (this.#context.blocked.blocksBlob(blob.id)) throw new RefusalError('error-blocked')
@@ -176,7 +176,8 @@ class IncomingUpload implements RunningUpload {
     }
     this.#committed = true
     try {
-      return await this.#add({ name: file.name, type: file.type, blob, folderId, modTime, key })
+      const holders = tellsHolders(stage) ? stage.acknowledgedBy : undefined
+      return await this.#add({ name: file.name, type: file.type, blob, holders, folderId, modTime, key })
     } catch (error) {
       // After a fault it is unknown whether the account was made.
       if (error instanceof RefusalError) this.#refundAccount(drawnMs)
@@ -407,11 +408,13 @@ class IncomingUpload implements RunningUpload {
     name: string
     type: string
     blob: BlobInfo
+    /** Nodes that acknowledged the blob; undefined: its store is one. */
+    holders: readonly string[] | undefined
     folderId: string | undefined
     modTime: number | undefined
     key: string | undefined
   }): Promise<Record<string, unknown>> {
-    const { name, blob, key } = upload
+    const { name, blob, holders, key } = upload
     const blobId = Buffer.from(blob.id)
     const file: AddFile = {
       createAccount:
@@ -444,7 +447,9 @@ class IncomingUpload implements RunningUpload {
       size: blob.size,
       blob: blob.id,
     })
-    return this.#answer(accountId, view)
+    // An earlier upload with this key may have made another copy.
+    const isThisCopy = view.item.blob.incarnation.equals(blob.incarnation)
+    return this.#answer(accountId, view, isThisCopy ? holders : undefined)
   }
 
   #newGuest({ key, name, blob }: { key: string | undefined; name: string; blob: BlobInfo }): AccountId {
@@ -456,7 +461,11 @@ class IncomingUpload implements RunningUpload {
     return guestOf({ key, name, address, blobId: blob.id }, { ids: keyring.ids, founders, secret })
   }
 
-  #answer(accountId: AccountId, view: ContentView): Record<string, unknown> {
+  #answer(
+    accountId: AccountId,
+    view: ContentView,
+    servers: readonly string[] | undefined,
+  ): Record<string, unknown> {
     const { clock, keyring, present, settings } = this.#context
     const item = view.item
     if (item === undefined) throw new Error('a file was added and not shown')
@@ -464,6 +473,7 @@ class IncomingUpload implements RunningUpload {
     return present.item(item, {
       nowSeconds: Math.floor(clock.now() / 1000),
       tokenCounter: counter,
+      ...(servers === undefined ? {} : { servers }),
       extra: {
         downloadPage: `${settings.webUrl}/d/${item.parentFolderCode ?? item.parentFolder}`,
         ...(this.#caller === undefined

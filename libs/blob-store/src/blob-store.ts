@@ -130,6 +130,19 @@ export interface BlobStage {
   abort(): Promise<void>
 }
 
+/** A stage of a store whose copies lie on several nodes. */
+export interface TellsHolders {
+  /**
+   * Names of the nodes that acknowledged the commit, nearest first; empty before it. Others may get
+   * a copy later.
+   */
+  readonly acknowledgedBy: readonly string[]
+}
+
+export function tellsHolders(stage: BlobStage): stage is BlobStage & TellsHolders {
+  return 'acknowledgedBy' in stage
+}
+
 export interface BlobName {
   /** 48 bytes. */
   id: Uint8Array

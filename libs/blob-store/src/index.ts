@@ -15,7 +15,9 @@ export {
   type StoreHealth,
   sendsDirectly,
   type TellsHealth,
+  type TellsHolders,
   tellsHealth,
+  tellsHolders,
   type WholeBytes,
   type WholeReads,
 } from './blob-store.ts'

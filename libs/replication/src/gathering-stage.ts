@@ -3,8 +3,15 @@
  * name in one call each. If it grows too large, or finds no memory, it is staged at the nodes with
  * the bytes it has.
  */
-import { BlobFault, type BlobInfo, type BlobStage, smallBlobBytesMax } from '@holdfast/blob-store'
+import {
+  BlobFault,
+  type BlobInfo,
+  type BlobStage,
+  smallBlobBytesMax,
+  type TellsHolders,
+} from '@holdfast/blob-store'
 import { GrowingBytes } from '@holdfast/kernel'
+import type { AcknowledgedCopy } from './small-put.ts'
 
 export interface GatheringStageDeps {
   assertOpen(): void
@@ -14,19 +21,20 @@ export interface GatheringStageDeps {
   takeMemory(bytes: number): boolean
   giveMemory(bytes: number): void
   /** Opens a stage of this upload at nodes. */
-  openStage(): Promise<BlobStage>
+  openStage(): Promise<BlobStage & TellsHolders>
   /** Stores all of it. */
-  put(bytes: Uint8Array, pinMs: number): Promise<BlobInfo>
+  put(bytes: Uint8Array, pinMs: number): Promise<AcknowledgedCopy>
   ended(stage: GatheringStage): void
 }
 
-export class GatheringStage implements BlobStage {
+export class GatheringStage implements BlobStage, TellsHolders {
   readonly uploadId: Uint8Array
   readonly #deps: GatheringStageDeps
   readonly #bytes = new GrowingBytes()
   #memory = 0
   #state: 'open' | 'staging' | 'staged' | 'committing' | 'lost' | 'ended' = 'open'
-  #stage: BlobStage | undefined
+  #stage: (BlobStage & TellsHolders) | undefined
+  #holders: readonly string[] = []
   #committed: Promise<BlobInfo> | undefined
 
   constructor(uploadId: Uint8Array, deps: GatheringStageDeps) {
@@ -37,6 +45,10 @@ export class GatheringStage implements BlobStage {
   /** Bytes gathered here; the nodes count those of their stages. */
   get bytesWritten(): number {
     return this.#memory
+  }
+
+  get acknowledgedBy(): readonly string[] {
+    return this.#stage?.acknowledgedBy ?? this.#holders
   }
 
   write(bytes: Uint8Array): Promise<void> | undefined {
@@ -62,7 +74,7 @@ export class GatheringStage implements BlobStage {
 
   async #stageAll(): Promise<void> {
     this.#state = 'staging'
-    let stage: BlobStage | undefined
+    let stage: (BlobStage & TellsHolders) | undefined
     try {
       stage = await this.#deps.openStage()
       if (this.#state !== 'staging') throw new BlobFault('CLOSED', 'the upload was aborted')
@@ -83,7 +95,9 @@ export class GatheringStage implements BlobStage {
     this.#assertState('open')
     this.#state = 'committing'
     try {
-      return await this.#deps.put(this.#bytes.view(), pinMs)
+      const { info, holders } = await this.#deps.put(this.#bytes.view(), pinMs)
+      this.#holders = holders
+      return info
     } finally {
       this.#end('ended')
     }

@@ -1,10 +1,10 @@
 /**
  * Which nodes hold a file. Frontends ask synchronously for `servers`, `serverSelected` and links.
  *
- * A node is listed when it acknowledged the upload in this process, or when its heartbeat says that
- * it has followed every other member of the group to a time after the upload. Suspect and silent
- * nodes come last or are left out. This is a view: a node that lost a copy a second ago may still
- * be listed, and then reads the copy from another node.
+ * A node is listed when its heartbeat says that it has followed every other member of the group to
+ * a time after the upload. Suspect and silent nodes come last or are left out. This is a view: a
+ * node that lost a copy a second ago may still be listed, and then reads the copy from another
+ * node. An upload's own answer names the nodes that acknowledged it instead.
  */
 import type { Clock } from '@holdfast/kernel'
 import { nearestFirst, type Peers } from './peers.ts'

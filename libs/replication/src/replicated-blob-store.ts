@@ -29,6 +29,7 @@ import {
   nameOfCopy,
   type StorageNode,
   smallBlobBytesMax,
+  type TellsHolders,
   type WholeBytes,
   type WholeReads,
 } from '@holdfast/blob-store'
@@ -45,7 +46,7 @@ import {
   quorumOf,
 } from './placement-groups.ts'
 import { type KnownCopy, type Leg, type RefusedCopy, ReplicatedStage } from './replicated-stage.ts'
-import { SmallPut } from './small-put.ts'
+import { type AcknowledgedCopy, SmallPut } from './small-put.ts'
 
 export interface ReplicatedBlobStoreOptions {
   region: string
@@ -115,7 +116,9 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
    * @throws BlobFault `UNAVAILABLE` when no member of any writable group accepts uploads, `FULL`
    *   when all are full. For a small upload `write` or `commit` throws these.
    */
-  async stage(options: { expectedBytes?: number; signal?: AbortSignal } = {}): Promise<BlobStage> {
+  async stage(
+    options: { expectedBytes?: number; signal?: AbortSignal } = {},
+  ): Promise<BlobStage & TellsHolders> {
     this.#assertOpen()
     if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the upload was aborted before it began')
     const uploadId = this.#options.random(16)
@@ -142,7 +145,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
   async #stageAtNodes(
     uploadId: Uint8Array,
     options: { expectedBytes?: number; signal?: AbortSignal },
-  ): Promise<BlobStage> {
+  ): Promise<BlobStage & TellsHolders> {
     const faults: BlobFault[] = []
     const tried = new Set<number>()
     for (let attempt = 0; attempt < placementAttempts; attempt++) {
@@ -172,7 +175,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
    * A small upload. Copies in a group with too few members are not acknowledged, and are collected;
    * so in another group it has another id.
    */
-  async #put(firstId: Uint8Array, bytes: Uint8Array, pinMs: number): Promise<BlobInfo> {
+  async #put(firstId: Uint8Array, bytes: Uint8Array, pinMs: number): Promise<AcknowledgedCopy> {
     const blob = { id: digestOf(bytes).id, bytes }
     return this.#inTurn(hex(blob.id), async () => {
       this.#assertOpen()
@@ -192,8 +195,8 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
           timers: this.#options.timers,
           broken: (node, fault) => this.#warnBroken(node, fault),
         })
-        const info = await put.run(this.#livingFirst(group))
-        if (info !== undefined) return info
+        const copy = await put.run(this.#livingFirst(group))
+        if (copy !== undefined) return { ...copy, holders: this.#nearestIds(copy.holders) }
         faults.push(...put.faults)
         if (put.faults.some(({ code }) => code === 'STALE_PLACEMENT')) {
           await this.#options.refreshGroups()
@@ -460,6 +463,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
       known: (id, pinMs) => this.#known(id, pinMs),
       repair: (refused, holders) => this.#repair(refused, holders),
       others: (used) => this.#nearestOf(group).filter(({ id }) => !used.has(id)),
+      nearestFirst: (nodes) => this.#nearestIds(nodes),
       broken: (node, fault) => this.#warnBroken(node, fault),
       ended: (stage) => this.#stages.delete(stage),
     })
@@ -498,7 +502,8 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
       // is not asked.
       const members = group.members.filter((member) => !deaf.has(member))
       const pins = await this.#pinAt(group, members, copy, { ttlMs: pinMs, whole: true })
-      if (pins.pinned.length >= quorumOf(group)) return { copy, refused }
+      if (pins.pinned.length >= quorumOf(group))
+        return { copy: { info: copy, holders: this.#nearestIds(pins.pinned) }, refused }
       refused.push({ copy, by: pins.refused, whole: pins.pinned })
     }
     return { copy: undefined, refused }
@@ -586,13 +591,17 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
   }
 
   #nearest(ids: Iterable<string>): NodeHolder[] {
-    const { peers, region, localNode } = this.#options
     const holders: NodeHolder[] = []
-    for (const id of nearestFirst(ids, { peers, region, self: localNode })) {
-      const node = peers.node(id)
+    for (const id of this.#nearestIds(ids)) {
+      const node = this.#options.peers.node(id)
       if (node !== undefined) holders.push({ id, node })
     }
     return holders
+  }
+
+  #nearestIds(ids: Iterable<string>): string[] {
+    const { peers, region, localNode } = this.#options
+    return nearestFirst(ids, { peers, region, self: localNode })
   }
 
   async #isAtAny(holders: readonly Holder[], blob: BlobInfo): Promise<boolean> {

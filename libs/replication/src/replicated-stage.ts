@@ -6,10 +6,12 @@ import {
   type PlacedStage,
   type SealedContent,
   type StorageNode,
+  type TellsHolders,
 } from '@holdfast/blob-store'
 import { type Clock, hex } from '@holdfast/kernel'
 import { worstOf } from './failover-read.ts'
 import { type PlacementGroup, quorumOf } from './placement-groups.ts'
+import type { AcknowledgedCopy } from './small-put.ts'
 
 /** A node's part of an upload. */
 export interface Leg {
@@ -27,7 +29,7 @@ export interface RefusedCopy {
 }
 
 export interface KnownCopy {
-  copy: BlobInfo | undefined
+  copy: AcknowledgedCopy | undefined
   refused: RefusedCopy[]
 }
 
@@ -43,11 +45,12 @@ export interface ReplicatedStageDeps {
   repair(refused: readonly RefusedCopy[], holders: readonly string[]): void
   /** Members without a part yet, nearest first. */
   others(used: ReadonlySet<string>): { id: string; node: StorageNode }[]
+  nearestFirst(nodes: readonly string[]): string[]
   broken(node: string, fault: BlobFault): void
   ended(stage: ReplicatedStage): void
 }
 
-export class ReplicatedStage implements BlobStage {
+export class ReplicatedStage implements BlobStage, TellsHolders {
   readonly uploadId: Uint8Array
   readonly #deps: ReplicatedStageDeps
   /** Nodes that have every byte so far. */
@@ -57,6 +60,7 @@ export class ReplicatedStage implements BlobStage {
   readonly #faults: BlobFault[] = []
   #state: 'open' | 'committing' | 'lost' | 'ended' = 'open'
   #committed: Promise<BlobInfo> | undefined
+  acknowledgedBy: readonly string[] = []
   bytesWritten = 0
 
   constructor(uploadId: Uint8Array, legs: Leg[], deps: ReplicatedStageDeps) {
@@ -105,13 +109,14 @@ export class ReplicatedStage implements BlobStage {
     this.#state = 'committing'
     try {
       const content = await this.#seal()
-      const info = await this.#deps.inTurn(content.id, async () => {
+      const { info, holders } = await this.#deps.inTurn(content.id, async () => {
         this.#deps.assertOpen()
         const { copy, refused } = await this.#deps.known(content.id, pinMs)
         if (copy === undefined) return this.#commitNew(content, pinMs, refused)
         await this.#abortLegs()
         return copy
       })
+      this.acknowledgedBy = holders
       this.#end('ended')
       return info
     } catch (error) {
@@ -148,7 +153,7 @@ export class ReplicatedStage implements BlobStage {
     { id, size, crc32 }: SealedContent,
     pinMs: number,
     refused: readonly RefusedCopy[],
-  ): Promise<BlobInfo> {
+  ): Promise<AcknowledgedCopy> {
     const { group, clock } = this.#deps
     const info: BlobInfo = {
       id,
@@ -174,11 +179,9 @@ export class ReplicatedStage implements BlobStage {
     )
     if (holders.length === 0) throw this.#lose()
     await this.#copyOn(info, holders, pinMs)
-    this.#deps.repair(
-      refused,
-      holders.map(({ id }) => id),
-    )
-    return info
+    const ids = this.#deps.nearestFirst(holders.map(({ id }) => id))
+    this.#deps.repair(refused, ids)
+    return { info, holders: ids }
   }
 
   /** A commit without an answer may have taken effect. */

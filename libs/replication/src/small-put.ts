@@ -30,6 +30,12 @@ interface GroupMember {
   node: StorageNode
 }
 
+/** A copy, and the nodes that acknowledged it. */
+export interface AcknowledgedCopy {
+  info: BlobInfo
+  holders: readonly string[]
+}
+
 export interface SmallPutDeps {
   /** W. */
   needed: number
@@ -59,7 +65,7 @@ export class SmallPut {
    * @param members nearest first; the later ones replace those that fail.
    * @returns the copy that W of them have; undefined: fewer than W are known to have one.
    */
-  async run(members: readonly GroupMember[]): Promise<BlobInfo | undefined> {
+  async run(members: readonly GroupMember[]): Promise<AcknowledgedCopy | undefined> {
     const { needed } = this.#deps
     const queue = [...members]
     let asNew = false
@@ -82,13 +88,13 @@ export class SmallPut {
   }
 
   /** The copy that W members name. */
-  #agreed(): BlobInfo | undefined {
-    const counts = new Map<string, number>()
-    for (const info of this.#answers.values()) {
+  #agreed(): AcknowledgedCopy | undefined {
+    const holders = new Map<string, string[]>()
+    for (const [{ id }, info] of this.#answers) {
       const name = hex(info.incarnation)
-      const count = (counts.get(name) ?? 0) + 1
-      if (count >= this.#deps.needed) return info
-      counts.set(name, count)
+      const ids = [...(holders.get(name) ?? []), id]
+      if (ids.length >= this.#deps.needed) return { info, holders: ids }
+      holders.set(name, ids)
     }
     return undefined
   }
@@ -103,15 +109,18 @@ export class SmallPut {
   }
 
   /** One of the named copies, once W members have pinned it. */
-  async #pinKnown(members: readonly GroupMember[]): Promise<BlobInfo | undefined> {
+  async #pinKnown(members: readonly GroupMember[]): Promise<AcknowledgedCopy | undefined> {
     const { placement, pinMs: ttlMs } = this.#options
     const known = new Map([...this.#answers.values()].map((info) => [hex(info.incarnation), info]))
     const asked = members.filter((member) => !this.#deaf.has(member))
     for (const info of [...known.values()].filter((info) => !this.#isOwn(info))) {
       const pins = asked.map(({ node }) => node.pin(info, { ttlMs, placement, whole: true }))
       const outcomes = await Promise.allSettled(pins)
-      const pinned = outcomes.filter((outcome) => outcome.status === 'fulfilled' && outcome.value)
-      if (pinned.length >= this.#deps.needed) return info
+      const holders = asked.flatMap(({ id }, at) => {
+        const outcome = outcomes[at]
+        return outcome?.status === 'fulfilled' && outcome.value ? [id] : []
+      })
+      if (holders.length >= this.#deps.needed) return { info, holders }
     }
     return undefined
   }

@@ -35,6 +35,28 @@ t.test('what is acknowledged has two synced copies, in the region', async (t) =>
   }
 })
 
+t.test('a stage names the nodes that acknowledged it, the nearest first', async (t) => {
+  for (const [way, size] of ways) {
+    const region = await Region.open(four, [group(['a', 'b', 'c'], { remote: ['far'] })])
+    const frontend = region.frontend({ localNode: 'c' })
+    const acknowledged = async (bytes: Buffer) => {
+      const stage = await frontend.stage({ expectedBytes: size })
+      t.same(stage.acknowledgedBy, [], 'empty before the commit')
+      await stage.write(bytes)
+      const info = await stage.commit({ pinMs: 60_000 })
+      const holders = await region.holdersOf(info)
+      t.ok(stage.acknowledgedBy.every((id) => holders.includes(id)))
+      return stage.acknowledgedBy
+    }
+    const bytes = upload(size)
+    t.same(await acknowledged(bytes), ['c', 'a'], way)
+    t.equal((await acknowledged(bytes))[0], 'c', `${way}, known content`)
+    region.cut('a')
+    region.cut('b')
+    t.same(await acknowledged(upload(size)), ['c', 'far'], `${way}, with one left in the region`)
+  }
+})
+
 t.test('the node of this process takes the bytes first', async (t) => {
   const region = await Region.open(four, [group(['a', 'b', 'c'])])
   const info = await put(region.frontend({ localNode: 'c' }), upload())
