@@ -21,7 +21,9 @@ t.test('the settings are accepted, also those that are commented out', async (t)
   const lines = textOf('holdfast.env').split('\n')
   for (const shown of [lines, lines.map((line) => line.replace(/^#(?=HOLDFAST_)/, ''))]) {
     const settings = shown.filter((line) => line.startsWith('HOLDFAST_')).map((line) => line.split(/=(.*)/s))
-    const { config } = readConfig(Object.fromEntries(settings), { readSecret: () => 'sixteen-characters' })
+    const { config } = readConfig(Object.fromEntries(settings), {
+      readSecret: (path) => `secret of ${path}`.replaceAll(' ', '-'),
+    })
     t.not(config.publicUrls.download, config.publicUrls.api, 'downloads have a name of their own')
   }
 })

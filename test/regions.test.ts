@@ -61,7 +61,7 @@ for (const name of examples)
   t.test(`each process of ${name} accepts its settings`, async (t) => {
     const files = render(deploymentOf(name))
     const readSecret = (path: string) =>
-      path.endsWith('.pem') ? certificate : 'a-secret-of-sixteen-and-more'
+      path.endsWith('.pem') ? certificate : `a-secret-of-sixteen-and-more ${path}`.replaceAll(' ', '')
     for (const { hosts } of planOf(deploymentOf(name)).regions)
       for (const { name: host, processes } of hosts)
         for (const { name: process, role } of processes) {
@@ -242,6 +242,20 @@ t.test('Prometheus of a region scrapes all of its servers that have metrics', as
   t.throws(() => jobsOf(withExporters.replace('[nats, cassandra]', '[caddy]'), 'par3'), {
     message: /exporters\[0\] must be one of nats, cassandra/,
   })
+})
+
+t.test('Prometheus has the token of metrics alone, and each process knows it', async (t) => {
+  for (const name of examples) {
+    const files = render(deploymentOf(name))
+    for (const [path, text] of files) {
+      if (path.endsWith('/prometheus.yml')) {
+        t.match(text, 'credentials_file: /etc/holdfast/secrets/metrics-token\n')
+        t.notMatch(text, 'admin-token')
+      }
+      if (/\/hosts\/.*\/etc\/holdfast\/[\w-]+\.env$/.test(`/${path}`))
+        t.match(text, '\nHOLDFAST_METRICS_TOKEN_FILE=/etc/holdfast/secrets/metrics-token\n', path)
+    }
+  }
 })
 
 t.test('Cassandra gets its users between the servers and the processes', async (t) => {

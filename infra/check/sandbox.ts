@@ -66,7 +66,13 @@ function readableHere(path: string, text: string, secrets: string): string {
  */
 export function makeSecrets(folder: string, names: readonly string[] = []): void {
   for (const name of ['secrets', 'tls']) mkdirSync(join(folder, name), { recursive: true })
-  for (const name of ['admin-token', 'nats-password', 'cassandra-password', 'cluster-secret'])
+  for (const name of [
+    'admin-token',
+    'metrics-token',
+    'nats-password',
+    'cassandra-password',
+    'cluster-secret',
+  ])
     writeFileSync(join(folder, 'secrets', name), 'only-for-the-check')
   writeFileSync(
     join(folder, 'secrets/nats-users.conf'),

@@ -9,7 +9,6 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
-  rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
@@ -56,20 +55,21 @@ export function hostsFile({ plan }: Layout, region: PlannedRegion | undefined): 
 
 /** Random secrets, generated once and equal on all hosts. */
 export function drawSecrets({ folder }: Layout): void {
-  const place = join(folder, 'secrets')
-  if (existsSync(place)) return
-  // Either all of them are there, or none is.
-  const begun = `${place}.new`
-  rmSync(begun, { recursive: true, force: true })
-  mkdirSync(begun, { mode: 0o700 })
+  const at = (name: string) => join(folder, 'secrets', name)
+  mkdirSync(at(''), { recursive: true, mode: 0o700 })
   const draw = () => randomBytes(24).toString('base64url')
-  const nats = draw()
-  const put = (name: string, text: string) => writeFileSync(join(begun, name), text, { mode: 0o600 })
-  for (const name of ['admin-token', 'cluster-secret', 'cassandra-password', 'cassandra-admin-password'])
+  // An earlier release made fewer of them.
+  const put = (name: string, text: string) => {
+    if (existsSync(at(name))) return
+    writeFileSync(at(`${name}.new`), text, { mode: 0o600 })
+    renameSync(at(`${name}.new`), at(name))
+  }
+  for (const name of [
+    ...['admin-token', 'metrics-token', 'cluster-secret', 'nats-password'],
+    ...['cassandra-password', 'cassandra-admin-password'],
+  ])
     put(name, draw())
-  put('nats-password', nats)
-  put(natsPasswords, natsPasswordsText({ own: nats, system: draw() }))
-  renameSync(begun, place)
+  put(natsPasswords, natsPasswordsText({ own: readFileSync(at('nats-password'), 'utf8'), system: draw() }))
 }
 
 /** A script for `sh` on the host. It may be run again. */
@@ -99,7 +99,7 @@ export function prepareScript(layout: Layout, host: PlannedHost, jars: string): 
         readerOf(layout, name),
       )
   // Prometheus shows it to admin hosts, and reads no other secret.
-  if (host.roles.includes('prometheus')) lines.push(`chown prometheus ${places.secrets}/admin-token`)
+  if (host.roles.includes('prometheus')) lines.push(`chown prometheus ${places.secrets}/metrics-token`)
   if (host.roles.includes('cassandra')) {
     const names = readdirSync(jars).filter((name) => name.endsWith('.jar'))
     put('/usr/sbin/cassandra', '755', cassandraProgram(names))

@@ -99,6 +99,7 @@ function plannedProcess(platform: Platform, placed: PlacedProcess): PlannedProce
     HOLDFAST_PUBLIC_DOWNLOAD_URL: urls.download,
     HOLDFAST_PUBLIC_WEB_URL: urls.web,
     ...platform.secret('ADMIN_TOKEN'),
+    ...platform.secret('METRICS_TOKEN'),
     ...Object.fromEntries(
       Object.entries(ports).map(([port, number]) => [`HOLDFAST_${port.toUpperCase()}_PORT`, String(number)]),
     ),

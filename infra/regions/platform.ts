@@ -47,7 +47,12 @@ export interface Platform {
   secret(name: SecretName): Settings
 }
 
-export type SecretName = 'ADMIN_TOKEN' | 'NATS_PASSWORD' | 'CASSANDRA_PASSWORD' | 'CLUSTER_SECRET'
+export type SecretName =
+  | 'ADMIN_TOKEN'
+  | 'METRICS_TOKEN'
+  | 'NATS_PASSWORD'
+  | 'CASSANDRA_PASSWORD'
+  | 'CLUSTER_SECRET'
 
 /** Where things are on a machine. */
 export const places = {

@@ -221,6 +221,7 @@ async function openAdmin(
     rateLimits,
     readiness,
     adminToken: secrets.adminToken,
+    metricsToken: secrets.metricsToken,
     uidOf: undefined,
     connections,
     operations: createOperations(process),

@@ -42,7 +42,7 @@ function settings(plan: Plan, region: PlannedRegion, host: PlannedHost): string 
     scrape_configs: [
       {
         job_name: 'holdfast',
-        authorization: { credentials_file: `${places.secrets}/admin-token` },
+        authorization: { credentials_file: `${places.secrets}/metrics-token` },
         static_configs: processes.map(({ host, name, role, settings, ports }) => ({
           targets: [`${settings.HOLDFAST_ADMIN_BIND}:${ports.admin}`],
           labels: { process: name, machine: host, role },

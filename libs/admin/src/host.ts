@@ -36,6 +36,8 @@ export interface AdminDeps {
   readiness: Readiness
   /** Admits callers from other machines; undefined: they are refused. Read at each call. */
   adminToken: string | undefined
+  /** Admits them to `/metrics` alone. */
+  metricsToken: string | undefined
   /** Who made a connection over loopback; undefined: the system's own tables say it. */
   uidOf: UidOf | undefined
   /** A separate number, so that it is reachable while the public hosts are full. */
@@ -71,19 +73,25 @@ export function createAdminHost(deps: AdminDeps): FastifyInstance {
   })
 
   const callers = new LocalCallers(deps.uidOf)
-  const refusalFor = async ({ raw, headers }: FastifyRequest): Promise<RefusalError | undefined> => {
+  const refusalOf = async (
+    { raw, headers }: FastifyRequest,
+    tokens: readonly (string | undefined)[],
+  ): Promise<RefusalError | undefined> => {
     const { socket, httpVersion } = raw
     const remoteAddress = socket.remoteAddress ?? ''
     const isOperator = () => callers.isOperator(socket)
-    const verdict = await judge({ remoteAddress, headers, httpVersion, isOperator }, deps.adminToken)
+    const verdict = await judge({ remoteAddress, headers, httpVersion, isOperator }, tokens)
     return verdict === 'allowed' ? undefined : new RefusalError(verdict)
   }
+  const refusalFor = (request: FastifyRequest) => refusalOf(request, [deps.adminToken])
+  const scrapeRefusalFor = (request: FastifyRequest) =>
+    refusalOf(request, [deps.adminToken, deps.metricsToken])
 
   const { accounts, moderation } = deps
   const allAccounts = accounts && moderation && new AllAccounts({ ...accounts, lists: moderation.lists })
   readinessMetrics(metrics, deps.readiness)
   banMetrics(metrics, deps.operations.bans)
-  healthRoutes(host, { readiness: deps.readiness, metrics, refusalFor })
+  healthRoutes(host, { readiness: deps.readiness, metrics, refusalFor, scrapeRefusalFor })
   host.register(async (operator) => {
     operator.addHook('onRequest', async (request) => {
       const refusal = await refusalFor(request)

@@ -21,6 +21,7 @@ t.test('a call more than there are connections is refused undone, and succeeds l
     rateLimits: createRateLimits({ mode: 'off', clock: systemClock }),
     readiness: new Readiness({}),
     adminToken: undefined,
+    metricsToken: undefined,
     uidOf: async () => 0,
     connections: { max, perNetworkMax: Number.POSITIVE_INFINITY },
     operations: {

@@ -7,7 +7,7 @@ const token = 'operator-secret-0123456789'
 const here = { remoteAddress: '127.0.0.1', headers: { host: '127.0.0.1:8090' } }
 type Call = Omit<AdminCaller, 'isOperator'> & Partial<Pick<AdminCaller, 'isOperator'>>
 const judge = (asking: Call, token: string | undefined): Promise<AccessDecision> =>
-  judgeCall({ isOperator: async () => true, ...asking }, token)
+  judgeCall({ isOperator: async () => true, ...asking }, [token])
 
 t.test('callers on this machine need no token, with any name of loopback', async (t) => {
   for (const remoteAddress of ['127.0.0.1', '127.8.8.8', '::1', '::ffff:127.0.0.1']) {

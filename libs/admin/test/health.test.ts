@@ -21,6 +21,7 @@ t.test(
       rateLimits: createRateLimits({ mode: 'off', clock: systemClock }),
       readiness,
       adminToken: undefined,
+      metricsToken: undefined,
       uidOf: async () => 0,
       operations: {
         status: async () => ({}),
@@ -71,6 +72,7 @@ t.test('a part that does not recover within a minute makes the process count as 
     rateLimits: createRateLimits({ mode: 'off', clock: systemClock }),
     readiness,
     adminToken: undefined,
+    metricsToken: undefined,
     uidOf: async () => 0,
     operations: {
       status: async () => ({}),

@@ -55,6 +55,7 @@ t.test('the admin host accepts root and its own user, and requires the token of 
     rateLimits: createRateLimits({ mode: 'off', clock: systemClock }),
     readiness: new Readiness({}),
     adminToken: token,
+    metricsToken: undefined,
     uidOf: undefined,
     operations: {
       status: async () => ({}),

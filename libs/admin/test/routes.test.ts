@@ -19,8 +19,42 @@ t.test('the page of calls has every route of the host, and no other', async (t) 
   t.strictSame(documentedRoutes(), registered)
 })
 
+t.test('the metrics token opens /metrics to every caller, and nothing else', async (t) => {
+  const { routes, host } = await hostAndRoutes()
+  t.teardown(() => host.close())
+  const ask = async (route: string, token: string, more = '') => {
+    const [method = '', path = ''] = route.split(' ')
+    return host.inject({
+      method: method as 'GET',
+      url: path.replaceAll(':', 'x') + more,
+      remoteAddress: '192.0.2.1',
+      headers: { authorization: `Bearer ${token}` },
+    })
+  }
+  for (const token of [tokens.metrics, tokens.admin])
+    t.equal((await ask('GET /metrics', token)).statusCode, 200)
+  t.equal((await ask('GET /metrics', 'a-wrong-token-0123456789')).statusCode, 401)
+  t.equal((await ask('GET /admin/settings', tokens.admin)).statusCode, 200)
+  const others = routes.filter((route) => !/ \/(metrics|livez|readyz)$/.test(route))
+  t.equal(others.length, routes.length - 3)
+  for (const route of others) {
+    const { statusCode } = await ask(route, tokens.metrics)
+    t.ok(statusCode === 401 || statusCode === 403, `${route}: ${statusCode}`)
+  }
+  t.notOk((await ask('GET /readyz', tokens.metrics, '?verbose')).json().data?.checks)
+  t.ok((await ask('GET /readyz', tokens.admin, '?verbose')).json().data.checks)
+})
+
+const tokens = { admin: 'operator-secret-0123456789', metrics: 'metrics-secret-0123456789' }
+
 /** As `POST /admin/accounts/:/repair`. The page for browsers counts as one. */
 async function registeredRoutes(): Promise<string[]> {
+  const { routes, host } = await hostAndRoutes()
+  await host.close()
+  return routes
+}
+
+async function hostAndRoutes(): Promise<{ routes: string[]; host: FastifyInstance }> {
   const found = new Set<string>()
   const onRoute = ({ method, url }: RouteOptions) => {
     const path = url.startsWith('/moderation') ? '/moderation' : url.replace(/:\w+/g, ':')
@@ -34,8 +68,7 @@ async function registeredRoutes(): Promise<string[]> {
   const host = await hostOfAll()
   unsubscribe('fastify.initialization', watch)
   await host.ready()
-  await host.close()
-  return [...found].sort()
+  return { routes: [...found].sort(), host }
 }
 
 /**
@@ -73,7 +106,8 @@ async function hostOfAll(): Promise<FastifyInstance> {
     metrics: new Registry(),
     rateLimits: createRateLimits({ mode: 'off', clock }),
     readiness: new Readiness({}),
-    adminToken: undefined,
+    adminToken: tokens.admin,
+    metricsToken: tokens.metrics,
     uidOf: async () => 0,
     connections: undefined,
     operations: {

@@ -66,12 +66,18 @@ t.test('files that do not fit each other are a wrong setting at the start', asyn
 })
 
 t.test('secrets are read again, and a wrong one changes nothing', async (t) => {
-  const directory = t.testdir({ secret: 'the-first-secret-0', token: 'an-admin-token-00', nats: 'one' })
+  const directory = t.testdir({
+    secret: 'the-first-secret-0',
+    token: 'an-admin-token-00',
+    metrics: 'a-metrics-token-0',
+    nats: 'one',
+  })
   const at = (name: string) => join(directory, name)
   const env = {
     HOLDFAST_NODE_NAME: 'a',
     HOLDFAST_CLUSTER_SECRET_FILE: at('secret'),
     HOLDFAST_ADMIN_TOKEN_FILE: at('token'),
+    HOLDFAST_METRICS_TOKEN_FILE: at('metrics'),
     HOLDFAST_NATS_USER: 'holdfast',
     HOLDFAST_NATS_PASSWORD_FILE: at('nats'),
   }
@@ -87,10 +93,12 @@ t.test('secrets are read again, and a wrong one changes nothing', async (t) => {
   await until(() => secrets.clusterSecret.length === 2)
   writeFileSync(at('nats'), 'two')
   await until(() => secrets.nats?.password === 'two')
+  writeFileSync(at('metrics'), 'a-metrics-token-1')
+  await until(() => secrets.metricsToken === 'a-metrics-token-1')
   writeFileSync(at('token'), 'short')
   await until(() => lines.some(({ level }) => level === 50))
   t.equal(secrets.adminToken, 'an-admin-token-00')
-  t.notMatch(JSON.stringify(lines), /secret-0|an-admin|"two"/, 'no secret is in the log')
+  t.notMatch(JSON.stringify(lines), /secret-0|an-admin|a-metrics|"two"/, 'no secret is in the log')
   writeFileSync(at('token'), 'an-admin-token-01')
   await until(() => secrets.adminToken === 'an-admin-token-01')
 })

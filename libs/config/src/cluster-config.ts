@@ -12,7 +12,7 @@ import {
 import { type Environment, readSettings, type ValuesOf } from './setting-kinds.ts'
 import { lifetimesFit } from './topics/accounts.ts'
 import { type ClusterPartConfig, clusterPart, clusterSettings } from './topics/cluster.ts'
-import { portsDiffer } from './topics/hosts.ts'
+import { portsDiffer, tokensDiffer } from './topics/hosts.ts'
 
 /** The active settings of a process of a cluster. */
 export interface ClusterConfig extends Config, ClusterPartConfig {}
@@ -43,6 +43,7 @@ export function readClusterConfig(
     readSecret,
     check: (read) => [
       ...clusterFits(read),
+      ...tokensDiffer(read),
       ...lifetimesFit(read),
       ...authorityNames.flatMap((name) => {
         try {

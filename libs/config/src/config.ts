@@ -4,7 +4,14 @@
  */
 import { type Environment, readSettings, type Setting, type ValuesOf } from './setting-kinds.ts'
 import { type AccountsConfig, accountSettings, accountsConfig, lifetimesFit } from './topics/accounts.ts'
-import { type HostsConfig, hostPorts, hostSettings, hostsConfig, portsDiffer } from './topics/hosts.ts'
+import {
+  type HostsConfig,
+  hostPorts,
+  hostSettings,
+  hostsConfig,
+  portsDiffer,
+  tokensDiffer,
+} from './topics/hosts.ts'
 import { type ModerationConfig, moderationConfig, moderationSettings } from './topics/moderation.ts'
 import { type ProcessConfig, processConfig, processSettings } from './topics/process.ts'
 import { type StorageConfig, storageConfig, storageSettings } from './topics/storage.ts'
@@ -26,6 +33,7 @@ export interface Config extends HostsConfig, ProcessConfig, AccountsConfig, Mode
 export interface Secrets {
   smtpUrl: string | undefined
   adminToken: string | undefined
+  metricsToken: string | undefined
 }
 
 /**
@@ -39,7 +47,7 @@ export function readConfig(
   const values = readSettings(settings, env, {
     prefix: 'HOLDFAST_',
     readSecret,
-    check: (read) => [...portsDiffer(read, hostPorts), ...lifetimesFit(read)],
+    check: (read) => [...portsDiffer(read, hostPorts), ...tokensDiffer(read), ...lifetimesFit(read)],
   })
   return { config: deepFreeze(configOf(values)), secrets: Object.freeze(secretsOf(values)) }
 }
@@ -55,7 +63,11 @@ export function configOf(values: SettingValues): Config {
 }
 
 export function secretsOf(values: SettingValues): Secrets {
-  return { smtpUrl: values.HOLDFAST_SMTP_URL, adminToken: values.HOLDFAST_ADMIN_TOKEN }
+  return {
+    smtpUrl: values.HOLDFAST_SMTP_URL,
+    adminToken: values.HOLDFAST_ADMIN_TOKEN,
+    metricsToken: values.HOLDFAST_METRICS_TOKEN,
+  }
 }
 
 /** One line a setting, for `npm run config` and the operator's `ctl config`: secrets masked. */

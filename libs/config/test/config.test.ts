@@ -39,7 +39,7 @@ t.test('an empty environment gives the defaults that the interface promises, dee
   t.equal(config.tiers.guest.contents, 10_000)
   t.equal(config.openListing, false)
   t.match(config, { signUp: { mode: 'open', domains: [] }, guestUploads: true, fileBytesMax: undefined })
-  t.same(secrets, { smtpUrl: undefined, adminToken: undefined })
+  t.same(secrets, { smtpUrl: undefined, adminToken: undefined, metricsToken: undefined })
   t.throws(() => {
     ;(config.tiers.guest as { contents: number }).contents = 1
   }, TypeError)
@@ -117,6 +117,8 @@ t.test(
     const env = { HOLDFAST_ADMIN_TOKEN_FILE: '/run/token', HOLDFAST_SMTP_URL: 'smtp://u:hush@h' }
     t.equal(readConfig(env, files).secrets.adminToken, 'from-a-file-0123456789')
     t.equal(faultsOf({ ...env, HOLDFAST_ADMIN_TOKEN: 'another-0123456789' }, files).length, 1)
+    const both = { ...env, HOLDFAST_METRICS_TOKEN: 'from-a-file-0123456789' }
+    t.match(faultsOf(both, files), [/^HOLDFAST_METRICS_TOKEN is the value of HOLDFAST_ADMIN_TOKEN/])
     t.match(faultsOf({ HOLDFAST_ADMIN_TOKEN_FILE: '/missing' }, files), [/cannot be read from/])
     t.equal(faultsOf({ HOLDFAST_REGION_FILE: '/run/token' }, files).length, 1, 'only secrets come from files')
     const shown = describeSettings(env)

@@ -1,6 +1,6 @@
 /**
  * Who may use the admin host: a client with the admin token, or, without one, root and the user of
- * the service on this machine (`local-caller.ts`).
+ * the service on this machine (`local-caller.ts`). The metrics token opens `/metrics` alone.
  *
  * "On this machine" is accepted only for a plain connection from loopback. A web page in a browser
  * on this machine reaches loopback too: by a name that it rebinds to 127.0.0.1 (its Host is then
@@ -31,11 +31,12 @@ export interface AdminCaller {
 
 export async function judge(
   { remoteAddress, headers, httpVersion, isOperator }: AdminCaller,
-  adminToken: string | undefined,
+  /** Each of them is enough. */
+  tokens: readonly (string | undefined)[],
 ): Promise<AccessDecision> {
   const sent = bearerOf(headers.authorization)
   if (headers.authorization !== undefined)
-    return sent !== undefined && adminToken !== undefined && isSameSecret(sent, adminToken)
+    return sent !== undefined && tokens.some((token) => token !== undefined && isSameSecret(sent, token))
       ? 'allowed'
       : 'error-token'
   if (!isLoopback(remoteAddress) || wasForwarded(headers) || httpVersion === '1.0') return 'error-token'

@@ -41,7 +41,7 @@ export class PageSessions {
     const { socket, httpVersion } = request.raw
     const remoteAddress = socket.remoteAddress ?? ''
     const isOperator = () => this.#options.isOperator(request)
-    return judge({ remoteAddress, headers, httpVersion, isOperator }, this.#options.adminToken)
+    return judge({ remoteAddress, headers, httpVersion, isOperator }, [this.#options.adminToken])
   }
 
   /** Forms of our pages contain it. */

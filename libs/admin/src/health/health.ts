@@ -8,6 +8,8 @@ export interface HealthDeps {
   metrics: Registry
   /** The answer for a client that may not see figures; undefined: it may. */
   refusalFor: (request: FastifyRequest) => Promise<RefusalError | undefined>
+  /** The same of `/metrics`. */
+  scrapeRefusalFor: (request: FastifyRequest) => Promise<RefusalError | undefined>
 }
 
 /**
@@ -15,7 +17,10 @@ export interface HealthDeps {
  * restart the process. `/readyz`: send requests here; 503 while starting, draining, or when a check
  * fails. Both are for orchestrators anywhere; `?verbose` and `/metrics` are for the operator.
  */
-export function healthRoutes(host: FastifyInstance, { readiness, metrics, refusalFor }: HealthDeps): void {
+export function healthRoutes(
+  host: FastifyInstance,
+  { readiness, metrics, refusalFor, scrapeRefusalFor }: HealthDeps,
+): void {
   host.get('/livez', async (request, answer) => {
     const { hopeless } = readiness
     if (hopeless === undefined) return { status: 'ok', data: {} }
@@ -36,7 +41,7 @@ export function healthRoutes(host: FastifyInstance, { readiness, metrics, refusa
   })
 
   host.get('/metrics', async (request, answer) => {
-    const refusal = await refusalFor(request)
+    const refusal = await scrapeRefusalFor(request)
     if (refusal !== undefined) throw refusal
     return answer.type(metrics.contentType).send(await metrics.metrics())
   })

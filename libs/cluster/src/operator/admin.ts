@@ -58,6 +58,9 @@ export async function startAdmin(
     get adminToken() {
       return secrets.adminToken
     },
+    get metricsToken() {
+      return secrets.metricsToken
+    },
     uidOf: undefined,
     connections: cluster.adminConnections,
     operations: {

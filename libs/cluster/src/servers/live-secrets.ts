@@ -46,6 +46,9 @@ export function liveSecrets({
     get adminToken() {
       return current.adminToken
     },
+    get metricsToken() {
+      return current.metricsToken
+    },
     get clusterSecret() {
       return current.clusterSecret
     },

@@ -24,6 +24,11 @@ export const hostSettings = {
       'Opens the admin host to every caller. Without it root and the user of the service can call on this machine (Linux), and no other caller. 16 characters or more.',
     check: token,
   }),
+  HOLDFAST_METRICS_TOKEN: secret({
+    meaning:
+      'Opens `/metrics` of the admin host to every caller, and nothing else: for Prometheus, which sends it with each scrape. Another one than HOLDFAST_ADMIN_TOKEN; 16 characters or more.',
+    check: token,
+  }),
   HOLDFAST_TRUST_PROXY: {
     fallback: 'off',
     meaning:
@@ -95,6 +100,14 @@ export const hostPorts = [
   'HOLDFAST_DOWNLOAD_PORT',
   'HOLDFAST_ADMIN_PORT',
 ] as const
+
+/** One that opens everything must not be sent with each scrape. */
+export function tokensDiffer(values: Partial<ValuesOf<typeof hostSettings>>): string[] {
+  const { HOLDFAST_ADMIN_TOKEN: admin, HOLDFAST_METRICS_TOKEN: metrics } = values
+  return metrics !== undefined && metrics === admin
+    ? ['HOLDFAST_METRICS_TOKEN is the value of HOLDFAST_ADMIN_TOKEN, which opens more than /metrics']
+    : []
+}
 
 /** Faults of ports that are named twice; 0 takes a free one and is no fault. */
 export function portsDiffer<Name extends string>(
