@@ -1,7 +1,7 @@
 /** A deployment from one file: what is rendered, what is refused, and what is done on hosts. */
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readClusterConfig, readConfig } from '@holdfast/config'
 import { planGroups } from '@holdfast/replication'
@@ -10,7 +10,7 @@ import { parse } from 'yaml'
 import { sameAsGolden } from '../infra/golden.ts'
 import { readDeployment } from '../infra/regions/deployment.ts'
 import { fillingScripts, joiningOf, regionsScript } from '../infra/regions/growth.ts'
-import { needsOf, workOf } from '../infra/regions/hosts.ts'
+import { needsOf, upScript, workOf } from '../infra/regions/hosts.ts'
 import { loginsHost, loginsRepairs, loginsScript } from '../infra/regions/logins.ts'
 import { hostsWith, planOf } from '../infra/regions/plan.ts'
 import { operatorPasswordFile } from '../infra/regions/platform.ts'
@@ -258,6 +258,33 @@ t.test('Prometheus has the token of metrics alone, and each process knows it', a
   }
 })
 
+t.test('no user reads the secret of another one, and a proxy those of the cluster', async (t) => {
+  const readers = (host: string, text = three) => {
+    const work = workOf(readDeployment(text, 'x.yaml')).find((one) => one.host.name === host)
+    const script = work === undefined ? '' : upScript(work, 'servers')
+    return Object.fromEntries(
+      [...script.matchAll(/^own (\S+) 640 \/etc\/holdfast\/(?:secrets|tls)\/(\S+)$/gm)].map(
+        ([, users, name]) => [name, users],
+      ),
+    )
+  }
+  const ours = ['admin-token', 'metrics-token', 'cluster-secret', 'nats-password', 'cassandra-password']
+  const everywhere = {
+    ...Object.fromEntries([...ours, 'nats-users.conf', 'node.key'].map((name) => [name, 'root:holdfast'])),
+    'cassandra-admin-password': 'root:root',
+    'cassandra.pem': 'root:cassandra',
+  }
+  t.same(readers('par1'), { ...everywhere, 'proxy.key': 'root:caddy', 'public.key': 'root:caddy' })
+  t.same(readers('par3'), {
+    ...everywhere,
+    'metrics-token': 'prometheus:holdfast',
+    'prometheus.key': 'root:prometheus',
+  })
+  t.match(readers('par1', three.replace('proxy: caddy', 'proxy: nginx')), { 'public.key': 'root:root' })
+  const disks = workOf(deploymentOf('three-hosts.yaml')).map((work) => upScript(work, 'processes'))
+  t.match(disks[0], '! mountpoint -q "$root/srv/disk1" || own holdfast:holdfast 700 /srv/disk1\n')
+})
+
 t.test('Cassandra gets its users between the servers and the processes', async (t) => {
   const deployment = deploymentOf('three.yaml')
   const all = workOf(deployment)
@@ -401,6 +428,10 @@ esac
   writeFileSync(ss, '#!/bin/sh\necho "ss $@" >> "$RECORD"\n[ -n "$DEAD" ] || echo listening\n')
   chmodSync(ss, 0o755)
 
+  const chown = join(home, 'bin/chown')
+  writeFileSync(chown, '#!/bin/sh\necho "chown $@" >> "$RECORD"\n')
+  chmodSync(chown, 0o755)
+
   t.match(infra('render', file, '--out', rendered), { status: 0, stdout: '' })
   t.match(infra('diff', file, '--out', rendered), { status: 0, stdout: '' })
   writeFileSync(join(rendered, 'hosts/files1/etc/caddy/Caddyfile'), 'changed')
@@ -423,6 +454,16 @@ esac
   t.match(infra('diff', file, ...via), { status: 1, stdout: 'missing files1:/etc/caddy/Caddyfile\n' })
   t.match(infra('up', file, ...via), { status: 0, stdout: 'files1: changed /etc/caddy/Caddyfile\n' })
   t.strictSame(infra('diff', file, ...via), { status: 0, stdout: '', stderr: '' })
+  for (const [name, users] of [
+    ['metrics-token', 'prometheus:holdfast'],
+    ['admin-token', 'root:holdfast'],
+  ] as const) {
+    const path = `/etc/holdfast/secrets/${name}`
+    t.match(recorded(), `chown ${users} ${join(home, 'root', path)}\n`)
+    t.equal(statSync(join(home, 'root', path)).mode & 0o777, 0o640, path)
+  }
+  t.equal(statSync(join(home, 'root/etc/holdfast/secrets')).mode & 0o777, 0o711)
+  t.equal(statSync(join(home, 'root/etc/caddy/Caddyfile')).mode & 0o777, 0o644)
   t.match(
     recorded(),
     'start holdfast-files1-holdfast.service\nss -Hltn src 127.0.0.1:8090\n',

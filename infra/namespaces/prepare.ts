@@ -13,6 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { ownerOf } from '../regions/owners.ts'
 import type { PlannedHost, PlannedRegion } from '../regions/plan.ts'
 import { places } from '../regions/platform.ts'
 import { natsPasswords, natsPasswordsText } from '../regions/render/nats.ts'
@@ -76,7 +77,7 @@ export function drawSecrets({ folder }: Layout): void {
 export function prepareScript(layout: Layout, host: PlannedHost, jars: string): string {
   const lines = [
     'set -eu',
-    'put() { base64 -d > "$1.new"; chmod "$2" "$1.new"; chgrp "$3" "$1.new"; mv "$1.new" "$1"; }',
+    'put() { base64 -d > "$1.new"; chown "$3" "$1.new"; chmod "$2" "$1.new"; mv "$1.new" "$1"; }',
     ...['holdfast', 'cassandra'].map(
       (user) =>
         `id ${user} >/dev/null 2>&1 || useradd --system --home-dir /var/lib/${user} --shell /usr/sbin/nologin ${user}`,
@@ -84,22 +85,17 @@ export function prepareScript(layout: Layout, host: PlannedHost, jars: string): 
     `install -d -m 711 ${places.secrets} ${places.tls}`,
     'mkdir -p /etc/cassandra /etc/systemd/system/holdfast-cassandra.service.d',
   ]
-  const put = (path: string, mode: string, text: string, group = 'root') =>
-    lines.push(`put ${path} ${mode} ${group} <<'END'`, Buffer.from(text).toString('base64'), 'END')
+  const put = (path: string, mode: string, text: string, users = 'root:root') =>
+    lines.push(`put ${path} ${mode} ${users} <<'END'`, Buffer.from(text).toString('base64'), 'END')
   put('/etc/hosts', '644', hostsFile(layout, undefined))
   for (const [from, to] of [
     [join(layout.folder, 'secrets'), places.secrets],
     [join(layout.folder, 'ca', host.name), places.tls],
   ] as const)
-    for (const name of readdirSync(from))
-      put(
-        `${to}/${name}`,
-        isPublic(name) ? '644' : '640',
-        readFileSync(join(from, name), 'utf8'),
-        readerOf(layout, name),
-      )
-  // Prometheus shows it to admin hosts, and reads no other secret.
-  if (host.roles.includes('prometheus')) lines.push(`chown prometheus ${places.secrets}/metrics-token`)
+    for (const name of readdirSync(from)) {
+      const { users, mode } = ownerOf(name, { roles: host.roles, proxy: layout.plan.deployment.proxy })
+      put(`${to}/${name}`, mode, readFileSync(join(from, name), 'utf8'), users)
+    }
   if (host.roles.includes('cassandra')) {
     const names = readdirSync(jars).filter((name) => name.endsWith('.jar'))
     put('/usr/sbin/cassandra', '755', cassandraProgram(names))
@@ -109,25 +105,6 @@ export function prepareScript(layout: Layout, host: PlannedHost, jars: string): 
     put('/etc/systemd/system/holdfast-cassandra.service.d/small.conf', '644', smallCassandra())
   }
   return `${lines.join('\n')}\n`
-}
-
-/** A certificate; Cassandra's file has its key, too. */
-function isPublic(name: string): boolean {
-  return name.endsWith('.pem') && name !== 'cassandra.pem'
-}
-
-/** The group that reads a secret or a key. No other user may: a proxy is on the internet. */
-function readerOf({ plan }: Layout, name: string): string {
-  // The first process of nginx reads keys as root.
-  const proxy = plan.deployment.proxy === 'caddy' ? 'caddy' : 'root'
-  const readers: Record<string, string> = {
-    'cassandra-admin-password': 'root',
-    'cassandra.pem': 'cassandra',
-    'proxy.key': proxy,
-    'public.key': proxy,
-    'prometheus.key': 'prometheus',
-  }
-  return readers[name] ?? 'holdfast'
 }
 
 /** A small heap and a short wait for peers, beside the rendered unit as an operator has it. */

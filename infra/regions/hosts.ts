@@ -4,13 +4,15 @@
  */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
+import { dirname } from 'node:path'
 import type { Deployment } from './deployment.ts'
+import { ownerOf } from './owners.ts'
 import { type Plan, type PlannedHost, planOf } from './plan.ts'
 import { operatorPasswordFile, places } from './platform.ts'
 import { alertmanagerAddress } from './render/alertmanager.ts'
 import { natsPasswords } from './render/nats.ts'
 import { proxyMetricsAddress } from './render/proxies.ts'
-import { unitName, unitsOf } from './render/units.ts'
+import { isOwnDisk, unitName, unitsOf } from './render/units.ts'
 import { hostFiles } from './render.ts'
 import { serverPorts } from './roles.ts'
 
@@ -49,8 +51,9 @@ export function needsOf({ host, files }: HostWork): string[] {
 }
 
 /**
- * Lays files over the root of the host, and starts its units or restarts those that were not
- * started with just these files. Prints what changed. It ends at the first unit that fails.
+ * Lays files over the root of the host, gives secrets and keys to their readers, and starts its
+ * units or restarts those that were not started with just these files. Prints what changed. It ends
+ * at the first unit that fails.
  */
 export function upScript(work: HostWork, which: 'servers' | 'processes'): string {
   const { host } = work
@@ -63,6 +66,7 @@ export function upScript(work: HostWork, which: 'servers' | 'processes'): string
     ...needsOf(work).map((path) => `[ -e "$root${path}" ] || missing="$missing ${path}"`),
     '[ -z "$missing" ] || { echo "missing:$missing" >&2; exit 1; }',
     steps,
+    ...ownersOf(work),
     ...[...files].flatMap(([path, text]) => [
       `put ${[path, ...units.filter((unit) => filesOfUnit(unit, files).includes(path))].join(' ')} <<'END'`,
       Buffer.from(text).toString('base64'),
@@ -79,15 +83,35 @@ export function upScript(work: HostWork, which: 'servers' | 'processes'): string
   return `${script.join('\n')}\n`
 }
 
+/** A folder without a disk in it stays root's: no process makes a store there. */
+function ownersOf(work: HostWork): string[] {
+  const { host } = work
+  const secrets = needsOf(work).filter((path) => /^\/etc\/holdfast\/(secrets|tls)\//.test(path))
+  const folders = [...new Set(secrets.map((path) => dirname(path)))]
+  const disks = host.processes.map(({ dataDir }) => dataDir).filter(isOwnDisk)
+  return [
+    ...folders.map((path) => `own root:root 711 ${path}`),
+    ...secrets.map((path) => {
+      const { users, mode } = ownerOf(path, { roles: host.roles, proxy: proxyOf(work) })
+      return `own ${users} ${mode} ${path}`
+    }),
+    ...disks.map((path) => `! mountpoint -q "$root${path}" || own holdfast:holdfast 700 ${path}`),
+  ]
+}
+
 /**
  * A unit's record has the digest of the files with which it was last started. It is removed before
  * one of them changes: after a break the next run restarts what uses the file.
  */
 const steps = `
+own() {
+  [ "$(stat -Lc '%U:%G %a' "$root$3")" = "$1 $2" ] || { chown "$1" "$root$3"; chmod "$2" "$root$3"; }
+}
 put() {
   path=$1; shift
   mkdir -p "$root$(dirname "$path")"
   base64 -d > "$root$path.new"
+  chmod 644 "$root$path.new"
   if cmp -s "$root$path.new" "$root$path"; then rm "$root$path.new"; return; fi
   for unit in "$@"; do rm -f "$root${records}/$unit"; done
   mv "$root$path.new" "$root$path"
@@ -202,7 +226,7 @@ export async function runOn({ host }: HostWork, via: string, script: string): Pr
 }
 
 /** Tests lay the files over another directory than `/`. */
-const prelude = 'set -e\nroot=$HOLDFAST_ROOT\nset -u'
+const prelude = 'set -e\numask 022\nroot=$HOLDFAST_ROOT\nset -u'
 
 /** In the order of their start. */
 function allUnits(work: HostWork): string[] {
@@ -214,12 +238,16 @@ function serversOf({ roles }: PlannedHost): string[] {
 }
 
 /** Ours, then those of the distribution that are in front of them or watch them. */
-function processesOf({ host, files }: HostWork): string[] {
-  const proxy = files.has('/etc/caddy/Caddyfile') ? 'caddy' : 'nginx'
+function processesOf(work: HostWork): string[] {
+  const { host } = work
   const distributed = (['proxy', 'prometheus', 'alertmanager'] as const)
     .filter((role) => host.roles.includes(role))
-    .map((role) => `${{ ...distributedUnits, proxy }[role]}.service`)
+    .map((role) => `${{ ...distributedUnits, proxy: proxyOf(work) }[role]}.service`)
   return [...unitsOf(host.processes, []), ...distributed]
+}
+
+function proxyOf({ files }: HostWork): 'caddy' | 'nginx' {
+  return files.has('/etc/caddy/Caddyfile') ? 'caddy' : 'nginx'
 }
 
 const distributedUnits = { prometheus: 'prometheus', alertmanager: 'prometheus-alertmanager' }

@@ -1,0 +1,33 @@
+/** Who may read a secret or a key of a host. No other user may: a proxy is on the internet. */
+import { basename } from 'node:path'
+import type { HostRole } from './roles.ts'
+
+export interface Owner {
+  /** As `chown` takes it. */
+  users: string
+  mode: '640' | '644'
+}
+
+export interface HostOfFile {
+  roles: readonly HostRole[]
+  proxy: 'caddy' | 'nginx'
+}
+
+/** @param path below the folders of secrets and certificates */
+export function ownerOf(path: string, { roles, proxy }: HostOfFile): Owner {
+  const name = basename(path)
+  // Cassandra's file has its key, too.
+  if (name.endsWith('.pem') && name !== 'cassandra.pem') return { users: 'root:root', mode: '644' }
+  // The first process of nginx reads keys as root.
+  const reader = proxy === 'caddy' ? 'caddy' : 'root'
+  const groups: Record<string, string> = {
+    'cassandra-admin-password': 'root',
+    'cassandra.pem': 'cassandra',
+    'proxy.key': reader,
+    'public.key': reader,
+    'prometheus.key': 'prometheus',
+  }
+  // Prometheus shows it to admin hosts, and reads no other secret.
+  const user = name === 'metrics-token' && roles.includes('prometheus') ? 'prometheus' : 'root'
+  return { users: `${user}:${groups[name] ?? 'holdfast'}`, mode: '640' }
+}
