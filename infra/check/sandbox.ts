@@ -78,6 +78,10 @@ export function makeSecrets(folder: string, names: readonly string[] = []): void
     join(folder, 'secrets/nats-users.conf'),
     'HOLDFAST_PASSWORD: "only-for-the-check"\nSYSTEM_PASSWORD: "only-for-the-check-too"\n',
   )
+  writeFileSync(
+    join(folder, 'secrets/nats-routes.conf'),
+    'ROUTES: ["nats://holdfast:only-for-the-check@10.1.0.11:6222"]\n',
+  )
   const { path, env } = tool('openssl')
   const namesExtension = ['-addext', `subjectAltName=${names.map((name) => `DNS:${name}`).join()}`]
   for (const name of ['node', 'public', 'proxy', 'prometheus', 'ca']) {

@@ -10,7 +10,7 @@ import { ownerOf } from './owners.ts'
 import { type Plan, type PlannedHost, planOf } from './plan.ts'
 import { operatorPasswordFile, places } from './platform.ts'
 import { alertmanagerAddress } from './render/alertmanager.ts'
-import { natsPasswords } from './render/nats.ts'
+import { natsPasswords, natsRoutes, natsRoutesOf, natsUser } from './render/nats.ts'
 import { proxyMetricsAddress } from './render/proxies.ts'
 import { isOwnDisk, unitName, unitsOf } from './render/units.ts'
 import { hostFiles } from './render.ts'
@@ -26,6 +26,8 @@ export interface HostWork {
   files: ReadonlyMap<string, string>
   /** Address of each unit that runs. */
   listens: ReadonlyMap<string, string>
+  /** Addresses that its NATS connects to as routes. */
+  routes: readonly string[]
 }
 
 /** In the order of the file. */
@@ -36,6 +38,7 @@ export function workOf(deployment: Deployment): HostWork[] {
       host,
       files: hostFiles(plan, region, host),
       listens: listensOf(plan, host),
+      routes: host.roles.includes('nats') ? natsRoutesOf(plan, host) : [],
     })),
   )
 }
@@ -67,6 +70,7 @@ export function upScript(work: HostWork, which: 'servers' | 'processes'): string
     '[ -z "$missing" ] || { echo "missing:$missing" >&2; exit 1; }',
     steps,
     ...ownersOf(work),
+    ...(which === 'servers' && work.routes.length > 0 ? [`routes ${work.routes.join(' ')}`] : []),
     ...[...files].flatMap(([path, text]) => [
       `put ${[path, ...units.filter((unit) => filesOfUnit(unit, files).includes(path))].join(' ')} <<'END'`,
       Buffer.from(text).toString('base64'),
@@ -108,10 +112,25 @@ own() {
   [ "$(stat -Lc '%U:%G %a' "$root$3")" = "$1 $2" ] || { chown "$1" "$root$3"; chmod "$2" "$root$3"; }
 }
 put() {
+  mkdir -p "$root$(dirname "$1")"
+  base64 -d > "$root$1.new"
+  chmod 644 "$root$1.new"
+  lay "$@"
+}
+# The password is in no rendered file. All of it is encoded: it may have any sign.
+routes() {
+  password=$(sed -n 's/^ *HOLDFAST_PASSWORD *[:=] *"\\(.*\\)".*/\\1/p' "$root${places.secrets}/${natsPasswords}")
+  [ -n "$password" ] || { echo "no HOLDFAST_PASSWORD: \\"…\\" is in ${places.secrets}/${natsPasswords}" >&2; exit 1; }
+  word=$(printf %s "$password" | od -An -v -tx1 | tr -d ' \\n' | sed 's/../%&/g')
+  all=
+  for address in "$@"; do all="$all\${all:+, }\\"nats://${natsUser}:$word@$address\\""; done
+  new=${places.secrets}/${natsRoutes}.new
+  (umask 077; echo "ROUTES: [$all]" > "$root$new")
+  own root:holdfast 640 "$new"
+  lay ${places.secrets}/${natsRoutes} holdfast-nats.service
+}
+lay() {
   path=$1; shift
-  mkdir -p "$root$(dirname "$path")"
-  base64 -d > "$root$path.new"
-  chmod 644 "$root$path.new"
   if cmp -s "$root$path.new" "$root$path"; then rm "$root$path.new"; return; fi
   for unit in "$@"; do rm -f "$root${records}/$unit"; done
   mv "$root$path.new" "$root$path"

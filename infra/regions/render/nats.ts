@@ -1,14 +1,22 @@
 /**
  * nats-server: a cluster of the region's servers, a gateway to every other region, an account for
- * the service and one for the system. Peers prove themselves by certificates, clients by
- * certificates and passwords. Without certificates all of them use passwords.
+ * the service and one for the system. Peers and clients prove themselves by certificates and
+ * passwords: a proxy and Prometheus have certificates of the same authority. Without certificates
+ * all of them use passwords.
  */
 import { hostsWith, type Plan, type PlannedHost, type PlannedRegion } from '../plan.ts'
 
 /** Defines both passwords. It is a secret and not rendered. */
 export const natsPasswords = 'nats-users.conf'
+export const natsUser = 'holdfast'
 
-/** The content of that file. */
+/**
+ * Defines the addresses of the region's servers. A server sends the password of a route that is in
+ * its address, so this is a secret, too. It may name the server itself.
+ */
+export const natsRoutes = 'nats-routes.conf'
+
+/** The content of the first one. */
 export function natsPasswordsText({ own, system }: { own: string; system: string }): string {
   return `HOLDFAST_PASSWORD: "${own}"\nSYSTEM_PASSWORD: "${system}"\n`
 }
@@ -28,18 +36,14 @@ export function natsConfig({ platform, regions }: Plan, region: PlannedRegion, h
   const { client, cluster, gateway, monitor } = platform.serverPorts.nats
   const others = hostsWith(region.hosts, 'nats').filter(({ name }) => name !== host.name)
   const listen = platform.listenOf(host)
-  const own = { user: 'holdfast', password: new Reference('HOLDFAST_PASSWORD') }
+  const own = { user: natsUser, password: new Reference('HOLDFAST_PASSWORD') }
   const tls = platform.tls !== undefined && {
     cert_file: `${platform.tls}/node.pem`,
     key_file: `${platform.tls}/node.key`,
     ca_file: `${platform.tls}/ca.pem`,
     verify: true,
   }
-  /**
-   * What servers ask each other for. A route sends a password only if its address has one, and
-   * this file has no secret: routes have certificates alone.
-   */
-  const route: Record<string, Conf> = tls ? { tls } : { authorization: own }
+  /** What servers ask each other for. */
   const between: Record<string, Conf> = { ...(tls ? { tls } : {}), authorization: own }
   const config: Record<string, Conf> = {
     server_name: `${host.name}-nats`,
@@ -57,8 +61,11 @@ export function natsConfig({ platform, regions }: Plan, region: PlannedRegion, h
     cluster: {
       name: region.code,
       listen: `${host.internal}:${cluster}`,
-      ...route,
-      routes: others.map(({ internal }) => `nats://${internal}:${cluster}`),
+      ...between,
+      routes:
+        tls && others.length > 0
+          ? new Reference('ROUTES')
+          : others.map(({ internal }) => `nats://${internal}:${cluster}`),
     },
   }
   if (regions.length > 1)
@@ -73,7 +80,15 @@ export function natsConfig({ platform, regions }: Plan, region: PlannedRegion, h
         urls: hostsWith(hosts, 'nats').map(({ internal }) => `nats://${internal}:${gateway}`),
       })),
     }
-  return `include "secrets/${natsPasswords}"\n${linesOf(config).join('\n')}\n`
+  const secrets = [natsPasswords, ...(tls && others.length > 0 ? [natsRoutes] : [])]
+  return [...secrets.map((name) => `include "secrets/${name}"`), ...linesOf(config), ''].join('\n')
+}
+
+/** Addresses of all NATS servers of the host's region; none where it has one alone. */
+export function natsRoutesOf({ platform, regions }: Plan, host: PlannedHost): string[] {
+  const region = regions.find(({ code }) => code === host.region)
+  const all = hostsWith(region?.hosts ?? [], 'nats')
+  return all.length > 1 ? all.map(({ internal }) => `${internal}:${platform.serverPorts.nats.cluster}`) : []
 }
 
 function linesOf(map: Record<string, Conf>, indent = ''): string[] {
