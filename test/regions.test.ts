@@ -285,6 +285,13 @@ t.test('no user reads the secret of another one, and a proxy those of the cluste
   t.match(disks[0], '! mountpoint -q "$root/srv/disk1" || own holdfast:holdfast 700 /srv/disk1\n')
 })
 
+t.test("the site that Debian's nginx enables stands beside ours", async (t) => {
+  const files = render(readDeployment(three.replace('proxy: caddy', 'proxy: nginx'), 'x.yaml'))
+  const config = files.get('hosts/par1/etc/nginx/conf.d/holdfast.conf') ?? ''
+  t.match(config, / listen 80;\n +listen \[::\]:80;\n +server_name files.example api.files.example /)
+  t.notMatch(config, /:?80 default_server/, 'it has the default of port 80')
+})
+
 t.test('Cassandra gets its users between the servers and the processes', async (t) => {
   const deployment = deploymentOf('three.yaml')
   const all = workOf(deployment)

@@ -53,7 +53,7 @@ function readableHere(path: string, text: string, secrets: string): string {
       .replace(/listen (\[::\]:|[\d.]+:)?(\d+)/g, (_, address: string | undefined, port: string) =>
         address?.startsWith('[')
           ? `listen [::]:${Number(port) + 20_000}`
-          : `listen 127.0.0.1:${Number(port) + 20_000}`,
+          : `listen ${address === undefined ? '' : '127.0.0.1:'}${Number(port) + 20_000}`,
       )
   // Units stay as they are: systemd looks for their programs below the root of the host.
   return path.includes('/systemd/') ? text : text.replaceAll(places.etc, secrets)

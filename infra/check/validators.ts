@@ -106,9 +106,11 @@ function nginxArguments(file: string, folder: string): string[] {
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
     (what) => `${what}_temp_path ${folder};`,
   )
+  // What Debian's package has in `sites-enabled/default`, at the port that the sandbox has for 80.
+  const default80 = 'server { listen 20080 default_server; listen [::]:20080 default_server; server_name _; }'
   writeFileSync(
     main,
-    `pid ${folder}/nginx.pid; events {} http { access_log off; ${temporary.join(' ')} include ${file}; }\n`,
+    `pid ${folder}/nginx.pid; events {} http { access_log off; ${temporary.join(' ')} include ${file}; ${default80} }\n`,
   )
   return ['-t', '-q', '-p', folder, '-e', 'stderr', '-c', main]
 }

@@ -119,9 +119,10 @@ export function nginxConfig(plan: Plan, region: PlannedRegion, host: PlannedHost
     [
       ['server'],
       [
-        [['listen', '80', 'default_server']],
-        [['listen', '[::]:80', 'default_server']],
-        [['server_name', '_']],
+        // Not the default: the site that Debian's package enables is that already.
+        [['listen', '80']],
+        [['listen', '[::]:80']],
+        [['server_name', ...sites.flatMap(({ names }) => names)]],
         [['return', '308', 'https://$host$request_uri']],
       ],
     ],
