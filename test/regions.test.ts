@@ -292,6 +292,17 @@ t.test("the site that Debian's nginx enables stands beside ours", async (t) => {
   t.notMatch(config, /:?80 default_server/, 'it has the default of port 80')
 })
 
+t.test('one process of each region reads the certificates that users see', async (t) => {
+  for (const name of examples)
+    for (const { code, hosts, names } of planOf(deploymentOf(name)).regions) {
+      const lists = hosts.flatMap(({ processes }) =>
+        processes.flatMap(({ settings }) => settings.HOLDFAST_CERTIFICATE_HOSTS ?? []),
+      )
+      t.equal(lists.length, 1, `${name} ${code}`)
+      t.same(new Set(lists[0]?.split(',')), new Set(Object.values(names)))
+    }
+})
+
 t.test('Cassandra gets its users between the servers and the processes', async (t) => {
   const deployment = deploymentOf('three.yaml')
   const all = workOf(deployment)

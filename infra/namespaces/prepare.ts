@@ -38,8 +38,8 @@ export function layDisk(layout: Layout, host: string): void {
     symlinkSync('/dev/null', join(disk, 'etc/systemd/system/timers.target'))
 }
 
-/** `/etc/hosts`. @param region of users: they are led to its proxies, as DNS would lead them */
-export function hostsFile({ plan }: Layout, region: PlannedRegion | undefined): string {
+/** `/etc/hosts`. @param region whose proxies users and hosts reach, as DNS would lead them */
+export function hostsFile({ plan }: Layout, region: PlannedRegion): string {
   const lines = ['127.0.0.1 localhost']
   for (const { name, internal } of plan.regions.flatMap(({ hosts }) => hosts))
     lines.push(`${internal} ${name}`)
@@ -48,7 +48,7 @@ export function hostsFile({ plan }: Layout, region: PlannedRegion | undefined): 
   for (const { names, ...rest } of plan.regions)
     for (const address of proxiesOf({ names, ...rest })) {
       lines.push(`${address} ${names.regionalUpload} ${names.regionalDownload}`)
-      if (rest.code === region?.code)
+      if (rest.code === region.code)
         lines.push(`${address} ${[names.web, names.api, names.upload, names.download].join(' ')}`)
     }
   return `${lines.join('\n')}\n`
@@ -73,6 +73,12 @@ export function drawSecrets({ folder }: Layout): void {
   put(natsPasswords, natsPasswordsText({ own: readFileSync(at('nats-password'), 'utf8'), system: draw() }))
 }
 
+function regionOf({ plan }: Layout, host: PlannedHost): PlannedRegion {
+  const region = plan.regions.find(({ code }) => code === host.region)
+  if (region === undefined) throw new Error(`no region has the host ${host.name}`)
+  return region
+}
+
 /** A script for `sh` on the host. It may be run again. */
 export function prepareScript(layout: Layout, host: PlannedHost, jars: string): string {
   const lines = [
@@ -87,7 +93,7 @@ export function prepareScript(layout: Layout, host: PlannedHost, jars: string): 
   ]
   const put = (path: string, mode: string, text: string, users = 'root:root') =>
     lines.push(`put ${path} ${mode} ${users} <<'END'`, Buffer.from(text).toString('base64'), 'END')
-  put('/etc/hosts', '644', hostsFile(layout, undefined))
+  put('/etc/hosts', '644', hostsFile(layout, regionOf(layout, host)))
   for (const [from, to] of [
     [join(layout.folder, 'secrets'), places.secrets],
     [join(layout.folder, 'ca', host.name), places.tls],

@@ -100,6 +100,7 @@ function plannedProcess(platform: Platform, placed: PlacedProcess): PlannedProce
     HOLDFAST_PUBLIC_WEB_URL: urls.web,
     ...platform.secret('ADMIN_TOKEN'),
     ...platform.secret('METRICS_TOKEN'),
+    ...publicCertificates(platform, placed),
     ...Object.fromEntries(
       Object.entries(ports).map(([port, number]) => [`HOLDFAST_${port.toUpperCase()}_PORT`, String(number)]),
     ),
@@ -120,6 +121,20 @@ function plannedProcess(platform: Platform, placed: PlacedProcess): PlannedProce
     },
   }
 }
+
+/** One process of a region reads the certificates of its proxies, as users see them. */
+function publicCertificates(
+  platform: Platform,
+  { deployment, region, host, role, at }: PlacedProcess,
+): Settings {
+  if (platform.tls === undefined || at > 0 || !frontRoles.includes(role)) return {}
+  const first = region.hosts.find(({ roles }) => roles.some((one) => frontRoles.includes(one.role)))
+  if (first !== host) return {}
+  const names = new Set(Object.values(namesOf(deployment, region.code)))
+  return { HOLDFAST_CERTIFICATE_HOSTS: [...names].join(',') }
+}
+
+const frontRoles: readonly HostRole[] = ['api', 'standalone']
 
 /** Only this machine reaches it, by its proxy. */
 function aloneSettings({ host, region }: PlacedProcess): Settings {
