@@ -62,6 +62,12 @@ t.test('in the plan each copy finds room after the loss of a host, and of a regi
   }
 })
 
+t.test('third copies of lost disks go where there is room for them', async (t) => {
+  const losses = { disk: 0.05, host: 0.1, region: 1e-12 }
+  for (let seed = 1; seed <= 10; seed++)
+    t.equal(simulateYear({ ...small, losses }, seed).unplacedCopies, 0, `seed ${seed}`)
+})
+
 t.test('a plan that is too full has copies without room, and says so', async (t) => {
   const none = { disk: 1e-12, host: 1e-12, region: 1e-12 }
   for (const outcome of outcomesOf({ ...small, storedBytes: disks * plan.nodeBytes, losses: none }))

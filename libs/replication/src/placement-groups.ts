@@ -141,7 +141,7 @@ class GroupPlan {
     // A group without holders stays as it is: its nodes may return.
     if (members.length === 0) return { ...group, writable: false }
     const remote = group.remote.filter((id) => !isLost(id))
-    const elsewhere = remote.length === 0 ? this.#bestElsewhere(group.number) : undefined
+    const elsewhere = remote.length === 0 ? this.#bestElsewhere(new Set(members)) : undefined
     if (elsewhere !== undefined) remote.push(elsewhere)
     const closing = members.some(isDraining)
     return { ...group, members, remote, writable: !closing && group.writable }
@@ -165,7 +165,7 @@ class GroupPlan {
       const next = ready[(at + 1) % ready.length]
       const members = next === undefined || next.id === id ? [id] : [id, next.id]
       for (const member of members) served.add(member)
-      const remote = this.#bestElsewhere(current.length + made.length)
+      const remote = this.#nextElsewhere(current.length + made.length)
       made.push({
         region: this.#region,
         members,
@@ -188,17 +188,30 @@ class GroupPlan {
     return best?.id
   }
 
-  /** A node of the next region that has any; a different one for each group. */
-  #bestElsewhere(turn: number): string | undefined {
-    const from = this.#regions.indexOf(this.#region)
-    for (let step = 1; step < this.#regions.length; step++) {
-      const region = this.#regions[(from + step) % this.#regions.length]
+  /** A copy of a whole group goes where there is room for it: in the next region that has nodes. */
+  #bestElsewhere(taken: ReadonlySet<string>): string | undefined {
+    for (const region of this.#others()) {
+      const best = this.#best(region, taken)
+      if (best !== undefined) return best
+    }
+    return undefined
+  }
+
+  /** New groups have no bytes yet, so free bytes would name one node for all of them. */
+  #nextElsewhere(turn: number): string | undefined {
+    for (const region of this.#others()) {
       const there = this.#nodes.filter(
         (node) => node.region === region && node.ready && !node.lost && !node.draining,
       )
       if (there.length > 0) return there[turn % there.length]?.id
     }
     return undefined
+  }
+
+  /** The other regions, the next one first. */
+  #others(): string[] {
+    const from = this.#regions.indexOf(this.#region)
+    return [...this.#regions.slice(from + 1), ...this.#regions.slice(0, Math.max(from, 0))]
   }
 }
 

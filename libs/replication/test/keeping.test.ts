@@ -2,8 +2,10 @@
  * Keeping copies: scrub, read-through, draining, lost nodes, collecting, absence, and the content
  * of `servers`.
  */
+import assert from 'node:assert/strict'
 import { BlobFault, type BlobInfo, type BlobName, Collector, copyKey, Scrubber } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
+import fc from 'fast-check'
 import t from 'tap'
 import {
   Holders,
@@ -273,6 +275,28 @@ t.test('the groups of nodes that were lost together go to several others', async
   const members = changes.filter(({ number }) => number !== undefined).map((change) => change.members)
   t.same(members[0], ['c', 'e'], 'the first goes to the emptiest')
   t.notOk(members[1]?.includes('e'), 'which is not asked twice while others are not')
+})
+
+t.test('third copies of lost nodes go where there is most room, and to each node alike', async () => {
+  const room = fc.uniqueArray(fc.nat(1_000), { minLength: 1, maxLength: 8 })
+  fc.assert(
+    fc.property(room, fc.integer({ min: 1, max: 20 }), (freeBytes, count) => {
+      const ready = { ready: true, lost: false, draining: false }
+      const there = freeBytes.map((free, at) => ({ id: `x${at}`, region: 'r2', freeBytes: free, ...ready }))
+      const gone = { id: 'gone', region: 'r2', freeBytes: 2_000, ready: false, lost: true, draining: false }
+      const home = ['a', 'b'].map((id) => ({ id, region: 'r1', freeBytes: 2_000, ...ready }))
+      const groups = Array.from({ length: count }, (_, at) =>
+        group(['a', 'b'], { number: at + 1, remote: ['gone'] }),
+      )
+      const nodes = [...home, gone, ...there]
+      const changes = planGroups({ region: 'r1', regions: ['r1', 'r2', 'r3'], nodes, groups })
+      const emptiest = there.toSorted((one, other) => other.freeBytes - one.freeBytes)
+      assert.deepEqual(
+        changes.map(({ remote }) => remote),
+        groups.map((_, at) => [emptiest[at % emptiest.length]?.id]),
+      )
+    }),
+  )
 })
 
 t.test('a permanently lost node is replaced, and the new one fetches everything', async (t) => {
