@@ -80,12 +80,18 @@ export class Call {
    * because afterwards the objects are there; and the answers of many accounts would wait together
    * for their readers. Close it when they are written; it ends with the response in any case.
    *
-   * @throws RefusalError error-unavailable when there was no room in time
+   * Many that wait get room at once when readers leave: they begin in turns, and not at all when
+   * their own reader has left too.
+   *
+   * @throws RefusalError error-unavailable when there was no room in time, or the reader has left
    */
   async takeView(): Promise<AnswerShare> {
     const share = shareOf(this.request, this.#reply, this.context.views)
     const room = share.take(viewBytes)
     if (room !== undefined) await room
+    const turn = share.next()
+    if (turn !== undefined) await turn
+    if (this.#reply.raw.destroyed) throw new RefusalError('error-unavailable')
     return share
   }
 
