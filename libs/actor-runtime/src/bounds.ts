@@ -189,7 +189,7 @@ export const defaultBounds: RuntimeBounds = {
   idleMs: 60_000,
   lookedAfterMs: 5_000,
   passivationsAtOnceMax: 16,
-  turnMs: 8,
+  turnMs: 2,
 
   checkpointBytesMin: 64 * KiB,
   tailBytesMax: 8 * MiB,

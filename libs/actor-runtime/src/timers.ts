@@ -1,5 +1,5 @@
 /** The waits of an account: time, and its turn of the loop. Tests control both. */
-import { type Clock, systemClock, systemTimers, type Timers } from '@holdfast/kernel'
+import { type Clock, systemClock, systemTimers, type Timers, TurnShare } from '@holdfast/kernel'
 
 export interface LoopTimers extends Timers {
   /** Lets the loop turn once, so that sockets and other accounts get their turn. */
@@ -7,20 +7,20 @@ export interface LoopTimers extends Timers {
 }
 
 /** Milliseconds of one turn of the loop for all accounts that wait for one. */
-const sharedMs = 2
+const turnMs = 2
 
 /**
- * The turns of the loop, shared by all accounts of a process: as many accounts go on in each as fit
- * into a few milliseconds, at least one, in order of arrival. If all did, a hundred accounts that
- * are each read in slices would run a hundred slices in each turn.
+ * The turns of the loop, shared by all accounts of a process: in each turn as many accounts go on as
+ * it has time for (`TurnShare`), at least one, in order of arrival. If all did, a hundred accounts
+ * that are each read in slices would run a hundred slices in each turn.
  */
 export class SharedLoop {
-  readonly #clock: Pick<Clock, 'monotonic'>
+  readonly #share: TurnShare
   readonly #waiting: (() => void)[] = []
   #isTurning = false
 
   constructor(clock: Pick<Clock, 'monotonic'>) {
-    this.#clock = clock
+    this.#share = new TurnShare(clock, turnMs)
   }
 
   turn(): Promise<void> {
@@ -34,16 +34,19 @@ export class SharedLoop {
     if (this.#isTurning) return
     this.#isTurning = true
     // Those that come during the turn wait for the next.
-    setImmediate(() => this.#goOn(this.#waiting.length, this.#clock.monotonic() + sharedMs))
+    setImmediate(() => {
+      this.#share.hasTime()
+      this.#goOn(this.#waiting.length)
+    })
   }
 
-  #goOn(left: number, endsMs: number): void {
+  #goOn(left: number): void {
     this.#waiting.shift()?.()
     if (left > 1) {
       // What goes on does so in microtasks, which end before the next tick.
       queueMicrotask(() =>
         process.nextTick(() => {
-          if (this.#clock.monotonic() < endsMs) this.#goOn(left - 1, endsMs)
+          if (this.#share.hasTime()) this.#goOn(left - 1)
           else this.#endTurn()
         }),
       )

@@ -136,7 +136,7 @@ export const rowsPerSlice = 4_096
  */
 export const comparedUnitsPerSlice = 128 * 1024
 /** Items made before long work yields: about a millisecond. */
-export const itemsPerSlice = 1_024
+export const itemsPerSlice = 256
 /** Entries of a manifest made or encoded at once: a few milliseconds. */
 export const manifestEntriesPerSlice = 1_024
 

@@ -521,6 +521,8 @@ export class Activation {
     const { clock, timers } = this.#services
     try {
       let running = steps
+      // The first slice has just run.
+      await timers.turn()
       while (this.#turn.loss === undefined && !ask.expired(clock.now())) {
         const step = running.next()
         if (!step.done) await timers.turn()

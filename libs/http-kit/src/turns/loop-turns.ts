@@ -1,6 +1,6 @@
 /**
- * Starts work that continues in microtasks. A turn of the loop starts as much as fits into a few
- * milliseconds; the rest waits for the next turn. The network that used the least time lately is
+ * Starts work that continues in microtasks. A turn of the loop starts as much as has time in it
+ * (`TurnShare`); the rest waits for the next turn. The network that used the least time lately is
  * next.
  *
  * First requests of connections: a crowd that was accepted together is also read together. If all
@@ -10,7 +10,7 @@
  * Pieces of bodies whose bytes are in memory: a hundred archives would each send a MiB in each turn
  * of the loop.
  */
-import type { Clock } from '@holdfast/kernel'
+import { type Clock, TurnShare } from '@holdfast/kernel'
 import { FairLanes } from './fair-lanes.ts'
 import { RecentUse } from './recent-use.ts'
 
@@ -21,14 +21,15 @@ export class LoopTurns {
   readonly #clock: Pick<Clock, 'monotonic'>
   readonly #use: RecentUse
   readonly #waiting: FairLanes<() => void>
-  /** When the first one of this turn began. */
-  #sinceMs: number | undefined
+  readonly #share: TurnShare
+  #isTurning = false
   #isServing = false
 
   constructor(clock: Pick<Clock, 'monotonic'>, use = new RecentUse(clock)) {
     this.#clock = clock
     this.#use = use
     this.#waiting = new FairLanes(use)
+    this.#share = new TurnShare(clock, turnMs)
   }
 
   /** Begins it at once where nothing waits and this turn has time. */
@@ -39,25 +40,25 @@ export class LoopTurns {
 
   /** Resolves when the next piece may be made; undefined: it may be made at once. */
   next(network: string): Promise<void> | undefined {
-    if (!this.#isServing && this.#waiting.size === 0 && this.#hasTime(this.#clock.monotonic()))
-      return undefined
+    if (!this.#isServing && this.#waiting.size === 0 && this.#hasTime()) return undefined
     return new Promise((resolve) => this.take(network, resolve))
   }
 
-  #hasTime(nowMs: number): boolean {
-    if (this.#sinceMs === undefined) {
-      this.#sinceMs = nowMs
+  #hasTime(): boolean {
+    const hasTime = this.#share.hasTime()
+    if (!this.#isTurning) {
+      this.#isTurning = true
       setImmediate(() => {
-        this.#sinceMs = undefined
+        this.#isTurning = false
         if (this.#waiting.size > 0 && !this.#isServing) this.#serve()
       })
     }
-    return nowMs - this.#sinceMs < turnMs
+    return hasTime
   }
 
   #serve(): void {
     const startedMs = this.#clock.monotonic()
-    if (!this.#hasTime(startedMs)) return
+    if (!this.#hasTime()) return
     const next = this.#waiting.shift()
     if (next === undefined) return
     this.#isServing = true
