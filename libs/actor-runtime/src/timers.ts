@@ -10,9 +10,9 @@ export interface LoopTimers extends Timers {
 const turnMs = 2
 
 /**
- * The turns of the loop, shared by all accounts of a process: in each turn as many accounts go on as
- * it has time for (`TurnShare`), at least one, in order of arrival. If all did, a hundred accounts
- * that are each read in slices would run a hundred slices in each turn.
+ * The turns of the loop, shared by all accounts of a process: in each turn as many go on as it has
+ * time for (`TurnShare`), at least one, in order of arrival. If all did, a hundred accounts that
+ * are each read in slices would run a hundred slices in each turn.
  */
 export class SharedLoop {
   readonly #share: TurnShare

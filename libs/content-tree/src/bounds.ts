@@ -136,7 +136,9 @@ export const rowsPerSlice = 4_096
  */
 export const comparedUnitsPerSlice = 128 * 1024
 /** Items made before long work yields: about a millisecond. */
-export const itemsPerSlice = 256
+export const itemsPerSlice = 1_024
+/** The same below a page, where an item has to be looked for in many folders: it takes longer. */
+export const deeperItemsPerSlice = 256
 /** Entries of a manifest made or encoded at once: a few milliseconds. */
 export const manifestEntriesPerSlice = 1_024
 

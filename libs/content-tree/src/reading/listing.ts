@@ -7,6 +7,7 @@ import type { FileColumns, Item, ListingPage, ReadContent } from '@holdfast/wire
 import {
   comparedUnitsPerSlice,
   deeperBytesMax,
+  deeperItemsPerSlice,
   deeperLooksBytesMax,
   deeperRowsMax,
   itemsPerAnswerMax,
@@ -163,7 +164,7 @@ function* fillBelow(
       if (item.childrenCount > Math.min(left, looksLeft)) continue
       looksLeft -= item.childrenCount
       // Folders without children, and children that are not shown, take time too.
-      if (looked + all + 1 > itemsPerSlice) {
+      if (looked + all + 1 > deeperItemsPerSlice) {
         yield
         looked = 0
       }
