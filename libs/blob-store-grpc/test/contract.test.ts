@@ -3,7 +3,7 @@
 import { type BlobInfo, type BlobName, MemoryBlobStore, type NodeStore } from '@holdfast/blob-store'
 import { blobStoreContract, nodeStoreContract } from '@holdfast/blob-store/testing'
 import { ChunkStore } from '@holdfast/chunk-store'
-import { testStore } from '@holdfast/chunk-store/testing'
+import { testStore, withoutHashThreads } from '@holdfast/chunk-store/testing'
 import t, { type Test } from 'tap'
 import { RemoteBlobStore, serveBlobStore } from '../src/index.ts'
 
@@ -15,15 +15,17 @@ const stores: [string, (t: Test) => Promise<NodeStore>][] = [
   [
     'a chunk store',
     (t) =>
-      ChunkStore.open({
-        ...testStore,
-        path: t.testdir(),
-        extentBytes: 16 * MiB,
-        extentStepBytes: 4 * MiB,
-        lowWaterBytes: MiB,
-        uploadMemoryBytes: 8 * MiB,
-        hashThreadsMax: 1,
-      }),
+      ChunkStore.open(
+        {
+          ...testStore,
+          path: t.testdir(),
+          extentBytes: 16 * MiB,
+          extentStepBytes: 4 * MiB,
+          lowWaterBytes: MiB,
+          uploadMemoryBytes: 8 * MiB,
+        },
+        withoutHashThreads,
+      ),
   ],
 ]
 

@@ -1,4 +1,5 @@
 import { openExtentsMaxDefault } from './extents/extent-files.ts'
+import { InlineHashing } from './hashing/hashing.ts'
 import { silentLog } from './log.ts'
 import { type ChunkStoreOptions, chunkStoreDefaults } from './options.ts'
 
@@ -16,4 +17,12 @@ export const testStore: Omit<ChunkStoreOptions, 'path'> = {
   pinnedAtFirstMs: 0,
   catalogue: undefined,
   log: silentLog,
+}
+
+/**
+ * The second argument of `ChunkStore.open`: digests are made in the calling thread. A thread takes
+ * 0.15 s of CPU at each start; hashing and the store's contract are tested with threads.
+ */
+export const withoutHashThreads = {
+  hashing: (memory: WebAssembly.Memory) => new InlineHashing(memory),
 }

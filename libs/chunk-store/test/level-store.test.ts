@@ -2,11 +2,12 @@
 import { blobStoreContract, get, nodeStoreContract } from '@holdfast/blob-store/testing'
 import t, { type Test } from 'tap'
 import { ChunkStore } from '../src/index.ts'
+import { withoutHashThreads } from '../src/testing.ts'
 import { realOptions } from './support/crash-history.ts'
 import { rotOnDisk } from './support/rot.ts'
 
 const openStore = (path: string) =>
-  ChunkStore.open({ path, ...realOptions, hashThreadsMax: 1, catalogue: 'level' })
+  ChunkStore.open({ path, ...realOptions, catalogue: 'level' }, withoutHashThreads)
 
 async function rot(t: Test, store: ChunkStore, blob: Parameters<typeof get>[1]): Promise<ChunkStore> {
   const bytes = await get(store, blob)

@@ -11,7 +11,7 @@ import { get, nodeStoreContract, put } from '@holdfast/blob-store/testing'
 import t, { type Test } from 'tap'
 import { MemoryCatalogue } from '../src/catalogue/catalogue.ts'
 import { ChunkStore } from '../src/index.ts'
-import { testStore } from '../src/testing.ts'
+import { testStore, withoutHashThreads } from '../src/testing.ts'
 import { rotOnDisk } from './support/rot.ts'
 
 const MiB = 1024 * 1024
@@ -20,19 +20,18 @@ const small = {
   extentStepBytes: 4 * MiB,
   lowWaterBytes: MiB,
   uploadMemoryBytes: 8 * MiB,
-  hashThreadsMax: 1,
 }
 
 t.test('with RocksDB', async (t) => {
   nodeStoreContract<Test>({
     test: (name, body) => t.test(name, body),
     passed: (t, name) => void t.pass(name),
-    open: (t) => ChunkStore.open({ ...testStore, path: t.testdir(), ...small }),
+    open: (t) => ChunkStore.open({ ...testStore, path: t.testdir(), ...small }, withoutHashThreads),
     rot: async (t, store, blob) => {
       const bytes = await get(store, blob)
       await store.close() // forgets what was verified
       if (rotOnDisk(t.testdirName, bytes) === 0) throw new Error('the bytes are not there')
-      return ChunkStore.open({ ...testStore, path: t.testdirName, ...small })
+      return ChunkStore.open({ ...testStore, path: t.testdirName, ...small }, withoutHashThreads)
     },
   })
 })
@@ -55,7 +54,7 @@ class Rows {
     }
     const store = await ChunkStore.open(
       { ...testStore, path, ...small },
-      { catalogue: async () => catalogue },
+      { ...withoutHashThreads, catalogue: async () => catalogue },
     )
     this.#stores.push(store)
     return store
