@@ -50,10 +50,6 @@ export const sizedFiles: readonly string[] = [...new Set(Object.values(sizes).ma
 /** Files of the long run alone, each with its reason. */
 export const longFiles: Readonly<Record<string, string>> = {
   'libs/actor-runtime/test/queues.test.ts': '20,000 activations in Cassandra show a growth, not a rule',
-  'libs/blob-store-grpc/test/tls-contract.test.ts':
-    'the contract that the same store keeps without certificates daily',
-  'libs/chunk-store/test/level-store.test.ts':
-    'contracts that the same store keeps over RocksDB daily; rows are daily',
   'libs/cluster/test/costs.test.ts':
     'counts statements sent to a real Cassandra: a growth of costs, not a fault',
   'libs/journal-cassandra/test/logins.test.ts':
