@@ -16,7 +16,7 @@ type Size = Record<Form, number> & { file: string }
 
 const sizes = {
   /** Crash states of the chunk store, 0.06 s of CPU each. */
-  crashStates: { short: 400, full: 1_000, file: 'libs/chunk-store/test/crash-states.test.ts' },
+  crashStates: { short: 200, full: 1_000, file: 'libs/chunk-store/test/crash-states.test.ts' },
   /** Faults that the search of crash states finds within this many. */
   plantedStates: { short: 400, full: 2_000, file: 'libs/chunk-store/test/planted-faults.test.ts' },
   /** Rounds of `kill -9` of a process with a chunk store. */
@@ -34,9 +34,11 @@ const sizes = {
   /** Rounds of `kill -9` of the whole service under load. */
   crashRounds: { short: 3, full: 10, file: 'test/crash.test.ts' },
   /** Seeds of the simulation; such as run twice and must be the same; planted faults to find. */
-  simSeeds: { short: 16, full: 60, file: 'test/sim.test.ts' },
+  simSeeds: { short: 8, full: 60, file: 'test/sim.test.ts' },
   simTwice: { short: 1, full: 2, file: 'test/sim.test.ts' },
   simPlanted: { short: 0, full: 1_000, file: 'test/sim.test.ts' },
+  /** 3: each place of a request gets one of three hostile values. */
+  hostileEveryNth: { short: 3, full: 1, file: 'test/hostile-values.test.ts' },
 } satisfies Record<string, Size>
 
 /** In this run's form. */
