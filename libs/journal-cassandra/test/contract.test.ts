@@ -14,6 +14,7 @@ import cassandra from 'cassandra-driver'
 import t, { type Test } from 'tap'
 import { startCassandra } from '../../../infra/servers/cassandra.ts'
 import { CassandraMetadataStore } from '../src/index.ts'
+import { passesOverAllAccounts } from './passes.ts'
 import { repairsInCassandra } from './repairs.ts'
 import { visited } from './visited.ts'
 
@@ -525,3 +526,5 @@ t.test('a home that is handed back by a living region', async (t) => {
 })
 
 t.test('damaged accounts and their repair', (t) => repairsInCassandra(t, host))
+
+t.test('passes over all accounts of a home that moved', (t) => passesOverAllAccounts(t, host))
