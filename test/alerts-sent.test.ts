@@ -121,7 +121,8 @@ async function lay(t: Test, proxy: 'caddy' | 'nginx', receiver: number): Promise
   const start = (name: ToolName, args: string[]) => {
     const { path, env } = tool(name)
     const child = spawn(path, args, { env: { ...env, HOME: folder, XDG_DATA_HOME: folder }, stdio: 'ignore' })
-    t.teardown(() => ended(child))
+    // Killed, nginx would leave its workers behind.
+    t.teardown(() => ended(child, name === 'nginx' ? 'SIGTERM' : 'SIGKILL'))
   }
   /** What the distribution's unit passes, and where the program looks for its file. */
   const unitWords = (name: 'prometheus' | 'prometheus-alertmanager', host: string) => {
@@ -228,7 +229,7 @@ async function until(
   }
 }
 
-async function ended(child: ChildProcess): Promise<void> {
-  child.kill('SIGKILL')
+async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  child.kill(signal)
   if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
 }
