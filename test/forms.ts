@@ -16,25 +16,25 @@ type Size = Record<Form, number> & { file: string }
 
 const sizes = {
   /** Crash states of the chunk store, 0.06 s of CPU each. */
-  crashStates: { short: 200, full: 1_000, file: 'libs/chunk-store/test/crash-states.test.ts' },
+  crashStates: { short: 200, full: 600, file: 'libs/chunk-store/test/crash-states.test.ts' },
   /** Faults that the search of crash states finds within this many. */
   plantedStates: { short: 400, full: 2_000, file: 'libs/chunk-store/test/planted-faults.test.ts' },
   /** Rounds of `kill -9` of a process with a chunk store. */
-  storeKills: { short: 2, full: 10, file: 'libs/chunk-store/test/process.test.ts' },
+  storeKills: { short: 2, full: 5, file: 'libs/chunk-store/test/process.test.ts' },
   /** Ways to fill a disk and to free a part of it, up to 20 s each. The first one is daily. */
   fullDisks: { short: 1, full: 6, file: 'libs/chunk-store/test/disk-full.test.ts' },
   /** Random sequences of commands against the tree and its model. */
-  treeRuns: { short: 200, full: 1_500, file: 'libs/content-tree/test/model.test.ts' },
+  treeRuns: { short: 200, full: 800, file: 'libs/content-tree/test/model.test.ts' },
   /** Contents of the account whose written bytes are counted. */
-  writtenContents: { short: 50_000, full: 200_000, file: 'libs/actor-runtime/test/amplification.test.ts' },
+  writtenContents: { short: 50_000, full: 100_000, file: 'libs/actor-runtime/test/amplification.test.ts' },
   /** References that are lost, and as many without an owner. */
   damagedReferences: { short: 100, full: 1_000, file: 'apps/ctl/test/reconcile.test.ts' },
   /** Random uses of idempotency keys. */
   keyRuns: { short: 500, full: 2_000, file: 'libs/content-tree/test/keys.test.ts' },
   /** Rounds of `kill -9` of the whole service under load. */
-  crashRounds: { short: 3, full: 10, file: 'test/crash.test.ts' },
+  crashRounds: { short: 3, full: 6, file: 'test/crash.test.ts' },
   /** Seeds of the simulation; such as run twice and must be the same; planted faults to find. */
-  simSeeds: { short: 8, full: 60, file: 'test/sim.test.ts' },
+  simSeeds: { short: 8, full: 30, file: 'test/sim.test.ts' },
   simTwice: { short: 1, full: 2, file: 'test/sim.test.ts' },
   simPlanted: { short: 0, full: 1_000, file: 'test/sim.test.ts' },
   /** 3: each place of a request gets one of three hostile values. */
