@@ -3,6 +3,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { scenarios } from '../bench/scenarios.ts'
 
 const root = join(import.meta.dirname, '..')
 const well = {
@@ -33,7 +34,7 @@ function ciRun(folder: string, { check, infra, bench, daily, long }: typeof well
   const npm = `case "$*" in
   'run check') ${check} ;;
   'run infra:check') ${infra} ;;
-  'run -s bench -- --quick --check') ${bench} ;;
+  'run -s bench -- --quick --check '*) ${bench} ;;
   test) ${daily} ;;
   'run test:long -- --ci') ${long} ;;
   *) exit 9 ;;
@@ -45,6 +46,17 @@ esac`
   const { status, stdout } = spawnSync(join(folder, '.ci/run'), { env, encoding: 'utf8' })
   return { status, last: stdout.trim().split('\n').at(-1) }
 }
+
+t.test('each hot path that CI measures is a scenario', async (t) => {
+  const script = readFileSync(join(root, '.ci/run'), 'utf8')
+  const chosen = [...script.matchAll(/--only '([^']*)'/g)].map(([, text = '']) => text)
+  t.ok(chosen.length > 0)
+  for (const text of chosen)
+    t.ok(
+      scenarios(true).some(({ name }) => name.includes(text)),
+      text,
+    )
+})
 
 const cases: [string, Partial<typeof well>, { status: number; last: string }][] = [
   ['all is well', {}, { status: 0, last: '23 passed, 0 failed' }],
