@@ -7,7 +7,7 @@ export interface LoopTimers extends Timers {
 }
 
 /** Milliseconds of one turn of the loop for all accounts that wait for one. */
-const turnMs = 2
+const sharedMs = 2
 
 /**
  * The turns of the loop, shared by all accounts of a process: in each turn as many go on as it has
@@ -20,7 +20,7 @@ export class SharedLoop {
   #isTurning = false
 
   constructor(clock: Pick<Clock, 'monotonic'>) {
-    this.#share = new TurnShare(clock, turnMs)
+    this.#share = new TurnShare(clock, sharedMs)
   }
 
   turn(): Promise<void> {
