@@ -5,6 +5,7 @@
  * are checked in the same turn that answers. Any other caller is first authenticated at the account
  * of the token and then asks as a visitor.
  */
+import { setImmediate as othersTurn } from 'node:timers/promises'
 import { type AccountResult, type Asker, asBearer, ask, asVisitor, type TokenClaim } from '@holdfast/accounts'
 import { type AnswerShare, RefusalError, type RequestGuesses, shareOf } from '@holdfast/http-kit'
 import { type AccountId, isShareCode } from '@holdfast/kernel'
@@ -80,15 +81,18 @@ export class Call {
    * because afterwards the objects are there; and the answers of many accounts would wait together
    * for their readers. Close it when they are written; it ends with the response in any case.
    *
-   * Many that wait get room at once when readers leave: they begin in turns, and not at all when
-   * their own reader has left too.
+   * When many readers leave at once, those that wait get room one by one, before the loop has heard
+   * that their own readers left too. So they begin a turn later, and in turns.
    *
    * @throws RefusalError error-unavailable when there was no room in time, or the reader has left
    */
   async takeView(): Promise<AnswerShare> {
     const share = shareOf(this.request, this.#reply, this.context.views)
     const room = share.take(viewBytes)
-    if (room !== undefined) await room
+    if (room !== undefined) {
+      await room
+      await othersTurn()
+    }
     const turn = share.next()
     if (turn !== undefined) await turn
     if (this.#reply.raw.destroyed) throw new RefusalError('error-unavailable')
