@@ -2,14 +2,20 @@
  * Ports before anything listens: links contain them, so they must be known when the hosts are made.
  * They are right below those that systems give to outgoing connections: one of these could take a
  * port between its choice and the host's start.
+ *
+ * That may be seconds, in which other processes choose, too. So each process begins at a place of
+ * its own, and takes one port after the other.
  */
-import { randomInt } from 'node:crypto'
 import { createServer, type Server } from 'node:net'
 
 const lowest = 30_720
 const aboveHighest = 32_768
+/** Ports between the places of two processes that start one after the other. */
+const apart = 64
 /** The system chooses any port when this number of them is taken. */
 const attempts = 100
+
+let next = process.pid * apart
 
 /** Replaces every 0 by a port that is free now, all different. */
 export async function chosenPorts<Names extends string>(
@@ -34,7 +40,7 @@ export async function chosenPorts<Names extends string>(
 async function hold(host: string): Promise<Server> {
   for (let attempt = 0; attempt < attempts; attempt++) {
     try {
-      return await listening({ port: randomInt(lowest, aboveHighest), host })
+      return await listening({ port: lowest + (next++ % (aboveHighest - lowest)), host })
     } catch (error) {
       if ((error as { code?: string }).code !== 'EADDRINUSE') throw error
     }

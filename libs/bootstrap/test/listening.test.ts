@@ -30,3 +30,9 @@ t.test('chosen ports differ, and no outgoing connection of the machine can take 
   t.equal(new Set(Object.values(chosen)).size, 4)
   for (const port of Object.values(chosen)) t.ok(port < 32_768, `${port}`)
 })
+
+t.test('hosts that start at the same time choose different ports', async (t) => {
+  const choices = Array.from({ length: 200 }, () => chosenPorts({ api: 0, admin: 0 }, '127.0.0.1'))
+  const ports = (await Promise.all(choices)).flatMap((chosen) => Object.values(chosen))
+  t.equal(new Set(ports).size, ports.length)
+})
