@@ -16,7 +16,7 @@ type Size = Record<Form, number> & { file: string }
 
 const sizes = {
   /** Crash states of the chunk store, 0.06 s of CPU each. */
-  crashStates: { short: 200, full: 600, file: 'libs/chunk-store/test/crash-states.test.ts' },
+  crashStates: { short: 400, full: 600, file: 'libs/chunk-store/test/crash-states.test.ts' },
   /** Faults that the search of crash states finds within this many. */
   plantedStates: { short: 400, full: 2_000, file: 'libs/chunk-store/test/planted-faults.test.ts' },
   /** Rounds of `kill -9` of a process with a chunk store. */
