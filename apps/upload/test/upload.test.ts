@@ -326,3 +326,13 @@ t.test('faults of the parts behind are reported as such', async (t) => {
   )
   t.equal((await process.blobs.usage()).openStages, 0)
 })
+
+t.test('servers are the nodes that acknowledged this copy', async (t) => {
+  const blobs = new MemoryBlobStore()
+  const stage = blobs.stage.bind(blobs)
+  blobs.stage = async (options) => Object.assign(await stage(options), { acknowledgedBy: ['near', 'far'] })
+  const process = await start(t, { blobs })
+  const { data } = await post(process, form(['file', 'x', 'x']))
+  t.same(data.servers, ['near', 'far'])
+  t.equal(data.serverSelected, 'near')
+})

@@ -35,7 +35,7 @@ export class SharedLoop {
     this.#isTurning = true
     // Those that come during the turn wait for the next.
     setImmediate(() => {
-      this.#share.hasTime()
+      this.#share.hasTime() // its time counts from here; the first goes on in any case
       this.#goOn(this.#waiting.length)
     })
   }

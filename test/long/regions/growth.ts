@@ -55,7 +55,7 @@ export async function growthTrial(report: (line: string) => void): Promise<strin
     tell('up once more', seconds(await timed(() => after.infra('up'))))
   } catch (error) {
     // The first failure counts: what `up` has not made cannot be taken down.
-    await after.infra('down').catch(() => undefined)
+    await after.infra('down').catch((later) => console.error('down failed, too:', later))
     throw error
   }
   await after.infra('down')

@@ -48,7 +48,7 @@ export async function regionsTrial(report: (line: string) => void): Promise<stri
     await tried(() => fireAll(deployed))
   } catch (error) {
     // The first failure counts: what `up` has not made cannot be taken down.
-    await deployed.infra('down').catch(() => undefined)
+    await deployed.infra('down').catch((later) => console.error('down failed, too:', later))
     throw error
   }
   await deployed.infra('down')
