@@ -24,8 +24,7 @@ export function isRange(text: string): boolean {
 
 /**
  * The one spelling of a range, or undefined when `parseRange` does not take the text. Its first
- * address is computed here: a `BlockList` keeps the text that it got, and ipaddr.js, which budgets
- * use, reads `::1.2.3.4` as a mapped address.
+ * address is computed here: a `BlockList` keeps the text that it got.
  */
 export function spelledRange(text: string): string | undefined {
   const parsed = parseSubnet(text)
