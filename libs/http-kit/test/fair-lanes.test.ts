@@ -2,10 +2,10 @@ import t from 'tap'
 import { FairLanes } from '../src/turns/fair-lanes.ts'
 import { RecentUse } from '../src/turns/recent-use.ts'
 
-function lanes() {
+function lanes(littleMs = 0) {
   const time = { nowMs: 0 }
   const use = new RecentUse({ monotonic: () => time.nowMs })
-  const waiting = new FairLanes<string>(use)
+  const waiting = new FairLanes<string>(use, littleMs)
   const push = (...names: string[]) => {
     for (const name of names) waiting.push(name.charAt(0), name)
   }
@@ -14,7 +14,11 @@ function lanes() {
     for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) served.push(next.item)
     return served
   }
-  return { time, use, waiting, push, all }
+  /** In pieces of a millisecond: longer ones count less. */
+  const spend = (network: string, ms: number) => {
+    for (let piece = 0; piece < ms; piece++) use.add(network, 1)
+  }
+  return { time, use, waiting, spend, push, all }
 }
 
 t.test('networks that used the same take turns, and each is served in its own order', async (t) => {
@@ -27,10 +31,9 @@ t.test('networks that used the same take turns, and each is served in its own or
 })
 
 t.test('the network that used the least time is next, also after it was gone', async (t) => {
-  const { use, push, all } = lanes()
-  use.add('a', 5)
-  use.add('b', 1)
-  use.add('b', 1)
+  const { spend, push, all } = lanes()
+  spend('a', 50)
+  spend('b', 20)
   push('a1', 'b1', 'c1')
   t.same(all(), ['c1', 'b1', 'a1'])
   push('a1', 'c1')
@@ -38,11 +41,20 @@ t.test('the network that used the least time is next, also after it was gone', a
 })
 
 t.test('a network for which one waits goes before one with several that used nearly as much', async (t) => {
-  const { use, push, all } = lanes()
-  use.add('a', 3)
-  use.add('b', 4)
+  const { spend, push, all } = lanes()
+  spend('a', 30)
+  spend('b', 40)
   push('a1', 'a2', 'b1')
   t.same(all(), ['b1', 'a1', 'a2'])
+})
+
+t.test('a network with little use does not wait for all that come after it with none', async (t) => {
+  const { spend, push, all } = lanes(16)
+  spend('a', 10)
+  push('n1', 'a1', 'm1', 'o1')
+  t.same(all(), ['n1', 'a1', 'm1', 'o1'])
+  push('n1', 'a1', 'a2', 'm1')
+  t.same(all(), ['n1', 'm1', 'a1', 'a2'], 'with several it waits')
 })
 
 t.test('what goes on is before the others of its network', async (t) => {
@@ -53,23 +65,23 @@ t.test('what goes on is before the others of its network', async (t) => {
 })
 
 t.test('one pause does not put a network behind those that ask all the time', async (t) => {
-  const { use, push, all } = lanes()
+  const { use, spend, push, all } = lanes()
   use.add('a', 130)
-  for (let piece = 0; piece < 5; piece++) use.add('b', 1)
+  spend('b', 20)
   push('b1', 'a1')
   t.same(all(), ['a1', 'b1'])
 })
 
 t.test('use is forgotten after half a second', async (t) => {
-  const { time, use, push, all } = lanes()
-  use.add('a', 5)
+  const { time, spend, push, all } = lanes()
+  spend('a', 20)
   time.nowMs = 300
   push('a1', 'b1')
   t.same(all(), ['b1', 'a1'], 'of the window before')
   time.nowMs = 600
   push('a1', 'b1')
   t.same(all(), ['a1', 'b1'], 'as long as it waits')
-  use.add('a', 5)
+  spend('a', 20)
   time.nowMs = 9_000
   push('a1', 'b1')
   t.same(all(), ['a1', 'b1'], 'nothing happened meanwhile')

@@ -33,6 +33,7 @@ import { clientAddress, networkOf, normalAddress, siteOf } from '../rate-limits/
 import type { PiecesLane } from '../reading/small-pieces-lane.ts'
 import { isOfUnknownLength, isReadingPaused, pauseReading, readInTurns } from '../reading/unknown-length.ts'
 import { LoopTurns } from '../turns/loop-turns.ts'
+import { RecentUse } from '../turns/recent-use.ts'
 import { acceptedMax, acceptingMs, nextWaiting, type WaitingConnection } from './accept-waiting.ts'
 import {
   Connection,
@@ -69,6 +70,11 @@ export interface ConnectionLimits {
 export const requestsAheadMax = 64
 /** Maximum bytes of all waiting request lines and headers: one read of a socket holds no more. */
 const aheadBytesMax = 64 * 1024
+/**
+ * A client that used less of the last half second, ms, waits for one item of each other network at
+ * most.
+ */
+const littleMs = 16
 /** After a refusal on a listener that is full of networks with a connection or two each. */
 const crowdedMs = 60_000
 /** When the host closes, heads that clients began to send are here within this time. */
@@ -114,7 +120,10 @@ export class Connections {
   readonly #figures: ReturnType<typeof connectionFigures>
   /** Connections of all networks except proxies. */
   readonly #silent = new Set<Connection>()
-  readonly #turns: LoopTurns
+  /** Connections whose sockets are made, or whose first bytes are read. */
+  readonly #beginnings: LoopTurns
+  /** They do not wait for all connections of a crowd. */
+  readonly #requests: LoopTurns
   readonly #room: Room
   #open = 0
   /**
@@ -128,7 +137,8 @@ export class Connections {
   constructor(deps: ConnectionsDeps) {
     this.#deps = deps
     this.#clock = deps.clock
-    this.#turns = new LoopTurns(this.#clock)
+    this.#beginnings = new LoopTurns(this.#clock, new RecentUse(this.#clock), littleMs)
+    this.#requests = new LoopTurns(this.#clock, new RecentUse(this.#clock), littleMs)
     this.#room = new Room({
       max: deps.limits.max,
       clock: this.#clock,
@@ -363,7 +373,7 @@ export class Connections {
   /** Otherwise one turn of the loop would begin all that every connection has sent. */
   #beginInTurn(connection: Connection, response: ServerResponse): void {
     this.#runs(connection, response)
-    this.#turns.take(connection.network.name, () => {
+    this.#requests.take(connection.network.name, () => {
       if (connection.running === response && !connection.socket.destroyed) this.#handle(connection, response)
     })
   }
@@ -413,7 +423,7 @@ export class Connections {
     if (taken.length === 0) return
     setImmediate(() => {
       for (const connection of taken)
-        this.#turns.take(connection.network.name, () => this.#adopt(connection, attach))
+        this.#beginnings.take(connection.network.name, () => this.#adopt(connection, attach))
     })
   }
 
@@ -494,7 +504,7 @@ export class Connections {
     const timeoutMs = connection.network.isProxy ? proxyMs : silentMs
     awaitFirstBytes(connection.socket, { timeoutMs }, (bytes) => {
       if (hasManyLines(bytes)) this.#awaitParsing(connection, bytes, attach)
-      else this.#turns.take(connection.network.name, () => this.#serve(connection, bytes, attach))
+      else this.#beginnings.take(connection.network.name, () => this.#serve(connection, bytes, attach))
     })
   }
 

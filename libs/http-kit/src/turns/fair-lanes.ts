@@ -1,9 +1,12 @@
 /**
  * Waiting work of networks. The next is of the network that used the least time lately, times the
  * number of its items that wait. A network that asks rarely, or for one thing after the other, goes
- * before all that ask for several things without a break, however many those are. Among equals it
- * is of the one that was served longest ago. A network waits for others no longer than until its
- * own use is forgotten.
+ * before all that ask for several things without a break, however many those are. A network waits
+ * for others no longer than until its own use is forgotten.
+ *
+ * Among equals the next is the one that was served longest ago. Networks with little use may count
+ * as equals: otherwise a crowd of a thousand new networks goes before a client that asks twenty
+ * times a second.
  */
 import type { RecentUse } from './recent-use.ts'
 
@@ -14,12 +17,18 @@ interface NetworkLane<V> {
 
 export class FairLanes<V> {
   readonly #use: RecentUse
+  readonly #littleMs: number
   /** The one that was served longest ago is first. */
   readonly #lanes = new Map<string, NetworkLane<V>>()
   #size = 0
 
-  constructor(use: RecentUse) {
+  /**
+   * @param littleMs networks that used less, times their waiting items, are equals, ms of the last
+   *   half second
+   */
+  constructor(use: RecentUse, littleMs = 0) {
     this.#use = use
+    this.#littleMs = littleMs
   }
 
   /** Number of waiting items, of all networks. */
@@ -54,7 +63,7 @@ export class FairLanes<V> {
     if (this.#lanes.size > 1) this.#use.forget()
     for (const lane of this.#lanes.values()) {
       if (this.#lanes.size === 1) return lane
-      const used = this.#use.of(lane.network) * lane.waiting.length
+      const used = Math.max(this.#littleMs, this.#use.of(lane.network) * lane.waiting.length)
       if (used >= least) continue
       next = lane
       least = used

@@ -25,10 +25,11 @@ export class LoopTurns {
   #isTurning = false
   #isServing = false
 
-  constructor(clock: Pick<Clock, 'monotonic'>, use = new RecentUse(clock)) {
+  /** @param littleMs as `FairLanes` takes it */
+  constructor(clock: Pick<Clock, 'monotonic'>, use = new RecentUse(clock), littleMs = 0) {
     this.#clock = clock
     this.#use = use
-    this.#waiting = new FairLanes(use)
+    this.#waiting = new FairLanes(use, littleMs)
     this.#share = new TurnShare(clock, turnMs)
   }
 
