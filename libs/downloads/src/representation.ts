@@ -112,6 +112,10 @@ export async function serve(
       sendDirect(response, direct, sent, share).catch(cut)
       return reply
     }
+    // Hundreds may have waited for one layout. Each first piece of an archive takes milliseconds.
+    const turn = share.next()
+    if (turn !== undefined) await turn
+    if (reply.raw.destroyed) throw new RefusalError('error-unavailable')
     const body = new ResponseBody(plan.open, sent)
     await body.ready()
     if (plan.fromStart) observer.begun()

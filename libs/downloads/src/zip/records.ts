@@ -28,9 +28,12 @@ const max32 = 0xffffffff
 const utf8Names = 0x0800
 const madeBy = (3 << 8) | 45
 const timeExtraBytes = 9
+/** What is before the path. */
+const localFixedBytes = 30
+const centralFixedBytes = 46
 
 export function localHeaderBytes(entry: { pathBytes: number; size: number; modTime: number }): number {
-  return 30 + entry.pathBytes + timeExtra(entry.modTime) + (entry.size >= max32 ? 20 : 0)
+  return localFixedBytes + entry.pathBytes + timeExtra(entry.modTime) + (entry.size >= max32 ? 20 : 0)
 }
 
 export function centralHeaderBytes(
@@ -38,14 +41,13 @@ export function centralHeaderBytes(
   offset: number,
 ): number {
   const wide = wideFields(entry.size, offset)
-  return 46 + entry.pathBytes + timeExtra(entry.modTime) + (wide === 0 ? 0 : 4 + 8 * wide)
+  return centralFixedBytes + entry.pathBytes + timeExtra(entry.modTime) + (wide === 0 ? 0 : 4 + 8 * wide)
 }
 
 export function localHeader(entry: EntryInfo): Buffer {
   const wide = entry.size >= max32
-  const bytes = Buffer.alloc(
-    localHeaderBytes({ pathBytes: entry.path.length, size: entry.size, modTime: entry.modTime }),
-  )
+  const details = { pathBytes: entry.path.length, size: entry.size, modTime: entry.modTime }
+  const bytes = Buffer.allocUnsafe(localHeaderBytes(details)).fill(0, 0, localFixedBytes)
   bytes.writeUInt32LE(0x04034b50, 0)
   bytes.writeUInt16LE(versionNeeded(entry, wide), 4)
   bytes.writeUInt16LE(utf8Names, 6)
@@ -54,9 +56,9 @@ export function localHeader(entry: EntryInfo): Buffer {
   bytes.writeUInt32LE(Math.min(entry.size, max32), 18)
   bytes.writeUInt32LE(Math.min(entry.size, max32), 22)
   bytes.writeUInt16LE(entry.path.length, 26)
-  bytes.writeUInt16LE(bytes.length - 30 - entry.path.length, 28)
-  bytes.set(entry.path, 30)
-  const at = writeTime(bytes, 30 + entry.path.length, entry.modTime)
+  bytes.writeUInt16LE(bytes.length - localFixedBytes - entry.path.length, 28)
+  bytes.set(entry.path, localFixedBytes)
+  const at = writeTime(bytes, localFixedBytes + entry.path.length, entry.modTime)
   if (wide) writeWide(bytes, at, [entry.size, entry.size])
   return bytes
 }
@@ -64,7 +66,7 @@ export function localHeader(entry: EntryInfo): Buffer {
 export function centralHeader(entry: EntryInfo, offset: number): Buffer {
   const wide = wideFields(entry.size, offset)
   const details = { pathBytes: entry.path.length, size: entry.size, modTime: entry.modTime }
-  const bytes = Buffer.alloc(centralHeaderBytes(details, offset))
+  const bytes = Buffer.allocUnsafe(centralHeaderBytes(details, offset)).fill(0, 0, centralFixedBytes)
   bytes.writeUInt32LE(0x02014b50, 0)
   bytes.writeUInt16LE(madeBy, 4)
   bytes.writeUInt16LE(versionNeeded(entry, wide > 0), 6)
@@ -74,12 +76,12 @@ export function centralHeader(entry: EntryInfo, offset: number): Buffer {
   bytes.writeUInt32LE(Math.min(entry.size, max32), 20)
   bytes.writeUInt32LE(Math.min(entry.size, max32), 24)
   bytes.writeUInt16LE(entry.path.length, 28)
-  bytes.writeUInt16LE(bytes.length - 46 - entry.path.length, 30)
+  bytes.writeUInt16LE(bytes.length - centralFixedBytes - entry.path.length, 30)
   // Unix mode in the upper half, the DOS directory bit in the lower.
   bytes.writeUInt32LE(entry.isFolder ? 0x41ed0010 : 0x81a40000, 38)
   bytes.writeUInt32LE(Math.min(offset, max32), 42)
-  bytes.set(entry.path, 46)
-  const at = writeTime(bytes, 46 + entry.path.length, entry.modTime)
+  bytes.set(entry.path, centralFixedBytes)
+  const at = writeTime(bytes, centralFixedBytes + entry.path.length, entry.modTime)
   if (wide > 0) {
     const sizes = entry.size >= max32 ? [entry.size, entry.size] : []
     writeWide(bytes, at, offset >= max32 ? [...sizes, offset] : sizes)
@@ -147,8 +149,16 @@ function writeWide(bytes: Buffer, at: number, values: number[]): void {
 const dosFirst = Date.UTC(1980, 0, 1) / 1000
 const dosLast = Date.UTC(2107, 11, 31, 23, 59, 58) / 1000
 
-/** Date in the upper half, time in the lower; clamped to the years of DOS times. */
+/** Files that were uploaded together have the same one. */
+let lastTime = { unixSeconds: 0, dos: dosTimeOf(0) }
+
 function dosTime(unixSeconds: number): number {
+  if (lastTime.unixSeconds !== unixSeconds) lastTime = { unixSeconds, dos: dosTimeOf(unixSeconds) }
+  return lastTime.dos
+}
+
+/** Date in the upper half, time in the lower; clamped to the years of DOS times. */
+function dosTimeOf(unixSeconds: number): number {
   const at = new Date(Math.min(Math.max(unixSeconds, dosFirst), dosLast) * 1000)
   const date = ((at.getUTCFullYear() - 1980) << 9) | ((at.getUTCMonth() + 1) << 5) | at.getUTCDate()
   const time = (at.getUTCHours() << 11) | (at.getUTCMinutes() << 5) | (at.getUTCSeconds() >> 1)
