@@ -8,6 +8,7 @@ import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { AnswerBudget } from './answers/answer-budget.ts'
 import type { ConnectionLimits, IdleTimes } from './connections/connections.ts'
+import type { ListenerTls } from './connections/handshakes.ts'
 import type { RequestMetrics } from './metrics/request-metrics.ts'
 import type { RareWarnings } from './rare-warnings.ts'
 import type { TrustProxy } from './rate-limits/addresses.ts'
@@ -26,6 +27,8 @@ export interface HttpHostOptions {
   isBanned?: (address: string) => boolean
   /** Its connections; default: `defaultConnections`. */
   connections?: ConnectionLimits
+  /** Default: requests come without TLS. */
+  tls?: ListenerTls | undefined
   /** The clock of the host's connections. */
   clock?: Clock
   /** Where bodies in small pieces wait for each other. Default: a lane for this host only. */

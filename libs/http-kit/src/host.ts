@@ -52,6 +52,8 @@ const headersTimeoutMs = 20_000
  */
 export const defaultIdle: IdleTimes = {
   silentMs: headersTimeoutMs,
+  // A proxy of the own network needs two round trips.
+  handshakeMs: 5_000,
   keptMs: 65_000,
   proxyMs: 150_000,
 }
@@ -173,6 +175,7 @@ function createConnections(
     handle,
   }: { isTrusted: ReturnType<typeof proxyTrust>; idle: IdleTimes; handle: RequestHandler },
 ): Connections {
+  const warnings = new RareWarnings(options.clock ?? systemClock)
   return new Connections({
     host: options.name,
     limits: options.connections ?? defaultConnections,
@@ -183,6 +186,13 @@ function createConnections(
     clock: options.clock ?? systemClock,
     lane: options.lane ?? new SmallPiecesLane(options.clock),
     idle,
+    tls: options.tls,
+    onHandshakeFault: (fault, error, address) => {
+      const others = warnings.due(fault)
+      if (others === undefined) return
+      const line = { host: options.name, reason: error.message, address, others }
+      options.log.warn(line, 'a connection without the TLS and certificate of a proxy was closed')
+    },
   })
 }
 

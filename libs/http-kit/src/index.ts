@@ -14,6 +14,7 @@ export { type DocumentedResponse, type OperationAnswers, responsesOf } from './a
 export { okWritten, sendWritten, shareOf, WrittenAnswer, writeMembers } from './answers/written-answer.ts'
 export { notePassed } from './connections/connection.ts'
 export type { ConnectionLimits, IdleTimes } from './connections/connections.ts'
+export type { ListenerTls } from './connections/handshakes.ts'
 export type {
   CreateHttpHost,
   Guess,

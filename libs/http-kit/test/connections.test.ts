@@ -32,7 +32,7 @@ async function idling(held: DialledHost, from: string): Promise<Client[]> {
 t.test('an idle connection of a proxy outlives those of clients', async (t) => {
   const held = await listening(t, {
     trustProxy: ['127.0.0.9'],
-    idle: { silentMs: 50, keptMs: 50, proxyMs: 60_000 },
+    idle: { silentMs: 50, handshakeMs: 50, keptMs: 50, proxyMs: 60_000 },
   })
   const ofProxy = await idling(held, '127.0.0.9')
   for (const client of await idling(held, '127.0.0.1')) await client.closed
@@ -44,7 +44,7 @@ t.test('an idle connection of a proxy outlives those of clients', async (t) => {
 t.test('an idle connection of a proxy is closed in the end, one with a request is not', async (t) => {
   const held = await listening(t, {
     trustProxy: ['127.0.0.9'],
-    idle: { silentMs: 60_000, keptMs: 60_000, proxyMs: 300 },
+    idle: { silentMs: 60_000, handshakeMs: 50, keptMs: 60_000, proxyMs: 300 },
   })
   const clients = await idling(held, '127.0.0.1')
   const [, asking] = (await idling(held, '127.0.0.9')) as [Client, Client]

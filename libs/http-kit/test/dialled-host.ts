@@ -47,7 +47,11 @@ export interface Client {
 /** A host whose `/held` waits until it is told to answer. */
 export async function listening(
   t: Test,
-  { drainMs, ...options }: Partial<HttpHostOptions> & { drainMs?: number } = {},
+  {
+    drainMs,
+    routes,
+    ...options
+  }: Partial<HttpHostOptions> & { drainMs?: number; routes?: (app: FastifyInstance) => void } = {},
 ): Promise<DialledHost> {
   const metrics = new Registry()
   const app = createHttpHost({
@@ -71,9 +75,11 @@ export async function listening(
   let bodyBytes = 0
   app.addHook('onRequest', (request, _reply, done) => {
     begun++
-    request.raw.on('data', (piece: Buffer) => {
-      bodyBytes += piece.length
-    })
+    // Routes of a test read for themselves.
+    if (routes === undefined)
+      request.raw.on('data', (piece: Buffer) => {
+        bodyBytes += piece.length
+      })
     done()
   })
   let largeSent = 0
@@ -84,6 +90,7 @@ export async function listening(
   })
   app.get('/now', async (request) => ok({ address: clientAddress(request) }))
   app.post('/body', async () => ok({}))
+  routes?.(app)
   await app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = app.server.address() as { port: number }
   const sockets: Socket[] = []

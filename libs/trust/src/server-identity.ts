@@ -1,6 +1,17 @@
 /** A server's certificate has to name the host that was called. */
 import { checkServerIdentity, type PeerCertificate } from 'node:tls'
 
+/**
+ * Names in certificates of a cluster that stand for a part instead of a host. A proxy asks all
+ * frontends by one name, and frontends answer only proxies.
+ */
+export const clusterNames = {
+  /** In the certificate of a host that runs API or upload frontends. */
+  frontend: 'frontend.holdfast.internal',
+  /** In the certificate that a proxy shows to frontends. */
+  proxy: 'proxy.holdfast.internal',
+} as const
+
 /** The host of `host:port` or of a URL, without brackets. */
 export function hostOf(address: string): string {
   return address

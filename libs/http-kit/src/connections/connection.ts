@@ -3,6 +3,7 @@
  */
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import type { TLSSocket } from 'node:tls'
 import { isReadingPaused } from '../reading/unknown-length.ts'
 import type { WaitingConnection } from './accept-waiting.ts'
 import { confirmedBytes } from './confirmed-bytes.ts'
@@ -73,6 +74,8 @@ export class Connection {
   isBeingParsed = false
   #waiting: WaitingConnection | undefined
   #socket: HeldSocket | undefined
+  /** The connection itself: below TLS, if its requests come in that. */
+  #carrier: Socket | undefined
   /** The previous window's: a window that has just begun says nothing. */
   #earlierMs: number
   #earlierBytes = 0
@@ -109,7 +112,23 @@ export class Connection {
   took(socket: HeldSocket): void {
     this.#waiting = undefined
     this.#socket = socket
+    this.#carrier = socket
     socket[heldBy] = this
+  }
+
+  /** Its requests come from this socket, which ends with the one that it has. */
+  tookSecure(socket: TLSSocket & HeldSocket): void {
+    this.#socket = socket
+    socket[heldBy] = this
+  }
+
+  get isSecure(): boolean {
+    return this.#socket !== this.#carrier
+  }
+
+  /** Closes it without the bytes that its reader has not received. */
+  reset(): void {
+    this.#carrier?.resetAndDestroy()
   }
 
   close(): void {
@@ -154,7 +173,7 @@ export class Connection {
       this.#taken = undefined
       return
     }
-    const bytes = confirmedBytes(this.socket)
+    const bytes = this.#carrier && confirmedBytes(this.#carrier)
     if (bytes === undefined) return
     if (this.#taken === undefined || bytes - this.#taken.bytes >= progressBytes)
       this.#taken = { bytes, atMs: nowMs }

@@ -23,6 +23,9 @@
  * each.
  *
  * Reads that may take the parser long begin one by one, see `SmallPiecesLane`.
+ *
+ * Where the listener asks for TLS, a handshake comes before the first request, in its network's
+ * turn: `handshakes.ts`.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -43,6 +46,7 @@ import {
   type Network,
 } from './connection.ts'
 import { connectionFigures } from './connection-figures.ts'
+import { type HandshakeFault, Handshakes, type ListenerTls } from './handshakes.ts'
 import { awaitFirstBytes, emitInPieces, hasManyLines, mayBeManyRequests } from './newcomers.ts'
 import { type EvictionReason, fairShareMin, Room } from './room.ts'
 
@@ -53,6 +57,8 @@ import { type EvictionReason, fairShareMin, Room } from './room.ts'
 export interface IdleTimes {
   /** Before the first byte. */
   silentMs: number
+  /** From the first byte of a handshake to its end. */
+  handshakeMs: number
   /** After an answer. */
   keptMs: number
   /** For connections of trusted proxies, which close what they do not need by themselves. */
@@ -98,6 +104,10 @@ export interface ConnectionsDeps {
   clock: Clock
   lane: PiecesLane
   idle: IdleTimes
+  /** Undefined: requests come without TLS. */
+  tls: ListenerTls | undefined
+  /** A connection was closed for a reason that an operator can remove. */
+  onHandshakeFault: (fault: HandshakeFault, error: Error, address: string | undefined) => void
 }
 
 /** What a new connection counts for. */
@@ -125,6 +135,7 @@ export class Connections {
   /** They do not wait for all connections of a crowd. */
   readonly #requests: LoopTurns
   readonly #room: Room
+  readonly #handshakes: Handshakes | undefined
   #open = 0
   /**
    * Until then connections end with their answers. All networks have few connections, and none of
@@ -148,6 +159,16 @@ export class Connections {
       silent: this.#silent,
       evict: (connection, reason) => this.#evict(connection, reason),
     })
+    this.#handshakes =
+      deps.tls &&
+      new Handshakes({
+        tls: deps.tls,
+        timeoutMs: deps.idle.handshakeMs,
+        onFault: (fault, error, address) => {
+          this.#refused('handshake')
+          deps.onHandshakeFault(fault, error, address)
+        },
+      })
     this.#figures = connectionFigures(deps.metrics)
     this.#figures.max.set({ host: deps.host }, deps.limits.max)
     this.#figures.open.set({ host: deps.host }, 0)
@@ -168,6 +189,7 @@ export class Connections {
     })
     server.on('close', () => {
       this.#room.stop()
+      this.#handshakes?.close()
       clearTimeout(this.#cutting)
     })
   }
@@ -391,6 +413,12 @@ export class Connections {
     socket.end(this.#deps.refusalText(status), () => socket.destroy())
   }
 
+  /** What a connection may be sent that was never read from. */
+  #unreadText(status: RefusedStatus): string {
+    const { tls } = this.#deps
+    return tls === undefined || tls.plainToo ? this.#deps.refusalText(status) : ''
+  }
+
   /** Node accepted it. */
   #take(socket: HeldSocket, attach: Attach): void {
     const admitted = this.#admit(socket.remoteAddress)
@@ -401,7 +429,7 @@ export class Connections {
     // An error without a listener would end the process.
     socket.on('error', closeBroken)
     if (admitted === undefined) socket.destroy()
-    else this.#refuse(socket, admitted)
+    else socket.end(this.#unreadText(admitted), () => socket.destroy())
   }
 
   /**
@@ -417,7 +445,7 @@ export class Connections {
       if (waiting === undefined) break
       const admitted = waiting.hasEnded() ? undefined : this.#admit(waiting.address)
       if (typeof admitted === 'object') taken.push(this.#hold(admitted, waiting))
-      else waiting.refuse(admitted === undefined ? '' : this.#deps.refusalText(admitted))
+      else waiting.refuse(admitted === undefined ? '' : this.#unreadText(admitted))
       if (this.#clock.monotonic() - sinceMs > acceptingMs) break
     }
     if (taken.length === 0) return
@@ -500,11 +528,26 @@ export class Connections {
 
   #awaitFirstBytes(connection: Connection, attach: Attach): void {
     const { proxyMs, silentMs } = this.#deps.idle
-    // Proxies open connections ahead of requests, too.
-    const timeoutMs = connection.network.isProxy ? proxyMs : silentMs
+    const handshakes = connection.isSecure ? undefined : this.#handshakes
+    // Proxies open connections ahead of requests, too. A handshake they begin at once.
+    const timeoutMs = connection.network.isProxy && handshakes === undefined ? proxyMs : silentMs
     awaitFirstBytes(connection.socket, { timeoutMs }, (bytes) => {
-      if (hasManyLines(bytes)) this.#awaitParsing(connection, bytes, attach)
+      if (handshakes?.isWanted(bytes)) this.#secure(connection, bytes, attach)
+      else if (hasManyLines(bytes)) this.#awaitParsing(connection, bytes, attach)
       else this.#beginnings.take(connection.network.name, () => this.#serve(connection, bytes, attach))
+    })
+  }
+
+  /** Its first bytes are those of a handshake. After it the connection is as a new one. */
+  #secure(connection: Connection, first: Buffer, attach: Attach): void {
+    const { socket, network } = connection
+    this.#beginnings.take(network.name, () => {
+      if (socket.destroyed) return
+      this.#handshakes?.begin(socket, { first, isProxy: network.isProxy }, (secure) => {
+        secure.on('error', closeBroken)
+        connection.tookSecure(secure)
+        this.#awaitFirstBytes(connection, attach)
+      })
     })
   }
 
@@ -580,7 +623,7 @@ export class Connections {
     this.#leave(connection)
   }
 
-  #refused(reason: 'full' | 'network' | 'pieces' | 'pipelining'): void {
+  #refused(reason: 'full' | 'handshake' | 'network' | 'pieces' | 'pipelining'): void {
     this.#figures.refused.inc({ host: this.#deps.host, reason })
   }
 }

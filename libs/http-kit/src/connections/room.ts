@@ -220,7 +220,7 @@ export class Room {
       }
     if (longest === undefined) return false
     // After an ordinary close the system would keep the bytes that the reader has not received.
-    longest.socket.resetAndDestroy()
+    longest.reset()
     this.#deps.evict(longest, 'stalled')
     return true
   }
