@@ -12,7 +12,7 @@ import { clusterSettings, describeSettings, readClusterConfig, settings } from '
 import type { WholeStore } from '@holdfast/journal'
 import { type Clock, systemClock } from '@holdfast/kernel'
 import { startStorageNode } from '@holdfast/storage-node'
-import { Authority } from '@holdfast/trust'
+import { Authority, clusterNames } from '@holdfast/trust'
 import { startUpload } from '@holdfast/upload/start'
 import type { Logger } from 'pino'
 import type { Test } from 'tap'
@@ -101,7 +101,9 @@ const isReady = async ({ addresses }: RunningProcess) => (await fetch(`${address
 export async function newMemoryCluster(t: Test, options: Omit<MemoryClusterOptions, 'scanner'>) {
   const directory = await mkdtemp(join(tmpdir(), 'holdfast-'))
   const authority = await Authority.create(join(directory, 'certs'), { name: 'test', days: 2 })
-  await authority.issue({ host: 'machine', names: ['127.0.0.1'] }, { days: 2 })
+  const [{ frontend, proxy }, host] = [clusterNames, 'machine']
+  await authority.issue({ host, names: ['127.0.0.1', frontend] }, { days: 2 })
+  await authority.issue({ host, names: [proxy] }, { days: 2, kind: 'proxy' })
   const settingsRead = new Map<string, Set<string>>()
   const messages = new Set<string>()
   const servers = memoryServers([region])
@@ -121,6 +123,7 @@ export async function newMemoryCluster(t: Test, options: Omit<MemoryClusterOptio
   const startNodes = () => Promise.all(nodeNames.map((name) => started(start(name, startStorageNode))))
   return {
     directory,
+    authority,
     running,
     settingsRead,
     messages,

@@ -70,7 +70,12 @@ export function createApi(deps: ApiDeps): FastifyInstance {
     isBanned: (address) => deps.blocked.blocksAddress(address),
     ...(deps.budgets === undefined
       ? {}
-      : { connections: deps.budgets.connections, lane: deps.budgets.lane, tracer: deps.budgets.tracer }),
+      : {
+          connections: deps.budgets.connections,
+          tls: deps.budgets.tls,
+          lane: deps.budgets.lane,
+          tracer: deps.budgets.tracer,
+        }),
   })
   documentation(app, deps.settings)
   app.register(async (scope) => {

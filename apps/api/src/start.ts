@@ -9,6 +9,7 @@ import {
   type ClusterPart,
   type ClusterStart,
   clusterBlobs,
+  frontendScheme,
   joinCluster,
   startAdmin,
   tokenKeyId,
@@ -24,11 +25,12 @@ export async function startApi({ config, secrets, settings, log, clock, connect 
   await using opened = new AsyncDisposableStack()
   const { host, adminHost } = config.listen
   const ports = await chosenPorts({ api: config.listen.api, admin: config.listen.admin }, host)
-  const own = config.publicUrls.api ?? urlOf(host, ports.api)
+  const scheme = frontendScheme(config)
+  const own = config.publicUrls.api ?? urlOf(host, ports.api, scheme)
   const urls = {
     api: own,
-    upload: config.publicUrls.upload ?? urlOf(host, config.listen.upload),
-    download: config.publicUrls.download ?? urlOf(host, config.listen.download),
+    upload: config.publicUrls.upload ?? urlOf(host, config.listen.upload, scheme),
+    download: config.publicUrls.download ?? urlOf(host, config.listen.download, scheme),
     web: config.publicUrls.web ?? own,
   }
   const addresses = { api: own, admin: urlOf(adminHost, ports.admin) }

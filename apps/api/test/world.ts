@@ -109,6 +109,7 @@ export function world(t: Test, options: WorldOptions = {}) {
       lane: new SmallPiecesLane(),
       answers: options.answers,
       connections: { max: 1_024, perNetworkMax: 1_024 },
+      tls: undefined,
       tracer: undefined,
     },
     passwordWork: undefined,

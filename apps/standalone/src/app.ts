@@ -242,7 +242,12 @@ function tracerOf({ tracing, serverName: name, region }: Config, parts: Pick<Par
 }
 
 function sharedBudgets({ metrics, clock, tracer }: PartOptions) {
-  return { answers: new AnswerBudget({ metrics, clock }), lane: new SmallPiecesLane(clock), tracer }
+  return {
+    answers: new AnswerBudget({ metrics, clock }),
+    tls: undefined,
+    lane: new SmallPiecesLane(clock),
+    tracer,
+  }
 }
 
 /** What commands of operators reach. */

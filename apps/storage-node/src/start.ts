@@ -5,7 +5,13 @@
  */
 
 import { chosenPorts, listen, urlOf, webUrlOf } from '@holdfast/bootstrap'
-import { type ClusterStart, clusterDescriptors, joinCluster, startAdmin } from '@holdfast/cluster'
+import {
+  type ClusterStart,
+  clusterDescriptors,
+  frontendScheme,
+  joinCluster,
+  startAdmin,
+} from '@holdfast/cluster'
 import { createDownloads, downloadSettings } from '@holdfast/downloads'
 import { StorageRole } from '@holdfast/storage-role'
 import { tracedBlobs } from '@holdfast/tracing'
@@ -23,7 +29,7 @@ export async function startStorageNode({ config, secrets, settings, log, clock, 
   })
   opened.defer(() => storage.close())
   const addresses = {
-    download: urlOf(host, ports.download),
+    download: urlOf(host, ports.download, frontendScheme(config)),
     admin: urlOf(adminHost, ports.admin),
     ...storage.addresses,
   }

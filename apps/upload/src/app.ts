@@ -25,7 +25,12 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
     isBanned: (address) => deps.blocked.blocksAddress(address),
     ...(deps.budgets === undefined
       ? {}
-      : { connections: deps.budgets.connections, lane: deps.budgets.lane, tracer: deps.budgets.tracer }),
+      : {
+          connections: deps.budgets.connections,
+          tls: deps.budgets.tls,
+          lane: deps.budgets.lane,
+          tracer: deps.budgets.tracer,
+        }),
   })
   const uploadMetrics: UploadMetrics = new UploadMetrics(deps.metrics, () => running.figures)
   const running = new RunningUploads({

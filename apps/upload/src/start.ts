@@ -11,6 +11,7 @@ import {
   type ClusterStart,
   clusterBlobs,
   clusterDescriptors,
+  frontendScheme,
   joinCluster,
   startAdmin,
   tokenKeyId,
@@ -34,8 +35,8 @@ export async function startUpload({ config, secrets, settings, log, clock, conne
   const { host, adminHost, upload, download, admin: adminPort } = config.listen
   const ports = await chosenPorts({ upload, download, admin: adminPort }, host)
   const addresses = {
-    upload: config.publicUrls.upload ?? urlOf(host, ports.upload),
-    download: config.publicUrls.download ?? urlOf(host, ports.download),
+    upload: config.publicUrls.upload ?? urlOf(host, ports.upload, frontendScheme(config)),
+    download: config.publicUrls.download ?? urlOf(host, ports.download, frontendScheme(config)),
     admin: urlOf(adminHost, ports.admin),
   }
   const storage = config.uploadStores

@@ -42,7 +42,7 @@ import { RegionalLookups } from './regions/regional-lookups.ts'
 import { certificateMetrics } from './servers/certificate-metrics.ts'
 import type { ClusterBus, ClusterServers, ServerConnector } from './servers/connect-servers.ts'
 import { busMetrics, cassandraMetrics, cassandraNodeMetrics } from './servers/server-metrics.ts'
-import { type ClusterTrust, openTrust } from './servers/trust.ts'
+import { type ClusterTrust, frontendTls, openTrust } from './servers/trust.ts'
 import { SharedBans } from './sharing/shared-bans.ts'
 import { shareBlockLists } from './sharing/shared-block-lists.ts'
 import { SharedCounts } from './sharing/shared-counts.ts'
@@ -96,6 +96,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   const tracer = await openTracing({ config: config.tracing, process, opened, log })
   const trust = openTrust(config, log)
   opened.defer(() => trust.close())
+  const tls = frontendTls(config, trust, { isFrontend: role === 'api' || role === 'upload' })
   const servers = await options.connect({ config, secrets, log, trust })
   opened.defer(() => servers.close())
   const { bus } = servers
@@ -168,6 +169,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     rateLimits,
     budgets: {
       connections: descriptors.connections,
+      tls,
       answers: new AnswerBudget({ metrics, clock }),
       lane: new SmallPiecesLane(clock),
       tracer,

@@ -194,6 +194,11 @@ t.test(
     t.throws(() => read({ HOLDFAST_TLS_CA: '/ca.pem' }), {
       message: /HOLDFAST_TLS_CERT and HOLDFAST_TLS_KEY must be set too/,
     })
+    t.equal(read(identity).config.frontendTls, 'off')
+    t.equal(read({ ...identity, HOLDFAST_FRONTEND_TLS: 'required' }).config.frontendTls, 'required')
+    t.throws(() => read({ HOLDFAST_FRONTEND_TLS: 'required' }), {
+      message: /HOLDFAST_FRONTEND_TLS is required, HOLDFAST_TLS_CA is not set/,
+    })
     t.throws(() => read({ ...identity, HOLDFAST_TLS_CERT: '/not.pem' }), {
       message: /HOLDFAST_TLS_CERT=.not.pem is no file of certificates/,
     })
@@ -233,7 +238,12 @@ const together: Record<string, string>[] = [
   { HOLDFAST_REGIONS: 'eu-par,na-nyc', HOLDFAST_CASSANDRA: 'eu-par=a:1;na-nyc=b:1' },
   { HOLDFAST_NATS_USER: 'ann', HOLDFAST_NATS_PASSWORD: 'hush' },
   { HOLDFAST_CASSANDRA_USER: 'ann', HOLDFAST_CASSANDRA_PASSWORD: 'hush' },
-  { HOLDFAST_TLS_CA: '/a.pem', HOLDFAST_TLS_CERT: '/a.pem', HOLDFAST_TLS_KEY: '/a.key' },
+  {
+    HOLDFAST_TLS_CA: '/a.pem',
+    HOLDFAST_TLS_CERT: '/a.pem',
+    HOLDFAST_TLS_KEY: '/a.key',
+    HOLDFAST_FRONTEND_TLS: 'offered',
+  },
 ]
 
 for (const [mode, { known, base, read }] of Object.entries({

@@ -24,7 +24,12 @@ export function createDownloads(deps: DownloadContextDeps): FastifyInstance {
     isBanned: (address) => blocked.blocksAddress(address),
     ...(deps.budgets === undefined
       ? {}
-      : { connections: deps.budgets.connections, lane: deps.budgets.lane, tracer: deps.budgets.tracer }),
+      : {
+          connections: deps.budgets.connections,
+          tls: deps.budgets.tls,
+          lane: deps.budgets.lane,
+          tracer: deps.budgets.tracer,
+        }),
   })
   const context = downloadContext(deps, { inPlace: true })
   const method = ['GET', 'HEAD']

@@ -13,6 +13,7 @@ t.test('readers that do not read hold no more than the budget, and others are se
   const budgets = {
     connections: { max: 1_000, perNetworkMax: 1_000 },
     answers,
+    tls: undefined,
     lane: new SmallPiecesLane(),
     tracer: undefined,
   }

@@ -52,6 +52,8 @@ export interface HttpHostOptions {
 export interface HostBudgets {
   /** For each host. */
   connections: ConnectionLimits
+  /** Of each host. Undefined: requests come without TLS. */
+  tls: ListenerTls | undefined
   /** Shared by all hosts. */
   answers: AnswerBudget
   /** Shared by all hosts. */

@@ -4,7 +4,8 @@
  */
 import { readFileSync } from 'node:fs'
 import { type ClusterConfig, SettingsFault } from '@holdfast/config'
-import { TlsFiles, type TlsPaths } from '@holdfast/trust'
+import type { ListenerTls } from '@holdfast/http-kit'
+import { clusterNames, TlsFiles, type TlsPaths } from '@holdfast/trust'
 import type { Logger } from 'pino'
 
 export const trustUses = ['peers', 'nats', 'cassandra'] as const
@@ -45,4 +46,28 @@ export function openTrust(
     close()
     throw new SettingsFault([(error as Error).message])
   }
+}
+
+/**
+ * What the public hosts of a process ask of proxies. Proxies refuse a frontend whose certificate
+ * lacks the common name of all frontends, so such a one does not start.
+ * @param isFrontend proxies call the process
+ * @throws SettingsFault
+ */
+export function frontendTls(
+  { tls, frontendTls: mode }: Pick<ClusterConfig, 'tls' | 'frontendTls'>,
+  { peers }: ClusterTrust,
+  { isFrontend }: { isFrontend: boolean },
+): ListenerTls | undefined {
+  if (mode === 'off' || peers === undefined) return undefined
+  if (isFrontend && !peers.certificates.own?.names.includes(`DNS:${clusterNames.frontend}`))
+    throw new SettingsFault([
+      `${tls?.own.cert} lacks the name ${clusterNames.frontend}, which HOLDFAST_FRONTEND_TLS=${mode} needs; ctl certs issue --deployment makes one that has it`,
+    ])
+  return { context: peers, peerName: clusterNames.proxy, plainToo: mode !== 'required' }
+}
+
+/** Of addresses at which others reach the public hosts of a process. */
+export function frontendScheme({ frontendTls: mode }: Pick<ClusterConfig, 'frontendTls'>): 'http' | 'https' {
+  return mode === 'required' ? 'https' : 'http'
 }

@@ -1,7 +1,16 @@
 /** Additional settings of a process of a cluster: its name, regions, servers and peers. */
 import type { RegionCode } from '@holdfast/kernel'
 import { address, type Endpoint, endpoints, endpointsByRegion, port, regionList } from '../network-kinds.ts'
-import { integer, onOff, pattern, type Setting, secret, text, type ValuesOf } from '../setting-kinds.ts'
+import {
+  choice,
+  integer,
+  onOff,
+  pattern,
+  type Setting,
+  secret,
+  text,
+  type ValuesOf,
+} from '../setting-kinds.ts'
 import { token } from '../token.ts'
 
 export const clusterSettings = {
@@ -57,6 +66,11 @@ export const clusterSettings = {
       'PEM file of this process’s certificate, with the address of HOLDFAST_INTERNAL_BIND. It is also shown to NATS and Cassandra. The files are read again when they change.',
   }),
   HOLDFAST_TLS_KEY: text({ fallback: '', meaning: 'PEM file of the key of HOLDFAST_TLS_CERT.' }),
+  HOLDFAST_FRONTEND_TLS: choice(['off', 'offered', 'preferred', 'required'], {
+    fallback: 'off',
+    meaning:
+      '`required`: the API, upload and download hosts of this process answer only proxies, by TLS with certificates of HOLDFAST_TLS_CA on both sides. A proxy’s has the name proxy.holdfast.internal, the process’s has frontend.holdfast.internal. `offered` and `preferred` also answer requests without TLS; rendered proxies use TLS from `preferred` on.',
+  }),
   HOLDFAST_CASSANDRA_REPLICAS: integer({
     fallback: '3',
     min: 1,
@@ -105,6 +119,8 @@ export interface ClusterPartConfig {
   natsTlsCa: string | undefined
   /** Files between nodes. Undefined: no encryption. */
   tls: { ca: string; own: { cert: string; key: string } } | undefined
+  /** Of the public hosts. Not `off`: with `tls`. */
+  frontendTls: 'off' | 'offered' | 'preferred' | 'required'
   cassandra: {
     nodes: Partial<Record<RegionCode, Endpoint[]>>
     replicas: number
@@ -127,6 +143,7 @@ export function clusterPart(values: ValuesOf<typeof clusterSettings>): ClusterPa
     natsServers: values.HOLDFAST_NATS_SERVERS,
     natsTlsCa: values.HOLDFAST_NATS_TLS_CA || undefined,
     tls: ca === '' ? undefined : { ca, own: { cert, key } },
+    frontendTls: values.HOLDFAST_FRONTEND_TLS,
     cassandra: {
       nodes: values.HOLDFAST_CASSANDRA,
       replicas: values.HOLDFAST_CASSANDRA_REPLICAS,
