@@ -1,7 +1,7 @@
 /** Commands over an own authority of certificates. They work on a directory, without a service. */
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { Authority, AuthorityFault, type CertificateInfo, type Kind } from '@holdfast/trust'
+import { Authority, AuthorityFault, type CertificateInfo, clusterNames, type Kind } from '@holdfast/trust'
 import { parse } from 'yaml'
 import { AdminError } from './admin-client.ts'
 import { type Command, json, numberOf, type Options, type Step, UsageFault } from './command.ts'
@@ -37,7 +37,8 @@ export const certsCommands: readonly Command[] = [
         const days = daysOf(options.days ?? hostDays)
         const issued = []
         for (const { host, names, kinds, publicNames } of await hostsOf(hosts, options)) {
-          for (const kind of kinds) issued.push(await authority.issue({ host, names }, { days, kind }))
+          for (const [kind, more] of kinds)
+            issued.push(await authority.issue({ host, names: [...names, ...more] }, { days, kind }))
           if (publicNames === undefined) continue
           const made = await authority.issuePublic({ host, names: publicNames }, { days })
           if (made !== undefined) issued.push(made)
@@ -104,7 +105,8 @@ interface CertificateOrder {
   host: string
   /** On the cluster's network. */
   names: string[]
-  kinds: Exclude<Kind, 'public'>[]
+  /** Each with the names that stand for parts of the cluster. */
+  kinds: [kind: Exclude<Kind, 'public'>, names: string[]][]
   /** The public names of its proxy. Undefined: it has none. */
   publicNames: string[] | undefined
 }
@@ -121,7 +123,7 @@ async function hostsOf(hosts: string[], { names, deployment }: Options): Promise
     {
       host,
       names: typeof names === 'string' ? names.split(',') : [],
-      kinds: ['node'],
+      kinds: [['node', []]],
       publicNames: undefined,
     },
   ]
@@ -151,14 +153,15 @@ async function hostsOfDeployment(file: string): Promise<CertificateOrder[]> {
       const observes = all.length > 1 && has(host, ['prometheus', 'alertmanager'])
       const proxied = all.length > 1 && has(host, ['proxy'])
       const serves = has(host, ['proxy']) && !alone
+      const fronts = all.length > 1 && has(host, ['api', 'upload'])
       return {
         host: name,
         names: [internal],
         kinds: [
-          ...(own ? (['node'] as const) : []),
-          ...(proxied ? (['proxy'] as const) : []),
-          ...(observes ? (['prometheus'] as const) : []),
-        ],
+          ...(own ? [['node', fronts ? [clusterNames.frontend] : []] as const] : []),
+          ...(proxied ? [['proxy', [clusterNames.proxy]] as const] : []),
+          ...(observes ? [['prometheus', []] as const] : []),
+        ].map(([kind, names]) => [kind, [...names]]),
         publicNames: serves ? publicNamesOf(deployment, region) : undefined,
       }
     }),

@@ -2,7 +2,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { Authority } from '@holdfast/trust'
+import { Authority, clusterNames } from '@holdfast/trust'
 import t from 'tap'
 import { readDeployment } from '../../../infra/regions/deployment.ts'
 import { needsOf, workOf } from '../../../infra/regions/hosts.ts'
@@ -34,7 +34,10 @@ t.test('an authority is made once, and every host of a deployment gets its certi
   t.equal(issued.code, 0, issued.err)
   const hosts = JSON.parse(issued.out) as { name: string; names: string[] }[]
   t.equal(hosts.length, 24, 'nine hosts; two more for each of six proxies, one for each of three Prometheus')
-  t.match(hosts[0], { name: 'par1', names: ['DNS:par1', 'IP Address:10.1.0.11'], daysLeft: 364 })
+  const [own, frontend] = [['DNS:par1', 'IP Address:10.1.0.11'], `DNS:${clusterNames.frontend}`]
+  t.match(hosts[0], { name: 'par1', daysLeft: 364 })
+  t.same(hosts[0]?.names, [...own, frontend])
+  t.same(hosts[1]?.names, [...own, `DNS:${clusterNames.proxy}`], 'of its proxy')
   t.same(readdirSync(join(directory, 'sgp3')), [
     ...['ca.pem', 'cassandra.pem', 'node.key', 'node.pem', 'prometheus.key', 'prometheus.pem'],
   ])
@@ -75,6 +78,15 @@ t.test('every file that a rendered host needs is issued, with the names that its
         [],
         `${name}: ${work.host.name}`,
       )
+      const fronts = work.host.roles.some((role) => role === 'api' || role === 'upload')
+      for (const [file, name, has] of [
+        ['node.pem', clusterNames.frontend, fronts],
+        ['proxy.pem', clusterNames.proxy, work.host.roles.includes('proxy')],
+      ] as const) {
+        const path = join(folder, file)
+        const found = existsSync(path) && new X509Certificate(readFileSync(path)).checkHost(name) === name
+        t.equal(found, has, `${work.host.name} ${file}`)
+      }
       if (!needed.includes('public.pem')) continue
       const { web, api, upload, regionalUpload, download, regionalDownload } =
         regions.find(({ code }) => code === work.host.region)?.names ?? ({} as Record<string, string>)
