@@ -292,6 +292,42 @@ t.test("the site that Debian's nginx enables stands beside ours", async (t) => {
   t.notMatch(config, /:?80 default_server/, 'it has the default of port 80')
 })
 
+t.test('proxies ask frontends by TLS when the settings say so, except of a single host', async (t) => {
+  const proxied = (text: string, host: string, proxy: 'caddy' | 'nginx', more = '') => {
+    const given = text
+      .replace(/^proxy: \w+$/m, `proxy: ${proxy}`)
+      .replace(/^settings:.*\n/m, (line) =>
+        more === '' ? line : `${line}  HOLDFAST_FRONTEND_TLS: ${more}\n`,
+      )
+    const files = render(readDeployment(given, 'x.yaml'))
+    return [
+      files.get(`hosts/${host}/etc/holdfast/api-1-${host}.env`) ?? '',
+      files.get(`hosts/${host}/etc/nginx/conf.d/holdfast.conf`) ??
+        files.get(`hosts/${host}/etc/caddy/Caddyfile`) ??
+        '',
+    ] as const
+  }
+  const secured = {
+    caddy: /tls_client_auth [^}]*tls_server_name frontend\./,
+    nginx: /https:\/\/holdfast_api;/,
+  }
+  for (const proxy of ['caddy', 'nginx'] as const) {
+    for (const [setting, isTls] of [
+      ['', true],
+      ['preferred', true],
+      ['offered', false],
+      ['off', false],
+    ] as const) {
+      const [env, config] = proxied(three, 'par1', proxy, setting)
+      t.match(env, `\nHOLDFAST_FRONTEND_TLS=${setting || 'required'}\n`)
+      t.equal(secured[proxy].test(config), isTls, `${proxy}, ${setting || 'no setting'}`)
+    }
+  }
+  const alone = render(deploymentOf('one.yaml'))
+  t.notMatch(alone.get('hosts/files1/etc/caddy/Caddyfile'), 'tls_')
+  for (const [path, text] of alone) t.notMatch(text, 'HOLDFAST_FRONTEND_TLS', path)
+})
+
 t.test('one process of each region reads the certificates that users see', async (t) => {
   for (const name of examples)
     for (const { code, hosts, names } of planOf(deploymentOf(name)).regions) {

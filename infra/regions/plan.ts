@@ -52,8 +52,12 @@ export function allHosts({ regions }: Plan): PlannedHost[] {
 }
 
 /** One host: its servers reach each other by loopback, and no certificate is needed. */
-export function isAlone(plan: Plan): boolean {
-  return allHosts(plan).length === 1
+export function isAlone({ deployment }: Plan): boolean {
+  return isOneHost(deployment)
+}
+
+function isOneHost({ regions }: Deployment): boolean {
+  return regions.flatMap(({ hosts }) => hosts).length === 1
 }
 
 /** Hosts that have a role. */
@@ -177,6 +181,9 @@ function clusterSettings(platform: Platform, placed: PlacedProcess): Settings {
       HOLDFAST_TLS_CERT: `${platform.tls}/node.pem`,
       HOLDFAST_TLS_KEY: `${platform.tls}/node.key`,
     }),
+    ...(platform.tls === undefined || isOneHost(deployment) || placed.role === 'actor-host'
+      ? {}
+      : { HOLDFAST_FRONTEND_TLS: 'required' }),
     HOLDFAST_CASSANDRA_REPLICAS: String(deployment.replicas),
     ...platform.secret('CLUSTER_SECRET'),
   }

@@ -2,6 +2,8 @@
  * The public names of a region and the processes behind each, for nginx and for Caddy. Bodies are
  * streamed both ways; the admin host is behind no proxy.
  */
+
+import { clusterNames } from '@holdfast/trust'
 import { allHosts, hostsWith, isAlone, type Plan, type PlannedHost, type PlannedRegion } from '../plan.ts'
 import { certificates } from '../platform.ts'
 import { type PortName, serverPorts } from '../roles.ts'
@@ -24,27 +26,27 @@ interface Site {
   upstream: string
   names: string[]
   backends: string[]
+  /** The proxy and the processes show each other certificates of the cluster. */
+  tls: boolean
 }
 
 export function sitesOf({ names, hosts }: PlannedRegion): Site[] {
-  const backends = (port: PortName) =>
-    hosts.flatMap(({ processes }) =>
-      processes
-        .filter(({ role, ports }) => ports[port] !== undefined && role !== 'storage-node')
-        .map(({ settings, ports }) => `${settings.HOLDFAST_BIND}:${ports[port]}`),
-    )
+  const behind = (port: PortName) => {
+    const processes = hosts
+      .flatMap((host) => host.processes)
+      .filter(({ role, ports }) => ports[port] !== undefined && role !== 'storage-node')
+    return {
+      backends: processes.map(({ settings, ports }) => `${settings.HOLDFAST_BIND}:${ports[port]}`),
+      // While a region changes to it, some may not have it yet.
+      tls: processes.every(({ settings }) =>
+        ['preferred', 'required'].includes(settings.HOLDFAST_FRONTEND_TLS ?? ''),
+      ),
+    }
+  }
   return [
-    { upstream: 'holdfast_api', names: [names.web, names.api], backends: backends('api') },
-    {
-      upstream: 'holdfast_upload',
-      names: [names.upload, names.regionalUpload],
-      backends: backends('upload'),
-    },
-    {
-      upstream: 'holdfast_download',
-      names: [names.download, names.regionalDownload],
-      backends: backends('download'),
-    },
+    { upstream: 'holdfast_api', names: [names.web, names.api], ...behind('api') },
+    { upstream: 'holdfast_upload', names: [names.upload, names.regionalUpload], ...behind('upload') },
+    { upstream: 'holdfast_download', names: [names.download, names.regionalDownload], ...behind('download') },
   ]
 }
 
@@ -73,7 +75,7 @@ export function nginxConfig(plan: Plan, region: PlannedRegion, host: PlannedHost
     ],
   )
   const servers = sites.map(
-    ({ upstream, names }): Directive => [
+    ({ upstream, names, tls: secured }): Directive => [
       ['server'],
       [
         [['listen', '443', 'ssl', 'http2']],
@@ -88,7 +90,8 @@ export function nginxConfig(plan: Plan, region: PlannedRegion, host: PlannedHost
         [
           ['location', '/'],
           [
-            [['proxy_pass', `http://${upstream}`]],
+            [['proxy_pass', `${secured ? 'https' : 'http'}://${upstream}`]],
+            ...(secured ? nginxToFrontends : []),
             [['proxy_http_version', '1.1']],
             // To a host without power nothing is refused.
             [['proxy_connect_timeout', '1s']],
@@ -130,6 +133,17 @@ export function nginxConfig(plan: Plan, region: PlannedRegion, host: PlannedHost
   return `${[...upstreams, ...servers, ...others, nginxMetrics(plan, host)].flatMap((one) => [...nginxLines(one), '']).join('\n')}`
 }
 
+/** Frontends accept no older version. All of them have one name: nginx asks each by the same. */
+const nginxToFrontends: Directive[] = [
+  [['proxy_ssl_protocols', 'TLSv1.3']],
+  [['proxy_ssl_certificate', certificates.proxy.certificate]],
+  [['proxy_ssl_certificate_key', certificates.proxy.key]],
+  [['proxy_ssl_trusted_certificate', certificates.authority]],
+  [['proxy_ssl_verify', 'on']],
+  [['proxy_ssl_name', clusterNames.frontend]],
+  [['proxy_ssl_session_reuse', 'on']],
+]
+
 function nginxLines([words, block]: Directive, indent = ''): string[] {
   const line = `${indent}${words.map(nginxWord).join(' ')}`
   if (block === undefined) return [`${line};`]
@@ -146,7 +160,7 @@ function nginxWord(word: string): string {
  */
 export function caddyfile(plan: Plan, region: PlannedRegion, host: PlannedHost): string {
   const alone = hostsWith(allHosts(plan), 'proxy').length === 1
-  const blocks = sitesOf(region).map(({ names, backends }) =>
+  const blocks = sitesOf(region).map(({ names, backends, tls }) =>
     [
       `${names.join(', ')} {`,
       ...(alone ? [] : [`\ttls ${certificates.public.certificate} ${certificates.public.key}`]),
@@ -156,7 +170,11 @@ export function caddyfile(plan: Plan, region: PlannedRegion, host: PlannedHost):
       // The only process is never taken out of use.
       ...(backends.length > 1 ? ['\t\tfail_duration 5s', `\t\tmax_fails ${failuresMax}`] : []),
       '\t\tflush_interval -1',
-      `\t\ttransport http {\n\t\t\tdial_timeout 1s\n\t\t\tkeepalive ${keptSeconds}s\n\t\t}`,
+      '\t\ttransport http {',
+      '\t\t\tdial_timeout 1s',
+      `\t\t\tkeepalive ${keptSeconds}s`,
+      ...(tls ? caddyToFrontends : []),
+      '\t\t}',
       '\t}',
       '}',
     ].join('\n'),
@@ -165,6 +183,14 @@ export function caddyfile(plan: Plan, region: PlannedRegion, host: PlannedHost):
   const options = [`email ${plan.deployment.contact}`, ...global].map((line) => `\t${line}`)
   return `${[['{', ...options, '}'].join('\n'), ...blocks, site.join('\n')].join('\n\n')}\n`
 }
+
+/** They have one name, and Caddy sends it to each. */
+const caddyToFrontends = [
+  `\t\t\ttls_client_auth ${certificates.proxy.certificate} ${certificates.proxy.key}`,
+  `\t\t\ttls_trusted_ca_certs ${certificates.authority}`,
+  `\t\t\ttls_server_name ${clusterNames.frontend}`,
+  '\t\t\ttls_timeout 2s',
+]
 
 export function proxyMetricsAddress(plan: Plan, { internal }: PlannedHost): string {
   return `${isAlone(plan) ? '127.0.0.1' : internal}:${serverPorts.proxyMetrics}`
