@@ -29,13 +29,23 @@ const sizes = {
   writtenContents: { short: 50_000, full: 100_000, file: 'libs/actor-runtime/test/amplification.test.ts' },
   /** References that are lost, and as many without an owner. */
   damagedReferences: { short: 100, full: 1_000, file: 'apps/ctl/test/reconcile.test.ts' },
+  /** Random histories of an account whose checkpoints write what changed. */
+  partRuns: { short: 15, full: 40, file: 'libs/content-tree/test/parts.test.ts' },
+  /** 4: each kind of change is made to each fourth content of a busy account. */
+  partEveryNth: { short: 12, full: 4, file: 'libs/content-tree/test/parts.test.ts' },
+  /** Catalogues of which bits are flipped: RocksDB, then LevelDB. */
+  rotEngines: { short: 1, full: 2, file: 'libs/chunk-store/test/rot.test.ts' },
   /** Random uses of idempotency keys. */
-  keyRuns: { short: 500, full: 2_000, file: 'libs/content-tree/test/keys.test.ts' },
+  keyRuns: { short: 300, full: 2_000, file: 'libs/content-tree/test/keys.test.ts' },
   /** Rounds of `kill -9` of the whole service under load. */
   crashRounds: { short: 3, full: 6, file: 'test/crash.test.ts' },
-  /** Seeds of the simulation; such as run twice and must be the same; planted faults to find. */
-  simSeeds: { short: 8, full: 30, file: 'test/sim.test.ts' },
+  /**
+   * Seeds of the simulation; seeds that run twice and must be the same; threads that keep the
+   * machine busy meanwhile; planted faults to find.
+   */
+  simSeeds: { short: 5, full: 30, file: 'test/sim.test.ts' },
   simTwice: { short: 1, full: 2, file: 'test/sim.test.ts' },
+  simBusy: { short: 0, full: 2, file: 'test/sim.test.ts' },
   simPlanted: { short: 0, full: 1_000, file: 'test/sim.test.ts' },
   /** 3: each place of a request gets one of three hostile values. */
   hostileEveryNth: { short: 3, full: 1, file: 'test/hostile-values.test.ts' },
@@ -51,6 +61,8 @@ export const sizedFiles: readonly string[] = [...new Set(Object.values(sizes).ma
 
 /** Files of the long run alone, each with its reason. */
 export const longFiles: Readonly<Record<string, string>> = {
+  'apps/standalone/test/disk-filled.test.ts':
+    'a disk whose last byte is taken again and again; disk-full.test.ts is daily',
   'libs/actor-runtime/test/queues.test.ts': '20,000 activations in Cassandra show a growth, not a rule',
   'libs/cluster/test/costs.test.ts':
     'counts statements sent to a real Cassandra: a growth of costs, not a fault',

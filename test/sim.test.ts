@@ -1,5 +1,4 @@
 /** A short form of `npm run sim`: some seeds, and in the long run every planted fault found. */
-import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import t from 'tap'
 import { sizeOf } from './forms.ts'
@@ -20,8 +19,7 @@ t.test('a seed reproduces its run, event by event, also on a busy machine', asyn
   const first: Run[] = []
   for (const seed of seeds) first.push(...(await runSeed(seed)))
   t.equal(first.length, 3 * seeds.length)
-  const busy = availableParallelism()
-  const spinning = Array.from({ length: busy }, () => new Worker('for (;;);', { eval: true }))
+  const spinning = Array.from({ length: sizeOf('simBusy') }, () => new Worker('for (;;);', { eval: true }))
   t.teardown(() => Promise.all(spinning.map((worker) => worker.terminate())))
   const second: Run[] = []
   for (const seed of seeds) second.push(...(await runSeed(seed)))

@@ -9,7 +9,7 @@ const factor = 8
 const ratioMax = 32
 const measuredMs = 1
 /** The later ones are for a machine with much other work. */
-const triesLeast = 9
+const triesLeast = 4
 const triesMax = 90
 
 /**

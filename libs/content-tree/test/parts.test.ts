@@ -8,6 +8,7 @@ import { requestIdOfKey } from '@holdfast/kernel'
 import { blank, CheckpointPage, DirectLink, ManifestEntry, type UpdateContent } from '@holdfast/wire'
 import fc from 'fast-check'
 import t from 'tap'
+import { sizeOf } from '../../../test/forms.ts'
 import { rowsPerPart } from '../src/bounds.ts'
 import { noLifetimes } from '../src/contract.ts'
 import type { AccountState, CheckpointBase, CheckpointCut } from '../src/index.ts'
@@ -251,7 +252,7 @@ function partsAreTheState(cut: Cut): fc.IProperty<unknown> {
   })
 }
 
-const numRuns = Number(process.env.HOLDFAST_TEST_RUNS ?? 40)
+const numRuns = sizeOf('partRuns')
 
 t.test('after any history the parts of the last checkpoint that holds are the live state', async () => {
   fc.assert(partsAreTheState(wholeCut), { numRuns })
@@ -263,7 +264,7 @@ t.test('each change writes only the parts that it affects', async (t) => {
   const { nowMs } = world
   const { parts } = stored
   for (const kind of kinds)
-    for (let at = 0; at < busy.length; at += 4) {
+    for (let at = 0; at < busy.length; at += sizeOf('partEveryNth')) {
       const one = busy[at]
       const held = new PartStore(parts)
       world.nowMs = nowMs
