@@ -39,7 +39,7 @@ const topLevel = new Set([
  */
 const layers = [
   ['kernel', 'wire'],
-  ['access', 'placement', 'bus', 'journal', 'blob-store', 'membership', 'mail', 'trust'],
+  ['access', 'placement', 'bus', 'journal', 'blob-store', 'membership', 'mail', 'trust', 'level-files'],
   ['content-tree', 'replication', 'moderation', 'backup', 'accounts'],
   ['actor-runtime', 'http-kit'],
   ['admin', 'config', 'downloads', 'web', 'tracing'],

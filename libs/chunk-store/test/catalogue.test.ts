@@ -8,7 +8,6 @@ import { fileURLToPath } from 'node:url'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
 import { engineNames } from '../src/catalogue/engines/engine.ts'
-import { verifyLog } from '../src/catalogue/engines/level-files.ts'
 import { ThreadedCatalogue } from '../src/catalogue/threaded-catalogue.ts'
 import { ChunkStore } from '../src/index.ts'
 import { silentLog } from '../src/log.ts'
@@ -16,7 +15,6 @@ import { openCatalogue } from '../src/start/open-catalogue.ts'
 import { realOptions } from './support/crash-history.ts'
 
 const key = (n: number) => Buffer.from(`b${10_000 + n}`)
-const MiB = 1024 * 1024
 
 for (const engine of engineNames) {
   t.test(`${engine}: a batch is there whole, in order, also after the next opening`, async (t) => {
@@ -66,22 +64,6 @@ t.test('a flipped bit anywhere in the rows of LevelDB is found before it is open
   catalogue = await open()
   t.same(await catalogue.scan(Buffer.from('b'), { limit: 5_000 }), rows)
   await catalogue.close()
-})
-
-t.test('a log of LevelDB may end anywhere', async (t) => {
-  const path = join(t.testdir(), 'catalogue')
-  const catalogue = await ThreadedCatalogue.open(path, 'level', silentLog)
-  for (let n = 0; n < 40; n++)
-    await catalogue.apply([{ key: key(n), value: randomBytes(n === 20 ? MiB / 4 : 3_000) }], { sync: false })
-  await catalogue.close()
-  const [file = ''] = readdirSync(path).filter((name) => name.endsWith('.log'))
-  const log = readFileSync(join(path, file))
-  for (let bytes = 0; bytes < log.length; bytes += 4_999) {
-    t.equal(verifyLog(log.subarray(0, bytes)), undefined)
-    const zeros = Buffer.alloc(log.length)
-    log.copy(zeros, 0, 0, bytes)
-    t.equal(verifyLog(zeros), undefined, 'its last blocks may not have been written')
-  }
 })
 
 t.test('a store moves from one library to the other and back', async (t) => {

@@ -217,5 +217,5 @@ t.test('a flipped bit in a table is detected before anything is read from it', a
   const [table = ''] = (await readdir(join(named, 'rows'))).filter((name) => name.endsWith('.ldb'))
   await truncate(join(named, 'rows', table), 1_000)
   const opened = LevelMetadataStore.open({ ...testStore, path: named })
-  await t.rejects(opened, { code: 'CORRUPT', message: /table \d+ has no footer/ })
+  await t.rejects(opened, { code: 'CORRUPT', message: /table \d+: its end is damaged/ })
 })

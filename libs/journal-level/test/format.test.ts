@@ -16,7 +16,7 @@ import {
   keys,
 } from '../src/format.ts'
 import { LevelMetadataStore } from '../src/index.ts'
-import { crc32c, damagedTables } from '../src/tables.ts'
+import { damagedTables } from '../src/tables.ts'
 import { testStore } from '../src/testing.ts'
 import { directory } from './directories.ts'
 
@@ -141,15 +141,9 @@ t.test(
     const path = await directory(t)
     const tables = [[{ number: 7, bytes: 100 }], []]
     t.same(await damagedTables(path, () => tables.shift() ?? []), [])
-    t.same(await damagedTables(path, () => [{ number: 7, bytes: 100 }]), ['table 7 is missing'])
+    t.same(await damagedTables(path, () => [{ number: 7, bytes: 100 }]), ['table 7: it is missing'])
   },
 )
-
-t.test('CRC-32C matches the standard values', async (t) => {
-  t.equal(crc32c(Buffer.from('123456789')), 0xe3069283)
-  t.equal(crc32c(Buffer.alloc(32)), 0x8a9136aa)
-  t.equal(crc32c(Buffer.alloc(0)), 0)
-})
 
 function isRefused(decode: () => unknown): boolean {
   try {

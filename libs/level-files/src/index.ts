@@ -1,0 +1,2 @@
+export { logDamage } from './log.ts'
+export { tableDamage } from './table.ts'
