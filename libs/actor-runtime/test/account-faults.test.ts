@@ -2,6 +2,7 @@
 import { lagSubjectOf, quarantineSubjectOf } from '@holdfast/accounts'
 import { AccountReply } from '@holdfast/wire'
 import t from 'tap'
+import { noMetrics } from '../src/observer.ts'
 import { ManualTime, settled, statusOf, World } from './world.ts'
 
 t.test(
@@ -29,7 +30,14 @@ t.test(
     const world = new World()
     t.teardown(() => world.close())
     const time = new ManualTime()
-    world.host('one', { clock: time, timers: time })
+    let told = -1
+    const metrics = {
+      ...noMetrics,
+      quarantined: ({ accounts }: { accounts: number }) => {
+        told = accounts
+      },
+    }
+    world.host('one', { clock: time, timers: time, metrics })
     await world.create()
     const other = '11111111-1111-4111-8111-111111111111'
     await world.create({ account: other })
@@ -39,6 +47,8 @@ t.test(
     t.equal(await world.head(), head)
     await t.rejects(world.names({ timeoutMs: 100 }), { code: 'ACCOUNTS_UNAVAILABLE' }, 'quarantined')
     t.strictSame(await world.names({ account: other }), [])
+    await time.advance(1000)
+    t.equal(told, 1)
     await time.advance(1100)
     t.strictSame(await world.names(), ['a'])
   },

@@ -6,6 +6,7 @@ import { AccountsUnavailable } from '@holdfast/accounts'
 import { mintRequestId } from '@holdfast/kernel'
 import { type AccountRequest, blank, CreateFolder } from '@holdfast/wire'
 import t from 'tap'
+import { noMetrics } from '../src/observer.ts'
 import { open } from './asks.ts'
 import { blob } from './tiny-core.ts'
 import { itemsOf, ManualTime, routeOf, settled, statusOf, World } from './world.ts'
@@ -187,7 +188,8 @@ t.test('a request id has one effect, also when it is repeated', async (t) => {
 t.test('the mailbox is bounded', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
-  world.host('one', { bounds: { mailboxMax: 4 } })
+  let told = 0
+  world.host('one', { bounds: { mailboxMax: 4 }, metrics: { ...noMetrics, overloaded: () => void told++ } })
   await world.create()
   const hold = world.medium.hold('append')
   const asked = Array.from({ length: 10 }, (_, at) => world.folder(`f${at}`))
@@ -201,6 +203,7 @@ t.test('the mailbox is bounded', async (t) => {
   await settled()
   hold.release()
   t.equal((await Promise.all(overloaded)).filter(Boolean).length, 6)
+  t.equal(told, 6)
   t.equal((await world.names()).length, 4)
 })
 

@@ -215,6 +215,8 @@ t.test("a host's figures add up", async (t) => {
     passivated: 0,
     lost: 0,
     checkpointed: 0,
+    mailed: [] as string[],
+    mailsWaiting: [] as number[],
   }
   const host = world.host('one', {
     bounds: { tailFlushesMax: 4 },
@@ -222,8 +224,8 @@ t.test("a host's figures add up", async (t) => {
       requested() {},
       overloaded() {},
       memory() {},
-      mailed() {},
-      mailsWaiting() {},
+      mailed: ({ outcome }) => void told.mailed.push(outcome),
+      mailsWaiting: (change) => void told.mailsWaiting.push(change),
       passwordChecked() {},
       swept() {},
       waited: ({ ms }) => {
@@ -255,6 +257,12 @@ t.test("a host's figures add up", async (t) => {
   await world.folder('fenced')
   await host.close({ drainMs: 10_000 })
   t.equal(told.pending, 0)
+  t.ok(told.mailed.length >= 1 && told.mailed.every((outcome) => outcome === 'sent'))
+  t.equal(told.mailsWaiting.length, 2 * told.mailed.length)
+  t.equal(
+    told.mailsWaiting.reduce((sum, change) => sum + change),
+    0,
+  )
   t.equal(told.unknown, 1)
   t.equal(told.activated, 2)
   t.equal(told.made, 1)

@@ -350,6 +350,7 @@ t.test('downloads and traffic are counted once, and reports survive lost answers
     `${account.trafficWeb} bytes`,
   )
   t.equal(account.trafficDirect, 0)
+  t.equal(await process.metric('holdfast_download_bytes_total', { traffic: 'web' }), account.trafficWeb)
   await process.close()
 })
 
