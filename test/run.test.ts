@@ -49,7 +49,7 @@ t.test('failures are reported with the expected value, then the slowest files an
   t.match(stdout, /FAILED: \S*bad[\s\S]* {2}not ok 1 - one is two\n[\s\S]*-2\n\s*\+1/, 'once more at the end')
   t.match(stdout, /FAILED: \S*breaks\.test\.mjs\n/)
   t.notMatch(stdout, /FAILED: \S*good|a comment/)
-  t.match(stdout, /dearest files, in seconds:\n(?: +\d+\.\d {2}\S+\.test\.mjs\n){3}/)
+  t.match(stdout, /slowest files, in seconds:\n(?: +\d+\.\d {2}\S+\.test\.mjs\n){3}/)
   t.match(stdout, '1 skipped, each with its reason above')
   t.match(stdout.trim().split('\n').at(-1), /^\d+ passed, 3 failed$/)
 })

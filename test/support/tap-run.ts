@@ -16,7 +16,7 @@ import { type Form, formVariable, unsteady } from '../forms.ts'
 const reporter = '--reporter=terse'
 /** How often the files are told that have ended. */
 const toldEveryMs = 1_000
-const dearestTold = 10
+const slowestListed = 10
 /** Comments of a failed file that are shown: the last ones. */
 const commentsTold = 40
 /** Failures of a failed file that are shown: the first ones. */
@@ -63,7 +63,7 @@ export async function runTap(args: readonly string[], form: Form): Promise<TapRu
     clearInterval(telling)
     tellEnded(folder, told)
     const files = testFiles(folder).map((name) => readTestFile(folder, name))
-    tellDearest(files)
+    listSlowest(files)
     for (const file of files) if (file.failed) tellFailed(file)
     const count = (word: string) => Number(new RegExp(`${word}: (\\d+)`).exec(counts)?.[1] ?? 0)
     const [passed, failed, skipped] = [count('pass'), count('fail'), count('skip')]
@@ -147,8 +147,8 @@ function tellFailed({ path, comments, failures }: TestFile): void {
   for (const failure of failures.slice(0, failuresTold)) console.log(failure.replaceAll(/^/gm, '  '))
 }
 
-function tellDearest(files: readonly TestFile[]): void {
-  const dearest = files.toSorted((one, other) => other.seconds - one.seconds).slice(0, dearestTold)
-  console.log('\nThe dearest files, in seconds:')
-  for (const { path, seconds } of dearest) console.log(`${seconds.toFixed(1).padStart(8)}  ${path}`)
+function listSlowest(files: readonly TestFile[]): void {
+  const slowest = files.toSorted((one, other) => other.seconds - one.seconds).slice(0, slowestListed)
+  console.log('\nThe slowest files, in seconds:')
+  for (const { path, seconds } of slowest) console.log(`${seconds.toFixed(1).padStart(8)}  ${path}`)
 }

@@ -156,7 +156,7 @@ export interface RuntimeBounds {
   /** Bugs in decisions before an account is not opened for a while. */
   bugsBeforeQuarantine: number
   /** Accounts whose faults are remembered. */
-  ailingAccountsMax: number
+  failingAccountsMax: number
   /** How long an account is known not to exist. */
   absentMs: number
   absentAccountsMax: number
@@ -235,7 +235,7 @@ export const defaultBounds: RuntimeBounds = {
   quarantineFirstMs: 1000,
   quarantineMaxMs: 5 * 60_000,
   bugsBeforeQuarantine: 3,
-  ailingAccountsMax: 10_000,
+  failingAccountsMax: 10_000,
   absentMs: 1000,
   absentAccountsMax: 10_000,
 

@@ -383,7 +383,7 @@ t.test('rows that could not be removed, more than are remembered, go all the sam
   const world = new World(shared)
   t.teardown(() => world.close())
   const time = new ManualTime()
-  const host = world.host('one', { clock: time, timers: time, bounds: { ailingAccountsMax: 1 } })
+  const host = world.host('one', { clock: time, timers: time, bounds: { failingAccountsMax: 1 } })
   const accounts = Array.from({ length: 5 }, (_, at) => `1111111${at}-1111-4111-8111-111111111111`)
   for (const account of accounts) await world.create({ account })
   const isRow = (key: string) => key.startsWith('active/')

@@ -42,9 +42,9 @@ import { PendingEffects, type ReferenceCheck } from './effects/pending-effects.t
 import {
   blobNamed,
   end,
-  mendReferences,
   placeBehind,
   type RouteLook,
+  repairReferences,
   routesFrom,
 } from './effects/reference-look.ts'
 import { sweepsOf } from './effects/sweeps.ts'
@@ -99,7 +99,7 @@ export class Activation {
   /** An outcome is unknown, or the stores refuse. */
   #stalled = false
   /** A decision threw: earlier decisions are flushed, and no more are made. */
-  #ailing = false
+  #isFailing = false
   #leaving = false
 
   private constructor(
@@ -144,7 +144,7 @@ export class Activation {
       },
       stalled: () => this.#rejectNewcomers(),
       rests: () => {
-        if (this.#ailing) this.#lose('bug')
+        if (this.#isFailing) this.#lose('bug')
       },
       lost: (error) => this.#lost(error),
     })
@@ -364,7 +364,7 @@ export class Activation {
   get #blocked(): boolean {
     return (
       this.#turn.isHeld ||
-      this.#ailing ||
+      this.#isFailing ||
       this.#stalled ||
       this.#turn.loss !== undefined ||
       this.#pipeline.full ||
@@ -432,7 +432,7 @@ export class Activation {
       const look = this.#effects.look(view.value.strangers.map(blobNamed))
       this.#away++
       const seen = new PendingRequest(ask.request, (answer) => {
-        void this.#mendReferences(ask, {
+        void this.#repairReferences(ask, {
           durable: answer === outcome.reply,
           view: { ...view.value, next },
           look,
@@ -450,7 +450,7 @@ export class Activation {
   /**
    * @param seen.answer other than the state's when the activation ended before that was durable.
    */
-  async #mendReferences(
+  async #repairReferences(
     ask: PendingRequest,
     seen: {
       durable: boolean
@@ -467,7 +467,7 @@ export class Activation {
       const restore = async (rows: readonly LookupChange[]) => {
         if (this.#turn.loss === undefined) await this.#rows.restore(rows)
       }
-      const value = await mendReferences(this.#services, { account, ...seen, restore })
+      const value = await repairReferences(this.#services, { account, ...seen, restore })
       if (this.#turn.loss === undefined) ask.answer({ result: { $case: 'reconcile', value } })
       else this.#sendAway(ask)
     } catch (error) {
@@ -597,7 +597,7 @@ export class Activation {
       'a decision failed',
     )
     ask.refuse('error-internal')
-    this.#ailing = true
+    this.#isFailing = true
     void this.#pipeline.kick()
   }
 

@@ -70,7 +70,7 @@ export class LeftRows {
       range: await activeSegments.own(home),
     })) {
       if (this.#actors.isActive(account) || this.#keptRows.has(key)) continue
-      if (this.#keptRows.size >= bounds.ailingAccountsMax) this.#rowsForgotten = true
+      if (this.#keptRows.size >= bounds.failingAccountsMax) this.#rowsForgotten = true
       else this.#keptRows.set(key, { atMs: clock.monotonic(), owed: true })
     }
   }
@@ -143,7 +143,7 @@ export class LeftRows {
     const { clock, bounds } = this.#services
     const atMs = clock.monotonic() + (pendingEffects ? bounds.effectsWakeMs : bounds.relistMs)
     for (const row of activeRows) {
-      if (this.#keptRows.size >= bounds.ailingAccountsMax) this.#rowsForgotten = true
+      if (this.#keptRows.size >= bounds.failingAccountsMax) this.#rowsForgotten = true
       else this.#keptRows.set(row, { atMs, owed: pendingEffects })
     }
   }

@@ -64,7 +64,7 @@ export function blobNamed(name: Uint8Array): { id: Buffer; incarnation: Buffer }
  * @param restore writes references and routes as the owner.
  * @throws JournalFault
  */
-export async function mendReferences(
+export async function repairReferences(
   { lookups, log }: Pick<Services, 'lookups' | 'log'>,
   {
     account,

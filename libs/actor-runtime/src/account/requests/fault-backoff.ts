@@ -47,7 +47,7 @@ export class FaultBackoff {
     this.#randomness = randomness
     this.#bounds = bounds
     this.#byAccount = new LRUCache({
-      max: bounds.ailingAccountsMax,
+      max: bounds.failingAccountsMax,
       dispose: (_, account, why) => {
         if (why !== 'set') this.#quarantined.delete(account)
       },
