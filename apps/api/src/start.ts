@@ -2,6 +2,7 @@
  * An API frontend of a cluster: the JSON interface, the pages, and the operator's calls. It stores
  * nothing.
  */
+
 import { ShareCodeRoutes } from '@holdfast/accounts'
 import type { BlobStore } from '@holdfast/blob-store'
 import { chosenPorts, listen, urlOf } from '@holdfast/bootstrap'
@@ -12,10 +13,10 @@ import {
   frontendScheme,
   joinCluster,
   startAdmin,
-  tokenKeyId,
 } from '@holdfast/cluster'
 import { downloadSettings, webDownloads } from '@holdfast/downloads'
 import { drainOnClose, ItemPresenter } from '@holdfast/http-kit'
+import { tokenKeyId } from '@holdfast/kernel'
 import { webPages } from '@holdfast/web'
 import type { FastifyInstance } from 'fastify'
 import { createApi } from './create-api.ts'

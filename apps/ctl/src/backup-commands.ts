@@ -2,6 +2,7 @@
  * Commands over everything. The running service takes backups and verifies itself; `restore` and
  * the verification of a backup run here, without a service.
  */
+
 import { access, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -27,6 +28,7 @@ import {
   referenceOfRow,
   rowsOfJournals,
 } from '@holdfast/journal-level'
+import { absent } from '@holdfast/kernel'
 import { type AdminCall, AdminError } from './admin-client.ts'
 import { type Command, json, numberOf, type Options, type Step, UsageFault } from './command.ts'
 
@@ -324,9 +326,6 @@ async function assertExists(path: string): Promise<void> {
 }
 
 /** @throws the error, if it says anything else. */
-function absent(error: NodeJS.ErrnoException): undefined {
-  if (error.code !== 'ENOENT') throw error
-}
 
 /** Work without the service; its faults name their paths, and are reported like refusals. */
 function local(about: string, run: () => Promise<string>): Step {

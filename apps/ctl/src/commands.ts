@@ -2,6 +2,7 @@
  * The operator's commands. Each one defines its name, its options and its calls; the help text is
  * made from the same table.
  */
+import { tiers } from '@holdfast/kernel'
 import { type AdminCall, AdminError } from './admin-client.ts'
 import { backupCommands } from './backup-commands.ts'
 import { certsCommands } from './certs-commands.ts'
@@ -9,8 +10,6 @@ import { type Command, json, numberOf, type Step, UsageFault, whole } from './co
 import { moderationCommands } from './moderation-commands.ts'
 import { reportCommands } from './report-commands.ts'
 import { transferCommands } from './transfer-commands.ts'
-
-const tiers = ['guest', 'standard', 'premium']
 
 export const commands: readonly Command[] = [
   {
@@ -314,7 +313,7 @@ function namesOf(words: string[]): string[] {
   return names
 }
 
-function namesAndLast(words: string[], among: string[]): { names: string[]; last: string } {
+function namesAndLast(words: string[], among: readonly string[]): { names: string[]; last: string } {
   const last = words.at(-1) ?? ''
   if (!among.includes(last)) throw new UsageFault(`the last argument must be one of ${among.join(', ')}`)
   return { names: namesOf(words.slice(0, -1)), last }

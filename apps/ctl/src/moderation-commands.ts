@@ -301,7 +301,7 @@ function wideOf({ yes }: Options): { wide?: true } {
   return yes === true ? { wide: true } : {}
 }
 
-function reasonOf({ reason }: Options): { reason?: string } {
+export function reasonOf({ reason }: Options): { reason?: string } {
   return typeof reason === 'string' ? { reason } : {}
 }
 

@@ -1,4 +1,5 @@
 /** Suggests commands for an unknown name. */
+import { editsBetween } from '@holdfast/kernel'
 import type { Command } from './command.ts'
 
 /** A name with more wrong letters is another name. */
@@ -26,24 +27,8 @@ export function noCommand(words: readonly string[], commands: readonly Pick<Comm
 function nearest(words: readonly string[], names: readonly string[]): string[] {
   const far = names.map((name) => {
     const said = words.slice(0, name.split(' ').length).join(' ').toLowerCase()
-    return { name, wrong: lettersWrong(said, name) }
+    return { name, wrong: editsBetween(said, name) }
   })
   const least = Math.min(lettersWrongMax, ...far.map(({ wrong }) => wrong))
   return far.filter(({ wrong }) => wrong === least).map(({ name }) => name)
-}
-
-/** Number of letters to insert, delete or replace (Levenshtein). */
-function lettersWrong(said: string, name: string): number {
-  let row = Array.from({ length: name.length + 1 }, (_, n) => n)
-  for (const [n, letter] of [...said].entries()) {
-    const next = [n + 1]
-    for (let m = 1; m <= name.length; m++)
-      next[m] = Math.min(
-        (row[m] as number) + 1,
-        (next[m - 1] as number) + 1,
-        (row[m - 1] as number) + (letter === name[m - 1] ? 0 : 1),
-      )
-    row = next
-  }
-  return row[name.length] as number
 }

@@ -1,5 +1,7 @@
 /** The operator's queue of reports. */
-import { type Command, json, type Options, type Step, UsageFault, whole } from './command.ts'
+
+import { type Command, json, type Step, UsageFault, whole } from './command.ts'
+import { reasonOf } from './moderation-commands.ts'
 
 const states = ['new', 'accepted', 'rejected']
 
@@ -72,10 +74,6 @@ interface ToldAct {
 
 function lineOf({ id, kind, what }: ToldAct): string {
   return `${id} ${kind} ${what}`
-}
-
-function reasonOf({ reason }: Options): { reason?: string } {
-  return typeof reason === 'string' ? { reason } : {}
 }
 
 function pathOf(id: string): string {

@@ -36,7 +36,7 @@ import {
   SmallPiecesLane,
   siteOf,
 } from '@holdfast/http-kit'
-import { type Clock, systemClock, type Tracer } from '@holdfast/kernel'
+import { type Clock, systemClock, type Tracer, tokenKeyId } from '@holdfast/kernel'
 import { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
 import { openTracing, tracedBlobs, tracedJournals, tracedLookups } from '@holdfast/tracing'
 import { openScans } from '@holdfast/upload'
@@ -47,7 +47,7 @@ import { type Addresses, type ListenAddresses, listeningOf } from './addresses.t
 import { BackupJobs, type BackupJobsDeps } from './backup-jobs.ts'
 import { type CollectingDeps, createCollector, createReconciler, walksOf } from './collecting.ts'
 import { isFullDisk, untilRoom } from './full-disk.ts'
-import { createPublicHosts, tokenKeyId } from './hosts.ts'
+import { createPublicHosts } from './hosts.ts'
 import { createOperations, type ProcessDeps } from './operations.ts'
 import { openStores, type Stores, type StoresOptions } from './stores.ts'
 

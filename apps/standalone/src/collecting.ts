@@ -1,7 +1,7 @@
 /** Which bytes may be deleted: those without a reference row, while the rows can be trusted. */
 
 import type { AccountClient } from '@holdfast/accounts'
-import { Reconciler, roundInWords } from '@holdfast/actor-runtime'
+import { Reconciler, reconcileAnsweredMs, roundInWords } from '@holdfast/actor-runtime'
 import { Collector } from '@holdfast/blob-store'
 import type { ChunkStore } from '@holdfast/chunk-store'
 import type { Config } from '@holdfast/config'
@@ -71,12 +71,12 @@ export function walksOf({ journals, lookups }: LevelMetadataStore) {
 }
 
 const roundsKey = 'reconcile/rounds'
-/** A pass that takes longer answers so, and continues in the background. */
-const reconcileMs = 9 * 60_000
 
 /** The operator's round. */
 export async function reconcileNow(reconciler: Reconciler, { dryRun }: { dryRun: boolean }): Promise<object> {
-  return roundInWords(await reconciler.reconcile({ dryRun, signal: AbortSignal.timeout(reconcileMs) }))
+  return roundInWords(
+    await reconciler.reconcile({ dryRun, signal: AbortSignal.timeout(reconcileAnsweredMs) }),
+  )
 }
 
 /**

@@ -7,7 +7,7 @@ import type { Config } from '@holdfast/config'
 import { createDownloads, downloadSettings, webDownloads } from '@holdfast/downloads'
 import { drainOnClose, type HostBudgets, ItemPresenter, type RateLimits } from '@holdfast/http-kit'
 import type { LookupStore } from '@holdfast/journal'
-import type { Clock, Keyring } from '@holdfast/kernel'
+import { type Clock, type Keyring, tokenKeyId } from '@holdfast/kernel'
 import type { BlockChecks, NotesTransfers, Reports } from '@holdfast/moderation'
 import { createUpload, type JudgesContent, uploadSettings } from '@holdfast/upload'
 import { webPages } from '@holdfast/web'
@@ -35,9 +35,6 @@ export interface HostDeps {
   log: Logger
   metrics: Registry
 }
-
-/** New tokens are made with this key; tokens of older keys stay valid. */
-export const tokenKeyId = 1
 
 /** The public hosts; not listening yet. */
 export function createPublicHosts(deps: HostDeps): Record<'api' | 'upload' | 'download', FastifyInstance> {

@@ -6,23 +6,11 @@
  * the uploaded bytes and, with a key that could be guessed, on the client's network.
  */
 import { createHmac } from 'node:crypto'
-import { networkOf, RefusalError } from '@holdfast/http-kit'
+import { networkOf } from '@holdfast/http-kit'
 import { type AccountId, type IdCodec, type RegionCode, requestIdOfKey } from '@holdfast/kernel'
-import type { FastifyRequest } from 'fastify'
 
 /** A shorter key may collide with another client's. */
 const strongKeyLength = 16
-const keyLengthMax = 255
-
-/** @throws RefusalError error-idempotencyKey when it is empty, too long or not printable */
-export function idempotencyKeyOf(request: FastifyRequest): string | undefined {
-  const key = request.headers['idempotency-key']
-  if (key === undefined) return undefined
-  if (typeof key !== 'string' || !/^[\x20-\x7e]+$/.test(key) || key.length > keyLengthMax) {
-    throw new RefusalError('error-idempotencyKey')
-  }
-  return key
-}
 
 export function uploadRequestId(key: string): Buffer {
   return requestIdOfKey(`uploadfile ${key}`)

@@ -14,10 +14,9 @@ import {
   frontendScheme,
   joinCluster,
   startAdmin,
-  tokenKeyId,
 } from '@holdfast/cluster'
 import { createDownloads, downloadSettings } from '@holdfast/downloads'
-import type { RegionCode } from '@holdfast/kernel'
+import { type RegionCode, tokenKeyId } from '@holdfast/kernel'
 import { StorageRole } from '@holdfast/storage-role'
 import { createUpload } from './app.ts'
 import { ClientCountries } from './regions/client-countries.ts'

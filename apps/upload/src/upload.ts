@@ -8,13 +8,14 @@
  */
 import { setImmediate as othersTurn } from 'node:timers/promises'
 import type { TokenClaim } from '@holdfast/accounts'
-import { type BlobInfo, type BlobStage, type BlobStore, tellsHolders } from '@holdfast/blob-store'
+import { type BlobInfo, type BlobStage, type BlobStore, pinMsMax, tellsHolders } from '@holdfast/blob-store'
 import {
   answerUnread,
   bearerOf,
   cleanUploadName,
   clientAddress,
   httpCodeOf,
+  idempotencyKeyOf,
   logFailure,
   networkOf,
   ok,
@@ -30,14 +31,11 @@ import { AccountCalls } from './account-calls.ts'
 import type { UploadContext } from './context.ts'
 import { fileType } from './file-type.ts'
 import { FormScanner, type PartHead } from './form-scanner.ts'
-import { guestOf, idempotencyKeyOf, uploadRequestId } from './idempotency.ts'
+import { guestOf, uploadRequestId } from './idempotency.ts'
 import { type RequestBytes, requestBytes, slowestUploadPace } from './request-bytes.ts'
 import type { RunningUpload, UploadPlace } from './running-uploads.ts'
 import { UploadForm } from './upload-form.ts'
 import type { UploadOutcome } from './upload-metrics.ts'
-
-/** Longer than a request lives, shorter than the grace of unreferenced blobs. */
-const pinMs = 10 * 60 * 1000
 
 export async function upload(
   context: UploadContext,
@@ -166,7 +164,7 @@ class IncomingUpload implements RunningUpload {
     let stage: BlobStage
     try {
       stage = file.stage === undefined || this.#waiting !== undefined ? await this.#passOn() : file.stage
-      blob = await stage.commit({ pinMs })
+      blob = await stage.commit({ pinMs: pinMsMax })
       // No account refers to the bytes: they are collected.
       if (this.#context.blocked.blocksBlob(blob.id)) throw new RefusalError('error-blocked')
       await this.#scan(blob)

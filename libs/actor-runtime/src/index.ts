@@ -16,6 +16,7 @@ export {
   type RoundFigures,
   type RoundNotes,
   type RoundState,
+  reconcileAnsweredMs,
   roundInWords,
 } from './repair/reconciler.ts'
 export type { RepairReport } from './repair/repair.ts'

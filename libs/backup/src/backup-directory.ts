@@ -10,7 +10,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { constants, createReadStream } from 'node:fs'
 import { access, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { hex } from '@holdfast/kernel'
+import { hex, syncDirectory } from '@holdfast/kernel'
 import { BackupFault } from './errors.ts'
 import { Encryption, type ObjectSealer, plain } from './object-sealer.ts'
 import { parseSnapshot, type Snapshot } from './snapshot.ts'
@@ -256,11 +256,6 @@ async function* asynchronous(
   bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
 ): AsyncGenerator<Uint8Array> {
   yield* bytes
-}
-
-async function syncDirectory(path: string): Promise<void> {
-  await using directory = await open(path, 'r')
-  await directory.sync()
 }
 
 /** On a read-only file system a recursive mkdir calls a directory that exists missing. */

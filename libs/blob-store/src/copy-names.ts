@@ -1,4 +1,4 @@
-import { hex } from '@holdfast/kernel'
+import { hex, latin1 } from '@holdfast/kernel'
 import type { BlobName } from './blob-store.ts'
 
 /** As rows, messages and reports name a copy. */
@@ -9,8 +9,4 @@ export function nameOfCopy({ id, incarnation }: BlobName): string {
 /** A key of maps with many copies: one character for each byte, half the memory of the name. */
 export function copyKey({ id, incarnation }: Pick<BlobName, 'id' | 'incarnation'>): string {
   return latin1(id) + latin1(incarnation)
-}
-
-function latin1(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1')
 }

@@ -32,6 +32,7 @@ export { copyKey, nameOfCopy } from './copy-names.ts'
 export { BlobFault, type BlobFaultCode } from './errors.ts'
 export { MemoryBlobStore, type MemoryBlobStoreOptions } from './memory-blob-store.ts'
 export { tombstoneRetentionMsDefault } from './memory-log.ts'
+export { pinMsMax } from './pins.ts'
 export {
   batchBytesMax,
   batchCopiesMax,

@@ -11,8 +11,3 @@ export function getU64(bytes: Buffer, at: number): number {
 export function alignUp(value: number, step: number): number {
   return Math.ceil(value / step) * step
 }
-
-/** A Buffer over the same memory. */
-export function asBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-}

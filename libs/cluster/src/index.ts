@@ -6,7 +6,6 @@ export {
   clusterBlobs,
   clusterDescriptors,
   joinCluster,
-  tokenKeyId,
 } from './join-cluster.ts'
 export { type ClusterAdminOptions, startAdmin } from './operator/admin.ts'
 export { type GroupStatus, serveGroupStatus } from './operator/cluster-status.ts'

@@ -67,9 +67,6 @@ export interface JoinOptions {
   clock: Clock
 }
 
-/** New tokens are made with this key; tokens of older keys stay valid. */
-export const tokenKeyId = 1
-
 /** The inputs of the parts of a joining process. */
 interface JoinContext extends JoinOptions {
   /** Ends what was opened, in reverse order. */

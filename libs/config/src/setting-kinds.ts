@@ -3,6 +3,7 @@
  * value. Reading them is pure and reports every fault at once, so that an operator need not fix a
  * configuration line by line.
  */
+import { editsBetween } from '@holdfast/kernel'
 
 export interface Setting<T> {
   /** Its meaning, in one line: unit, range, reason. */
@@ -104,22 +105,10 @@ function isSetting(settings: Settings, name: string): boolean {
 
 /** The name that differs by at most three letters, for a hint. */
 function nearest(name: string, names: readonly string[]): string | undefined {
-  const [best] = names.map((other) => ({ other, far: distance(name, other) })).sort((a, b) => a.far - b.far)
+  const [best] = names
+    .map((other) => ({ other, far: editsBetween(name, other) }))
+    .sort((a, b) => a.far - b.far)
   return best !== undefined && best.far <= 3 ? best.other : undefined
-}
-
-/** Levenshtein's distance. */
-function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index)
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= b.length; j++) {
-      const swap = (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1)
-      next.push(Math.min(swap, (row[j] as number) + 1, (next[j - 1] as number) + 1))
-    }
-    row = next
-  }
-  return row[b.length] as number
 }
 
 // ---- kinds of values

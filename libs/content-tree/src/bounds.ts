@@ -53,7 +53,6 @@ export const deeperLooksBytesMax = 2 * deeperBytesMax
 export const directLinkBytesPerAnswerMax = 8 * 1024 * 1024
 /** Bytes of JSON of the recycle bin's answer, newest first: twice what 10,000 plain files take. */
 export const binBytesMax = 16 * 1024 * 1024
-export const pageSizeMax = 1_000
 export const searchPageSizeMax = 10_000
 
 /** Retries come within seconds; both bounds apply, whichever is reached first. */

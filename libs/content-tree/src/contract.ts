@@ -4,7 +4,7 @@
  * No I/O, clock or randomness here: time, seeds, new ids, share codes and verdicts on passwords
  * arrive in the context. Replaying the changes always gives the live state.
  */
-import type { IdCodec, ShareCodes, TokenCodec } from '@holdfast/kernel'
+import type { IdCodec, ShareCodes, Tier, TokenCodec } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest, Blob, Change, Effect, PasswordVerifier } from '@holdfast/wire'
 
 /** Settings of an installation for all accounts. */
@@ -13,7 +13,7 @@ export interface TreeSettings {
   codes: ShareCodes
   legacyCodes: ShareCodes
   tokens: TokenCodec
-  tiers: Record<'guest' | 'standard' | 'premium', TierLimits>
+  tiers: Record<Tier, TierLimits>
   /** `GET /contents/{id}` and search for every tier. */
   openListing: boolean
   /** Direct links need premium. */

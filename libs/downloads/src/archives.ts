@@ -9,7 +9,7 @@
  */
 
 import { setTimeout as delay } from 'node:timers/promises'
-import type { BlobStore } from '@holdfast/blob-store'
+import { type BlobStore, pinMsMax } from '@holdfast/blob-store'
 import { RefusalError } from '@holdfast/http-kit'
 import type { Clock } from '@holdfast/kernel'
 import type { BlockChecks } from '@holdfast/moderation'
@@ -30,8 +30,6 @@ import { storedBytes } from './stored-bytes.ts'
 const keptMs = 6 * 60 * 60 * 1000
 /** Which client began which archive: some 200 bytes each. */
 const viewersMax = 10_000
-/** Blobs of a running response are pinned for this long, and again before the pin ends. */
-const pinMs = 10 * 60 * 1000
 /** A failed pin is retried after this time. */
 const pinRetryMs = 500
 /**
@@ -239,7 +237,7 @@ export class Archives {
     { progress, end, signal }: { progress: { at: number }; end: number; signal: AbortSignal },
   ): Promise<void> {
     while (!signal.aborted) {
-      const againMs = this.#clock.monotonic() + pinMs / 2
+      const againMs = this.#clock.monotonic() + pinMsMax / 2
       let failed = await this.#pin(layout.files(progress.at, end), blobNames, signal)
       while (failed.length > 0 && this.#clock.monotonic() < againMs) {
         await delay(pinRetryMs, undefined, { signal, ref: false })
@@ -256,7 +254,7 @@ export class Archives {
     for (const file of files) {
       if (pinned++ % pinsPerTurn === 0) await this.#pinTurn()
       if (signal.aborted) break
-      await this.#blobs.pin(blobNameOf(blobNames, file), { ttlMs: pinMs }).catch(() => failed.push(file))
+      await this.#blobs.pin(blobNameOf(blobNames, file), { ttlMs: pinMsMax }).catch(() => failed.push(file))
     }
     return failed
   }

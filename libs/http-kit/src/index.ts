@@ -67,6 +67,7 @@ export {
   passwordLengthMax,
   passwordLengthMin,
 } from './requests/content-rules.ts'
+export { idempotencyKeyOf } from './requests/idempotency-key.ts'
 export { decimalForm, type IntegerRange, integerForms, integerOf } from './requests/integers.ts'
 export { booleanOf, parametersOf, schemaForDocument, withParser } from './requests/parameters.ts'
 export { accountCookieOf, bearerOf, oneToken, tokenOf } from './requests/token-transport.ts'

@@ -18,6 +18,7 @@ import {
   type Clock,
   makeDirectories,
   type PartFailure,
+  syncDirectory,
   systemClock,
   writableBytes,
 } from '@holdfast/kernel'
@@ -567,9 +568,4 @@ async function makeDurably(path: string): Promise<void> {
   if (first === undefined) return
   for (let at = path; at.length >= first.length; at = dirname(at)) await syncDirectory(at)
   await syncDirectory(dirname(first))
-}
-
-async function syncDirectory(path: string): Promise<void> {
-  await using directory = await open(path, 'r')
-  await directory.sync()
 }

@@ -10,6 +10,8 @@ export const tagCodePointsMax = 25
 /** Tags as clients send them, with any spaces and commas between. */
 export const sentTagsCodePointsMax = 10_000
 export const idsPerListMax = 1_000
+/** Items of a page of a listing; a larger size is cut. */
+export const pageSizeMax = 1_000
 /** The last second of the year 9999; larger values are milliseconds by mistake. */
 export const timeMax = 253_402_300_799
 /** The first second of the year 0: files older than 1970 exist. */

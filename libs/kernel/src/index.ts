@@ -3,6 +3,7 @@ export { isFramed } from './bytes/framing.ts'
 export { GrowingBytes } from './bytes/growing-bytes.ts'
 export { hex } from './bytes/hex.ts'
 export { sha256 } from './bytes/sha256.ts'
+export { asBuffer, latin1 } from './bytes/views.ts'
 export { writableBytes } from './bytes/writable-bytes.ts'
 export {
   codePoints,
@@ -13,6 +14,7 @@ export {
   isTag,
   isTime,
   nameCodePointsMax,
+  pageSizeMax,
   sentTagsCodePointsMax,
   tagCodePointsMax,
   tagsMax,
@@ -20,7 +22,8 @@ export {
   timeMin,
 } from './content-rules.ts'
 export { Ballast, ballastPath, releaseBallast } from './disk/ballast.ts'
-export { makeDirectories } from './disk/directories.ts'
+export { absent, makeDirectories, syncDirectory } from './disk/directories.ts'
+export { editsBetween } from './edits-between.ts'
 export { CodedFault, Fault, type FaultCategory } from './faults/errors.ts'
 export type { PartFailure } from './faults/part-failure.ts'
 export { busyRetrySeconds, RefusalError } from './faults/refusal-error.ts'
@@ -59,8 +62,9 @@ export {
 export { RoundRobin } from './round-robin.ts'
 export { Keyring } from './secrets/keyring.ts'
 export { MailProofs } from './secrets/mail-proofs.ts'
-export { parseToken, TokenCodec } from './secrets/tokens.ts'
+export { parseToken, TokenCodec, tokenKeyId } from './secrets/tokens.ts'
 export type { Subscription } from './subscription.ts'
+export { isTier, type Tier, tiers } from './tiers.ts'
 export { type Clock, systemClock } from './time/clock.ts'
 export { TurnShare } from './time/loop-turn.ts'
 export { backgroundTimers, backoffMs, pause, systemTimers, type Timers } from './time/timers.ts'

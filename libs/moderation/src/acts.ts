@@ -11,6 +11,7 @@ import { randomBytes } from 'node:crypto'
 import type { LookupStore } from '@holdfast/journal'
 import { bytesOfUuid, type Clock, hex, uuidOfBytes } from '@holdfast/kernel'
 import { ModerationFault } from './fault.ts'
+import { newestFirst } from './newest-first.ts'
 
 export interface Act {
   id: string
@@ -52,7 +53,6 @@ export interface ActsPage {
 const prefix = 'acts/all/'
 /** As many as fit into a row. */
 export const deletedPerRow = 200
-const timeMax = 10 ** 13
 const idPattern = /^\d{13}-[0-9a-f]{16}$/
 export const actsPerPage = 100
 export const undoMs = 30 * 24 * 60 * 60 * 1000
@@ -69,7 +69,7 @@ export class OperatorActs {
   /** Durable when it resolves. */
   async add(act: Omit<Act, 'id' | 'time'>): Promise<Act> {
     const nowMs = this.#clock.now()
-    const id = `${String(timeMax - 1 - nowMs).padStart(13, '0')}-${hex(randomBytes(8))}`
+    const id = `${newestFirst(nowMs)}-${hex(randomBytes(8))}`
     const row: Act = { id, time: Math.floor(nowMs / 1000), ...act }
     await this.#lookups.write([{ put: prefix + id, value: Buffer.from(JSON.stringify(row)) }])
     return row

@@ -14,6 +14,7 @@ import { type Clock, hex } from '@holdfast/kernel'
 import { aboutNothingElse, type OperatorActs } from './acts.ts'
 import type { Attribution } from './block-lists.ts'
 import { ModerationFault } from './fault.ts'
+import { newestFirst } from './newest-first.ts'
 
 export const reportStates = ['new', 'accepted', 'rejected'] as const
 export type ReportState = (typeof reportStates)[number]
@@ -65,7 +66,6 @@ const closedMs = 180 * 24 * 60 * 60 * 1000
 const removedPerDecision = 200
 /** A folder of 20,000 contents is blocked by seven acts. */
 const takedownMax = 32
-const timeMax = 10 ** 13
 const idPattern = /^\d{13}-[0-9a-f]{16}$/
 export const reportsPerPage = 100
 
@@ -250,7 +250,7 @@ function reportKey(state: ReportState, id: string): string {
 }
 
 function backwards(ms: number): string {
-  return String(timeMax - 1 - ms).padStart(13, '0')
+  return newestFirst(ms)
 }
 
 function encodedReport(report: Report): Buffer {

@@ -16,6 +16,7 @@ import { randomBytes } from 'node:crypto'
 import { rangesOf } from '@holdfast/access'
 import { type LookupChange, type LookupStore, maxLookupValueBytes, maxPrefixes } from '@holdfast/journal'
 import { backgroundTimers, type Clock, hex, type Timers } from '@holdfast/kernel'
+import { newestFirst } from './newest-first.ts'
 
 export const transferKinds = ['upload', 'download'] as const
 export type TransferKind = (typeof transferKinds)[number]
@@ -138,7 +139,6 @@ const scannedMax = 20_000
 export const transfersPerPage = 100
 /** Longer than any name of the contract in code units of plain text. */
 const nameUnitsMax = 255
-const timeMax = 10 ** 13
 
 export class TransferLog implements NotesTransfers {
   readonly #options: TransferLogOptions
@@ -192,7 +192,7 @@ export class TransferLog implements NotesTransfers {
       md5: blob === undefined ? null : hex(blob.subarray(0, 16)),
       blake3: blob === undefined ? null : hex(blob.subarray(16)),
     }
-    const id = `${String(timeMax - 1 - nowMs).padStart(13, '0')}-${this.#own}${counts.written.toString(36)}`
+    const id = `${newestFirst(nowMs)}-${this.#own}${counts.written.toString(36)}`
     this.#waiting.push({ prefix: prefixOf(kind, hour), id, row })
     if (!this.#cancels.has('write')) this.#after('write', writeEveryMs, () => this.flush())
   }

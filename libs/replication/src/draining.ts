@@ -7,7 +7,7 @@
  * Replacing a lost node needs none of this: the group's next version names another member, which
  * compares inventories with the remaining ones (`Replicator`).
  */
-import { BlobFault, nameOfCopy } from '@holdfast/blob-store'
+import { BlobFault, nameOfCopy, pinMsMax } from '@holdfast/blob-store'
 import type { LocalNode } from './local-node.ts'
 import { nearestFirst, type Peers } from './peers.ts'
 import { nodesOf, type PlacementGroup, quorumOf } from './placement-groups.ts'
@@ -33,9 +33,6 @@ export interface DrainResult {
   handedOver: number
   group: PlacementGroup
 }
-
-/** How long a copy that was handed over is pinned. */
-const pinMs = 10 * 60_000
 
 /**
  * Leaves the group. Resolves when this node is no longer a member. What it still holds of the group
@@ -91,7 +88,7 @@ async function handOver(
     for (const id of lacking) {
       if (holders >= needed) break
       const given = await answerOf(
-        peers.node(id)?.copyFrom(node.id, info, { pinMs, placement }) ?? Promise.resolve(undefined),
+        peers.node(id)?.copyFrom(node.id, info, { pinMs: pinMsMax, placement }) ?? Promise.resolve(undefined),
       )
       if (given === undefined || given instanceof BlobFault) continue
       holders++

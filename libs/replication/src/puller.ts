@@ -21,6 +21,7 @@ import {
   copyKey,
   type LogEntry,
   type PullAnswer,
+  pinMsMax,
   type StorageNode,
   smallBlobBytesMax,
 } from '@holdfast/blob-store'
@@ -67,7 +68,6 @@ const batchDefault = 1_000
  * How long a fetched copy is protected from the collector: until the uploader's reference is
  * visible.
  */
-const pinMs = 10 * 60_000
 
 export class Puller {
   readonly source: string
@@ -251,7 +251,7 @@ export class Puller {
     const group = node.groups.get(copy.placementGroup ?? 0)
     const others = group === undefined ? [] : nodesOf(group)
     const from = [...new Set([this.source, ...others])].filter((id) => id !== node.id)
-    const info = await answerOf(node.fetch(copy, from, { pinMs, bytes }))
+    const info = await answerOf(node.fetch(copy, from, { pinMs: pinMsMax, bytes }))
     if (!(info instanceof BlobFault)) return 'fetched'
     if (info.code === 'CORRUPT' && bytes !== undefined) return this.#fetch(copy)
     switch (info.code) {

@@ -13,6 +13,7 @@ import {
   type BlobStore,
   type BlobStoreUsage,
   copyKey,
+  pinMsMax,
   type WholeBytes,
   type WholeReads,
 } from '@holdfast/blob-store'
@@ -41,7 +42,6 @@ export interface ReadThroughOptions {
  * another holder.
  */
 const passedOnMax = 256
-const pinMs = 10 * 60_000
 
 export class ReadThroughStore implements BlobStore, WholeReads {
   readonly #options: Required<ReadThroughOptions>
@@ -138,7 +138,7 @@ export class ReadThroughStore implements BlobStore, WholeReads {
       .fetch(
         info,
         elsewhere.map(({ id }) => id),
-        { pinMs },
+        { pinMs: pinMsMax },
       )
       .then(() => true)
       .catch((error: Error & { code?: string }) => {

@@ -6,6 +6,7 @@
  * It starts in two steps with the joining of the cluster between them: the join announces the
  * addresses and the node's status, and the node's work needs the cluster.
  */
+
 import { join } from 'node:path'
 import {
   collectorMetrics,
@@ -15,6 +16,7 @@ import {
   storeMetrics,
   storeStatus,
 } from '@holdfast/admin'
+import { pinMsMax } from '@holdfast/blob-store'
 import { type BlobStoreServer, serveBlobStore } from '@holdfast/blob-store-grpc'
 import {
   checkDataFormat,
@@ -36,11 +38,6 @@ import { openStore } from './open-store.ts'
 import { peerMetrics } from './peer-metrics.ts'
 import { replicationMetrics } from './replication-metrics.ts'
 
-/**
- * For frontends and for nodes that fetch copies: none pins longer. Pins are lost when this process
- * ends.
- */
-const longestPinMs = 10 * 60_000
 /** How often heartbeats update space and lag, ms. */
 const lookMs = 1_000
 
@@ -83,7 +80,7 @@ export class StorageRole {
       cataloguesIn: undefined,
       config: config.store,
       openExtentsMax,
-      pinnedAtFirstMs: longestPinMs,
+      pinnedAtFirstMs: pinMsMax,
       clock,
       log,
     })

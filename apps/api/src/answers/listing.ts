@@ -2,6 +2,7 @@
 
 import { viewOf } from '@holdfast/accounts'
 import { type JsonWriter, okWritten, presentPage, withParser } from '@holdfast/http-kit'
+import { pageSizeMax } from '@holdfast/kernel'
 import { type Item, type ReadContent, SortField } from '@holdfast/wire'
 import { type Static, Type } from '@sinclair/typebox'
 import type { Call } from '../calls/call.ts'
@@ -9,7 +10,6 @@ import { readerPassword } from '../documents/schemas.ts'
 import { answerBytes, itemBytes } from './answer-bytes.ts'
 import { holding } from './views.ts'
 
-export const pageSizeMax = 1_000
 /**
  * The last page that an account accepts; far behind the end of any folder, so that all later ones
  * are empty too.

@@ -11,6 +11,7 @@ import { claimOf } from '@holdfast/accounts'
 import {
   type Fields,
   guessing,
+  idempotencyKeyOf,
   type KnownStatus,
   parametersOf,
   RefusalError,
@@ -205,16 +206,6 @@ function requestIdOf(
     .update(`asked\0${JSON.stringify(input)}`)
     .digest()
   return requestIdOfKey(`${operation} ${key}`, asked)
-}
-
-/** @throws RefusalError error-idempotencyKey */
-export function idempotencyKeyOf(request: FastifyRequest): string | undefined {
-  const sent = request.headers['idempotency-key']
-  if (sent === undefined) return undefined
-  if (typeof sent !== 'string' || !/^[\x21-\x7e][\x20-\x7e]{0,254}$/.test(sent)) {
-    throw new RefusalError('error-idempotencyKey')
-  }
-  return sent
 }
 
 function schemaOf<P extends TObject, Q extends TObject, B extends TObject>(operation: Operation<P, Q, B>) {

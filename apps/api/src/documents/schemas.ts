@@ -8,7 +8,7 @@ import {
   parseUuid,
   withParser,
 } from '@holdfast/http-kit'
-import { idsPerListMax, isShareCode, nameCodePointsMax, timeMax, timeMin } from '@holdfast/kernel'
+import { idsPerListMax, isShareCode, nameCodePointsMax, tiers, timeMax, timeMin } from '@holdfast/kernel'
 import { Type } from '@sinclair/typebox'
 
 /** Members of a class: expressions of other languages take other characters for white space. */
@@ -116,7 +116,7 @@ export const accountAnswer = Type.Object({
   id: Type.String({ format: 'uuid' }),
   email: Type.String({ description: 'A guest has one that reaches no inbox' }),
   emailConfirmed: Type.Boolean({ description: 'Somebody signed in by a link that was mailed there' }),
-  tier: Type.String({ enum: ['guest', 'standard', 'premium'] }),
+  tier: Type.String({ enum: [...tiers] }),
   premiumType: Type.Union([Type.String(), Type.Null()]),
   token: Type.String(),
   rootFolder: Type.String({ format: 'uuid' }),

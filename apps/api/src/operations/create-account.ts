@@ -8,6 +8,7 @@ import { createHmac, randomBytes } from 'node:crypto'
 import { asSystem, emailKey, viewOf } from '@holdfast/accounts'
 import {
   clientAddress,
+  idempotencyKeyOf,
   mailboxOf,
   networkOf,
   ok,
@@ -21,7 +22,7 @@ import type { FastifyInstance } from 'fastify'
 import { maySignUp } from '../accounts/sign-up.ts'
 import type { Call } from '../calls/call.ts'
 import type { ApiContext } from '../calls/context.ts'
-import { idempotencyKeyOf, serve } from '../calls/operation.ts'
+import { serve } from '../calls/operation.ts'
 import { white } from '../documents/schemas.ts'
 
 /**

@@ -1,5 +1,6 @@
 import { viewOf } from '@holdfast/accounts'
 import { ok } from '@holdfast/http-kit'
+import { tiers } from '@holdfast/kernel'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import type { ApiContext } from '../calls/context.ts'
@@ -16,7 +17,7 @@ export function getAccountId(app: FastifyInstance, context: ApiContext) {
     answer: Type.Object({
       id: Type.String({ format: 'uuid' }),
       email: Type.String(),
-      tier: Type.String({ enum: ['guest', 'standard', 'premium'] }),
+      tier: Type.String({ enum: [...tiers] }),
     }),
     refusals: [],
     async handle(call) {

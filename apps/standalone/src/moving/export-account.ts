@@ -12,7 +12,7 @@ import { mkdir, open, readdir, readFile, rename, rm, stat, utimes, writeFile } f
 import { join } from 'node:path'
 import { checkBytes, forEachOf } from '@holdfast/backup'
 import { BlobFault, type BlobStore } from '@holdfast/blob-store'
-import { hex } from '@holdfast/kernel'
+import { absent, hex } from '@holdfast/kernel'
 import type { Item } from '@holdfast/wire'
 import type { AccountTree } from './account-tree.ts'
 import { MoveFault } from './move-fault.ts'
@@ -163,9 +163,6 @@ function byAge(one: Item, other: Item): number {
 }
 
 /** An unreadable entry is a fault, never a missing file. */
-function absent(error: NodeJS.ErrnoException): undefined {
-  if (error.code !== 'ENOENT') throw error
-}
 
 async function hasContent(file: string, { id, size }: { id: Uint8Array; size: number }): Promise<boolean> {
   const there = await stat(file).catch(absent)

@@ -12,7 +12,7 @@ import type { Dirent, Stats } from 'node:fs'
 import { constants, open, readdir, stat } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { forEachOf } from '@holdfast/backup'
-import type { BlobInfo, BlobStore } from '@holdfast/blob-store'
+import { type BlobInfo, type BlobStore, pinMsMax } from '@holdfast/blob-store'
 import { treeDepthMax } from '@holdfast/content-tree'
 import { cleanUploadName, RefusalError } from '@holdfast/http-kit'
 import type { JudgesContent } from '@holdfast/upload'
@@ -23,8 +23,6 @@ import { MoveFault } from './move-fault.ts'
 /** Small files that are stored at the same time share a sync. */
 const filesAtOnce = 32
 const readBytes = 256 * 1024
-/** As for uploads: longer than it takes to name the bytes. */
-const pinMs = 10 * 60_000
 /** Entries of each list of the report. */
 const listedMax = 1_000
 
@@ -196,7 +194,7 @@ class Import {
     const stage = await blobs.stage({ expectedBytes: size, signal })
     try {
       for await (const piece of bytes) await stage.write(piece)
-      return await stage.commit({ pinMs })
+      return await stage.commit({ pinMs: pinMsMax })
     } catch (error) {
       await stage.abort()
       throw error

@@ -141,6 +141,9 @@ const noteMs = 5_000
 /** After a fault. */
 const pauseMs = 30_000
 
+/** The operator's call is answered after this long; a longer round continues in the background. */
+export const reconcileAnsweredMs = 9 * 60_000
+
 export class Reconciler {
   readonly #options: ReconcilerOptions
   #notes: RoundState | undefined

@@ -1,9 +1,10 @@
 /** The body of `POST /admin/accounts/<id>`: its fields, and the command for each. */
+
 import { accountContentsMax } from '@holdfast/actor-runtime'
 import { RefusalError } from '@holdfast/http-kit'
+import { isTier } from '@holdfast/kernel'
 import type { SetAccount } from '@holdfast/wire'
 
-const tiers = ['guest', 'standard', 'premium']
 const premiumTypeCharactersMax = 64
 
 /**
@@ -59,7 +60,7 @@ function refuseOthers(others: Record<string, unknown>): void {
 }
 
 function tierOf(value: unknown): string {
-  if (typeof value !== 'string' || !tiers.includes(value)) throw new RefusalError('error-tier')
+  if (typeof value !== 'string' || !isTier(value)) throw new RefusalError('error-tier')
   return value
 }
 

@@ -9,7 +9,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { placeOf } from '../accounts/contents.ts'
 import { deleteAccount, deleteContent, undo } from '../accounts/deletions.ts'
 import { accountNamed } from '../calls.ts'
-import { assertNotWide, unlessFault } from '../moderation/moderation.ts'
+import { assertNotWide, reasonCharactersMax, unlessFault } from '../moderation/moderation.ts'
 import { accept } from '../moderation/reports.ts'
 import { actForm, type FormFields, find, sendView, type View } from './frame.ts'
 import type { ModerationPageDeps } from './page-deps.ts'
@@ -22,7 +22,6 @@ interface PageRequest {
 }
 
 const style = Buffer.concat([baseStyle, readFileSync(new URL('./style.css', import.meta.url))])
-const reasonCharactersMax = 500
 
 export function moderationPage(deps: ModerationPageDeps): (app: FastifyInstance) => Promise<void> {
   const { sessions, rateLimits } = deps

@@ -22,7 +22,7 @@ interface OfList {
 export const namesPerActMax = 3_000
 const pageMax = 3_000
 const actsPageMax = 200
-const reasonCharactersMax = 500
+export const reasonCharactersMax = 500
 
 /** @param accounts undefined: accounts are named by id alone. */
 export function moderationRoutes(

@@ -13,7 +13,9 @@
  * The catalogue can be rebuilt from the extents, so these layouts may change: `catalogueVersion`
  * then moves, and a store that finds another version rebuilds.
  */
+
 import { blobIdBytes, incarnationBytes, type QuarantineReason, quarantineReasons } from '@holdfast/blob-store'
+import { latin1 } from '@holdfast/kernel'
 import type { Run } from '../format.ts'
 import { Slab } from '../memory/slab.ts'
 import { getU64, putU64 } from '../numbers.ts'
@@ -408,8 +410,4 @@ function ownCopy(bytes: Uint8Array): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length)
   copy.set(bytes)
   return copy
-}
-
-export function latin1(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1')
 }

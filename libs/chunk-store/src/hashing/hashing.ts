@@ -3,12 +3,13 @@
  * threads, which read the same buffers as the device. One upload stays with one worker; four share
  * one, which costs little more than one alone; more use several.
  */
+
 import { createHash } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import { BlobFault, blobIdBytes } from '@holdfast/blob-store'
+import { asBuffer } from '@holdfast/kernel'
 import { Blake3Hasher } from '@napi-rs/blake-hash'
-import { asBuffer } from '../numbers.ts'
 
 export interface Hashing {
   /** Begins a digest. */

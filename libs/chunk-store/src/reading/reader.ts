@@ -13,7 +13,7 @@
 
 import { setImmediate } from 'node:timers/promises'
 import { BlobFault, type BlobSender, type SentBytes, type WholeBytes } from '@holdfast/blob-store'
-import { hex } from '@holdfast/kernel'
+import { asBuffer, hex } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
 import { LRUCache } from 'lru-cache'
 import type { Copy, RowEntry } from '../catalogue/rows.ts'
@@ -32,7 +32,6 @@ import {
   recordBytesMax,
 } from '../format.ts'
 import { alignedBytes } from '../memory/buffer-pool.ts'
-import { asBuffer } from '../numbers.ts'
 
 /**
  * Payload bytes of one read: large while large buffers are available and the range is long, else

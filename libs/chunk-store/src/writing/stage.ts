@@ -16,7 +16,7 @@ import {
   type PlacedStage,
   type SealedContent,
 } from '@holdfast/blob-store'
-import { type Clock, GrowingBytes } from '@holdfast/kernel'
+import { asBuffer, type Clock, GrowingBytes } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
 import type { Extent } from '../extents/extent.ts'
 import type { ExtentPosition, ExtentTable } from '../extents/extent-table.ts'
@@ -33,7 +33,6 @@ import {
 import type { Crc32Combiner } from '../hashing/crc32-combine.ts'
 import type { Hashing, HashStream } from '../hashing/hashing.ts'
 import type { BufferHolder, BufferPool, PooledBuffer } from '../memory/buffer-pool.ts'
-import { asBuffer } from '../numbers.ts'
 
 export interface StageDeps {
   clock: Clock

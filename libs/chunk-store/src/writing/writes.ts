@@ -3,9 +3,9 @@
  * intent of the one writer, which decides it in its turn.
  */
 import type { BlobFault, BlobInfo, BlobName, PlacedCommit } from '@holdfast/blob-store'
-import { RecentMap } from '@holdfast/kernel'
+import { latin1, RecentMap } from '@holdfast/kernel'
 import type { Catalogue } from '../catalogue/catalogue.ts'
-import { latin1, type RowCache, type RowEntry, uploadKey } from '../catalogue/rows.ts'
+import { type RowCache, type RowEntry, uploadKey } from '../catalogue/rows.ts'
 import type { Inventory } from '../reading/inventory.ts'
 import type { BlobReader } from '../reading/reader.ts'
 import { copyNamed } from '../reading/reads.ts'

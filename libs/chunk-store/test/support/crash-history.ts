@@ -13,7 +13,7 @@ import {
   type StageOptions,
 } from '@holdfast/blob-store'
 import { get } from '@holdfast/blob-store/testing'
-import { latin1 } from '../../src/catalogue/rows.ts'
+import { latin1 } from '@holdfast/kernel'
 import { InlineHashing } from '../../src/hashing/hashing.ts'
 import { ChunkStore } from '../../src/index.ts'
 import { testStore } from '../../src/testing.ts'

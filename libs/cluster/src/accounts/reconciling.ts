@@ -3,7 +3,7 @@
  * accounts that the region serves.
  */
 
-import { Reconciler, type Round, roundInWords } from '@holdfast/actor-runtime'
+import { Reconciler, type Round, reconcileAnsweredMs, roundInWords } from '@holdfast/actor-runtime'
 import { Fault, type RegionCode, systemTimers } from '@holdfast/kernel'
 import type { ClusterPart } from '../cluster-part.ts'
 import { jsonAnswer } from '../json-answer.ts'
@@ -12,9 +12,7 @@ import { RateLimitedLog } from '../servers/rate-limited-log.ts'
 import { heardByAll, reconcileSubjectOf } from '../subjects.ts'
 import { scopeOf } from './account-rounds.ts'
 
-/** A long round continues in the background when its caller has waited for this long. */
-const reconcileMs = 9 * 60_000
-const answerMs = reconcileMs + 20_000
+const answerMs = reconcileAnsweredMs + 20_000
 
 export class ReconcileFault extends Fault {
   override readonly name = 'ReconcileFault'
@@ -59,7 +57,7 @@ export function startReconciling(cluster: ClusterPart): { reconciler: Reconciler
   const served = bus.serve(reconcileSubjectOf(nodeName), async (message) => {
     try {
       const { dryRun } = JSON.parse(Buffer.from(message).toString()) as { dryRun: boolean }
-      const round = await reconciler.reconcile({ dryRun, signal: AbortSignal.timeout(reconcileMs) })
+      const round = await reconciler.reconcile({ dryRun, signal: AbortSignal.timeout(reconcileAnsweredMs) })
       return jsonAnswer<{ round: Round }>({ round })
     } catch (error) {
       log.warn({ err: error }, 'references could not be compared with the accounts')

@@ -10,6 +10,7 @@
  * repeated. No host of accounts runs meanwhile: it would serve accounts whose rows are not all
  * there. Processes know the keys of the empty cluster until they are restarted.
  */
+
 import { setTimeout as delay } from 'node:timers/promises'
 import {
   type BackupDirectory,
@@ -28,6 +29,7 @@ import type { AccountId, RegionCode } from '@holdfast/kernel'
 import { type GroupNode, nodesOf, type PlacementGroup, planGroups } from '@holdfast/replication'
 import { PlacementGroup as PlacementGroupRow } from '@holdfast/wire/cluster'
 import type { ClusterPart } from '../cluster-part.ts'
+import { homeKinds } from '../regions/regional-lookups.ts'
 import { restoringKey } from '../row-keys.ts'
 import type { WholeKeyspaces } from '../servers/whole-keyspaces.ts'
 import { kindOf } from './cluster-rows.ts'
@@ -43,8 +45,6 @@ const groupLookMs = 200
 const leftOutMax = 1_000
 /** What an empty cluster writes by itself. */
 const ownKinds = new Set(['setting', 'pg', 'nodes', 'reconcile', 'restoring', 'hosts', 'hours', 'acts'])
-/** Stay with the accounts of the region that the key names. */
-const homeKinds = new Set(['wake', 'hours', 'active', 'hosts'])
 /** Written at the beginning. */
 const firstKinds = new Set(['setting', 'pg', 'region'])
 

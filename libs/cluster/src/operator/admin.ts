@@ -1,15 +1,16 @@
 /** The admin host of a process of a cluster: health, metrics, the operator's calls. */
+
 import { repairAccount } from '@holdfast/actor-runtime'
 import { backupMetrics, createAdminHost } from '@holdfast/admin'
 import { commit, listen, version } from '@holdfast/bootstrap'
 import type { SettingDescription } from '@holdfast/config'
 import { drainOnClose } from '@holdfast/http-kit'
+import { tokenKeyId } from '@holdfast/kernel'
 import type { FastifyInstance } from 'fastify'
 import { accountsEverywhere } from '../accounts/account-lists.ts'
 import { reconcileEverywhere } from '../accounts/reconciling.ts'
 import { ClusterBackups } from '../backup/cluster-backups.ts'
 import type { ClusterPart } from '../cluster-part.ts'
-import { tokenKeyId } from '../join-cluster.ts'
 import { evacuate, returnHome } from '../regions/evacuation.ts'
 import { collectEverywhere } from '../storage/collecting.ts'
 import { drainNode, removeNode, returnNode } from '../storage/storage-nodes.ts'

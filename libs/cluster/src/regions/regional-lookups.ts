@@ -41,7 +41,8 @@ const rangeOf = {
   'legacy-codes': Math.floor(62 ** 6 / regionCodes.length),
 } as const
 
-const homeKinds = new Set(['wake', 'hours', 'active', 'hosts'])
+/** Kinds whose rows stay with the accounts of the region that the key names. */
+export const homeKinds: ReadonlySet<string> = new Set(['wake', 'hours', 'active', 'hosts'])
 /** Kinds whose rows are routes: looked up everywhere before they are denied. */
 const routeKinds = new Set(['code'])
 /** Kinds whose rows are written once, or only rise. */

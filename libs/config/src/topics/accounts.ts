@@ -1,5 +1,7 @@
 /** What accounts may hold and do, the mails that they get, and the memory that they take. */
+
 import { accountContentsMax } from '@holdfast/actor-runtime'
+import type { Tier } from '@holdfast/kernel'
 import {
   bytes,
   bytesOrNone,
@@ -102,7 +104,7 @@ export interface AccountsConfig {
   expirySweepMs: number
   /** The clock may be this much ahead of the newest noted time. */
   clockJumpMs: number
-  tiers: Record<'guest' | 'standard' | 'premium', TierSettings>
+  tiers: Record<Tier, TierSettings>
   lifetimes: Record<'guest' | 'standard', LifetimeSettings>
   /** How long deletions by timers can be undone. */
   undoSeconds: number

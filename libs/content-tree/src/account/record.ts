@@ -1,9 +1,8 @@
 /** The data of an account, apart from its content. Immutable: a change makes a new one. */
+import { isTier, type Tier } from '@holdfast/kernel'
 import type { AccountView, SetAccount } from '@holdfast/wire'
 import type { TreeSettings } from '../contract.ts'
 import type { Totals } from '../tree/hierarchy.ts'
-
-export type Tier = 'guest' | 'standard' | 'premium'
 
 export interface AccountRecord {
   readonly id: string
@@ -33,10 +32,6 @@ export interface AccountRecord {
 }
 
 export const defaultPremiumType = 'subscription'
-
-export function isTier(text: string): text is Tier {
-  return text === 'guest' || text === 'standard' || text === 'premium'
-}
 
 /** Merges: absent fields stay as they are. */
 export function withSet(record: AccountRecord, set: SetAccount): AccountRecord {

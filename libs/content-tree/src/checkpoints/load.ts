@@ -8,10 +8,9 @@
  */
 
 import { isAscii } from 'node:buffer'
-import { hex } from '@holdfast/kernel'
+import { hex, isTier } from '@holdfast/kernel'
 import { type BlobColumns, CheckpointPage, type ContentColumns } from '@holdfast/wire'
 import { Account } from '../account/account.ts'
-import { isTier } from '../account/record.ts'
 import { rowsPerPart, sparseTimes } from '../bounds.ts'
 import { assertRows, none, type RowRun, setColumn, wordsOf } from '../tree/columns.ts'
 import { noteNames } from '../tree/notes.ts'

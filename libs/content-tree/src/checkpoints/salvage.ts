@@ -6,10 +6,9 @@
  * from the content of the source. Ends of effects are left out, because numbers of effects follow
  * from all earlier changes: pending effects are carried out again, which is harmless.
  */
-import { hex } from '@holdfast/kernel'
+import { hex, isTier } from '@holdfast/kernel'
 import type { Change, Event } from '@holdfast/wire'
 import type { Account } from '../account/account.ts'
-import { isTier } from '../account/record.ts'
 import { attributesOf } from '../attributes.ts'
 import { treeDepthMax } from '../bounds.ts'
 

@@ -1,7 +1,7 @@
 /** Operations on the account itself. */
-import { isTime } from '@holdfast/kernel'
+import { isTier, isTime } from '@holdfast/kernel'
 import type { ConfirmEmail, CreateAccount, ResetToken, SetAccount } from '@holdfast/wire'
-import { type AccountRecord, accountView, isTier, withSet } from '../account/record.ts'
+import { type AccountRecord, accountView, withSet } from '../account/record.ts'
 import { recordOfNew } from '../apply.ts'
 import type { Outcome } from '../contract.ts'
 import { lifetimesOf } from './lifetimes.ts'

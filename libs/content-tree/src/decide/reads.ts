@@ -1,7 +1,7 @@
 /** Queries: they change nothing and keep no result. */
 
 import { directLinkAccess } from '@holdfast/access'
-import { idsPerListMax } from '@holdfast/kernel'
+import { idsPerListMax, pageSizeMax } from '@holdfast/kernel'
 import {
   type CheckUpload,
   type FileView,
@@ -16,7 +16,7 @@ import {
   SortField,
   type TakeManifest,
 } from '@holdfast/wire'
-import { binBytesMax, itemsPerAnswerMax, itemsPerSlice, pageSizeMax, searchPageSizeMax } from '../bounds.ts'
+import { binBytesMax, itemsPerAnswerMax, itemsPerSlice, searchPageSizeMax } from '../bounds.ts'
 import type { Outcome } from '../contract.ts'
 import { listedBytes } from '../reading/listed-bytes.ts'
 import { listing } from '../reading/listing.ts'

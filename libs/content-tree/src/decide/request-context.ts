@@ -1,5 +1,7 @@
 /** One request being decided: the caller, the time, and the ways it can end. */
+
 import { accessRefusal } from '@holdfast/access'
+import { asBuffer } from '@holdfast/kernel'
 import {
   type AccountReply,
   type AccountRequest,
@@ -312,8 +314,4 @@ export class RequestContext {
     if (access === 'unknown') return { kind: 'needs', verdicts: view.tries.open }
     return refuse(accessRefusal(access))
   }
-}
-
-function asBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
 }

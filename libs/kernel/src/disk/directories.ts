@@ -1,4 +1,4 @@
-import { mkdir, stat } from 'node:fs/promises'
+import { mkdir, open, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
 /**
@@ -30,4 +30,15 @@ async function isDirectory(path: string): Promise<boolean> {
     if (code === 'ENOENT' || code === 'ENOTDIR') return false
     throw error
   }
+}
+
+/** Makes what was created, renamed or removed in it durable. */
+export async function syncDirectory(path: string): Promise<void> {
+  await using directory = await open(path, 'r')
+  await directory.sync()
+}
+
+/** For `catch`: undefined where a file does not exist. @throws other errors */
+export function absent(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error
 }
