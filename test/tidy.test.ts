@@ -73,7 +73,7 @@ const withOptionalFields = new Set([
   ...['Catalogue', 'CatalogueAnswer', 'DirectAccess', 'SmtpError'],
 ])
 /** Options that apps wire. A field that an app forgets is a type error. */
-const wired = new Set(['ChunkStoreOptions', 'JoinOptions', 'LevelMetadataStoreOptions'])
+const wired = new Set(['ChunkStoreOptions', 'HttpHostOptions', 'JoinOptions', 'LevelMetadataStoreOptions'])
 const isArgument = (name: string) =>
   !wired.has(name) && (/^Opened|(Options|Contract|Check|Tools)$/.test(name) || withOptionalFields.has(name))
 

@@ -1,7 +1,7 @@
 /**
  * The API host: one fastify instance with all operations. Pages may be added before it is ready.
  */
-import { createHttpHost } from '@holdfast/http-kit'
+import { createHttpHost, sharedParts } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 import { contextOf } from './calls/context.ts'
 import type { ApiDeps } from './calls/deps.ts'
@@ -61,6 +61,7 @@ const operations = [
 export function createApi(deps: ApiDeps): FastifyInstance {
   const context = contextOf(deps)
   const app = createHttpHost({
+    ...sharedParts(deps.budgets),
     name: 'api',
     log: deps.log,
     metrics: deps.metrics,
@@ -68,14 +69,6 @@ export function createApi(deps: ApiDeps): FastifyInstance {
     cors: true,
     rateLimits: deps.rateLimits,
     isBanned: (address) => deps.blocked.blocksAddress(address),
-    ...(deps.budgets === undefined
-      ? {}
-      : {
-          connections: deps.budgets.connections,
-          tls: deps.budgets.tls,
-          lane: deps.budgets.lane,
-          tracer: deps.budgets.tracer,
-        }),
   })
   documentation(app, deps.settings)
   app.register(async (scope) => {

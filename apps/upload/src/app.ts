@@ -1,6 +1,6 @@
 /** Builds the upload host from its parts. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { createHttpHost, drainOnClose, ItemPresenter, RefusalError } from '@holdfast/http-kit'
+import { createHttpHost, drainOnClose, ItemPresenter, RefusalError, sharedParts } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 import type { UploadContext, UploadDeps } from './context.ts'
 import { FormMemory } from './form-scanner.ts'
@@ -16,6 +16,7 @@ import { UploadPermissionCache } from './upload-permission-cache.ts'
 export function createUpload(deps: UploadDeps): FastifyInstance {
   const { settings, keyring } = deps
   const app = createHttpHost({
+    ...sharedParts(deps.budgets),
     name: 'upload',
     log: deps.log,
     metrics: deps.metrics,
@@ -23,14 +24,6 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
     cors: true,
     rateLimits: deps.rateLimits,
     isBanned: (address) => deps.blocked.blocksAddress(address),
-    ...(deps.budgets === undefined
-      ? {}
-      : {
-          connections: deps.budgets.connections,
-          tls: deps.budgets.tls,
-          lane: deps.budgets.lane,
-          tracer: deps.budgets.tracer,
-        }),
   })
   const uploadMetrics: UploadMetrics = new UploadMetrics(deps.metrics, () => running.figures)
   const running = new RunningUploads({

@@ -4,6 +4,7 @@ import {
   type ConnectionLimits,
   createHttpHost,
   guessing,
+  ownParts,
   type RateLimits,
   RefusalError,
 } from '@holdfast/http-kit'
@@ -62,6 +63,7 @@ export function createAdminHost(deps: AdminDeps): FastifyInstance {
   const { log, metrics, rateLimits } = deps
   // No proxy is trusted here: the peer of the connection decides.
   const host = createHttpHost({
+    ...ownParts,
     name: 'admin',
     log,
     metrics,
@@ -69,7 +71,8 @@ export function createAdminHost(deps: AdminDeps): FastifyInstance {
     trustProxy: false,
     cors: false,
     idleTimeoutMs: answerMs,
-    ...(deps.connections === undefined ? {} : { connections: deps.connections }),
+    isBanned: undefined,
+    connections: deps.connections,
   })
 
   const callers = new LocalCallers(deps.uidOf)

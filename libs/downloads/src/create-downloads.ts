@@ -1,5 +1,5 @@
 /** Builds the download host out of its context. */
-import { createHttpHost, drainOnClose } from '@holdfast/http-kit'
+import { createHttpHost, drainOnClose, sharedParts } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 import { type DirectLinkParams, directLink } from './direct-link.ts'
 import { download } from './download.ts'
@@ -15,6 +15,7 @@ import { downloadWebRoutes } from './download-web.ts'
 export function createDownloads(deps: DownloadContextDeps): FastifyInstance {
   const { blocked, log, rateLimits, settings } = deps
   const app = createHttpHost({
+    ...sharedParts(deps.budgets),
     name: 'download',
     log,
     metrics: deps.metrics,
@@ -22,14 +23,6 @@ export function createDownloads(deps: DownloadContextDeps): FastifyInstance {
     cors: true,
     rateLimits,
     isBanned: (address) => blocked.blocksAddress(address),
-    ...(deps.budgets === undefined
-      ? {}
-      : {
-          connections: deps.budgets.connections,
-          tls: deps.budgets.tls,
-          lane: deps.budgets.lane,
-          tracer: deps.budgets.tracer,
-        }),
   })
   const context = downloadContext(deps, { inPlace: true })
   const method = ['GET', 'HEAD']

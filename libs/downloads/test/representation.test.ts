@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import { AnswerBudget, createHttpHost, createRateLimits } from '@holdfast/http-kit'
+import { AnswerBudget, createHttpHost, createRateLimits, ownParts } from '@holdfast/http-kit'
 import { systemClock } from '@holdfast/kernel'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
@@ -31,6 +31,8 @@ t.test('answers that waited for the same begin in turns of the loop', async (t) 
   const { promise: laidOut, resolve } = Promise.withResolvers<void>()
   let waiting = 0
   const app = createHttpHost({
+    ...ownParts,
+    isBanned: undefined,
     name: 'download',
     log: pino({ level: 'silent' }),
     metrics: new Registry(),

@@ -14,7 +14,7 @@ import type { RareWarnings } from './rare-warnings.ts'
 import type { TrustProxy } from './rate-limits/addresses.ts'
 import type { PiecesLane } from './reading/small-pieces-lane.ts'
 
-export interface HttpHostOptions {
+export interface HttpHostOptions extends HostParts {
   name: 'api' | 'upload' | 'download' | 'admin'
   log: Logger
   metrics: Registry
@@ -23,29 +23,33 @@ export interface HttpHostOptions {
   cors: boolean
   /** Shared by all hosts of a process. */
   rateLimits: RateLimits
-  /** Whether the operator blocks this client (403). */
-  isBanned?: (address: string) => boolean
-  /** Its connections; default: `defaultConnections`. */
-  connections?: ConnectionLimits
-  /** Default: requests come without TLS. */
-  tls?: ListenerTls | undefined
+  /** Whether the operator blocks this client (403). Undefined: no client is blocked. */
+  isBanned: ((address: string) => boolean) | undefined
+}
+
+/** What a host has by itself where it is undefined (`ownParts`). */
+export interface HostParts {
+  /** Its connections; undefined: `defaultConnections`. */
+  connections: ConnectionLimits | undefined
+  /** Undefined: requests come without TLS. */
+  tls: ListenerTls | undefined
   /** The clock of the host's connections. */
-  clock?: Clock
-  /** Where bodies in small pieces wait for each other. Default: a lane for this host only. */
-  lane?: PiecesLane
-  /** Default: no request is traced. */
-  tracer?: Tracer | undefined
+  clock: Clock | undefined
+  /** Where bodies in small pieces wait for each other. Undefined: a lane for this host only. */
+  lane: PiecesLane | undefined
+  /** Undefined: no request is traced. */
+  tracer: Tracer | undefined
   /** Longest JSON or form body, bytes. */
-  bodyBytesMax?: number
+  bodyBytesMax: number | undefined
   /**
    * Longest time from the first byte of a request to the last of its body, ms; 0: none (uploads).
-   * Default 60,000, 0 for `upload`.
+   * Undefined: 60,000, 0 for `upload`.
    */
-  requestTimeoutMs?: number
-  /** A request without any transfer for this long is cut off, ms. Default 120,000. */
-  idleTimeoutMs?: number
-  /** Times of connections without a request. Default: `defaultIdle`. */
-  idle?: IdleTimes
+  requestTimeoutMs: number | undefined
+  /** A request without any transfer for this long is cut off, ms. Undefined: 120,000. */
+  idleTimeoutMs: number | undefined
+  /** Times of connections without a request. Undefined: `defaultIdle`. */
+  idle: IdleTimes | undefined
 }
 
 /** What the public hosts of a process share, and the bounds of each of them. */

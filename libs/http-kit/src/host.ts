@@ -29,7 +29,7 @@ import {
   type IdleTimes,
   type RequestHandler,
 } from './connections/connections.ts'
-import type { HttpHostOptions, RateLimits } from './contract.ts'
+import type { HostBudgets, HostParts, HttpHostOptions, RateLimits } from './contract.ts'
 import { pathOf } from './log.ts'
 import { RequestMetrics } from './metrics/request-metrics.ts'
 import { traceRequests } from './metrics/request-traces.ts'
@@ -62,6 +62,26 @@ const connectionsCheckMs = 5_000
 const defaultConnections: ConnectionLimits = { max: 1_024, perNetworkMax: 1_024 }
 /** The longest path part: an encoded name of 255 code points. */
 const paramLengthMax = 4_096
+
+/** Of a host that shares nothing. */
+export const ownParts: HostParts = {
+  connections: undefined,
+  tls: undefined,
+  clock: undefined,
+  lane: undefined,
+  tracer: undefined,
+  bodyBytesMax: undefined,
+  requestTimeoutMs: undefined,
+  idleTimeoutMs: undefined,
+  idle: undefined,
+}
+
+/** Of a host that shares what the process has. */
+export function sharedParts(budgets: HostBudgets | undefined): HostParts {
+  if (budgets === undefined) return ownParts
+  const { connections, tls, lane, tracer } = budgets
+  return { ...ownParts, connections, tls, lane, tracer }
+}
 
 export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   const isTrusted = proxyTrust(options.trustProxy)

@@ -25,7 +25,7 @@ export type {
   RateLimits,
 } from './contract.ts'
 export { drainOnClose } from './drain.ts'
-export { createHttpHost, defaultIdle, logFailure, ok } from './host.ts'
+export { createHttpHost, defaultIdle, logFailure, ok, ownParts, sharedParts } from './host.ts'
 export { type ItemShape, itemDocument, ownerTextBytes } from './items/item-members.ts'
 export type { JsonWriter } from './items/json-writer.ts'
 export {

@@ -15,6 +15,7 @@ import {
   drainOnClose,
   type HttpHostOptions,
   ok,
+  ownParts,
 } from '../src/index.ts'
 
 /** More than the systems of both ends take. */
@@ -55,6 +56,8 @@ export async function listening(
 ): Promise<DialledHost> {
   const metrics = new Registry()
   const app = createHttpHost({
+    ...ownParts,
+    isBanned: undefined,
     name: 'api',
     log: pino({ level: 'silent' }),
     metrics,

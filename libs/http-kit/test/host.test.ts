@@ -9,6 +9,7 @@ import {
   createRateLimits,
   type HttpHostOptions,
   ok,
+  ownParts,
   RefusalError,
   tokenOf,
 } from '../src/index.ts'
@@ -26,6 +27,8 @@ class ReplicaFault extends Fault {
 
 function host(t: Test, options: Partial<HttpHostOptions> = {}) {
   const app = createHttpHost({
+    ...ownParts,
+    isBanned: undefined,
     name: 'api',
     log: pino({ level: 'silent' }),
     metrics: new Registry(),

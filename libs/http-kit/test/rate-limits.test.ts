@@ -8,6 +8,7 @@ import {
   type Guess,
   networkOf,
   ok,
+  ownParts,
   type RateLimitPolicies,
   RefusalError,
 } from '../src/index.ts'
@@ -221,6 +222,8 @@ t.test('a flood of keys neither grows a table nor frees those who are over', asy
 function limitedHost(t: Test) {
   const clock = { now: () => 1_700_000_000_000, monotonic: () => 0 }
   const app = createHttpHost({
+    ...ownParts,
+    isBanned: undefined,
     name: 'api',
     log: pino({ level: 'silent' }),
     metrics: new Registry(),

@@ -11,6 +11,7 @@ import {
   createHttpHost,
   createRateLimits,
   ok,
+  ownParts,
   type PiecesLane,
   RefusalError,
   SmallPiecesLane,
@@ -48,6 +49,8 @@ async function waitingHost(
     },
   }
   const app = createHttpHost({
+    ...ownParts,
+    isBanned: undefined,
     name: 'api',
     log: pino({ level: 'silent' }),
     metrics: new Registry(),

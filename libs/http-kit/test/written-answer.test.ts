@@ -8,6 +8,7 @@ import {
   createHttpHost,
   createRateLimits,
   okWritten,
+  ownParts,
   sendWritten,
   writeMembers,
 } from '../src/index.ts'
@@ -18,6 +19,8 @@ const value = { text: 'x'.repeat(1_000) }
 async function host(t: Test, { members, budget }: { members: number; budget: AnswerBudget }) {
   const made = { members: 0, charged: 0 }
   const app = createHttpHost({
+    ...ownParts,
+    isBanned: undefined,
     name: 'api',
     log: pino({ level: 'silent' }),
     metrics: new Registry(),
@@ -112,6 +115,8 @@ t.test('a large answer is made in pieces, and one of a network that asks rarely 
   const budget = new AnswerBudget({ clock: time })
   const made: string[] = []
   const app = createHttpHost({
+    ...ownParts,
+    isBanned: undefined,
     ...{ name: 'api', trustProxy: false, cors: true },
     log: pino({ level: 'silent' }),
     metrics: new Registry(),

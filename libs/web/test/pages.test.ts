@@ -1,6 +1,13 @@
 import { createHash } from 'node:crypto'
 import type { AccountClient } from '@holdfast/accounts'
-import { AnswerBudget, createHttpHost, createLog, createRateLimits, ItemPresenter } from '@holdfast/http-kit'
+import {
+  AnswerBudget,
+  createHttpHost,
+  createLog,
+  createRateLimits,
+  ItemPresenter,
+  ownParts,
+} from '@holdfast/http-kit'
 import { MemoryLookupStore } from '@holdfast/journal/testing'
 import { Keyring, systemClock } from '@holdfast/kernel'
 import { OperatorActs, Reports } from '@holdfast/moderation'
@@ -285,6 +292,8 @@ async function start(
   const rateLimits = createRateLimits({ mode, clock: systemClock })
   const log = createLog({ level: 'silent' })
   const host = createHttpHost({
+    ...ownParts,
+    isBanned: undefined,
     name: 'api',
     log,
     metrics: new Registry(),
