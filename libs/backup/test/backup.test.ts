@@ -11,7 +11,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { type BlobInfo, MemoryBlobStore } from '@holdfast/blob-store'
-import { hex, systemClock } from '@holdfast/kernel'
+import { hex, sha256, systemClock } from '@holdfast/kernel'
 import t from 'tap'
 import { BackupDirectory, pruneBackup, restoreBackup, takeBackup, verifyBackup } from '../src/index.ts'
 
@@ -46,7 +46,10 @@ function objects(path: string): string[] {
 }
 
 function world(path: string, keyFile?: string) {
-  const blobs = new MemoryBlobStore({ clock: systemClock })
+  // Names of copies have a random part, and segments end by names: here they are always the same.
+  let drawn = 0
+  const random = (bytes: number) => sha256([Buffer.from(`${drawn++}`)]).subarray(0, bytes)
+  const blobs = new MemoryBlobStore({ clock: systemClock, random })
   const rows: Row[] = []
   const open = (make = false) => BackupDirectory.open(path, { keyFile, make })
   const take = async (signal = new AbortController().signal) =>
@@ -109,14 +112,10 @@ t.test('a second backup writes only new data, and the first snapshot stays', asy
   for (let n = 0; n < 600; n++) await add(Buffer.from(`text ${n}`))
   const first = await take()
   t.equal((await take()).writtenBytes, 0, 'nothing changed, nothing is copied')
-  // Segments end by names with a random part: now and then one has most of the rows.
-  const written: number[] = []
-  for (let count = 0; count < 3; count++) {
-    await add(randomBytes(1000))
-    written.push((await take()).writtenBytes)
-  }
-  t.ok(Math.min(...written) < first.writtenBytes / 1.5, 'most segments are unchanged')
-  t.equal((await (await open()).snapshots()).length, 5)
+  await add(Buffer.from('one more'))
+  const { writtenBytes } = await take()
+  t.ok(writtenBytes < first.writtenBytes / 1.5, `${writtenBytes} of ${first.writtenBytes} bytes`)
+  t.equal((await (await open()).snapshots()).length, 3)
   const before = await (await open()).snapshot(first.snapshot)
   t.equal(before.figures.copies, 600)
 })
