@@ -1,7 +1,8 @@
 /**
  * LevelDB's logs (its doc/log_format.md): blocks of 32 KiB with records.
  *
- *     record: masked CRC-32C of type and data (4, little-endian) | bytes of data (2) | type (1) | data
+ *     record: masked CRC-32C of type and data (4, little-endian) | bytes of data (2) | type (1) |
+ *             data
  */
 import { isChecksumOf } from './stored-checksum.ts'
 
