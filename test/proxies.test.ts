@@ -122,10 +122,11 @@ t.test('connections that end without an answer do not take the processes from ot
   t.equal(await codeOf('/'), 200)
 })
 
-/** What the renderer writes for the API of a region whose processes are these. */
+/** What the renderer writes for the API of a region whose processes are these, without TLS. */
 function inFrontOf(ports: readonly number[], port: number): string {
   const deployed = join(import.meta.dirname, '../infra/regions/three.yaml')
-  const plan = planOf(readDeployment(readFileSync(deployed, 'utf8'), deployed))
+  const text = readFileSync(deployed, 'utf8').replace(/^settings:.*$/m, '$&\n  HOLDFAST_FRONTEND_TLS: off')
+  const plan = planOf(readDeployment(text, deployed))
   const [region] = plan.regions
   const [host] = region?.hosts ?? []
   if (region === undefined || host === undefined) throw new Error('three.yaml has no host')
