@@ -2,7 +2,6 @@
  * An API frontend of a cluster: the JSON interface, the pages, and the operator's calls. It stores
  * nothing.
  */
-
 import { ShareCodeRoutes } from '@holdfast/accounts'
 import type { BlobStore } from '@holdfast/blob-store'
 import { chosenPorts, listen, urlOf } from '@holdfast/bootstrap'

@@ -2,7 +2,6 @@
  * Commands over everything. The running service takes backups and verifies itself; `restore` and
  * the verification of a backup run here, without a service.
  */
-
 import { access, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -324,8 +323,6 @@ async function assertExists(path: string): Promise<void> {
     throw new BackupFault('UNUSABLE', `${path} ${reason}`, { cause: error })
   })
 }
-
-/** @throws the error, if it says anything else. */
 
 /** Work without the service; its faults name their paths, and are reported like refusals. */
 function local(about: string, run: () => Promise<string>): Step {

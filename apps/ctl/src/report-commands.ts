@@ -1,5 +1,4 @@
 /** The operator's queue of reports. */
-
 import { type Command, json, type Step, UsageFault, whole } from './command.ts'
 import { reasonOf } from './moderation-commands.ts'
 

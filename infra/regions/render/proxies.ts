@@ -2,7 +2,6 @@
  * The public names of a region and the processes behind each, for nginx and for Caddy. Bodies are
  * streamed both ways; the admin host is behind no proxy.
  */
-
 import { clusterNames } from '@holdfast/trust'
 import { allHosts, hostsWith, isAlone, type Plan, type PlannedHost, type PlannedRegion } from '../plan.ts'
 import { certificates } from '../platform.ts'

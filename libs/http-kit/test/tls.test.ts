@@ -125,7 +125,7 @@ async function plainAnswer(port: number, text: string): Promise<string> {
   socket.on('data', (more) => {
     received += more
   })
-  if (!socket.destroyed) await once(socket, 'close').catch(() => {})
+  if (!socket.closed) await new Promise((resolve) => socket.once('close', resolve))
   return received
 }
 

@@ -6,7 +6,6 @@
  * It starts in two steps with the joining of the cluster between them: the join announces the
  * addresses and the node's status, and the node's work needs the cluster.
  */
-
 import { join } from 'node:path'
 import {
   collectorMetrics,

@@ -163,7 +163,6 @@ function byAge(one: Item, other: Item): number {
 }
 
 /** An unreadable entry is a fault, never a missing file. */
-
 async function hasContent(file: string, { id, size }: { id: Uint8Array; size: number }): Promise<boolean> {
   const there = await stat(file).catch(absent)
   if (there?.isFile() !== true || there.size !== size) return false

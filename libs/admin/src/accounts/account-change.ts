@@ -1,5 +1,4 @@
 /** The body of `POST /admin/accounts/<id>`: its fields, and the command for each. */
-
 import { accountContentsMax } from '@holdfast/actor-runtime'
 import { RefusalError } from '@holdfast/http-kit'
 import { isTier } from '@holdfast/kernel'

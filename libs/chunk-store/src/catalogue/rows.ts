@@ -13,7 +13,6 @@
  * The catalogue can be rebuilt from the extents, so these layouts may change: `catalogueVersion`
  * then moves, and a store that finds another version rebuilds.
  */
-
 import { blobIdBytes, incarnationBytes, type QuarantineReason, quarantineReasons } from '@holdfast/blob-store'
 import { latin1 } from '@holdfast/kernel'
 import type { Run } from '../format.ts'

@@ -3,7 +3,6 @@
  * threads, which read the same buffers as the device. One upload stays with one worker; four share
  * one, which costs little more than one alone; more use several.
  */
-
 import { createHash } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'

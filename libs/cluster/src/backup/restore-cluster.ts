@@ -10,7 +10,6 @@
  * repeated. No host of accounts runs meanwhile: it would serve accounts whose rows are not all
  * there. Processes know the keys of the empty cluster until they are restarted.
  */
-
 import { setTimeout as delay } from 'node:timers/promises'
 import {
   type BackupDirectory,

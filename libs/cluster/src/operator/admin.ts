@@ -1,5 +1,4 @@
 /** The admin host of a process of a cluster: health, metrics, the operator's calls. */
-
 import { repairAccount } from '@holdfast/actor-runtime'
 import { backupMetrics, createAdminHost } from '@holdfast/admin'
 import { commit, listen, version } from '@holdfast/bootstrap'

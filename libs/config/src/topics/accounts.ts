@@ -1,5 +1,4 @@
 /** What accounts may hold and do, the mails that they get, and the memory that they take. */
-
 import { accountContentsMax } from '@holdfast/actor-runtime'
 import type { Tier } from '@holdfast/kernel'
 import {

@@ -1,5 +1,4 @@
 /** One request being decided: the caller, the time, and the ways it can end. */
-
 import { accessRefusal } from '@holdfast/access'
 import { asBuffer } from '@holdfast/kernel'
 import {
