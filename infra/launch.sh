@@ -22,7 +22,4 @@ export GLIBC_TUNABLES=glibc.malloc.tcache_count=127:glibc.malloc.mxfast=0
 
 # Two halves of 16 MiB hold young objects. Node would let each grow to 64 MiB, which is no faster
 # and stays in the process.
-#
-# V8 compiles each function on its first call instead of interpreting it first: a fresh process
-# serves small uploads at 1.09 of the rate, and starts 90 ms later (bench/NOTES-small-uploads.md).
-exec "$node" --max-semi-space-size=16 --always-sparkplug "$@"
+exec "$node" --max-semi-space-size=16 "$@"
