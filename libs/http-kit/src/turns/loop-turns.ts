@@ -35,8 +35,11 @@ export class LoopTurns {
 
   /** Begins it at once where nothing waits and this turn has time. */
   take(network: string, begin: () => void): void {
-    this.#waiting.push(network, begin)
-    if (!this.#isServing) this.#serve()
+    if (!this.#isServing && this.#waiting.size === 0 && this.#hasTime()) this.#begin(network, begin)
+    else {
+      this.#waiting.push(network, begin)
+      if (!this.#isServing) this.#serve()
+    }
   }
 
   /** Resolves when the next piece may be made; undefined: it may be made at once. */
@@ -58,17 +61,20 @@ export class LoopTurns {
   }
 
   #serve(): void {
-    const startedMs = this.#clock.monotonic()
     if (!this.#hasTime()) return
     const next = this.#waiting.shift()
-    if (next === undefined) return
+    if (next !== undefined) this.#begin(next.network, next.item)
+  }
+
+  #begin(network: string, item: () => void): void {
+    const startedMs = this.#clock.monotonic()
     this.#isServing = true
-    next.item()
+    item()
     // After what it has begun: a resumed socket is read in the next tick.
     queueMicrotask(() =>
       process.nextTick(() => {
         this.#isServing = false
-        this.#use.add(next.network, this.#clock.monotonic() - startedMs)
+        this.#use.add(network, this.#clock.monotonic() - startedMs)
         if (this.#waiting.size > 0) this.#serve()
       }),
     )
