@@ -77,6 +77,10 @@ const wired = new Set(['ChunkStoreOptions', 'HttpHostOptions', 'JoinOptions', 'L
 const isArgument = (name: string) =>
   !wired.has(name) && (/^Opened|(Options|Contract|Check|Tools)$/.test(name) || withOptionalFields.has(name))
 
+/** A few of the days before are longer, and history is not rewritten. */
+const subjectsSince = '2026-11-27T12:00:00Z'
+const subjectMax = 72
+
 /** Larger files are data, and data is generated: `.gitattributes` says of what. */
 const fileBytesMax = 200_000
 
@@ -150,6 +154,16 @@ t.test('nothing names a machine, and the lock file no registry', async (t) => {
   const named = tracked.filter((file) => isText(file) && machinePath.test(read(file)))
   t.strictSame(named, [])
   t.notMatch(read('package-lock.json'), /"resolved": "https?:/, '.npmrc asks for a lock file without hosts')
+})
+
+t.test('the subjects of commits fit 72 characters', async (t) => {
+  const log = ['log', '--no-merges', `--since=${subjectsSince}`, '--format=%s']
+  const subjects = execFileSync('git', log, { cwd: root, encoding: 'utf8' }).split('\n')
+  t.strictSame(
+    subjects.filter((subject) => subject.length > subjectMax),
+    [],
+    'the why is told below the subject',
+  )
 })
 
 t.test('a rule of style is in one style sheet', async (t) => {
