@@ -19,6 +19,20 @@ t.test('a crowd is accepted in a few turns of the loop', onLinux, async (t) => {
   t.ok((await turnsUntil(async () => (await open(held)) === 200)) < 20)
 })
 
+t.test('the request of a known client does not wait for a crowd that begins', onLinux, async (t) => {
+  // Each look at it takes so long that a turn of the loop has time for one connection.
+  let nowMs = 1_000
+  const clock = { now: () => nowMs, monotonic: () => (nowMs += 2) }
+  const held = await listening(t, { clock })
+  const known = await held.dial()
+  known.socket.write(get('/now'))
+  await until(() => known.received().includes('"ok"'))
+  for (const { socket } of crowd(t, held, 60)) socket.write(get('/now'))
+  await until(async () => (await open(held)) === 61)
+  known.socket.write(get('/held/known'))
+  t.ok((await turnsUntil(async () => held.handled.length === 1)) < 10)
+})
+
 t.test('of a crowd, what fits is served and the rest is refused', async (t) => {
   const held = await listening(t, { connections: { max: 100, perNetworkMax: 10 } })
   const clients = crowd(t, held, 40)
