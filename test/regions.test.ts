@@ -192,6 +192,24 @@ t.test('every region has its upload and download hosts in DNS and behind its pro
   t.equal(new Set(upload.map(({ Region }) => Region)).size, 8, 'a place of its own for each region')
 })
 
+t.test('records of Route 53 name the check of their region, where it has one', async (t) => {
+  const id = '0123abcd-0000-4000-8000-00000000abcd'
+  const checked = three.replace('code: na-nyc', `code: na-nyc\n    health-check: ${id}`)
+  const files = render(readDeployment(checked, 'x.yaml'))
+  const { Changes } = JSON.parse(files.get('dns/files.example.latency.json') ?? '') as {
+    Changes: { ResourceRecordSet: { Name: string; SetIdentifier?: string; HealthCheckId?: string } }[]
+  }
+  const checks = Changes.flatMap(({ ResourceRecordSet: { Name, SetIdentifier, HealthCheckId } }) =>
+    HealthCheckId === undefined ? [] : `${SetIdentifier} ${HealthCheckId} ${Name}`,
+  )
+  const names = ['files', 'api.files', 'upload.files'].map((name) => `${name}.example.`)
+  t.strictSame(new Set(checks), new Set(names.map((name) => `na-nyc ${id} ${name}`)), 'not its own host')
+  const config = JSON.parse(files.get('dns/na-nyc.health-check.json') ?? '')
+  t.equal(config.FullyQualifiedDomainName, 'upload-na-nyc.files.example')
+  t.notOk(render(deploymentOf('one.yaml')).has('dns/eu-par.health-check.json'))
+  t.throws(() => readDeployment(three.replace('code: na-nyc', 'code: na-nyc\n    health-check: x'), 'x.yaml'))
+})
+
 t.test('a region that users with one version of IP alone do not reach is a warning', async (t) => {
   const warnings = (text: string) => warningsOf(planOf(readDeployment(text, 'x.yaml')))
   for (const name of examples) t.strictSame(warnings(textOf(name)), [], name)

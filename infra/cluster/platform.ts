@@ -51,6 +51,7 @@ export function deploymentOf(codes: readonly RegionCode[], network: number): Dep
     alerts: { page: undefined, ticket: undefined, watchdog: undefined },
     regions: codes.map((code, at) => ({
       code,
+      healthCheck: undefined,
       settings: {},
       hosts: [
         {

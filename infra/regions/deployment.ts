@@ -34,6 +34,8 @@ export type Settings = Record<string, string>
 
 export interface Region {
   code: RegionCode
+  /** Route 53's id of the check of this region. Its account gives it when the check is made. */
+  healthCheck: string | undefined
   settings: Settings
   hosts: Host[]
 }
@@ -64,6 +66,8 @@ const processesMax = 10
 const name = /^[a-z0-9][a-z0-9-]{0,30}$/
 const domainName = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$/
 const path = /^(\/[A-Za-z0-9._-]+)+$/
+const healthCheckId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+const regionFields = ['code', 'health-check', 'settings', 'hosts'] as const
 
 /**
  * systemd, containers and kustomize read files of environments, each by other rules. They agree on
@@ -132,12 +136,13 @@ function deploymentOf(root: Value): Deployment | undefined {
 }
 
 function regionOf(value: Value): Region {
-  const fields = value.fields(['code', 'settings', 'hosts'])
+  const fields = value.fields(regionFields)
   const hosts = value.required(fields, 'hosts')?.list()
   if (hosts !== undefined && (hosts.length < 1 || hosts.length > hostsMax))
     fields.hosts?.fault(`must name one to ${hostsMax} hosts, but names ${hosts.length}`)
   return {
     code: value.required(fields, 'code')?.choice(regionCodes) ?? 'eu-par',
+    healthCheck: fields['health-check']?.text('the id of a health check of Route 53', healthCheckId),
     settings: settingsOf(fields.settings),
     hosts: hosts?.slice(0, hostsMax).map(hostOf) ?? [],
   }
@@ -223,7 +228,7 @@ function checkNames(value: Value | undefined, { regions }: Deployment): void {
 function checkInternal(value: Value | undefined, { regions }: Deployment): void {
   for (const [at, { hosts }] of regions.entries())
     for (const [which, { name: host, internal, address }] of hosts.entries()) {
-      const field = value?.list()?.[at]?.fields(['code', 'settings', 'hosts']).hosts?.list()?.[which]
+      const field = value?.list()?.[at]?.fields(regionFields).hosts?.list()?.[which]
       if (internal === '0.0.0.0' || internal === address)
         field?.fault(
           `${host} has the internal address ${internal}, on which everybody would reach its servers`,

@@ -15,6 +15,7 @@ export interface Plan {
 
 export interface PlannedRegion {
   code: Region['code']
+  healthCheck: Region['healthCheck']
   names: PublicNames
   hosts: PlannedHost[]
 }
@@ -41,6 +42,7 @@ export function planOf(deployment: Deployment, platform: Platform = machines): P
     platform,
     regions: deployment.regions.map((region) => ({
       code: region.code,
+      healthCheck: region.healthCheck,
       names: namesOf(deployment, region.code),
       hosts: region.hosts.map((host) => plannedHost(platform, { deployment, region, host })),
     })),

@@ -2,8 +2,8 @@
  * DNS. `<zone>.zone` is plain: each public name has the addresses of all proxies that serve it.
  * `<zone>.closest.zone` is the same for PowerDNS with LUA records: the names that every region
  * serves lead to the nearest region that answers. `<zone>.latency.json` is a change batch of Route
- * 53 with routing by latency. Its records have no health check: the identity of a check is known to
- * the account of the operator alone.
+ * 53 with routing by latency. `<region>.health-check.json` is the check of a region: Route 53 gives
+ * it an id, which the operator writes into the deployment's file. The region's records then name it.
  */
 import type { RegionCode } from '@holdfast/kernel'
 import { hostsWith, type Plan, type PlannedHost, type PlannedRegion } from '../plan.ts'
@@ -13,7 +13,7 @@ type Type = 'A' | 'AAAA'
 interface Name {
   name: string
   /** Proxies of each region that serves it. */
-  regions: { code: RegionCode; proxies: PlannedHost[] }[]
+  regions: { code: RegionCode; healthCheck: string | undefined; proxies: PlannedHost[] }[]
 }
 
 /** Seconds: a region that is lost is out of the names that soon. */
@@ -33,7 +33,7 @@ const nearestAws: Record<RegionCode, string> = {
 
 export function dnsFiles(plan: Plan): [path: string, text: string][] {
   const { domain, downloads } = plan.deployment
-  return [...new Set([domain, downloads])].flatMap((zone): [string, string][] => {
+  const zones = [...new Set([domain, downloads])].flatMap((zone): [string, string][] => {
     const names = namesIn(plan, zone)
     return [
       [`dns/${zone}.zone`, zoneFile(plan, zone, names.flatMap(plainRecords))],
@@ -41,6 +41,7 @@ export function dnsFiles(plan: Plan): [path: string, text: string][] {
       [`dns/${zone}.latency.json`, latencyBatch(names)],
     ]
   })
+  return [...zones, ...healthChecks(plan)]
 }
 
 /** Public names below a zone; a name belongs to the longest zone that it ends with. */
@@ -53,7 +54,8 @@ function namesIn({ deployment, regions }: Plan, zone: string): Name[] {
     for (const region of regions)
       for (const name of of(region)) {
         const known = names.get(name) ?? { name, regions: [] }
-        known.regions.push({ code: region.code, proxies: hostsWith(region.hosts, 'proxy') })
+        const { code, healthCheck, hosts } = region
+        known.regions.push({ code, healthCheck, proxies: hostsWith(hosts, 'proxy') })
         names.set(name, known)
       }
     return [...names.values()]
@@ -97,11 +99,12 @@ function closestRecords(name: Name): string[] {
 
 function latencyBatch(names: Name[]): string {
   const changes = names.flatMap(({ name, regions }) =>
-    regions.flatMap(({ code, proxies }) =>
+    regions.flatMap(({ code, healthCheck, proxies }) =>
       (['A', 'AAAA'] as const).flatMap((type) => {
         const values = addresses(proxies).filter(([of]) => of === type)
         if (values.length === 0) return []
-        const routing = regions.length > 1 ? { SetIdentifier: code, Region: nearestAws[code] } : {}
+        const check = healthCheck === undefined ? {} : { HealthCheckId: healthCheck }
+        const routing = regions.length > 1 ? { SetIdentifier: code, Region: nearestAws[code], ...check } : {}
         return {
           Action: 'UPSERT',
           ResourceRecordSet: {
@@ -116,6 +119,26 @@ function latencyBatch(names: Name[]): string {
     ),
   )
   return `${JSON.stringify({ Changes: changes }, null, 2)}\n`
+}
+
+/**
+ * What Route 53 asks a region for, from several places: its list of regions, by the name of its own
+ * upload host. With one region there is nothing to lead to instead.
+ */
+function healthChecks({ regions }: Plan): [path: string, text: string][] {
+  if (regions.length < 2) return []
+  return regions.map(({ code, names }): [string, string] => {
+    const config = {
+      Type: 'HTTPS',
+      FullyQualifiedDomainName: names.regionalUpload,
+      Port: 443,
+      ResourcePath: '/regions',
+      EnableSNI: true,
+      RequestInterval: 10,
+      FailureThreshold: 3,
+    }
+    return [`dns/${code}.health-check.json`, `${JSON.stringify(config, null, 2)}\n`]
+  })
 }
 
 function addresses(hosts: readonly PlannedHost[]): [Type, string][] {
