@@ -3,7 +3,7 @@
  * `<zone>.closest.zone` is the same for PowerDNS with LUA records: the names that every region
  * serves lead to the nearest region that answers. `<zone>.latency.json` is a change batch of Route
  * 53 with routing by latency. `<region>.health-check.json` is the check of a region: Route 53 gives
- * it an id, which the operator writes into the deployment's file. The region's records then name it.
+ * it an id, which the operator writes into the deployment's file, and the region's records name it.
  */
 import type { RegionCode } from '@holdfast/kernel'
 import { hostsWith, type Plan, type PlannedHost, type PlannedRegion } from '../plan.ts'
