@@ -7,6 +7,7 @@ import {
   type BlobFault,
   type BlobInfo,
   type BlobStore,
+  copyKey,
   digestOf,
   type NodeStore,
   type PlacedStage,
@@ -14,6 +15,8 @@ import {
 } from '@holdfast/blob-store'
 import { get } from '@holdfast/blob-store/testing'
 import { latin1 } from '@holdfast/kernel'
+import { blobPrefix, decodeCopies } from '../../src/catalogue/rows.ts'
+import { extentFileName } from '../../src/extents/extent-files.ts'
 import { InlineHashing } from '../../src/hashing/hashing.ts'
 import { ChunkStore } from '../../src/index.ts'
 import { testStore } from '../../src/testing.ts'
@@ -381,8 +384,9 @@ export async function violations(
   options: {
     deletionsHold: boolean
     /**
-     * Deleted copies may be back as damaged ones: the record of their deletion was removed with
-     * their extent. Only those without bytes are whole then: nothing can be missing.
+     * Deleted copies may be back: the record of their deletion was removed with their extent. They
+     * are damaged, unless nothing of them can be missing: they have no bytes, or have them in
+     * another extent than their commit.
      */
     ghosts?: boolean
     random: () => number
@@ -390,6 +394,8 @@ export async function violations(
   },
 ): Promise<string[]> {
   const broken: string[] = []
+  const bytesApart = options.ghosts === true ? copiesWithBytesApart(state) : new Set<string>()
+  const promised = { promises, event, ...options, bytesApart }
   const machine = options.machine?.(options.random, state) ?? new CrashMachine(options.random, state)
   const store = await openOn(machine)
   try {
@@ -397,7 +403,7 @@ export async function violations(
     // for damage.
     if (options.ghosts !== true)
       for (const { file, reason } of store.health.quarantined) broken.push(`${file} is set aside: ${reason}`)
-    await check(store, promises, event, options, broken)
+    await check(store, promised, broken)
     // And it continues: something new is kept, and all of it survives a clean stop.
     const stage = await store.stage()
     const bytes = content(1000 + Math.floor(options.random() * 40))
@@ -406,7 +412,7 @@ export async function violations(
     await store.compact()
     await store.close()
     const again = await openOn(machine)
-    await check(again, promises, event, options, broken)
+    await check(again, promised, broken)
     if (!bytes.equals(await get(again, info))) broken.push('data written after the crash is gone')
     await again.close()
   } catch (error) {
@@ -416,11 +422,34 @@ export async function violations(
   return broken
 }
 
+/** Copies of the catalogue whose commit was in an extent that is gone, and no byte of theirs. */
+function copiesWithBytesApart({ rows, files }: DiskState): Set<string> {
+  const apart = new Set<string>()
+  for (const [row, value] of rows) {
+    const key = Buffer.from(row, 'latin1')
+    if (!key.subarray(0, 1).equals(blobPrefix)) continue
+    for (const { incarnation, inlineOffset, commitExtent } of decodeCopies(value))
+      if (inlineOffset === undefined && !files.has(`/store/extents/${extentFileName(commitExtent)}`))
+        apart.add(copyKey({ id: key.subarray(1), incarnation }))
+  }
+  return apart
+}
+
 async function check(
   store: BlobStore,
-  promises: readonly PromisedBlob[],
-  event: number,
-  { deletionsHold, ghosts = false }: { deletionsHold: boolean; ghosts?: boolean },
+  {
+    promises,
+    event,
+    deletionsHold,
+    ghosts = false,
+    bytesApart,
+  }: {
+    promises: readonly PromisedBlob[]
+    event: number
+    deletionsHold: boolean
+    ghosts?: boolean
+    bytesApart: ReadonlySet<string>
+  },
   broken: string[],
 ): Promise<void> {
   let bytes = 0
@@ -450,7 +479,7 @@ async function check(
     const found = await store.stat(info)
     if (committed <= event && deleteAsked > event && found === undefined)
       broken.push(`acknowledged at ${committed}, gone at ${event}: ${info.size} bytes`)
-    const ghost = ghosts && (found?.damaged || info.size === 0)
+    const ghost = ghosts && (found?.damaged || info.size === 0 || bytesApart.has(copyKey(info)))
     if (deletionsHold && deleteAnswered <= event && found !== undefined && reborn > event && !ghost)
       broken.push(`deleted at ${deleteAnswered}, back at ${event}`)
   }
