@@ -7,7 +7,8 @@ import https from 'node:https'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { ok } from '@holdfast/http-kit'
-import { Authority, clusterNames, TlsFiles } from '@holdfast/trust'
+import { Authority, clusterNames } from '@holdfast/trust'
+import { openTlsFiles } from '@holdfast/trust/testing'
 import t, { type Test } from 'tap'
 import { tool } from '../infra/check/tools.ts'
 import { readDeployment } from '../infra/regions/deployment.ts'
@@ -93,10 +94,7 @@ async function startHost(
 ): Promise<StartedHost> {
   const at = (name: string) => join(folder, 'ca', named.host, name)
   await authority.issue(named, { days: 10 })
-  const files = TlsFiles.open(
-    { ca: at('ca.pem'), own: { cert: at('node.pem'), key: at('node.key') } },
-    { read, reloadMs: 3_600_000 },
-  )
+  const files = openTlsFiles({ ca: at('ca.pem'), own: { cert: at('node.pem'), key: at('node.key') } })
   t.teardown(() => files.close())
   const held = await listening(t, {
     trustProxy: ['127.0.0.1'],

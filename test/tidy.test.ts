@@ -72,10 +72,17 @@ const withOptionalFields = new Set([
   // What only some engines or platforms have, and what another thread or package sends.
   ...['Catalogue', 'CatalogueAnswer', 'DirectAccess', 'SmtpError'],
 ])
-/** Options that apps wire. A field that an app forgets is a type error. */
-const wired = new Set(['ChunkStoreOptions', 'HttpHostOptions', 'JoinOptions', 'LevelMetadataStoreOptions'])
+/**
+ * Options that apps wire. A field that an app forgets is a type error. Numbers with a default that
+ * only some callers set are apart from them, in a `…Tuning`.
+ */
+const wired = new Set([
+  ...['ChunkStoreOptions', 'HttpHostOptions', 'JoinOptions', 'LevelMetadataStoreOptions'],
+  'TlsFilesOptions',
+])
 const isArgument = (name: string) =>
-  !wired.has(name) && (/^Opened|(Options|Contract|Check|Tools)$/.test(name) || withOptionalFields.has(name))
+  !wired.has(name) &&
+  (/^Opened|(Options|Tuning|Contract|Check|Tools)$/.test(name) || withOptionalFields.has(name))
 
 /** A few of the days before are longer, and history is not rewritten. */
 const subjectsSince = '2026-11-27T12:00:00Z'

@@ -32,7 +32,7 @@ const work = JSON.parse(await text(process.stdin)) as LoginsWork
 const secret = (path: string) => readFileSync(path, 'utf8').trim()
 const tls = TlsFiles.open(
   { ca: work.ca, own: { cert: work.cert, key: work.key } },
-  { read: (path) => readFileSync(path, 'utf8') },
+  { read: (path) => readFileSync(path, 'utf8'), onReload: undefined, onFault: undefined },
 )
 const options = {
   ...work,

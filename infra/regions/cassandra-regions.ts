@@ -34,7 +34,7 @@ const access = {
   credentials: () => ({ user, password }),
   tls: TlsFiles.open(
     { ca: work.ca, own: { cert: work.cert, key: work.key } },
-    { read: (path) => readFileSync(path, 'utf8') },
+    { read: (path) => readFileSync(path, 'utf8'), onReload: undefined, onFault: undefined },
   ),
 }
 try {

@@ -1,9 +1,9 @@
 /** The blob store suite with certificates on both sides. */
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { MemoryBlobStore } from '@holdfast/blob-store'
 import { blobStoreContract } from '@holdfast/blob-store/testing'
-import { Authority, TlsFiles } from '@holdfast/trust'
+import { Authority } from '@holdfast/trust'
+import { openTlsFiles } from '@holdfast/trust/testing'
 import t, { type Test } from 'tap'
 import { RemoteBlobStore, serveBlobStore } from '../src/index.ts'
 
@@ -12,10 +12,7 @@ const directory = t.testdir()
 const authority = await Authority.create(directory, { name: 'test', days: 2 })
 await authority.issue({ host: 'node', names: ['127.0.0.1'] }, { days: 2 })
 const at = (name: string) => join(directory, 'node', name)
-const tls = TlsFiles.open(
-  { ca: at('ca.pem'), own: { cert: at('node.pem'), key: at('node.key') } },
-  { read: (path) => readFileSync(path, 'utf8') },
-)
+const tls = openTlsFiles({ ca: at('ca.pem'), own: { cert: at('node.pem'), key: at('node.key') } })
 t.teardown(() => tls.close())
 
 blobStoreContract<Test>({

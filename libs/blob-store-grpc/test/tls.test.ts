@@ -8,7 +8,8 @@ import { cp, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { digestOf, MemoryBlobStore } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
-import { Authority, TlsFiles } from '@holdfast/trust'
+import { Authority, type TlsFiles } from '@holdfast/trust'
+import { openTlsFiles } from '@holdfast/trust/testing'
 import t, { type Test } from 'tap'
 import { RemoteBlobStore, serveBlobStore } from '../src/index.ts'
 
@@ -28,10 +29,10 @@ for (const name of ['node.pem', 'node.key'])
 
 function filesOf(host: string, { of = 'right', shown = true } = {}): TlsFiles {
   const at = (name: string) => join(directory, of, host, name)
-  const files = TlsFiles.open(
-    { ca: at('ca.pem'), own: shown ? { cert: at('node.pem'), key: at('node.key') } : undefined },
-    { read: (path) => readFileSync(path, 'utf8'), reloadMs: 3_600_000 },
-  )
+  const files = openTlsFiles({
+    ca: at('ca.pem'),
+    own: shown ? { cert: at('node.pem'), key: at('node.key') } : undefined,
+  })
   t.teardown(() => files.close())
   return files
 }

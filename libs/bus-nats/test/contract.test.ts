@@ -1,8 +1,9 @@
-import { copyFileSync, readFileSync } from 'node:fs'
+import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Bus } from '@holdfast/bus'
 import { busContract } from '@holdfast/bus/testing'
-import { Authority, TlsFiles } from '@holdfast/trust'
+import { Authority, type TlsFiles } from '@holdfast/trust'
+import { openTlsFiles } from '@holdfast/trust/testing'
 import { connect as connectOnce } from 'nats'
 import t, { type Test } from 'tap'
 import { startNats } from '../../../infra/servers/nats.ts'
@@ -130,7 +131,7 @@ t.test('a server without a certificate of the authority is awaited and receives 
     startNats({ directory: join(directory, name), port: own, ...(tls === undefined ? {} : { tls }) })
   const right = await made('right')
   const open = (files: typeof right) => {
-    const tls = TlsFiles.open({ ca: files.ca, own: files }, { read: (path) => readFileSync(path, 'utf8') })
+    const tls = openTlsFiles({ ca: files.ca, own: files })
     t.teardown(() => tls.close())
     return tls
   }

@@ -8,7 +8,8 @@ import { connect as connectPlain, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls'
-import { Authority, clusterNames, TlsFiles } from '@holdfast/trust'
+import { Authority, clusterNames, type TlsFiles } from '@holdfast/trust'
+import { openTlsFiles } from '@holdfast/trust/testing'
 import t, { type Test } from 'tap'
 import { until } from '../../../test/support/until.ts'
 import { defaultIdle, ok } from '../src/index.ts'
@@ -51,10 +52,7 @@ async function secured(
   const folder = t.testdir({})
   const authority = await certificatesIn(folder)
   const at = (name: string) => join(folder, 'frontend', name)
-  const files = TlsFiles.open(
-    { ca: at('ca.pem'), own: { cert: at('node.pem'), key: at('node.key') } },
-    { read, reloadMs: 3_600_000 },
-  )
+  const files = openTlsFiles({ ca: at('ca.pem'), own: { cert: at('node.pem'), key: at('node.key') } })
   t.teardown(() => files.close())
   const held = await listening(t, {
     trustProxy: ['127.0.0.1'],

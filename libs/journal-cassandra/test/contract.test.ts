@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { JournalOwnership } from '@holdfast/journal'
 import {
@@ -9,7 +8,8 @@ import {
   lookupWalkContract,
   wholeStoreContract,
 } from '@holdfast/journal/testing'
-import { Authority, TlsFiles } from '@holdfast/trust'
+import { Authority } from '@holdfast/trust'
+import { openTlsFiles } from '@holdfast/trust/testing'
 import cassandra from 'cassandra-driver'
 import t, { type Test } from 'tap'
 import { startCassandra } from '../../../infra/servers/cassandra.ts'
@@ -57,13 +57,10 @@ async function madeCertificates() {
   const other = await Authority.create(join(directory, 'other'), { name: 'other', days: 2 })
   await other.issue({ host: 'client', names: [] }, { days: 2 })
   const files = (ca: string, own: string) =>
-    TlsFiles.open(
-      {
-        ca: join(directory, ca, 'ca.pem'),
-        own: { cert: join(directory, own, 'client/node.pem'), key: join(directory, own, 'client/node.key') },
-      },
-      { read: (path) => readFileSync(path, 'utf8') },
-    )
+    openTlsFiles({
+      ca: join(directory, ca, 'ca.pem'),
+      own: { cert: join(directory, own, 'client/node.pem'), key: join(directory, own, 'client/node.key') },
+    })
   return {
     known: files('right', 'right'),
     unknown: files('right', 'other'),

@@ -34,11 +34,15 @@ export interface TlsPem {
 
 export interface TlsFilesOptions {
   read: (path: string) => string
+  /** Undefined: a process that ends after one step reports no reloads. */
+  onReload: ((certificates: readonly CertificateInfo[]) => void) | undefined
+  /** New files cannot be used; called once for each reason. Undefined: as of `onReload`. */
+  onFault: ((error: Error) => void) | undefined
+}
+
+export interface TlsFilesTuning {
   /** Default 5,000. */
   reloadMs?: number
-  onReload?: (certificates: readonly CertificateInfo[]) => void
-  /** New files cannot be used; called once for each reason. */
-  onFault?: (error: Error) => void
 }
 
 /** How soon new files are used, by default. */
@@ -61,15 +65,23 @@ export class TlsFiles implements TlsContext {
   #told: string | undefined
 
   /** @throws Error that names the file */
-  static open(paths: TlsPaths, options: TlsFilesOptions): TlsFiles {
-    return new TlsFiles(paths, options, loadedFrom(paths, options.read))
+  static open(
+    paths: TlsPaths,
+    options: TlsFilesOptions,
+    { reloadMs = reloadDefaultMs }: TlsFilesTuning = {},
+  ): TlsFiles {
+    return new TlsFiles(paths, options, { loaded: loadedFrom(paths, options.read), reloadMs })
   }
 
-  private constructor(paths: TlsPaths, options: TlsFilesOptions, loaded: LoadedTls) {
+  private constructor(
+    paths: TlsPaths,
+    options: TlsFilesOptions,
+    { loaded, reloadMs }: { loaded: LoadedTls; reloadMs: number },
+  ) {
     this.#paths = paths
     this.#options = options
     this.#loaded = loaded
-    this.#timer = setInterval(() => this.reload(), options.reloadMs ?? reloadDefaultMs)
+    this.#timer = setInterval(() => this.reload(), reloadMs)
     this.#timer.unref()
   }
 

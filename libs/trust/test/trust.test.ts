@@ -7,7 +7,8 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { connect, createServer, type TLSSocket } from 'node:tls'
 import t from 'tap'
-import { Authority, isOfHost, TlsFiles } from '../src/index.ts'
+import { Authority, isOfHost, TlsFiles, type TlsFilesOptions, type TlsFilesTuning } from '../src/index.ts'
+import { openTlsFiles } from '../src/testing.ts'
 
 const read = (path: string) => readFileSync(path, 'utf8')
 const dayMs = 86_400_000
@@ -18,11 +19,16 @@ async function madeIn(directory: string, hosts: readonly string[] = ['one', 'two
   return authority
 }
 
-function filesOf(directory: string, host: string, more: Partial<Parameters<typeof TlsFiles.open>[1]> = {}) {
+function filesOf(
+  directory: string,
+  host: string,
+  { onReload, onFault, reloadMs = 3_600_000 }: Partial<TlsFilesOptions> & TlsFilesTuning = {},
+) {
   const at = (name: string) => join(directory, host, name)
   return TlsFiles.open(
     { ca: at('ca.pem'), own: { cert: at('node.pem'), key: at('node.key') } },
-    { read, reloadMs: 3_600_000, ...more },
+    { read, onReload, onFault },
+    { reloadMs },
   )
 }
 
@@ -103,10 +109,7 @@ t.test('files count together, and what does not fit changes nothing', async (t) 
   await authority.issue({ host: 'one', names: [] }, { days: 1 })
   t.equal(files.reload(), true)
   t.same([reloads, heard], [2, 1])
-  t.throws(
-    () => TlsFiles.open({ ca: join(directory, 'none'), own: undefined }, { read }),
-    /none cannot be read/,
-  )
+  t.throws(() => openTlsFiles({ ca: join(directory, 'none'), own: undefined }), /none cannot be read/)
 })
 
 t.test('new files are noticed by themselves', async (t) => {
