@@ -78,7 +78,7 @@ const withOptionalFields = new Set([
  */
 const wired = new Set([
   ...['ChunkStoreOptions', 'HttpHostOptions', 'JoinOptions', 'LevelMetadataStoreOptions'],
-  'TlsFilesOptions',
+  ...['RemoteBlobStoreOptions', 'ServeBlobStoreOptions', 'StorageRoleOptions', 'TlsFilesOptions'],
 ])
 const isArgument = (name: string) =>
   !wired.has(name) &&

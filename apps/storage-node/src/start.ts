@@ -25,6 +25,7 @@ export async function startStorageNode({ config, secrets, settings, log, clock, 
     config,
     secrets,
     log,
+    clock,
     descriptors: clusterDescriptors(config, 'storage-node'),
   })
   opened.defer(() => storage.close())

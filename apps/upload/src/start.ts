@@ -43,6 +43,7 @@ export async function startUpload({ config, secrets, settings, log, clock, conne
         config,
         secrets,
         log,
+        clock,
         descriptors: clusterDescriptors(config, 'upload'),
       })
     : undefined

@@ -12,20 +12,15 @@ import { hostOf, isOfHost, type TlsContext } from '@holdfast/trust'
 /** Sent instead of the host, which may be an address; a node has one certificate for all names. */
 const askedName = 'node.holdfast.internal'
 
+/** Byte streams and calls of one client at a node, each; beyond it `UNAVAILABLE`. */
+export const inFlightMax = 1024
+
 /** Small writes are sent at once: agents set TCP_NODELAY. */
-export function byteAgent({
-  tls,
-  address,
-  socketsMax,
-}: {
-  tls: TlsContext | undefined
-  address: string
-  socketsMax: number
-}): Agent {
+export function byteAgent({ tls, address }: { tls: TlsContext | undefined; address: string }): Agent {
   const options = {
     keepAlive: true,
     keepAliveMsecs: 15_000,
-    maxSockets: socketsMax,
+    maxSockets: inFlightMax,
     maxFreeSockets: 64,
     scheduling: 'lifo' as const,
   }

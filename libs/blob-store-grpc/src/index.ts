@@ -1,6 +1,10 @@
 export type { CallProof } from './cluster-secret.ts'
 export { type NodeBounds, type NodeFigures, type RefusalReason, refusalReasons } from './node-load.ts'
-export { RemoteBlobStore, type RemoteBlobStoreOptions } from './remote-blob-store.ts'
+export {
+  RemoteBlobStore,
+  type RemoteBlobStoreOptions,
+  type RemoteBlobStoreTuning,
+} from './remote-blob-store.ts'
 export {
   type BlobStoreServer,
   type ServeBlobStoreOptions,

@@ -34,7 +34,7 @@ export class NodeLoad {
   #calls = 0
   #bytes = 0
 
-  constructor(bounds: NodeBounds = {}) {
+  constructor(bounds: NodeBounds) {
     this.bounds = {
       connections: { control: 1024, bytes: 4096 },
       callsMax: 2048,

@@ -20,12 +20,12 @@ import {
   type WholeBytes,
   type WholeReads,
 } from '@holdfast/blob-store'
-import { type Clock, systemClock } from '@holdfast/kernel'
+import type { Clock } from '@holdfast/kernel'
 import type { TlsContext } from '@holdfast/trust'
 import { type PullResponse, StorageServiceClient, StorageServiceService } from '@holdfast/wire/storage'
 import { nameClientRequest } from './client-requests.ts'
 import { ClusterSecret, type ClusterSecretSource } from './cluster-secret.ts'
-import { byteAgent, callCredentials, callOptions } from './connections.ts'
+import { byteAgent, callCredentials, callOptions, inFlightMax } from './connections.ts'
 import { blobNameOf, infoOf, messageOf } from './copies.ts'
 import { faultOfCall } from './faults.ts'
 import { proveCall } from './proven-calls.ts'
@@ -43,16 +43,23 @@ export interface RemoteBlobStoreOptions {
   /** The cluster's secret, at least 16 bytes. */
   secret: ClusterSecretSource
   /** Undefined: no encryption. */
-  tls?: TlsContext | undefined
-  clock?: Clock
+  tls: TlsContext | undefined
+  clock: Clock
+}
+
+export interface RemoteBlobStoreTuning {
   /** For calls that read or write a row, ms. Default 3,000. */
   callTimeoutMs?: number
   /** For what waits for hashes and syncs: seal, commit, delete, copy. Default 60,000. */
   commitTimeoutMs?: number
   /** A stream without a byte for this long is dropped, ms. Default 15,000. */
   progressTimeoutMs?: number
-  /** Concurrent byte streams and calls, each; beyond it `UNAVAILABLE`. Default 1,024. */
-  inFlightMax?: number
+}
+
+const defaults: Required<RemoteBlobStoreTuning> = {
+  callTimeoutMs: 3_000,
+  commitTimeoutMs: 60_000,
+  progressTimeoutMs: 15_000,
 }
 
 /** Pulls of the largest size, over a slow line. */
@@ -61,7 +68,7 @@ const pullTimeoutMs = 15_000
 type Method = Exclude<keyof typeof StorageServiceService, 'inventory'>
 
 export class RemoteBlobStore implements StorageNode, WholeReads {
-  readonly #options: Required<RemoteBlobStoreOptions>
+  readonly #options: RemoteBlobStoreOptions & Required<RemoteBlobStoreTuning>
   readonly #secret: ClusterSecret
   readonly #control: StorageServiceClient
   readonly #agent: Agent
@@ -73,19 +80,11 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
   #closed = false
 
   /** Connects at first use. */
-  constructor(options: RemoteBlobStoreOptions) {
-    this.#options = {
-      clock: systemClock,
-      callTimeoutMs: 3_000,
-      commitTimeoutMs: 60_000,
-      progressTimeoutMs: 15_000,
-      inFlightMax: 1024,
-      tls: undefined,
-      ...options,
-    }
-    this.#secret = new ClusterSecret(options.secret, this.#options.clock)
-    const { tls } = options
-    this.#agent = byteAgent({ tls, address: options.bytes, socketsMax: this.#options.inFlightMax })
+  constructor(options: RemoteBlobStoreOptions, tuning: RemoteBlobStoreTuning = {}) {
+    this.#options = { ...defaults, ...tuning, ...options }
+    const { tls, secret, clock } = options
+    this.#secret = new ClusterSecret(secret, clock)
+    this.#agent = byteAgent({ tls, address: options.bytes })
     this.#control = new StorageServiceClient(options.control, callCredentials(tls, options.control), {
       ...callOptions(tls),
       'grpc.keepalive_time_ms': 10_000,
@@ -386,7 +385,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
   }
 
   #beginCall(cancel: () => void): () => void {
-    if (this.#calls >= this.#options.inFlightMax)
+    if (this.#calls >= inFlightMax)
       throw new BlobFault('UNAVAILABLE', `${this.#calls} calls to ${this.#options.node} are under way`)
     this.#calls++
     return this.#track(cancel, () => this.#calls--)
@@ -394,7 +393,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
 
   #beginStream(cancel: () => void): () => void {
     this.#assertOpen()
-    if (this.#streams >= this.#options.inFlightMax)
+    if (this.#streams >= inFlightMax)
       throw new BlobFault('UNAVAILABLE', `${this.#streams} streams to ${this.#options.node} are under way`)
     this.#streams++
     return this.#track(cancel, () => this.#streams--)

@@ -5,12 +5,13 @@
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { Server, ServerCredentials } from '@grpc/grpc-js'
-import { type Clock, systemClock, type Tracer } from '@holdfast/kernel'
+import type { Clock, Tracer } from '@holdfast/kernel'
 import type { TlsContext } from '@holdfast/trust'
 import { ByteRoutes } from './byte-routes.ts'
 import { Callers } from './callers.ts'
-import { type CallLog, CallNotes, silentLog } from './client-requests.ts'
+import { type CallLog, CallNotes } from './client-requests.ts'
 import { ClusterSecret, type ClusterSecretSource } from './cluster-secret.ts'
+import { inFlightMax } from './connections.ts'
 import { controlService } from './control-service.ts'
 import { byteListener, callListener } from './listeners.ts'
 import { type NodeBounds, type NodeFigures, NodeLoad, type RefusalReason } from './node-load.ts'
@@ -22,19 +23,17 @@ export interface ServeBlobStoreOptions {
   /** At least 16 bytes. */
   secret: ClusterSecretSource
   /** Callers show a certificate of the same authority. Undefined: no encryption. */
-  tls?: TlsContext | undefined
-  /** Default 127.0.0.1. */
-  host?: string
-  /** 0 (the default) uses a free one. */
-  controlPort?: number
-  bytesPort?: number
-  /** A stage without activity for this long is aborted. Default 1 h, as in the store itself. */
-  stageIdleMs?: number
+  tls: TlsContext | undefined
+  host: string
+  /** 0 uses a free one. */
+  controlPort: number
+  bytesPort: number
   /** Running requests of all peers together. */
-  bounds?: NodeBounds
-  clock?: Clock
-  log?: CallLog
-  tracer?: Tracer | undefined
+  bounds: NodeBounds
+  clock: Clock
+  log: CallLog
+  /** Undefined: no request is traced. */
+  tracer: Tracer | undefined
 }
 
 export interface BlobStoreServer {
@@ -58,8 +57,8 @@ const controlStrangersMax = 64
  * the rest.
  */
 const bytesStrangersShare = 1 / 2
-/** A peer's default maximum of concurrent requests (`inFlightMax`). */
-const callsMax = 1024
+/** A stage without activity for this long is aborted, as in the store itself. */
+const stageIdleMs = 3_600_000
 /**
  * Requests are short: the longest names the placement groups of two nodes, some bytes each. Answers
  * are longer.
@@ -76,11 +75,10 @@ export async function serveBlobStore(
   store: ServedStore,
   options: ServeBlobStoreOptions,
 ): Promise<BlobStoreServer> {
-  const host = options.host ?? '127.0.0.1'
-  const clock = options.clock ?? systemClock
-  const notes = new CallNotes({ log: options.log ?? silentLog, clock, tracer: options.tracer })
+  const { host, clock, log, tracer } = options
+  const notes = new CallNotes({ log, clock, tracer })
   const secret = new ClusterSecret(options.secret, clock)
-  const stages = new OpenStages(clock, options.stageIdleMs ?? 3_600_000)
+  const stages = new OpenStages(clock, stageIdleMs)
   const load = new NodeLoad(options.bounds)
   const { connections } = load.bounds
   const onRefused = (reason: RefusalReason) => {
@@ -99,7 +97,7 @@ export async function serveBlobStore(
     isTaken: (socket) => byteCallers.add(socket),
     answer: (request, response) => void routes.answer(request, response),
   })
-  bytes.listen(options.bytesPort ?? 0, host)
+  bytes.listen(options.bytesPort, host)
   await once(bytes, 'listening')
 
   const callers = new Callers({
@@ -118,7 +116,7 @@ export async function serveBlobStore(
     serve: (socket) => injector.injectConnection(socket),
   })
   try {
-    calls.listen(options.controlPort ?? 0, host)
+    calls.listen(options.controlPort, host)
     await once(calls, 'listening')
   } catch (error) {
     bytes.close()
@@ -170,7 +168,7 @@ function controlServer({
 }): Server {
   return new Server({
     'grpc.max_receive_message_length': requestBytesMax,
-    'grpc.max_concurrent_streams': callsMax,
+    'grpc.max_concurrent_streams': inFlightMax,
     'grpc-node.max_session_memory': sessionMemoryMiB,
     'grpc.keepalive_permit_without_calls': 1,
     'grpc.http2.min_ping_interval_without_data_ms': 5_000,

@@ -8,15 +8,16 @@ import { hex, systemClock } from '@holdfast/kernel'
 import t, { type Test } from 'tap'
 import { ClusterSecret } from '../src/cluster-secret.ts'
 import { type NodeBounds, RemoteBlobStore, type ServedStore, serveBlobStore } from '../src/index.ts'
+import { plainRemote, plainServer } from '../src/testing.ts'
 
 const secret = 'a secret of this test'
 const KiB = 1024
 
 async function served(t: Test, store: ServedStore, bounds: NodeBounds) {
-  const server = await serveBlobStore(store, { secret, bounds })
+  const server = await serveBlobStore(store, { ...plainServer, secret, bounds })
   t.teardown(() => server.close({ drainMs: 0 }))
   const { control, bytes } = server
-  const remote = new RemoteBlobStore({ node: 'a', control, bytes, secret })
+  const remote = new RemoteBlobStore({ ...plainRemote, control, bytes, secret })
   t.teardown(() => remote.close())
   return { server, remote }
 }
@@ -52,7 +53,7 @@ t.test('calls past the bound are refused as unavailable, on any connection', asy
   const store = new HeldBlobStore()
   const { server, remote } = await served(t, store, { callsMax: 2 })
   const { control, bytes } = server
-  const other = new RemoteBlobStore({ node: 'b', control, bytes, secret })
+  const other = new RemoteBlobStore({ ...plainRemote, node: 'b', control, bytes, secret })
   t.teardown(() => other.close())
   const id = randomBytes(48)
   const running = [remote.find(id), remote.find(id)]
@@ -70,7 +71,7 @@ t.test('calls past the bound are refused as unavailable, on any connection', asy
 t.test('cancelled calls make room', async (t) => {
   const store = new HeldBlobStore()
   const { server, remote } = await served(t, store, { callsMax: 2 })
-  const gone = new RemoteBlobStore({ node: 'a', control: server.control, bytes: server.bytes, secret })
+  const gone = new RemoteBlobStore({ ...plainRemote, control: server.control, bytes: server.bytes, secret })
   const running = [gone.find(randomBytes(48)), gone.find(randomBytes(48))].map((call) => call.catch(() => 0))
   await store.held(2)
   await gone.close()

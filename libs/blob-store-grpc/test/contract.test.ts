@@ -6,6 +6,7 @@ import { ChunkStore } from '@holdfast/chunk-store'
 import { testStore, withoutHashThreads } from '@holdfast/chunk-store/testing'
 import t, { type Test } from 'tap'
 import { RemoteBlobStore, serveBlobStore } from '../src/index.ts'
+import { plainRemote, plainServer } from '../src/testing.ts'
 
 const secret = 'a secret of this test'
 const MiB = 1024 * 1024
@@ -31,9 +32,9 @@ const stores: [string, (t: Test) => Promise<NodeStore>][] = [
 
 /** A client that closes its node when it is closed. */
 async function remoteOf(store: NodeStore): Promise<RemoteBlobStore> {
-  const server = await serveBlobStore(store, { secret })
+  const server = await serveBlobStore(store, { ...plainServer, secret })
   const { control, bytes } = server
-  const remote = new RemoteBlobStore({ node: 'a', control, bytes, secret })
+  const remote = new RemoteBlobStore({ ...plainRemote, control, bytes, secret })
   const { close } = remote
   remote.close = async () => {
     await close.call(remote)

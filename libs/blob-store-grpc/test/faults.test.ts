@@ -25,6 +25,7 @@ import { ClusterSecret } from '../src/cluster-secret.ts'
 import { type NodeBounds, RemoteBlobStore, type ServedStore, serveBlobStore } from '../src/index.ts'
 import { proveCall } from '../src/proven-calls.ts'
 import { putPath } from '../src/put-terms.ts'
+import { plainRemote, plainServer } from '../src/testing.ts'
 
 const secret = 'a secret of this test'
 const MiB = 1024 * 1024
@@ -44,10 +45,10 @@ async function served(
   store: ServedStore,
   { bounds = {}, ...options }: { progressTimeoutMs?: number; bounds?: NodeBounds } = {},
 ) {
-  const server = await serveBlobStore(store, { secret, bounds })
+  const server = await serveBlobStore(store, { ...plainServer, secret, bounds })
   t.teardown(() => server.close({ drainMs: 0 }))
   const { control, bytes } = server
-  const remote = new RemoteBlobStore({ node: 'a', control, bytes, secret, ...options })
+  const remote = new RemoteBlobStore({ ...plainRemote, control, bytes, secret }, options)
   t.teardown(() => remote.close())
   return { server, remote }
 }
@@ -57,7 +58,7 @@ t.test('a caller without the secret gets nothing, in neither way', async (t) => 
   const info = await put(store, Buffer.from('private'))
   const { server } = await served(t, store)
   const { control, bytes } = server
-  const stranger = new RemoteBlobStore({ node: 'a', control, bytes, secret: 'some other secret' })
+  const stranger = new RemoteBlobStore({ ...plainRemote, control, bytes, secret: 'some other secret' })
   t.teardown(() => stranger.close())
   await t.rejects(stranger.stat(info), { code: 'INVALID' })
   await t.rejects(stranger.stage(), { code: 'INVALID' })
@@ -269,15 +270,15 @@ t.test(
     mute.listen(0, '127.0.0.1')
     await once(mute, 'listening')
     const { port } = mute.address() as { port: number }
-    const lost = new RemoteBlobStore({
-      node: 'mute',
-      control: `127.0.0.1:${port}`,
-      bytes: `http://127.0.0.1:${port}`,
-      secret,
-      callTimeoutMs: 100,
-      commitTimeoutMs: 100,
-      progressTimeoutMs: 100,
-    })
+    const lost = new RemoteBlobStore(
+      {
+        ...plainRemote,
+        control: `127.0.0.1:${port}`,
+        bytes: `http://127.0.0.1:${port}`,
+        secret,
+      },
+      { callTimeoutMs: 100, commitTimeoutMs: 100, progressTimeoutMs: 100 },
+    )
     t.teardown(async () => {
       await lost.close()
       for (const socket of sockets) socket.destroy()
@@ -333,7 +334,7 @@ t.test('a small blob whose answer was lost is sent again, and has one effect', a
       return info
     }
   })()
-  const server = await serveBlobStore(store, { secret })
+  const server = await serveBlobStore(store, { ...plainServer, secret })
   t.teardown(() => server.close({ drainMs: 0 }))
   const { port, hostname } = new URL(server.bytes)
   const line = createServer((near) => {
@@ -347,7 +348,7 @@ t.test('a small blob whose answer was lost is sent again, and has one effect', a
   await once(line.listen(0, '127.0.0.1'), 'listening')
   t.teardown(() => line.close())
   const bytes = `http://127.0.0.1:${(line.address() as AddressInfo).port}`
-  const remote = new RemoteBlobStore({ node: 'a', control: server.control, bytes, secret })
+  const remote = new RemoteBlobStore({ ...plainRemote, control: server.control, bytes, secret })
   t.teardown(() => remote.close())
   const options = terms()
   const info = await remote.put(smallBlob(), options)
@@ -470,7 +471,7 @@ t.test('a small range comes in one piece, correct or not at all', async (t) => {
   await once(line.listen(0, '127.0.0.1'), 'listening')
   const { port } = line.address() as AddressInfo
   const liar = new RemoteBlobStore({
-    node: 'a',
+    ...plainRemote,
     control: plain.server.control,
     bytes: `http://127.0.0.1:${port}`,
     secret,

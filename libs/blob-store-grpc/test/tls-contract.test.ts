@@ -6,6 +6,7 @@ import { Authority } from '@holdfast/trust'
 import { openTlsFiles } from '@holdfast/trust/testing'
 import t, { type Test } from 'tap'
 import { RemoteBlobStore, serveBlobStore } from '../src/index.ts'
+import { plainRemote, plainServer } from '../src/testing.ts'
 
 const secret = 'a secret of this test'
 const directory = t.testdir()
@@ -19,9 +20,9 @@ blobStoreContract<Test>({
   test: (name, body) => t.test(name, body),
   passed: (t, name) => void t.pass(name),
   open: async (t) => {
-    const server = await serveBlobStore(new MemoryBlobStore(), { secret, tls })
+    const server = await serveBlobStore(new MemoryBlobStore(), { ...plainServer, secret, tls })
     t.teardown(() => server.close({ drainMs: 0 }))
     const { control, bytes } = server
-    return new RemoteBlobStore({ node: 'a', control, bytes, secret, tls })
+    return new RemoteBlobStore({ ...plainRemote, control, bytes, secret, tls })
   },
 })

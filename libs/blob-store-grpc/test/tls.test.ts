@@ -12,6 +12,7 @@ import { Authority, type TlsFiles } from '@holdfast/trust'
 import { openTlsFiles } from '@holdfast/trust/testing'
 import t, { type Test } from 'tap'
 import { RemoteBlobStore, serveBlobStore } from '../src/index.ts'
+import { plainRemote, plainServer } from '../src/testing.ts'
 
 const secret = 'a secret of this test'
 const directory = t.testdir()
@@ -39,12 +40,15 @@ function filesOf(host: string, { of = 'right', shown = true } = {}): TlsFiles {
 
 async function pair(t: Test, { node = filesOf('node'), client = filesOf('client') } = {}) {
   const store = new MemoryBlobStore()
-  const server = await serveBlobStore(store, { secret, tls: node })
+  const server = await serveBlobStore(store, { ...plainServer, secret, tls: node })
   t.teardown(() => server.close({ drainMs: 0 }))
   const open = (tls: TlsFiles | undefined) => {
     const { control, bytes } = server
     const at = tls === undefined ? bytes.replace('https', 'http') : bytes
-    const remote = new RemoteBlobStore({ node: 'a', control, bytes: at, secret, tls, callTimeoutMs: 10_000 })
+    const remote = new RemoteBlobStore(
+      { ...plainRemote, control, bytes: at, secret, tls },
+      { callTimeoutMs: 10_000 },
+    )
     t.teardown(() => remote.close())
     return remote
   }
@@ -104,11 +108,11 @@ t.test('certificates, authority and secret are replaced under load without a fai
   const store = new MemoryBlobStore()
   let secrets: readonly string[] = [secret]
   const now = () => secrets
-  const server = await serveBlobStore(store, { secret: now, tls: node })
+  const server = await serveBlobStore(store, { ...plainServer, secret: now, tls: node })
   t.teardown(() => server.close({ drainMs: 0 }))
   const { control, bytes } = server
   const open = () => {
-    const remote = new RemoteBlobStore({ node: 'a', control, bytes, secret: now, tls: client })
+    const remote = new RemoteBlobStore({ ...plainRemote, control, bytes, secret: now, tls: client })
     t.teardown(() => remote.close())
     return remote
   }
@@ -170,7 +174,7 @@ t.test('certificates, authority and secret are replaced under load without a fai
   t.same(failures, [], `${calls} calls`)
   const late = open()
   t.ok(await late.stat(info), 'the new authority alone')
-  const before = new RemoteBlobStore({ node: 'a', control, bytes, secret, tls: client })
+  const before = new RemoteBlobStore({ ...plainRemote, control, bytes, secret, tls: client })
   t.teardown(() => before.close())
   await t.rejects(before.stat(info), { code: 'INVALID' }, 'the old secret')
 })

@@ -275,7 +275,7 @@ function joinMembers(
     replicaReadsMs: config.replicaReadsMs,
   })
   opened.defer(() => routes.close())
-  const peers = new StoragePeers({ membership, secret: () => secrets.clusterSecret, tls: trust.peers })
+  const peers = new StoragePeers({ membership, secret: () => secrets.clusterSecret, tls: trust.peers, clock })
   opened.defer(() => peers.close())
   return { readiness, membership, routes, peers }
 }

@@ -2,6 +2,7 @@
 import { MemoryBlobStore, type StorageNode } from '@holdfast/blob-store'
 import { blobStoreContract, get, put } from '@holdfast/blob-store/testing'
 import { type BlobStoreServer, RemoteBlobStore, serveBlobStore } from '@holdfast/blob-store-grpc'
+import { plainRemote, plainServer } from '@holdfast/blob-store-grpc/testing'
 import { backgroundTimers, systemClock } from '@holdfast/kernel'
 import t, { type Test } from 'tap'
 import { GroupMap, LocalNode, NodeGroups, type Peers, ReplicatedBlobStore, Replicator } from '../src/index.ts'
@@ -28,12 +29,15 @@ async function cluster(t: Test) {
     const groups = await NodeGroups.open({ nodeId: id, notes: store, lookUp: async (n) => rows.get(n) })
     await groups.learn(group(names))
     const node = new LocalNode({ store, groups, peers })
-    const server = await serveBlobStore(node, { secret })
+    const server = await serveBlobStore(node, { ...plainServer, secret })
     const { control, bytes } = server
     stores.set(id, store)
     nodes.set(id, node)
     servers.set(id, server)
-    remotes.set(id, new RemoteBlobStore({ node: id, control, bytes, secret, progressTimeoutMs: 1_000 }))
+    remotes.set(
+      id,
+      new RemoteBlobStore({ ...plainRemote, node: id, control, bytes, secret }, { progressTimeoutMs: 1_000 }),
+    )
   }
   const frontend = new ReplicatedBlobStore({
     region: 'r1',

@@ -29,7 +29,7 @@ import {
 import type { ChunkStore } from '@holdfast/chunk-store'
 import type { ClusterPart } from '@holdfast/cluster'
 import type { ClusterConfig, ClusterSecrets } from '@holdfast/config'
-import { type Clock, systemClock } from '@holdfast/kernel'
+import type { Clock } from '@holdfast/kernel'
 import { NodeGroups, type PlacementGroup } from '@holdfast/replication'
 import type { Logger } from 'pino'
 import { type NodeStatus, openNode, type RunningNode } from './node.ts'
@@ -45,7 +45,7 @@ export interface StorageRoleOptions {
   descriptors: Pick<DescriptorBudget, 'openExtentsMax' | 'peerConnections'>
   secrets: ClusterSecrets
   log: Logger
-  clock?: Clock
+  clock: Clock
 }
 
 export class StorageRole {
@@ -63,7 +63,7 @@ export class StorageRole {
 
   /** Opens the store. @throws StartFault DATA_LOCKED, DATA_UNUSABLE, DATA_FORMAT, DATA_MISSING */
   static async open(options: StorageRoleOptions): Promise<StorageRole> {
-    const { config, descriptors, log, clock = systemClock } = options
+    const { config, descriptors, log, clock } = options
     const { openExtentsMax } = descriptors
     const path = join(config.dataDir, 'blobs')
     if (config.requireStore) await requireStores(config.dataDir, ['blobs/extents'])
@@ -136,7 +136,7 @@ export class StorageRole {
 
   /** Serves other processes when it resolves. @throws StartFault PORT_TAKEN */
   async join(cluster: ClusterPart): Promise<void> {
-    const { config, secrets, descriptors } = this.#options
+    const { config, secrets, descriptors, clock } = this.#options
     const groups = await NodeGroups.open({
       nodeId: config.nodeName,
       notes: this.#store,
@@ -155,6 +155,7 @@ export class StorageRole {
       controlPort: this.#ports.control,
       bytesPort: this.#ports.bytes,
       bounds: { connections: descriptors.peerConnections },
+      clock,
       log: cluster.log.child({ part: 'node' }),
       tracer: cluster.tracer,
     })

@@ -16,6 +16,7 @@ import {
 } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import { type BlobStoreServer, RemoteBlobStore, serveBlobStore } from '@holdfast/blob-store-grpc'
+import { plainRemote, plainServer } from '@holdfast/blob-store-grpc/testing'
 import { ChunkStore } from '@holdfast/chunk-store'
 import { testStore } from '@holdfast/chunk-store/testing'
 import { systemClock } from '@holdfast/kernel'
@@ -71,9 +72,9 @@ class TwoNodes implements Peers {
     })
     await groups.learn(group)
     const node = new LocalNode({ store, groups, peers: this })
-    const server = await serveBlobStore(node, { secret })
+    const server = await serveBlobStore(node, { ...plainServer, secret })
     const { control, bytes } = server
-    const remote = new RemoteBlobStore({ node: id, control, bytes, secret })
+    const remote = new RemoteBlobStore({ ...plainRemote, node: id, control, bytes, secret })
     this.#running.set(id, { store, node, server, remote })
   }
 

@@ -37,7 +37,7 @@ t.test('a storage node whose store does not recover within a minute is not alive
   const membership = { beats: () => [] } as unknown as ConstructorParameters<
     typeof StoragePeers
   >[0]['membership']
-  const peers = new StoragePeers({ membership, secret: () => secrets.clusterSecret, tls: undefined })
+  const peers = new StoragePeers({ membership, secret: () => secrets.clusterSecret, tls: undefined, clock })
   const groups = new GroupRows({ lookups, bus, regions: config.regions, onFault, onGroup: undefined })
   const nodes = new NodeAdminStates({ lookups, bus, onFault })
   const readiness = new Readiness({}, { clock })

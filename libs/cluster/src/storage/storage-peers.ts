@@ -1,6 +1,7 @@
 /** The storage nodes known from heartbeats, for replication and frontends. */
 import type { StorageNode } from '@holdfast/blob-store'
 import { RemoteBlobStore } from '@holdfast/blob-store-grpc'
+import type { Clock } from '@holdfast/kernel'
 import type { NatsMembership } from '@holdfast/membership-nats'
 import type { Peers } from '@holdfast/replication'
 import type { TlsContext } from '@holdfast/trust'
@@ -17,6 +18,7 @@ export class StoragePeers implements Peers {
   readonly #membership: NatsMembership
   readonly #secret: () => readonly string[]
   readonly #tls: TlsContext | undefined
+  readonly #clock: Clock
   readonly #known = new Map<string, KnownPeer>()
   #local: { id: string; region: string; node: StorageNode } | undefined
 
@@ -24,15 +26,18 @@ export class StoragePeers implements Peers {
     membership,
     secret,
     tls,
+    clock,
   }: {
     membership: NatsMembership
     /** The current secrets. Calls are proven with the first. */
     secret: () => readonly string[]
     tls: TlsContext | undefined
+    clock: Clock
   }) {
     this.#membership = membership
     this.#secret = secret
     this.#tls = tls
+    this.#clock = clock
   }
 
   /** The node of this process is reached without the network. */
@@ -54,7 +59,14 @@ export class StoragePeers implements Peers {
     if (beat === undefined || control === undefined || bytes === undefined) return known?.node
     if (known?.control === control && known.bytes === bytes) return known.node
     void known?.node.close()
-    const node = new RemoteBlobStore({ node: id, control, bytes, secret: this.#secret, tls: this.#tls })
+    const node = new RemoteBlobStore({
+      node: id,
+      control,
+      bytes,
+      secret: this.#secret,
+      tls: this.#tls,
+      clock: this.#clock,
+    })
     this.#known.set(id, { control, bytes, region: beat.region, node })
     return node
   }

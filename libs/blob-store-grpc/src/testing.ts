@@ -1,0 +1,24 @@
+/** For tests of what stores bytes over the network. */
+import { systemClock } from '@holdfast/kernel'
+import { silentLog } from './client-requests.ts'
+import type { RemoteBlobStoreOptions } from './remote-blob-store.ts'
+import type { ServeBlobStoreOptions } from './serve-blob-store.ts'
+
+/** Default parts of a server in tests: free ports, without encryption. */
+export const plainServer: Omit<ServeBlobStoreOptions, 'secret'> = {
+  tls: undefined,
+  host: '127.0.0.1',
+  controlPort: 0,
+  bytesPort: 0,
+  bounds: {},
+  clock: systemClock,
+  log: silentLog,
+  tracer: undefined,
+}
+
+/** Default parts of its client. */
+export const plainRemote: Omit<RemoteBlobStoreOptions, 'control' | 'bytes' | 'secret'> = {
+  node: 'a',
+  tls: undefined,
+  clock: systemClock,
+}
