@@ -78,7 +78,9 @@ const withOptionalFields = new Set([
  */
 const wired = new Set([
   ...['ChunkStoreOptions', 'HttpHostOptions', 'JoinOptions', 'LevelMetadataStoreOptions'],
-  ...['RemoteBlobStoreOptions', 'ServeBlobStoreOptions', 'StorageRoleOptions', 'TlsFilesOptions'],
+  ...['CollectorOptions', 'HoldersOptions', 'LocalNodeOptions', 'PullerOptions', 'ReadThroughOptions'],
+  ...['RejoinCheckOptions', 'RemoteBlobStoreOptions', 'ReplicatedBlobStoreOptions', 'ReplicatorOptions'],
+  ...['ScrubberOptions', 'ServeBlobStoreOptions', 'StorageRoleOptions', 'TlsFilesOptions'],
 ])
 const isArgument = (name: string) =>
   !wired.has(name) &&

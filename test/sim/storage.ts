@@ -27,6 +27,7 @@ import {
   type StageOptions,
   type StorageNode,
 } from '@holdfast/blob-store'
+import { plainCollector } from '@holdfast/blob-store/testing'
 import { isReferenced, referencedOf } from '@holdfast/journal'
 import { hex } from '@holdfast/kernel'
 import {
@@ -39,6 +40,7 @@ import {
   ReplicatedBlobStore,
   Replicator,
 } from '@holdfast/replication'
+import { plainFrontend } from '@holdfast/replication/testing'
 import type { Blob } from '@holdfast/wire'
 import type { Cluster, Frontend } from './cluster.ts'
 import type { Dice } from './random.ts'
@@ -126,6 +128,7 @@ export class Storage implements Uploads {
     const peers = this.#peersOf(process)
     const node = new LocalNode({ store, groups: nodeGroups, peers })
     const collector = new Collector({
+      ...plainCollector,
       blobs: store,
       referenced: (some) => referencedOf(lookups, some),
       distrust: () => undefined,
@@ -134,26 +137,27 @@ export class Storage implements Uploads {
       clock: process,
       log: { info: () => {}, warn: () => {} },
     })
-    const replicator = new Replicator({
-      node,
-      peers,
-      region: regionOf(id),
-      referenced,
-      deletedAtSource: (copy) => {
-        if (this.#plants.deletedAtSource === undefined) collector.released(copy)
-        else void this.#plants.deletedAtSource(store, copy)
+    const replicator = new Replicator(
+      {
+        node,
+        peers,
+        region: regionOf(id),
+        referenced,
+        deletedAtSource: (copy) => {
+          if (this.#plants.deletedAtSource === undefined) collector.released(copy)
+          else void this.#plants.deletedAtSource(store, copy)
+        },
+        clock: process,
+        timers: process,
+        random: () => process.dice.fraction(),
+        log: {
+          info: () => {},
+          warn: (fields, message) =>
+            void cluster.scheduler.note(`${process.name} log: ${message}: ${JSON.stringify(fields)}`),
+        },
       },
-      clock: process,
-      timers: process,
-      random: () => process.dice.fraction(),
-      log: {
-        info: () => {},
-        warn: (fields, message) =>
-          void cluster.scheduler.note(`${process.name} log: ${message}: ${JSON.stringify(fields)}`),
-      },
-      idleMs: 500,
-      backoffMaxMs: 4_000,
-    })
+      { idleMs: 500, backoffMaxMs: 4_000 },
+    )
     this.#running.set(id, { process, node })
     this.#beat(process)
     replicator.start()
@@ -365,10 +369,10 @@ export class Storage implements Uploads {
       const view = new GroupMap()
       for (const group of groups) view.learn(group)
       store = new ReplicatedBlobStore({
+        ...plainFrontend,
         region: home,
         groups: view,
         peers: this.#peersOf(process),
-        refreshGroups: async () => {},
         clock: process,
         timers: process,
         random: (count) => process.dice.bytes(count),

@@ -403,6 +403,8 @@ function openUpkeep({
   publicCertificateMetrics(metrics, certificates)
   const scrubber = new Scrubber({
     store: blobs,
+    repair: undefined,
+    pause: undefined,
     ...config.scrub,
     clock,
     log: log.child({ part: 'scrubber' }),

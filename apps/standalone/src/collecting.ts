@@ -27,6 +27,7 @@ export function createCollector({ config, blobs, metadata, rounds, clock, log }:
     accounts: { confirmedMs: () => rounds().confirmedMs(), wanted: () => rounds().wanted() },
     distrust: () => distrustOf(metadata) ?? blobs.health.gap,
     ...config,
+    everything: false,
     clock,
     log: log.child({ part: 'collector' }),
   })

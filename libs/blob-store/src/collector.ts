@@ -36,18 +36,20 @@ export interface CollectorOptions {
   /** Why the references cannot be trusted now. Nothing is deleted while there is a reason. */
   distrust: () => string | undefined
   /**
-   * Asks the accounts which copies they use. Absent: accounts are not asked, and references are
+   * Asks the accounts which copies they use. Undefined: accounts are not asked, and references are
    * trusted as they are.
    */
-  accounts?: {
-    /**
-     * When the last complete round over all accounts began, Unix ms: each account has its
-     * references since then. Undefined: no round is complete.
-     */
-    confirmedMs: () => Promise<number | undefined>
-    /** Copies wait for a round that begins after this call. */
-    wanted: () => void
-  }
+  accounts:
+    | {
+        /**
+         * When the last complete round over all accounts began, Unix ms: each account has its
+         * references since then. Undefined: no round is complete.
+         */
+        confirmedMs: () => Promise<number | undefined>
+        /** Copies wait for a round that begins after this call. */
+        wanted: () => void
+      }
+    | undefined
   /**
    * How long a copy stays after it was first seen without a reference, ms. Longer than any request
    * takes.
@@ -59,7 +61,7 @@ export interface CollectorOptions {
    * Each pass checks every copy. For nodes of a cluster: replicated copies carry their original
    * time, and references are removed elsewhere.
    */
-  everything?: boolean
+  everything: boolean
   clock: Clock
   log: { info(fields: object, message: string): void; warn(fields: object, message: string): void }
 }
@@ -209,7 +211,7 @@ export class Collector {
 
   async #pass(): Promise<void> {
     const { log } = this.#options
-    const all = this.#options.everything ?? false
+    const all = this.#options.everything
     const pass = this.#running.then(() => this.#walk({ all }))
     this.#running = pass.catch(() => {})
     try {

@@ -58,4 +58,10 @@ export { putSmall } from './put-small.ts'
 export { readBatch } from './read-batch.ts'
 export { releaseBuffer } from './release-buffer.ts'
 export { restoreCopy } from './restore-copy.ts'
-export { Scrubber, type ScrubberOptions, type ScrubFigures, type ScrubResult } from './scrubber.ts'
+export {
+  Scrubber,
+  type ScrubberOptions,
+  type ScrubberTuning,
+  type ScrubFigures,
+  type ScrubResult,
+} from './scrubber.ts'

@@ -24,24 +24,27 @@ import { restoreCopy } from './restore-copy.ts'
 export interface ScrubberOptions {
   store: NodeStore
   /**
-   * Replaces a damaged copy by a whole one from elsewhere. Absent: by another copy of the same
+   * Replaces a damaged copy by a whole one from elsewhere. Undefined: by another copy of the same
    * content in this store.
    * @throws BlobFault when no whole copy exists.
    */
-  repair?: (copy: BlobInfo) => Promise<unknown>
+  repair: ((copy: BlobInfo) => Promise<unknown>) | undefined
   clock: Clock
   /**
-   * Waits, or ends early when the signal aborts. Default: a timer that does not keep the process
+   * Waits, or ends early when the signal aborts. Undefined: a timer that does not keep the process
    * alive.
    */
-  pause?: (ms: number, signal: AbortSignal) => Promise<void>
-  /** Default 20 MiB/s: 10 TB in six days, a tenth of a spinning disk. 0: `start` does nothing. */
-  bytesPerSecond?: number
-  /** Between the end of one pass and the next, ms. Default 24 h: sectors rot in months. */
-  restMs?: number
+  pause: ((ms: number, signal: AbortSignal) => Promise<void>) | undefined
+  /** 20 MiB/s read 10 TB in six days, with a tenth of a spinning disk. 0: `start` does nothing. */
+  bytesPerSecond: number
+  /** Between the end of one pass and the next, ms. */
+  restMs: number
+  log: { warn(fields: object, message: string): void; error(fields: object, message: string): void }
+}
+
+export interface ScrubberTuning {
   /** Damaged copies in an hour that stop the scrubbing. Default 50. */
   damagedPerHourMax?: number
-  log: { warn(fields: object, message: string): void; error(fields: object, message: string): void }
 }
 
 export interface ScrubResult {
@@ -95,7 +98,7 @@ interface ScrubPosition {
 const atStart: ScrubPosition = { lastPassMs: undefined, after: undefined }
 
 export class Scrubber {
-  readonly #options: Required<Omit<ScrubberOptions, 'repair'>> & Pick<ScrubberOptions, 'repair'>
+  readonly #options: ScrubberOptions & Required<ScrubberTuning>
   readonly #stop = new AbortController()
   /** When copies were found damaged within the last hour (monotonic ms). */
   #damagedAt: number[] = []
@@ -110,14 +113,8 @@ export class Scrubber {
   /** Id in hex. */
   #at: string | undefined
 
-  constructor(options: ScrubberOptions) {
-    this.#options = {
-      bytesPerSecond: 20 * 1024 * 1024,
-      restMs: 24 * hourMs,
-      damagedPerHourMax: 50,
-      pause: systemPause,
-      ...options,
-    }
+  constructor(options: ScrubberOptions, tuning: ScrubberTuning = {}) {
+    this.#options = { damagedPerHourMax: 50, ...tuning, ...options }
   }
 
   /**
@@ -273,7 +270,7 @@ export class Scrubber {
 
   /** Waits until the rate allows the next read. Unused rate is not saved up. */
   async #pay(bytes: number): Promise<void> {
-    const { clock, bytesPerSecond, pause } = this.#options
+    const { clock, bytesPerSecond, pause = systemPause } = this.#options
     const now = clock.monotonic()
     this.#paidAt = Math.max(this.#paidAt, now) + (bytes / bytesPerSecond) * 1000
     if (this.#paidAt - now >= pauseMsMin) await pause(this.#paidAt - now, this.#stop.signal)
@@ -289,7 +286,7 @@ export class Scrubber {
   }
 
   async #run(): Promise<void> {
-    const { clock, restMs, pause, log } = this.#options
+    const { clock, restMs, pause = systemPause, log } = this.#options
     let { after = '' } = await this.#noted()
     while (!this.#stop.signal.aborted) {
       const restedMs = clock.now() - (this.#lastPassMs ?? Number.NEGATIVE_INFINITY)

@@ -13,3 +13,4 @@ export {
   nodeStoreChecks,
   nodeStoreContract,
 } from './node-store-suite.ts'
+export { plainCollector, plainScrubber } from './plain-upkeep.ts'

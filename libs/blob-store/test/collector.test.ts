@@ -2,6 +2,7 @@ import type { Clock } from '@holdfast/kernel'
 import t from 'tap'
 import { until } from '../../../test/support/until.ts'
 import { type BlobInfo, type BlobName, Collector, copyKey, MemoryBlobStore } from '../src/index.ts'
+import { plainCollector } from '../src/testing.ts'
 
 const silent = { info() {}, warn() {} }
 const hour = 3_600_000
@@ -22,6 +23,7 @@ function world({ distrust = () => undefined as string | undefined } = {}) {
     return blobs.map((blob) => references.has(copyKey(blob)))
   }
   const collector = new Collector({
+    ...plainCollector,
     blobs,
     referenced,
     distrust,
@@ -108,6 +110,7 @@ t.test('a reference that appears at the second check keeps the copy', async (t) 
   clock.ms += 1
   let looks = 0
   const collector = new Collector({
+    ...plainCollector,
     blobs,
     referenced: async (blobs) => {
       looks++
@@ -150,6 +153,7 @@ t.test('periodic passes check new, released and marked copies only, and find wha
   references.add(copyKey(old)).add(copyKey(other))
   clock.ms += 10 * hour
   const collector = new Collector({
+    ...plainCollector,
     blobs,
     referenced: async (blobs) => {
       asked.push(...blobs.map(copyKey))
@@ -196,6 +200,7 @@ t.test('references are read in batches, and twice for each copy that is deleted'
   clock.ms += 1
   const questions: number[] = []
   const collector = new Collector({
+    ...plainCollector,
     blobs,
     referenced: async (some) => {
       questions.push(some.length)
@@ -219,6 +224,7 @@ t.test('a copy is deleted only after a round over all accounts that began after 
   let confirmedMs: number | undefined
   let wanted = 0
   const options = {
+    ...plainCollector,
     blobs,
     referenced: async (some: readonly BlobName[]) => some.map((blob) => references.has(copyKey(blob))),
     distrust: () => undefined,

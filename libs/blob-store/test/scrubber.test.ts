@@ -2,7 +2,7 @@
 import { type Clock, hex } from '@holdfast/kernel'
 import t from 'tap'
 import { type BlobInfo, MemoryBlobStore, Scrubber, type ScrubberOptions } from '../src/index.ts'
-import { get, put } from '../src/testing.ts'
+import { get, plainScrubber, put } from '../src/testing.ts'
 
 const hourMs = 3_600_000
 
@@ -25,14 +25,14 @@ class Time implements Clock {
 function scrubberOf(
   store: MemoryBlobStore,
   time: Time,
-  more: Partial<ScrubberOptions> = {},
+  more: Partial<Pick<ScrubberOptions, 'bytesPerSecond' | 'restMs'>> = {},
 ): { scrubber: Scrubber; errors: Record<string, unknown>[] } {
   const errors: Record<string, unknown>[] = []
   const log = {
     warn: () => {},
     error: (fields: object) => void errors.push(fields as Record<string, unknown>),
   }
-  const scrubber = new Scrubber({ store, clock: time, pause: time.pause, bytesPerSecond: 1e12, log, ...more })
+  const scrubber = new Scrubber({ ...plainScrubber, store, clock: time, pause: time.pause, log, ...more })
   return { scrubber, errors }
 }
 

@@ -2,7 +2,7 @@
  * The base of every process of a cluster, in the order in which it starts and, reversed, ends: bus
  * → metadata → keys → region map → membership → ways to accounts and storage nodes → rate limits.
  */
-import { randomUUID } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { type AccountClient, BlockedAccounts, RoutedAccountClient } from '@holdfast/accounts'
 import {
   clockMetric,
@@ -24,7 +24,7 @@ import {
 } from '@holdfast/bootstrap'
 import type { ClusterConfig, ClusterSecrets } from '@holdfast/config'
 import { AnswerBudget, createRateLimits, outerNetworkOf, SmallPiecesLane, siteOf } from '@holdfast/http-kit'
-import type { AccountId, Clock, Keyring, RegionCode } from '@holdfast/kernel'
+import { type AccountId, backgroundTimers, type Clock, type Keyring, type RegionCode } from '@holdfast/kernel'
 import { AgreedClock, isClockOff, type MemberRole } from '@holdfast/membership'
 import { type HeartbeatReport, NatsMembership, plainReport } from '@holdfast/membership-nats'
 import { Reports, TransferLog } from '@holdfast/moderation'
@@ -424,12 +424,14 @@ export function clusterBlobs(
   const localNode = region === config.region ? peers.localId : undefined
   const blobs = new ReplicatedBlobStore({
     region,
-    ...(localNode === undefined ? {} : { localNode }),
+    localNode,
     groups: groups.map,
     peers,
     refreshGroups: groups.refresh,
     freeBytesOf: (node) => peers.freeBytesOf(node),
     clock,
+    timers: backgroundTimers,
+    random: randomBytes,
     log: log.child({ part: 'blobs' }),
   })
   return tracedBlobs(blobs, tracer)

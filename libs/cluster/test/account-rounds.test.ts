@@ -3,7 +3,7 @@
  * cover.
  */
 import { Collector, MemoryBlobStore } from '@holdfast/blob-store'
-import { put } from '@holdfast/blob-store/testing'
+import { plainCollector, put } from '@holdfast/blob-store/testing'
 import { type JournalAccounts, type LookupStore, referencedOf, referencesOf } from '@holdfast/journal'
 import { MemoryJournalStore, MemoryLookupStore } from '@holdfast/journal/testing'
 import type { RegionCode } from '@holdfast/kernel'
@@ -63,6 +63,7 @@ t.test(
     const { there, homes, time, clock, lookups, rounds, ended } = world()
     const blobs = new MemoryBlobStore({ clock })
     const collector = new Collector({
+      ...plainCollector,
       blobs,
       referenced: (some) => referencedOf(lookups, some),
       accounts: { confirmedMs: () => rounds.confirmedMs(), wanted() {} },

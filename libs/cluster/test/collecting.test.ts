@@ -1,5 +1,5 @@
 import { Collector, MemoryBlobStore } from '@holdfast/blob-store'
-import { put } from '@holdfast/blob-store/testing'
+import { plainCollector, put } from '@holdfast/blob-store/testing'
 import { MemoryBus } from '@holdfast/bus'
 import { JournalFault, type LookupStore, referencedOf, referencesOf } from '@holdfast/journal'
 import { MemoryLookupStore } from '@holdfast/journal/testing'
@@ -37,6 +37,7 @@ t.test('while a region is lost no copy is deleted that it may refer to, and stat
   const clock = { now: () => nowMs, monotonic: () => nowMs }
   const blobs = new MemoryBlobStore({ clock })
   const collector = new Collector({
+    ...plainCollector,
     blobs,
     referenced: (some) => referencedOf(lookups, some),
     distrust: () => undefined,

@@ -21,20 +21,20 @@ export interface NodeReport {
 
 export interface HoldersOptions {
   region: string
-  localNode?: string
   groups: GroupView
   peers: Peers
   clock: Clock
-  /** How far clocks of nodes may be apart, ms. Default 2,000. */
-  skewMs?: number
 }
 
+/** How far clocks of nodes may be apart. */
+const skewMs = 2_000
+
 export class Holders {
-  readonly #options: Required<Omit<HoldersOptions, 'localNode'>> & Pick<HoldersOptions, 'localNode'>
+  readonly #options: HoldersOptions
   readonly #reports = new Map<string, NodeReport>()
 
   constructor(options: HoldersOptions) {
-    this.#options = { skewMs: 2_000, ...options }
+    this.#options = options
   }
 
   /** Stores a node's newest report. */
@@ -54,17 +54,16 @@ export class Holders {
    *   living members of the home region, which take the uploads.
    */
   serversOf(placementGroup: number, createdMs: number): string[] {
-    const { groups, peers, region, localNode } = this.#options
+    const { groups, peers, region } = this.#options
     const group = groups.get(placementGroup)
     if (group === undefined) return []
-    const healthy = (id: string) =>
-      (id === localNode || peers.isAlive(id)) && this.#reports.get(id)?.suspect !== true
+    const healthy = (id: string) => peers.isAlive(id) && this.#reports.get(id)?.suspect !== true
     const sure = nodesOf(group).filter((id) => this.#holds(id, group, createdMs))
     const home = group.members.filter((id) => this.#isCurrent(id, group))
     const named = [sure, home, group.members, nodesOf(group)]
       .map((ids) => ids.filter(healthy))
       .find((ids) => ids.length > 0)
-    return nearestFirst(named ?? group.members, { peers, region, self: localNode })
+    return nearestFirst(named ?? group.members, { peers, region })
   }
 
   /** Its marks cover the copy at every other home member: copies start there. */
@@ -72,7 +71,7 @@ export class Holders {
     const report = this.#reports.get(id)
     if (report === undefined) return false
     const others = group.members.filter((other) => other !== id)
-    return others.every((other) => (report.coveredMs.get(other) ?? 0) - this.#options.skewMs >= createdMs)
+    return others.every((other) => (report.coveredMs.get(other) ?? 0) - skewMs >= createdMs)
   }
 
   /**

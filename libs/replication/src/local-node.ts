@@ -35,13 +35,12 @@ export interface LocalNodeOptions {
   store: NodeStore
   groups: NodeGroups
   peers: Peers
-  /**
-   * Concurrent fetches; more wait, at most `fetchesWaitingMax`. Default 8: enough for a WAN line,
-   * little memory.
-   */
-  fetchesMax?: number
 }
 
+/**
+ * Concurrent fetches; more wait, at most `fetchesWaitingMax`. Enough for a WAN line, little memory.
+ */
+const fetchesMax = 8
 /** Beyond it a fetch is refused as unavailable. */
 const fetchesWaitingMax = 10_000
 
@@ -50,19 +49,17 @@ export class LocalNode implements StorageNode, WholeReads {
   readonly groups: NodeGroups
   readonly #store: NodeStore
   readonly #peers: Peers
-  readonly #fetchesMax: number
   readonly #fetches = new Map<string, Promise<BlobInfo>>()
   readonly #puts = new Map<string, Promise<BlobInfo>>()
   #running = 0
   readonly #line: (() => void)[] = []
   #unverified: string | undefined
 
-  constructor({ store, groups, peers, fetchesMax = 8 }: LocalNodeOptions) {
+  constructor({ store, groups, peers }: LocalNodeOptions) {
     this.id = groups.nodeId
     this.groups = groups
     this.#store = store
     this.#peers = peers
-    this.#fetchesMax = fetchesMax
   }
 
   /** The node's own store, without the rules. */
@@ -248,7 +245,7 @@ export class LocalNode implements StorageNode, WholeReads {
   }
 
   async #inTurn<T>(run: () => Promise<T>): Promise<T> {
-    if (this.#running >= this.#fetchesMax) {
+    if (this.#running >= fetchesMax) {
       if (this.#line.length >= fetchesWaitingMax)
         throw new BlobFault('UNAVAILABLE', `${this.#line.length} copies wait to be fetched`)
       await new Promise<void>((resolve) => this.#line.push(resolve))

@@ -40,16 +40,14 @@ export interface PullerOptions {
   /** Whether this copy is referenced, read at quorum. Called for copies that were deleted here. */
   referenced: (blob: BlobName) => Promise<boolean>
   /** The source has deleted a copy that is still here: for the collector. */
-  deletedAtSource?: (blob: BlobName) => void
+  deletedAtSource: (blob: BlobName) => void
   clock: Clock
   /**
-   * Inventories are compared at least this often, ms. Default 24 h. One case needs this: this
-   * node's collector removed a copy just before an upload elsewhere found the other copies and
-   * referred to them. The log does not bring that copy back.
+   * Inventories are compared at least this often, ms. One case needs this: this node's collector
+   * removed a copy just before an upload elsewhere found the other copies and referred to them. The
+   * log does not bring that copy back.
    */
-  compareEveryMs?: number
-  /** Entries per request. Default 1,000: what a slow line fetches in minutes. */
-  batch?: number
+  compareEveryMs: number
 }
 
 /** Result of a round. */
@@ -63,7 +61,8 @@ export interface PullRound {
   compared: boolean
 }
 
-const batchDefault = 1_000
+/** Entries per request: what a slow line fetches in minutes. */
+const batchEntries = 1_000
 /**
  * How long a fetched copy is protected from the collector: until the uploader's reference is
  * visible.
@@ -71,16 +70,11 @@ const batchDefault = 1_000
 
 export class Puller {
   readonly source: string
-  readonly #options: Required<PullerOptions>
+  readonly #options: PullerOptions
 
   constructor(options: PullerOptions) {
     this.source = options.source
-    this.#options = {
-      batch: batchDefault,
-      compareEveryMs: 24 * 3_600_000,
-      deletedAtSource: () => {},
-      ...options,
-    }
+    this.#options = options
   }
 
   /**
@@ -90,7 +84,7 @@ export class Puller {
    *   nothing more: nothing is lost, retry later.
    */
   async round(groups: readonly number[], signal?: AbortSignal): Promise<PullRound> {
-    const { peers, watermarks, batch, clock, compareEveryMs } = this.#options
+    const { peers, watermarks, clock, compareEveryMs } = this.#options
     const source = peers.node(this.source)
     if (source === undefined) throw new BlobFault('UNAVAILABLE', `${this.source} cannot be reached`)
     const mark = await watermarks.of(this.source)
@@ -101,7 +95,7 @@ export class Puller {
 
     const pulled = await source.pull({
       after: mark?.position,
-      limit: batch,
+      limit: batchEntries,
       groups,
       ...(signal === undefined ? {} : { signal }),
     })
@@ -183,7 +177,7 @@ export class Puller {
     for await (const info of source.inventory({ groups })) {
       // The source's copy is damaged; another node should have it whole.
       const copy = { ...info, damaged: undefined }
-      if ((await this.#isMissing(copy)) && missing.push(copy) >= this.#options.batch) await fetch()
+      if ((await this.#isMissing(copy)) && missing.push(copy) >= batchEntries) await fetch()
     }
     await fetch()
     return { fetched, owed }

@@ -32,11 +32,11 @@ export interface ReadThroughOptions {
   peers: Peers
   /** Read at quorum; unreferenced copies are passed on and not kept. */
   referenced: (blob: BlobName) => Promise<boolean>
-  /** Readers wait for copies up to this size. Default 8 MiB: a second of a slow WAN line. */
-  waitBytesMax?: number
-  log?: { warn(fields: object, message: string): void }
+  log: { warn(fields: object, message: string): void }
 }
 
+/** Readers wait for copies up to this size: a second of a slow WAN line. */
+const waitBytesMax = 8 * 1024 * 1024
 /**
  * Concurrent readers served from other nodes; beyond it `UNAVAILABLE`: the client is redirected to
  * another holder.
@@ -44,13 +44,13 @@ export interface ReadThroughOptions {
 const passedOnMax = 256
 
 export class ReadThroughStore implements BlobStore, WholeReads {
-  readonly #options: Required<ReadThroughOptions>
+  readonly #options: ReadThroughOptions
   /** Concurrent readers share the check whether a copy is kept. */
   readonly #keeping = new Map<string, Promise<boolean>>()
   #passedOn = 0
 
   constructor(options: ReadThroughOptions) {
-    this.#options = { waitBytesMax: 8 * 1024 * 1024, log: { warn: () => {} }, ...options }
+    this.#options = options
   }
 
   stage(options?: { expectedBytes?: number; signal?: AbortSignal }): ReturnType<BlobStore['stage']> {
@@ -131,7 +131,7 @@ export class ReadThroughStore implements BlobStore, WholeReads {
 
   /** @returns true when a whole copy is here now. */
   async #keep(info: BlobInfo, elsewhere: readonly Holder[]): Promise<boolean> {
-    const { node, waitBytesMax, log } = this.#options
+    const { node, log } = this.#options
     const belongs = node.groups.own().some(({ number }) => number === info.placementGroup)
     if (!belongs || !(await this.#isKept(info))) return false
     const fetched = node

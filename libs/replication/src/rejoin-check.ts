@@ -13,24 +13,22 @@ export interface RejoinCheckOptions {
   node: LocalNode
   /** Read at quorum. */
   referenced: (blob: BlobName) => Promise<boolean>
-  /**
-   * Shorter than tombstones are kept anywhere, which leaves room for clocks and slow starts.
-   * Default 5 days.
-   */
-  awayMsMax?: number
   clock: Clock
 }
 
+/** Shorter than tombstones are kept anywhere, which leaves room for clocks and slow starts. */
+const awayMsMax = 5 * 24 * 3_600_000
+
 export class RejoinCheck {
-  readonly #options: Required<RejoinCheckOptions>
+  readonly #options: RejoinCheckOptions
 
   constructor(options: RejoinCheckOptions) {
-    this.#options = { awayMsMax: 5 * 24 * 3_600_000, ...options }
+    this.#options = options
   }
 
   /** Call it before the node serves requests. A store without a note is new, and needs no check. */
   async begin(): Promise<void> {
-    const { node, clock, awayMsMax } = this.#options
+    const { node, clock } = this.#options
     const note = await node.store.note(noteName)
     const awayMs = note === undefined ? 0 : clock.now() - Number(Buffer.from(note).toString('utf8'))
     if (awayMs > awayMsMax) node.unverified = `${node.id} was away for ${Math.round(awayMs / 3_600_000)} h`

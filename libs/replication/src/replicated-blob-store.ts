@@ -17,7 +17,6 @@
  * No state here outlives the process: groups and peers are views, and nodes remove abandoned
  * stages.
  */
-import { randomBytes } from 'node:crypto'
 import {
   BlobFault,
   type BlobInfo,
@@ -33,7 +32,7 @@ import {
   type WholeBytes,
   type WholeReads,
 } from '@holdfast/blob-store'
-import { backgroundTimers, type Clock, clientRequest, hex, systemClock, type Timers } from '@holdfast/kernel'
+import { type Clock, clientRequest, hex, type Timers } from '@holdfast/kernel'
 import { Placement } from '@holdfast/placement'
 import { type Holder, readFromAny, readWholeFrom, worstOf } from './failover-read.ts'
 import { GatheringStage } from './gathering-stage.ts'
@@ -51,18 +50,18 @@ import { type AcknowledgedCopy, SmallPut } from './small-put.ts'
 export interface ReplicatedBlobStoreOptions {
   region: string
   /** The node in this process, when it has the storage role: its id in `peers`. */
-  localNode?: string
+  localNode: string | undefined
   groups: GroupView
   peers: Peers
   /** Reads the groups again after a node reported that ours are old. */
   refreshGroups: () => Promise<void>
   /** Bytes that a node can still accept, for the choice of a group; undefined when unknown. */
-  freeBytesOf?: (node: string) => number | undefined
-  clock?: Clock
-  timers?: Timers
+  freeBytesOf: (node: string) => number | undefined
+  clock: Clock
+  timers: Timers
   /** Generates upload ids, and decides between equal groups. */
-  random?: (bytes: number) => Uint8Array
-  log?: { warn(fields: object, message: string): void }
+  random: (bytes: number) => Uint8Array
+  log: { warn(fields: object, message: string): void }
 }
 
 /**
@@ -89,8 +88,7 @@ const formBytesMax = 16 * 1024
 const gatheredBytesMax = 32 * 1024 * 1024
 
 export class ReplicatedBlobStore implements BlobStore, WholeReads {
-  readonly #options: Required<Omit<ReplicatedBlobStoreOptions, 'localNode' | 'freeBytesOf'>> &
-    Pick<ReplicatedBlobStoreOptions, 'localNode' | 'freeBytesOf'>
+  readonly #options: ReplicatedBlobStoreOptions
   readonly #stages = new Set<ReplicatedStage | GatheringStage>()
   #gatheredBytes = 0
   /**
@@ -103,13 +101,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
   #closed = false
 
   constructor(options: ReplicatedBlobStoreOptions) {
-    this.#options = {
-      clock: systemClock,
-      timers: backgroundTimers,
-      random: randomBytes,
-      log: { warn: () => {} },
-      ...options,
-    }
+    this.#options = options
   }
 
   /**
@@ -397,7 +389,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
     const isUp = (id: string) => id === localNode || peers.isAlive(id)
     const score = (group: PlacementGroup) => {
       const up = group.members.filter(isUp)
-      const room = Math.min(...up.map((id) => freeBytesOf?.(id) ?? 0))
+      const room = Math.min(...up.map((id) => freeBytesOf(id) ?? 0))
       const share = Number.isFinite(room) ? 1 - 1 / (1 + room / 2 ** 30) : 0
       return Math.min(up.length, quorumOf(group)) * 4 + preference(group) * 2 + share
     }

@@ -20,11 +20,14 @@ export interface ReplicatorOptions {
   region: string
   /** Read at quorum. */
   referenced: (blob: BlobName) => Promise<boolean>
-  deletedAtSource?: (blob: BlobName) => void
+  deletedAtSource: (blob: BlobName) => void
   clock: Clock
   timers: Timers
   random: () => number
   log: { info(fields: object, message: string): void; warn(fields: object, message: string): void }
+}
+
+export interface ReplicatorTuning {
   /** As of `Puller`. Default 24 h. */
   compareEveryMs?: number
   /**
@@ -34,6 +37,12 @@ export interface ReplicatorOptions {
   idleMs?: number
   /** The longest wait after failures, ms. Default 30,000. */
   backoffMaxMs?: number
+}
+
+const defaults: Required<ReplicatorTuning> = {
+  compareEveryMs: 24 * 3_600_000,
+  idleMs: 1_000,
+  backoffMaxMs: 30_000,
 }
 
 export interface SourceLag {
@@ -48,21 +57,15 @@ export interface SourceLag {
 
 export class Replicator {
   readonly watermarks: Watermarks
-  readonly #options: Required<ReplicatorOptions>
+  readonly #options: ReplicatorOptions & Required<ReplicatorTuning>
   readonly #pullers = new Map<string, Puller>()
   readonly #loops = new Map<string, { stop: AbortController; done: Promise<void> }>()
   readonly #behind = new Map<string, number>()
   #cancelWatch: (() => void) | undefined
   #closed = false
 
-  constructor(options: ReplicatorOptions) {
-    this.#options = {
-      idleMs: 1_000,
-      compareEveryMs: 24 * 3_600_000,
-      backoffMaxMs: 30_000,
-      deletedAtSource: () => {},
-      ...options,
-    }
+  constructor(options: ReplicatorOptions, tuning: ReplicatorTuning = {}) {
+    this.#options = { ...defaults, ...tuning, ...options }
     this.watermarks = new Watermarks(options.node.store)
   }
 

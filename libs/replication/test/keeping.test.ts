@@ -3,8 +3,16 @@
  * of `servers`.
  */
 import assert from 'node:assert/strict'
-import { BlobFault, type BlobInfo, type BlobName, Collector, copyKey, Scrubber } from '@holdfast/blob-store'
-import { get, put } from '@holdfast/blob-store/testing'
+import {
+  BlobFault,
+  type BlobInfo,
+  type BlobName,
+  Collector,
+  copyKey,
+  Scrubber,
+  type ScrubberTuning,
+} from '@holdfast/blob-store'
+import { get, plainCollector, plainScrubber, put } from '@holdfast/blob-store/testing'
 import fc from 'fast-check'
 import t from 'tap'
 import {
@@ -17,23 +25,27 @@ import {
   Replicator,
   repairSources,
 } from '../src/index.ts'
+import { plainReplicator } from '../src/testing.ts'
 import { group, Region, upload } from './region.ts'
 import { VirtualTime } from './virtual-time.ts'
 
 const quiet = { info: () => {}, warn: () => {}, error: () => {} }
 const three = [{ id: 'a' }, { id: 'b' }, { id: 'c' }]
 
-function scrubberOf(region: Region, id: string, more: { damagedPerHourMax?: number } = {}) {
+function scrubberOf(region: Region, id: string, more: ScrubberTuning = {}) {
   const node = region.nodes.get(id)!
   const sources = { self: id, region: 'r1', groups: region.rows, peers: region }
-  return new Scrubber({
-    store: node.store,
-    repair: (copy) => node.fetch(copy, repairSources(copy, sources), { pinMs: 0 }),
-    clock: new VirtualTime(),
-    bytesPerSecond: 1e12,
-    log: quiet,
-    ...more,
-  })
+  return new Scrubber(
+    {
+      ...plainScrubber,
+      store: node.store,
+      repair: (copy) => node.fetch(copy, repairSources(copy, sources), { pinMs: 0 }),
+      clock: new VirtualTime(),
+      bytesPerSecond: 1e12,
+      log: quiet,
+    },
+    more,
+  )
 }
 
 // ---- scrub
@@ -122,6 +134,7 @@ function readThrough(region: Region, id: string, referenced: Set<string>) {
     groups: region.rows,
     peers: region,
     referenced: async (blob) => referenced.has(copyKey(blob)),
+    log: quiet,
   })
 }
 
@@ -319,14 +332,13 @@ t.test('a permanently lost node is replaced, and the new one fetches everything'
   t.match(change, { number: 1, version: 2, members: ['b', 'c'] })
   await region.publish(change as PlacementGroup)
   const replicator = new Replicator({
+    ...plainReplicator,
     node: region.nodes.get('c')!,
     peers: region,
     region: 'r1',
-    referenced: async () => true,
     clock: time,
     timers: time,
     random: () => 0,
-    log: quiet,
   })
   replicator.start()
   await time.pass(5_000)
@@ -397,6 +409,7 @@ t.test(
     const references = new Set<string>()
     let onQuestion: ((blob: BlobName) => Promise<void>) | undefined
     const collector = new Collector({
+      ...plainCollector,
       blobs: region.nodes.get('a')!,
       referenced: async (blobs) => {
         const answers = blobs.map((blob) => references.has(copyKey(blob)))

@@ -14,7 +14,7 @@ import {
   nameOfCopy,
   Scrubber,
 } from '@holdfast/blob-store'
-import { get } from '@holdfast/blob-store/testing'
+import { get, plainCollector, plainScrubber } from '@holdfast/blob-store/testing'
 import t from 'tap'
 import { Replicator, repairSources } from '../src/index.ts'
 import { group, Region } from './region.ts'
@@ -109,24 +109,27 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
     const node = region.nodes.get(id)!
     replicators.set(
       id,
-      new Replicator({
-        node,
-        peers: region,
-        region: 'r1',
-        referenced,
-        deletedAtSource: (blob) => {
-          if (plant === 'deletions travel') void node.delete(blob)
+      new Replicator(
+        {
+          node,
+          peers: region,
+          region: 'r1',
+          referenced,
+          deletedAtSource: (blob) => {
+            if (plant === 'deletions travel') void node.delete(blob)
+          },
+          clock: time,
+          timers: time,
+          random,
+          log: quiet,
         },
-        ...(before === undefined ? {} : { compareEveryMs: Number.POSITIVE_INFINITY }),
-        clock: time,
-        timers: time,
-        random,
-        log: quiet,
-      }),
+        before === undefined ? {} : { compareEveryMs: Number.POSITIVE_INFINITY },
+      ),
     )
     collectors.set(
       id,
       new Collector({
+        ...plainCollector,
         blobs: node,
         referenced: async (blobs) => {
           const answers = await Promise.all(blobs.map(referenced))
@@ -234,6 +237,7 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
   const view = { region: 'r1', groups: region.rows, peers: region }
   const scrub = (id: string) =>
     new Scrubber({
+      ...plainScrubber,
       store: region.stores.get(id)!,
       repair: (copy) =>
         region.nodes.get(id)!.fetch(copy, repairSources(copy, { self: id, ...view }), { pinMs: 0 }),

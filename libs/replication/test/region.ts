@@ -19,6 +19,7 @@ import {
   type PlacementGroup,
   ReplicatedBlobStore,
 } from '../src/index.ts'
+import { plainFrontend } from '../src/testing.ts'
 
 export interface NodeSpec {
   id: string
@@ -126,12 +127,11 @@ export class Region implements Peers {
   ): ReplicatedBlobStore {
     const groups = options.groups ?? this.rows
     return new ReplicatedBlobStore({
-      region: options.region ?? 'r1',
-      ...(options.localNode === undefined ? {} : { localNode: options.localNode }),
+      ...plainFrontend,
+      region: 'r1',
+      ...options,
       groups,
       peers: this,
-      ...(options.timers === undefined ? {} : { timers: options.timers }),
-      ...(options.random === undefined ? {} : { random: options.random }),
       refreshGroups: async () => {
         for (const group of this.rows.all()) groups.learn(group)
       },

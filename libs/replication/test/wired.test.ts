@@ -3,13 +3,12 @@ import { MemoryBlobStore, type StorageNode } from '@holdfast/blob-store'
 import { blobStoreContract, get, put } from '@holdfast/blob-store/testing'
 import { type BlobStoreServer, RemoteBlobStore, serveBlobStore } from '@holdfast/blob-store-grpc'
 import { plainRemote, plainServer } from '@holdfast/blob-store-grpc/testing'
-import { backgroundTimers, systemClock } from '@holdfast/kernel'
 import t, { type Test } from 'tap'
 import { GroupMap, LocalNode, NodeGroups, type Peers, ReplicatedBlobStore, Replicator } from '../src/index.ts'
+import { plainFrontend, plainReplicator } from '../src/testing.ts'
 import { group, upload } from './region.ts'
 
 const secret = 'a secret of this test'
-const quiet = { info: () => {}, warn: () => {} }
 const names = ['a', 'b', 'c']
 
 async function cluster(t: Test) {
@@ -40,10 +39,10 @@ async function cluster(t: Test) {
     )
   }
   const frontend = new ReplicatedBlobStore({
+    ...plainFrontend,
     region: 'r1',
     groups: rows,
     peers,
-    refreshGroups: async () => {},
   })
   t.teardown(async () => {
     for (const remote of remotes.values()) await remote.close()
@@ -81,14 +80,10 @@ t.test('nodes follow each other over the network', async (t) => {
   const { frontend, nodes, stores, peers } = await cluster(t)
   const info = await put(frontend, upload(100_000))
   const replicator = new Replicator({
+    ...plainReplicator,
     node: nodes.get('c') as LocalNode,
     peers,
     region: 'r1',
-    referenced: async () => true,
-    clock: systemClock,
-    timers: backgroundTimers,
-    random: Math.random,
-    log: quiet,
   })
   t.match(await replicator.round('a'), { compared: true, fetched: 1 })
   t.same(await stores.get('c')?.stat(info), await stores.get('a')?.stat(info))

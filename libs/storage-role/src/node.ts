@@ -176,6 +176,7 @@ function createScrubber({ cluster, store, node, log }: OwnedNode): Scrubber {
           pinMs: 0,
         },
       ),
+    pause: undefined,
     ...config.scrub,
     clock,
     log,

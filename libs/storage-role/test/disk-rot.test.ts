@@ -14,7 +14,7 @@ import {
   type ScrubResult,
   type StorageNode,
 } from '@holdfast/blob-store'
-import { get, put } from '@holdfast/blob-store/testing'
+import { get, plainScrubber, put } from '@holdfast/blob-store/testing'
 import { type BlobStoreServer, RemoteBlobStore, serveBlobStore } from '@holdfast/blob-store-grpc'
 import { plainRemote, plainServer } from '@holdfast/blob-store-grpc/testing'
 import { ChunkStore } from '@holdfast/chunk-store'
@@ -28,6 +28,7 @@ import {
   ReplicatedBlobStore,
   repairSources,
 } from '@holdfast/replication'
+import { plainFrontend } from '@holdfast/replication/testing'
 import t from 'tap'
 
 const MiB = 1024 * 1024
@@ -102,10 +103,10 @@ class TwoNodes implements Peers {
 
   frontend(): ReplicatedBlobStore {
     return new ReplicatedBlobStore({
+      ...plainFrontend,
       region: 'r1',
       groups: this.#rows,
       peers: this,
-      refreshGroups: async () => {},
     })
   }
 
@@ -113,6 +114,7 @@ class TwoNodes implements Peers {
     const { node, store } = this.running(id)
     const sources = { self: id, region: 'r1', groups: this.#rows, peers: this }
     return new Scrubber({
+      ...plainScrubber,
       store,
       repair: (copy) => node.fetch(copy, repairSources(copy, sources), { pinMs: 0 }),
       clock: systemClock,
