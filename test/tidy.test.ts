@@ -78,7 +78,8 @@ const withOptionalFields = new Set([
  */
 const wired = new Set([
   ...['ChunkStoreOptions', 'HttpHostOptions', 'JoinOptions', 'LevelMetadataStoreOptions'],
-  ...['CollectorOptions', 'HoldersOptions', 'LocalNodeOptions', 'PullerOptions', 'ReadThroughOptions'],
+  ...['CollectorOptions', 'HoldersOptions', 'LocalNodeOptions', 'NatsBusOptions'],
+  ...['NatsMembershipOptions', 'PullerOptions', 'ReadThroughOptions'],
   ...['RejoinCheckOptions', 'RemoteBlobStoreOptions', 'ReplicatedBlobStoreOptions', 'ReplicatorOptions'],
   ...['ScrubberOptions', 'ServeBlobStoreOptions', 'StorageRoleOptions', 'TlsFilesOptions'],
 ])

@@ -41,22 +41,20 @@ export interface NatsBusOptions {
   servers: string[]
   /** Shown by the server's monitoring. */
   name: string
-  /** Milliseconds between pings; a link is dead after two unanswered pings. */
-  pingIntervalMs?: number
   /** Called when the link goes down and comes up. */
-  onLink?: (up: boolean) => void
+  onLink: (up: boolean) => void
   /** Called with what a handler threw, for the log. */
-  onHandlerError?: (failure: { subject: string; error: unknown }) => void
+  onHandlerError: (failure: { subject: string; error: unknown }) => void
   /** Called at the start with the reason why no server can be used yet, when the reason changes. */
-  onWaiting?: (error: unknown) => void
-  /** Asked at every attempt to connect: it may change. */
-  credentials?: (() => NatsLogin) | undefined
+  onWaiting: (error: unknown) => void
+  /** Asked at every attempt to connect: it may change. Undefined: the servers need none. */
+  credentials: (() => NatsLogin) | undefined
   /**
-   * The authority of the servers' certificates, and the certificate that is shown to them. Absent:
-   * servers are not authenticated, and connections are unencrypted where the servers offer no
-   * encryption.
+   * The authority of the servers' certificates, and the certificate that is shown to them.
+   * Undefined: servers are not authenticated, and connections are unencrypted where the servers
+   * offer no encryption.
    */
-  tls?: Pick<TlsContext, 'secureContext'> | undefined
+  tls: Pick<TlsContext, 'secureContext'> | undefined
 }
 
 interface NatsLogin {
@@ -66,6 +64,8 @@ interface NatsLogin {
 
 /** Concurrent requests of one process; each holds its parts in memory. */
 const inFlightMax = 8192
+/** Between pings; a link is dead after two unanswered pings. */
+const pingIntervalMs = 5_000
 /** Between attempts to reach a server at the start. */
 const retryMs = 250
 /** Servers of one subject share its requests; NATS prefers those of the own region. */
@@ -109,11 +109,11 @@ export class NatsBus implements Bus {
   #up = true
   #closing: Promise<void> | undefined
 
-  readonly #onHandlerError: NonNullable<NatsBusOptions['onHandlerError']>
+  readonly #onHandlerError: NatsBusOptions['onHandlerError']
 
   private constructor(connection: NatsConnection, options: NatsBusOptions) {
     this.#connection = connection
-    this.#onHandlerError = options.onHandlerError ?? (() => undefined)
+    this.#onHandlerError = options.onHandlerError
     connection.subscribe(`${this.#inbox}.*`, { callback: (error, message) => this.#answer(error, message) })
   }
 
@@ -135,7 +135,7 @@ export class NatsBus implements Bus {
       maxReconnectAttempts: -1,
       reconnectTimeWait: 100,
       reconnectJitter: 100,
-      pingInterval: options.pingIntervalMs ?? 5_000,
+      pingInterval: pingIntervalMs,
       maxPingOut: 2,
       waitOnFirstConnect: true,
       // A process whose credentials are revoked later reports it by its readiness; it reconnects
@@ -325,16 +325,16 @@ export class NatsBus implements Bus {
     if (whole) waiting.resolve(whole)
   }
 
-  async #watch(onLink: ((up: boolean) => void) | undefined): Promise<void> {
+  async #watch(onLink: NatsBusOptions['onLink']): Promise<void> {
     for await (const status of this.#connection.status()) {
       if (status.type === Events.Disconnect) this.#link(false, onLink)
       if (status.type === Events.Reconnect) this.#link(true, onLink)
     }
   }
 
-  #link(up: boolean, onLink: ((up: boolean) => void) | undefined): void {
+  #link(up: boolean, onLink: NatsBusOptions['onLink']): void {
     this.#up = up
-    onLink?.(up)
+    onLink(up)
     if (up) return
     this.#linkLosses++
     if (this.#closing !== undefined) this.#linkLost.resolve()
@@ -372,7 +372,7 @@ async function awaitAdmission(link: ConnectionOptions, { onWaiting }: NatsBusOpt
         throw new BusFault('REFUSED', `NATS at ${link.servers} does not take these credentials`, {
           cause: error,
         })
-      if (message !== told) onWaiting?.(error)
+      if (message !== told) onWaiting(error)
       told = message
       await delay(retryMs)
     }

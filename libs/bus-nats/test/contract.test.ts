@@ -9,13 +9,14 @@ import t, { type Test } from 'tap'
 import { startNats } from '../../../infra/servers/nats.ts'
 import { freePort } from '../../../infra/servers/ports.ts'
 import { NatsBus } from '../src/index.ts'
+import { plainLink } from '../src/testing.ts'
 
 const port = await freePort()
 const server = await startNats({ directory: t.testdir(), port })
 t.teardown(() => server.stop())
 
 async function connect(t: Test, name: string): Promise<NatsBus> {
-  const bus = await NatsBus.connect({ servers: [`127.0.0.1:${port}`], name })
+  const bus = await NatsBus.connect({ ...plainLink, servers: [`127.0.0.1:${port}`], name })
   t.teardown(() => bus.close())
   return bus
 }
@@ -56,6 +57,7 @@ t.test('requests fail at once while the server is away, and work again when it i
   const change = { next: Promise.withResolvers<void>() }
   const open = (name: string) =>
     NatsBus.connect({
+      ...plainLink,
       servers: [`127.0.0.1:${own}`],
       name,
       onLink: (up) => {
@@ -86,7 +88,7 @@ t.test('requests fail at once while the server is away, and work again when it i
 t.test('a bus that is closed while its server stops leaves nothing behind', async (t) => {
   const own = await freePort()
   const server = await startNats({ directory: t.testdir(), port: own })
-  const bus = await NatsBus.connect({ servers: [`127.0.0.1:${own}`], name: 'one' })
+  const bus = await NatsBus.connect({ ...plainLink, servers: [`127.0.0.1:${own}`] })
   bus.subscribe('told', () => {})
   await bus.flush()
   server.signal('SIGSTOP')
@@ -106,7 +108,7 @@ t.test('a server refuses wrong and missing credentials, which is reported at the
   const server = await startNats({ directory: t.testdir(), port: own, credentials })
   t.teardown(() => server.stop())
   const open = (given?: { user: string; password: string }) =>
-    NatsBus.connect({ servers: [`127.0.0.1:${own}`], name: 'one', credentials: given && (() => given) })
+    NatsBus.connect({ ...plainLink, servers: [`127.0.0.1:${own}`], credentials: given && (() => given) })
   await t.rejects(open(), { name: 'BusFault', code: 'REFUSED', message: `127.0.0.1:${own}` })
   await t.rejects(open({ ...credentials, password: 'wrong' }), { code: 'REFUSED' })
   const bus = await open(credentials)
@@ -139,8 +141,8 @@ t.test('a server without a certificate of the authority is awaited and receives 
   let server = await start('plain')
   const connect = (tls: TlsFiles, onWaiting: (error: unknown) => void) =>
     NatsBus.connect({
+      ...plainLink,
       servers: [`127.0.0.1:${own}`],
-      name: 'one',
       tls,
       onWaiting: (error) => {
         // It also waits while no server runs.

@@ -262,6 +262,7 @@ function joinMembers(
     bus,
     info: { id: config.nodeName, role, region: config.region, addresses },
     moreRoles: joining.moreRoles,
+    load: undefined,
     report: () => joining.report({ ...plainReport, ready: readiness.phase === 'ready' }),
     clock,
     onListenerError: warn('a listener of the membership failed'),

@@ -1,6 +1,7 @@
 /** Counts of two frontends on a real NATS, each with its own connection. */
 
 import { NatsBus } from '@holdfast/bus-nats'
+import { plainLink } from '@holdfast/bus-nats/testing'
 import { createRateLimits, defaultPolicies } from '@holdfast/http-kit'
 import { systemClock } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
@@ -16,7 +17,7 @@ const nats = await startNats({ directory: t.testdir(), port })
 t.teardown(() => nats.stop('SIGKILL'))
 
 async function frontend(self: string) {
-  const bus = await NatsBus.connect({ servers: [`127.0.0.1:${port}`], name: self })
+  const bus = await NatsBus.connect({ ...plainLink, servers: [`127.0.0.1:${port}`], name: self })
   const rateLimits = createRateLimits({
     mode: 'default',
     clock: systemClock,

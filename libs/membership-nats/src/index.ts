@@ -2,5 +2,6 @@ export {
   type HeartbeatReport,
   NatsMembership,
   type NatsMembershipOptions,
+  type NatsMembershipTuning,
   plainReport,
 } from './nats-membership.ts'

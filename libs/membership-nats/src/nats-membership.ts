@@ -19,7 +19,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { Bus } from '@holdfast/bus'
-import { type Clock, hex, type Subscription, systemClock } from '@holdfast/kernel'
+import { type Clock, hex, type Subscription } from '@holdfast/kernel'
 import {
   assertLoad,
   assertMemberInfo,
@@ -69,16 +69,20 @@ export interface NatsMembershipOptions {
   bus: Bus
   info: MemberInfo
   /** Its duties besides the role in its details. */
-  moreRoles?: readonly MemberRole[]
-  load?: () => number
-  report?: () => HeartbeatReport
+  moreRoles: readonly MemberRole[]
+  /** Undefined: always 0. */
+  load: (() => number) | undefined
+  report: () => HeartbeatReport
+  clock: Clock
+  /** Called with what a listener threw, for the log. */
+  onListenerError: (error: unknown) => void
+}
+
+export interface NatsMembershipTuning {
   /** Default 1,000. */
   intervalMs?: number
   /** Default 4,000. */
   deadMs?: number
-  clock?: Clock
-  /** Called with what a listener threw, for the log. */
-  onListenerError?: (error: unknown) => void
 }
 
 interface HeardMember {
@@ -133,17 +137,20 @@ export class NatsMembership implements Membership {
   #closed = false
 
   /** Joins: sends its first heartbeat at once. @throws RangeError on bad details. */
-  constructor(options: NatsMembershipOptions) {
+  constructor(
+    options: NatsMembershipOptions,
+    { intervalMs = 1_000, deadMs = 4_000 }: NatsMembershipTuning = {},
+  ) {
     assertMemberInfo(options.info)
     this.#bus = options.bus
     this.#info = structuredClone(options.info)
-    this.#moreRoles = options.moreRoles ?? []
+    this.#moreRoles = options.moreRoles
     this.#load = options.load ?? (() => 0)
-    this.#report = options.report ?? (() => plainReport)
-    this.#intervalMs = options.intervalMs ?? 1_000
-    this.#deadMs = options.deadMs ?? 4_000
-    this.#clock = options.clock ?? systemClock
-    this.#onListenerError = options.onListenerError ?? (() => {})
+    this.#report = options.report
+    this.#intervalMs = intervalMs
+    this.#deadMs = deadMs
+    this.#clock = options.clock
+    this.#onListenerError = options.onListenerError
     this.#incarnation = incarnationAt(this.#clock.now())
     this.#ownHeardMs = this.#clock.monotonic()
     this.#subscription = this.#bus.subscribe('members.>', (message) => this.#hear(message))

@@ -1,4 +1,5 @@
 import { NatsBus } from '@holdfast/bus-nats'
+import { plainLink } from '@holdfast/bus-nats/testing'
 import type { MemberInfo, Membership } from '@holdfast/membership'
 import { membershipContract } from '@holdfast/membership/testing'
 import t, { type Test } from 'tap'
@@ -6,13 +7,14 @@ import { startNats } from '../../../infra/servers/nats.ts'
 import { freePort } from '../../../infra/servers/ports.ts'
 import { until } from '../../../test/support/until.ts'
 import { NatsMembership, type NatsMembershipOptions, plainReport } from '../src/index.ts'
+import { plainMember } from '../src/testing.ts'
 
 const port = await freePort()
 const server = await startNats({ directory: t.testdir(), port })
 t.teardown(() => server.stop())
 
 async function connect(t: Test, name: string): Promise<NatsBus> {
-  const bus = await NatsBus.connect({ servers: [`127.0.0.1:${port}`], name })
+  const bus = await NatsBus.connect({ ...plainLink, servers: [`127.0.0.1:${port}`], name })
   t.teardown(() => bus.close())
   return bus
 }
@@ -40,7 +42,7 @@ t.test('membership by heartbeats', async (t) => {
       const bus = gathered(await connect(t, 'gathering'), crypto.randomUUID())
       return {
         join: async (info, options) => {
-          const membership = new NatsMembership({ bus, info, ...options, ...quick })
+          const membership = new NatsMembership({ ...plainMember, bus, info, ...options }, quick)
           t.teardown(() => membership.close())
           return membership
         },
@@ -67,8 +69,8 @@ t.test(
       subscribe: (subject: string, handler: (message: Uint8Array) => void) =>
         inner.subscribe(subject, (message) => void (cut || handler(message))),
     } as NatsMembershipOptions['bus']
-    const one = new NatsMembership({ bus, info: info('one'), ...quick, clock })
-    const two = new NatsMembership({ bus: inner, info: info('two'), ...quick })
+    const one = new NatsMembership({ ...plainMember, bus, info: info('one'), clock }, quick)
+    const two = new NatsMembership({ ...plainMember, bus: inner, info: info('two') }, quick)
     t.teardown(() => one.close())
     await until(() => one.members().length === 2)
     cut = true
@@ -88,8 +90,11 @@ t.test(
     const gathering = crypto.randomUUID()
     const patient = { intervalMs: 40, deadMs: 60_000 }
     const join = async (id: string) => {
-      const real = await NatsBus.connect({ servers: [`127.0.0.1:${port}`], name: id })
-      const membership = new NatsMembership({ bus: gathered(real, gathering), info: info(id), ...patient })
+      const real = await NatsBus.connect({ ...plainLink, servers: [`127.0.0.1:${port}`], name: id })
+      const membership = new NatsMembership(
+        { ...plainMember, bus: gathered(real, gathering), info: info(id) },
+        patient,
+      )
       return { real, membership }
     }
     const [one, two, gone] = await Promise.all(['one', 'two', 'gone'].map(join))
@@ -121,21 +126,22 @@ t.test(
     const said: Uint8Array[] = []
     const spy = bus.subscribe('members.>', (message) => said.push(message))
     t.teardown(() => spy.close())
-    const one = new NatsMembership({ bus, info: info('one'), ...quick })
-    const early = new NatsMembership({
-      bus,
-      info: info('two'),
-      ...quick,
-      clock: { now: () => 5, monotonic: () => 0 },
-    })
+    const one = new NatsMembership({ ...plainMember, bus, info: info('one') }, quick)
+    const early = new NatsMembership(
+      { ...plainMember, bus, info: info('two'), clock: { now: () => 5, monotonic: () => 0 } },
+      quick,
+    )
     await until(() => one.members().length === 2)
     early.die()
-    const later = new NatsMembership({
-      bus,
-      info: info('two'),
-      ...quick,
-      report: () => ({ ...plainReport, ready, accounts: 7 }),
-    })
+    const later = new NatsMembership(
+      {
+        ...plainMember,
+        bus,
+        info: info('two'),
+        report: () => ({ ...plainReport, ready, accounts: 7 }),
+      },
+      quick,
+    )
     t.teardown(async () => {
       await one.close()
       await later.close()
@@ -174,9 +180,9 @@ t.test('a late heartbeat does not make its sender look behind', async (t) => {
         (message) => void (holds ? held.push(() => handler(message)) : handler(message)),
       ),
   } as NatsMembershipOptions['bus']
-  const slow = { intervalMs: 60_000, deadMs: 240_000, clock }
-  const one = new NatsMembership({ bus, info: info('one'), ...slow })
-  const two = new NatsMembership({ bus: inner, info: info('two'), ...slow })
+  const slow = { intervalMs: 60_000, deadMs: 240_000 }
+  const one = new NatsMembership({ ...plainMember, bus, info: info('one'), clock }, slow)
+  const two = new NatsMembership({ ...plainMember, bus: inner, info: info('two'), clock }, slow)
   t.teardown(async () => {
     await one.close()
     await two.close()
