@@ -78,8 +78,14 @@ const withOptionalFields = new Set([
  */
 const wired = new Set([
   ...['ChunkStoreOptions', 'HttpHostOptions', 'JoinOptions', 'LevelMetadataStoreOptions'],
-  ...['CollectorOptions', 'HoldersOptions', 'LocalNodeOptions', 'NatsBusOptions'],
-  ...['NatsMembershipOptions', 'PullerOptions', 'ReadThroughOptions'],
+  ...['CassandraOptions', 'CollectorOptions', 'HoldersOptions', 'LocalNodeOptions'],
+  ...[
+    'MetadataStoreOptions',
+    'NatsBusOptions',
+    'NatsMembershipOptions',
+    'PullerOptions',
+    'ReadThroughOptions',
+  ],
   ...['RejoinCheckOptions', 'RemoteBlobStoreOptions', 'ReplicatedBlobStoreOptions', 'ReplicatorOptions'],
   ...['ScrubberOptions', 'ServeBlobStoreOptions', 'StorageRoleOptions', 'TlsFilesOptions'],
 ])

@@ -33,6 +33,8 @@ export interface SupervisorOptions {
 const repository = fileURLToPath(new URL('../../', import.meta.url))
 const launcher = join(repository, 'infra/launch.sh')
 const routes = fileURLToPath(new URL('routes.ts', import.meta.url))
+/** Its Cassandras are on this machine alone: they ask for no login and do not encrypt. */
+const access = { credentials: undefined, tls: undefined }
 /** A busy machine starts ten processes slowly. */
 const readyMs = 120_000
 /** After the drain time a process is killed. */
@@ -245,8 +247,8 @@ export class Supervisor {
       const { config } = readClusterConfig(settings, { readSecret: () => '' })
       await this.#repeatedly(async () => {
         const metadata = await openMetadata(config, {
+          ...access,
           journals: true,
-          credentials: undefined,
           termOf: () => 1,
           handedOver: () => false,
           onRequest: () => {},
@@ -260,12 +262,12 @@ export class Supervisor {
   async #addRegions(): Promise<void> {
     const [{ settings } = { settings: {} }] = this.#of(['actor-host'])
     const { config } = readClusterConfig(settings, { readSecret: () => '' })
-    const joining = await this.#repeatedly(() => addRegions(config, {}))
+    const joining = await this.#repeatedly(() => addRegions(config, access))
     for (const { region, from, keyspaces } of joining) {
       const port = this.#jmxPorts.get(`${region}-cassandra`) ?? 0
       for (const keyspace of keyspaces) await nodetool(port, rebuild(keyspace, from))
       for (const keyspace of keyspaces) await nodetool(port, repair(keyspace))
-      await joinRegion(config, region, {})
+      await joinRegion(config, region, access)
       this.#options.say(`${region} has joined, with the rows of ${from}`)
     }
   }

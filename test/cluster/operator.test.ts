@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { ctl } from '@holdfast/ctl'
 import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
+import { plainConnection, plainStore } from '@holdfast/journal-cassandra/testing'
 import { hex, Keyring, type RegionCode } from '@holdfast/kernel'
 import cassandra from 'cassandra-driver'
 import t from 'tap'
@@ -226,13 +227,17 @@ async function inTurns(count: number, work: (at: number) => Promise<void>): Prom
 const migrations = [['CREATE TABLE one (key text PRIMARY KEY)'], ['ALTER TABLE one ADD more text']]
 
 async function changeTables(dataCentre: string, migrations: string[][]): Promise<CassandraMetadataStore> {
-  return CassandraMetadataStore.open({
-    contactPoints: [(await cluster.cassandraAddresses()).get(dataCentre) as string],
-    dataCentre,
-    keyspace: 'changed_once',
-    replication: { [home.code]: 1, [other.code]: 1 },
-    migrations,
-  })
+  return CassandraMetadataStore.open(
+    {
+      ...plainConnection,
+      ...plainStore,
+      contactPoints: [(await cluster.cassandraAddresses()).get(dataCentre) as string],
+      dataCentre,
+      keyspace: 'changed_once',
+      replication: { [home.code]: 1, [other.code]: 1 },
+    },
+    { migrations },
+  )
 }
 
 t.test('processes of both data centres that start together change the schema once', async (t) => {

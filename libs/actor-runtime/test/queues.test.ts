@@ -5,6 +5,7 @@
  */
 import type { LookupChange } from '@holdfast/journal'
 import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
+import { plainConnection, plainStore } from '@holdfast/journal-cassandra/testing'
 import { systemClock } from '@holdfast/kernel'
 import t from 'tap'
 import { startCassandra } from '../../../infra/servers/cassandra.ts'
@@ -42,10 +43,10 @@ const server = await startCassandra({
 })
 t.teardown(() => server.stop('SIGKILL'))
 const store = await CassandraMetadataStore.open({
+  ...plainConnection,
+  ...plainStore,
   contactPoints: [address],
-  dataCentre: 'eu-par',
   keyspace: 'holdfast_eu_par',
-  replication: { 'eu-par': 1 },
 })
 t.teardown(() => store.close())
 const { lookups } = store

@@ -13,6 +13,7 @@ import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates } from '@holdfast/content-tree'
 import { plainSettings } from '@holdfast/content-tree/testing'
 import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
+import { plainConnection, plainStore } from '@holdfast/journal-cassandra/testing'
 import { hex, Keyring, mintRequestId } from '@holdfast/kernel'
 import type { AccountOperation, AccountReply, Item } from '@holdfast/wire'
 import cassandra from 'cassandra-driver'
@@ -125,10 +126,10 @@ const ring = new Keyring(Buffer.alloc(32, 7))
 async function world(t: Test) {
   const meter = new Meter(t)
   const store = await CassandraMetadataStore.open({
+    ...plainConnection,
+    ...plainStore,
     contactPoints: [address],
-    dataCentre: 'eu-par',
     keyspace: 'holdfast',
-    replication: { 'eu-par': 1 },
   })
   t.teardown(() => store.close())
   const bus = new MemoryBus()

@@ -6,9 +6,9 @@
 import { JournalFault } from '@holdfast/journal'
 import cassandra from 'cassandra-driver'
 import { faultOfDriver } from './driver-faults.ts'
-import { migrations } from './migrations.ts'
+import { migrations as ownMigrations } from './migrations.ts'
 import { newClient } from './new-client.ts'
-import type { CassandraOptions } from './options.ts'
+import type { CassandraOptions, CassandraTuning } from './options.ts'
 import { addDataCentres, isCurrent, makeKeyspace, migrate, replicasOf, type SchemaOptions } from './schema.ts'
 
 const { consistencies } = cassandra.types
@@ -23,12 +23,9 @@ export class CassandraConnection {
   readonly #client: cassandra.Client
   readonly #dataCentre: string
   readonly #keyspace: string
-  readonly #onRequest: NonNullable<CassandraOptions['onRequest']>
+  readonly #onRequest: CassandraOptions['onRequest']
 
-  private constructor(
-    client: cassandra.Client,
-    { dataCentre, keyspace, onRequest = () => {} }: CassandraOptions,
-  ) {
+  private constructor(client: cassandra.Client, { dataCentre, keyspace, onRequest }: CassandraOptions) {
     this.#client = client
     this.#dataCentre = dataCentre
     this.#keyspace = keyspace
@@ -57,8 +54,11 @@ export class CassandraConnection {
     return addDataCentres(this.#client, { keyspace: this.#keyspace, replication })
   }
 
-  static async open(options: CassandraOptions): Promise<CassandraConnection> {
-    const schema = { migrations, ...options }
+  static async open(
+    options: CassandraOptions,
+    { migrations = ownMigrations }: CassandraTuning = {},
+  ): Promise<CassandraConnection> {
+    const schema = { ...options, migrations }
     const current = await openCurrent(schema)
     if (current !== undefined) return new CassandraConnection(current, options)
     const unbound = newClient(options)
@@ -76,7 +76,7 @@ export class CassandraConnection {
     } finally {
       await unbound.shutdown()
     }
-    const client = newClient(options, options.keyspace)
+    const client = newClient(options, options)
     try {
       await client.connect()
       await migrate(client, schema)
@@ -163,14 +163,14 @@ export class CassandraConnection {
     } catch (error) {
       throw faultOfDriver(error)
     } finally {
-      this.#onRequest({ ms: performance.now() - startedMs, failed })
+      this.#onRequest?.({ ms: performance.now() - startedMs, failed })
     }
   }
 }
 
 /** Where the schema exists nothing is changed, so a start needs only its own data centre. */
 async function openCurrent(options: CassandraOptions & SchemaOptions): Promise<cassandra.Client | undefined> {
-  const client = newClient(options, options.keyspace)
+  const client = newClient(options, options)
   try {
     await client.connect()
     if (await isCurrent(client, options)) return client

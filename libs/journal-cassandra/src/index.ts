@@ -2,31 +2,31 @@ import { JournalFault } from '@holdfast/journal'
 import { CassandraConnection } from './connection.ts'
 import { CassandraJournalStore } from './journal-store.ts'
 import { CassandraLookupStore } from './lookup-store.ts'
-import type { CassandraOptions } from './options.ts'
+import type { CassandraOptions, CassandraTuning } from './options.ts'
 import { CassandraWholeStore } from './whole-store.ts'
 
 export { isRefused } from './driver-faults.ts'
 export { type LoginsOptions, makeLogins, replicateLogins } from './logins.ts'
-export type { CassandraOptions } from './options.ts'
+export type { CassandraOptions, CassandraTuning } from './options.ts'
 export type { PassStep, TakeFailure, TakenJournal } from './region-terms.ts'
 
 export interface MetadataStoreOptions {
-  /** The home term of an account. Default: 1. */
-  termOf?: (account: string) => number
+  /** The home term of an account. */
+  termOf: (account: string) => number
   /** First segments of lookup keys that are ever claimed. */
-  claimed?: readonly string[]
+  claimed: readonly string[]
   /**
    * The same keyspace in the data centre that would take over; undefined while it is unreachable.
-   * What it needs is not deleted before the replacement has arrived there. Default: there is no
-   * other data centre.
+   * What it needs is not deleted before the replacement has arrived there. Undefined: there is
+   * no other data centre.
    */
-  backup?: () => CassandraMetadataStore | undefined
+  backup: (() => CassandraMetadataStore | undefined) | undefined
   /**
    * Whether the backup served the account in the previous term and is alive. Then everything is
-   * read from it too, and it acknowledges nothing more. Default: no, and only what has arrived here
+   * read from it too, and it acknowledges nothing more. Otherwise only what has arrived here
    * counts.
    */
-  handedOver?: (account: string) => boolean
+  handedOver: (account: string) => boolean
 }
 
 /** Journals and lookups of one region's data centre. */
@@ -39,7 +39,7 @@ export class CassandraMetadataStore {
 
   private constructor(
     connection: CassandraConnection,
-    { termOf = () => 1, claimed, backup, handedOver }: MetadataStoreOptions,
+    { termOf, claimed, backup, handedOver }: MetadataStoreOptions,
   ) {
     this.#connection = connection
     const backedUpBy = () => {
@@ -57,8 +57,11 @@ export class CassandraMetadataStore {
   }
 
   /** Connects, and makes missing keyspaces and tables. @throws JournalFault */
-  static async open(options: CassandraOptions & MetadataStoreOptions): Promise<CassandraMetadataStore> {
-    return new CassandraMetadataStore(await CassandraConnection.open(options), options)
+  static async open(
+    options: CassandraOptions & MetadataStoreOptions,
+    tuning: CassandraTuning = {},
+  ): Promise<CassandraMetadataStore> {
+    return new CassandraMetadataStore(await CassandraConnection.open(options, tuning), options)
   }
 
   /** Data centres that have replicas of the keyspace. @throws JournalFault */

@@ -103,7 +103,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
 
   /**
    * @param termOf the home term of an account: how often its home has moved, from 1.
-   * @param backup the data centre that would take over; throws while it is out of reach. Without it
+   * @param backup the data centre that would take over; throws while it is out of reach. Undefined:
    *   there is none.
    * @param handedOver whether that one served the account in the term before, and is asked for it.
    */
@@ -112,11 +112,11 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     {
       termOf,
       backup,
-      handedOver = () => false,
+      handedOver,
     }: {
       termOf: (account: string) => number
-      backup?: (() => CassandraConnection) | undefined
-      handedOver?: ((account: string) => boolean) | undefined
+      backup: (() => CassandraConnection) | undefined
+      handedOver: (account: string) => boolean
     },
   ) {
     this.#connection = connection

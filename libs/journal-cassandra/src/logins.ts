@@ -13,7 +13,7 @@ import { newClient } from './new-client.ts'
 import type { CassandraOptions } from './options.ts'
 
 export interface LoginsOptions
-  extends Required<Pick<CassandraOptions, 'contactPoints' | 'port' | 'dataCentre' | 'tls'>> {
+  extends Pick<CassandraOptions, 'contactPoints' | 'port' | 'dataCentre' | 'tls'> {
   /** Replicas of users and rights, by data centre. */
   replication: Record<string, number>
   /** The password of the user `cassandra`, which may do everything. */
@@ -146,14 +146,10 @@ async function canLogIn(
 
 function clientOf(options: LoginsOptions, credentials: { user: string; password: string }): cassandra.Client {
   const { contactPoints, port, dataCentre, tls } = options
-  return newClient({
-    contactPoints,
-    port,
-    dataCentre,
-    tls,
-    credentials: () => credentials,
-    requestTimeoutMs: 30_000,
-  })
+  return newClient(
+    { contactPoints, port, dataCentre, tls, credentials: () => credentials },
+    { timeoutMs: 30_000 },
+  )
 }
 
 /**

@@ -49,7 +49,7 @@ export class CassandraLookupStore implements LookupStore, LookupWalk {
   readonly #claimed: ReadonlySet<string>
 
   /** @param claimed first segments of keys that are ever claimed. */
-  constructor(connection: CassandraConnection, claimed: readonly string[] = ['email', 'setting']) {
+  constructor(connection: CassandraConnection, claimed: readonly string[]) {
     this.#connection = connection
     this.#claimed = new Set(claimed)
   }

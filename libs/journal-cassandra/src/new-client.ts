@@ -8,10 +8,16 @@ const { consistencies } = cassandra.types
 
 export type ClientOptions = Pick<
   CassandraOptions,
-  'contactPoints' | 'port' | 'dataCentre' | 'credentials' | 'tls' | 'requestTimeoutMs'
+  'contactPoints' | 'port' | 'dataCentre' | 'credentials' | 'tls'
 >
 
-export function newClient(options: ClientOptions, keyspace?: string): cassandra.Client {
+/** How long a request may take before its outcome counts as unknown. */
+const requestTimeoutMs = 4_000
+
+export function newClient(
+  options: ClientOptions,
+  { keyspace, timeoutMs = requestTimeoutMs }: { keyspace?: string; timeoutMs?: number } = {},
+): cassandra.Client {
   const client = new cassandra.Client({
     contactPoints: options.contactPoints,
     localDataCenter: options.dataCentre,
@@ -20,7 +26,7 @@ export function newClient(options: ClientOptions, keyspace?: string): cassandra.
     ...(options.credentials === undefined ? {} : { authProvider: new Login(options.credentials) }),
     ...(options.tls === undefined ? {} : { sslOptions: handshakeOf(options.tls) }),
     pooling: { heartBeatInterval: 5_000, coreConnectionsPerHost: { [cassandra.types.distance.local]: 2 } },
-    socketOptions: { connectTimeout: 3_000, readTimeout: options.requestTimeoutMs ?? 4_000, keepAlive: true },
+    socketOptions: { connectTimeout: 3_000, readTimeout: timeoutMs, keepAlive: true },
     encoding: { useBigIntAsLong: true, useUndefinedAsUnset: true },
     queryOptions: {
       prepare: true,

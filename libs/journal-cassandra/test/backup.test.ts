@@ -13,6 +13,7 @@ import { startCassandra } from '../../../infra/servers/cassandra.ts'
 import type { ServerProcess } from '../../../infra/servers/server.ts'
 import { until } from '../../../test/support/until.ts'
 import { CassandraMetadataStore } from '../src/index.ts'
+import { plainConnection, plainStore } from '../src/testing.ts'
 
 const [hereHost, thereHost] = ['127.0.0.31', '127.0.0.32']
 const hintWindowMs = 1_000
@@ -32,6 +33,8 @@ function connect(
   more: Partial<Parameters<typeof CassandraMetadataStore.open>[0]> = {},
 ): Promise<CassandraMetadataStore> {
   return CassandraMetadataStore.open({
+    ...plainConnection,
+    ...plainStore,
     contactPoints: [host],
     dataCentre,
     keyspace: 'arrival',

@@ -13,7 +13,8 @@ import { openTlsFiles } from '@holdfast/trust/testing'
 import cassandra from 'cassandra-driver'
 import t, { type Test } from 'tap'
 import { startCassandra } from '../../../infra/servers/cassandra.ts'
-import { CassandraMetadataStore } from '../src/index.ts'
+import { CassandraMetadataStore, type CassandraTuning } from '../src/index.ts'
+import { plainConnection, plainStore } from '../src/testing.ts'
 import { passesOverAllAccounts } from './passes.ts'
 import { repairsInCassandra } from './repairs.ts'
 import { visited } from './visited.ts'
@@ -34,19 +35,20 @@ const server = await startCassandra({
 t.teardown(() => server.stop('SIGKILL'))
 
 function connect(
-  options: { keyspace?: string } & Pick<
-    Parameters<typeof CassandraMetadataStore.open>[0],
-    'termOf' | 'backup' | 'handedOver' | 'migrations' | 'tls'
-  > = {},
+  options: Partial<Parameters<typeof CassandraMetadataStore.open>[0]> = {},
+  tuning: CassandraTuning = {},
 ): Promise<CassandraMetadataStore> {
-  return CassandraMetadataStore.open({
-    contactPoints: [host],
-    dataCentre: 'eu-par',
-    keyspace: 'holdfast',
-    replication: { 'eu-par': 1 },
-    claimed: ['suite'],
-    ...options,
-  })
+  return CassandraMetadataStore.open(
+    {
+      ...plainConnection,
+      ...plainStore,
+      contactPoints: [host],
+      keyspace: 'holdfast',
+      claimed: ['suite'],
+      ...options,
+    },
+    tuning,
+  )
 }
 
 /** Certificates of the server, of a client, and of a client that another authority knows. */
@@ -104,10 +106,10 @@ async function open(t: Test) {
 t.test('an overtaken leader of the schema stops', async (t) => {
   const startedMs = performance.now()
   const overtaken = "UPDATE schema_state USING TTL 3 SET value = 'another' WHERE key = 'migration-leader'"
-  const store = await connect({
-    keyspace: 'overtaken',
-    migrations: [[overtaken], ['CREATE TABLE once (key text PRIMARY KEY)']],
-  })
+  const store = await connect(
+    { keyspace: 'overtaken' },
+    { migrations: [[overtaken], ['CREATE TABLE once (key text PRIMARY KEY)']] },
+  )
   await store.close()
   t.ok(performance.now() - startedMs > 2_000, 'the rest is made when no other process leads')
 })

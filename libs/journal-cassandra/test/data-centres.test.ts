@@ -5,6 +5,7 @@ import t from 'tap'
 import { nodetool, startCassandra } from '../../../infra/servers/cassandra.ts'
 import { freePort } from '../../../infra/servers/ports.ts'
 import { CassandraMetadataStore } from '../src/index.ts'
+import { plainConnection, plainStore } from '../src/testing.ts'
 
 const [hereHost, thereHost] = ['127.0.0.51', '127.0.0.52']
 const root = t.testdir({ here: {}, there: {} })
@@ -20,6 +21,8 @@ async function connect(
   more: Partial<Parameters<typeof CassandraMetadataStore.open>[0]> = {},
 ): Promise<CassandraMetadataStore> {
   const store = await CassandraMetadataStore.open({
+    ...plainConnection,
+    ...plainStore,
     contactPoints: [dataCentre === 'eu-par' ? hereHost : thereHost],
     ...{ dataCentre, keyspace: 'grown', replication: both, claimed: ['suite'] },
     ...more,

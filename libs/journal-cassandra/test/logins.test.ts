@@ -4,6 +4,7 @@ import cassandra from 'cassandra-driver'
 import t from 'tap'
 import { startCassandra } from '../../../infra/servers/cassandra.ts'
 import { CassandraMetadataStore, isRefused, makeLogins, replicateLogins } from '../src/index.ts'
+import { plainConnection, plainStore } from '../src/testing.ts'
 
 const [hereHost, thereHost] = ['127.0.0.41', '127.0.0.42']
 const directory = t.testdir({ here: {}, there: {} })
@@ -38,6 +39,8 @@ const options = {
 
 function open(password: string, [host, dataCentre]: [string, string] = [hereHost, 'eu-par']) {
   return CassandraMetadataStore.open({
+    ...plainConnection,
+    ...plainStore,
     contactPoints: [host],
     dataCentre,
     keyspace: 'of_the_service',

@@ -7,6 +7,7 @@ import type { Test } from 'tap'
 import { CassandraConnection } from '../src/connection.ts'
 import { CassandraJournalStore } from '../src/journal-store.ts'
 import { CassandraLookupStore } from '../src/lookup-store.ts'
+import { plainConnection } from '../src/testing.ts'
 import { visited } from './visited.ts'
 
 /** More than are under way at one time. */
@@ -17,7 +18,8 @@ export async function passesOverAllAccounts(t: Test, host: string): Promise<void
   let asked = 0
   const open = async (keyspace: string) => {
     const connection = await CassandraConnection.open({
-      ...{ contactPoints: [host], dataCentre: 'eu-par', keyspace, replication: { 'eu-par': 1 } },
+      ...plainConnection,
+      ...{ contactPoints: [host], keyspace },
       onRequest: () => asked++,
     })
     t.teardown(() => connection.close())
@@ -29,7 +31,8 @@ export async function passesOverAllAccounts(t: Test, host: string): Promise<void
     const at = (connection: CassandraConnection, term: number, other?: CassandraConnection) =>
       new CassandraJournalStore(connection, {
         termOf: () => term,
-        ...(other === undefined ? {} : { backup: () => other, handedOver: () => true }),
+        backup: other && (() => other),
+        handedOver: () => other !== undefined,
       })
     return { here, there, at }
   }

@@ -3,10 +3,11 @@ import cassandra from 'cassandra-driver'
 import type { Test } from 'tap'
 import { type OfflineStores, repairCases } from '../../../test/support/damaged-accounts.ts'
 import { CassandraMetadataStore } from '../src/index.ts'
+import { plainConnection, plainStore } from '../src/testing.ts'
 
 export async function repairsInCassandra(t: Test, host: string): Promise<void> {
-  const options = { contactPoints: [host], dataCentre: 'eu-par', keyspace: 'repair' }
-  const store = await CassandraMetadataStore.open({ ...options, replication: { 'eu-par': 1 }, claimed: [] })
+  const options = { ...plainConnection, ...plainStore, contactPoints: [host], keyspace: 'repair' }
+  const store = await CassandraMetadataStore.open(options)
   t.teardown(() => store.close())
   const raw = new cassandra.Client({
     contactPoints: [host],

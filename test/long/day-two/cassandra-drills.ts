@@ -1,5 +1,6 @@
 /** Tables that change, and nodes that are repaired or replaced. */
 import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
+import { plainConnection, plainStore } from '@holdfast/journal-cassandra/testing'
 import { migrations } from '../../../libs/journal-cassandra/src/migrations.ts'
 import type { Drill } from './drill.ts'
 import { type Office, seconds } from './office.ts'
@@ -20,13 +21,19 @@ export const cassandraDrills: readonly Drill[] = [
         const beganMs = performance.now()
         for (const keyspace of keyspaces) {
           const contact = (await office.cluster.cassandraAddresses()).get(office.home.code) as string
-          const store = await CassandraMetadataStore.open({
-            contactPoints: [contact],
-            dataCentre: office.home.code,
-            keyspace,
-            replication: Object.fromEntries(office.regions.map(({ code }) => [code, 1])),
-            migrations: [...migrations, ['ALTER TABLE journal ADD IF NOT EXISTS drilled text static']],
-          })
+          const store = await CassandraMetadataStore.open(
+            {
+              ...plainConnection,
+              ...plainStore,
+              contactPoints: [contact],
+              dataCentre: office.home.code,
+              keyspace,
+              replication: Object.fromEntries(office.regions.map(({ code }) => [code, 1])),
+            },
+            {
+              migrations: [...migrations, ['ALTER TABLE journal ADD IF NOT EXISTS drilled text static']],
+            },
+          )
           await store.close()
         }
         tookMs = performance.now() - beganMs

@@ -6,6 +6,7 @@ import { createAccountStates } from '@holdfast/content-tree'
 import { plainSettings } from '@holdfast/content-tree/testing'
 import { epochsPerTerm, JournalFault } from '@holdfast/journal'
 import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
+import { plainConnection, plainStore } from '@holdfast/journal-cassandra/testing'
 import { type Keyring, mintRequestId, type RegionCode, tokenKeyId } from '@holdfast/kernel'
 import { Change } from '@holdfast/wire'
 import { encodeRow } from '../../../libs/actor-runtime/src/account/rows/flush-row.ts'
@@ -129,6 +130,8 @@ async function openStore(
   term = 1,
 ): Promise<CassandraMetadataStore> {
   return CassandraMetadataStore.open({
+    ...plainConnection,
+    ...plainStore,
     contactPoints: [(await cluster.cassandraAddresses()).get(code) as string],
     dataCentre: code,
     keyspace,

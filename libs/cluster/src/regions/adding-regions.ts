@@ -16,7 +16,13 @@ import type { ClusterConfig } from '@holdfast/config'
 import { CassandraMetadataStore, type CassandraOptions } from '@holdfast/journal-cassandra'
 import type { RegionCode } from '@holdfast/kernel'
 import { regionJoinedKey } from '../row-keys.ts'
-import { claimed, keyspaceOf, keyspaceOptions, lookupsKeyspace, startFaultOf } from '../servers/metadata.ts'
+import {
+  keyspaceOf,
+  keyspaceOptions,
+  lookupsKeyspace,
+  startFaultOf,
+  withoutJournals,
+} from '../servers/metadata.ts'
 import { addToOrder, homeRegions, knownOrder } from './region-order.ts'
 
 /** A region that has not joined. */
@@ -80,17 +86,18 @@ async function withLookups<Result>(
   const first = regions[0] as RegionCode
   const config = { region: first, regions, cassandra }
   const opened: CassandraMetadataStore[] = []
-  const open = async (keyspace: string, kept: readonly RegionCode[], more: object = {}) => {
+  const open = async (keyspace: string, kept: readonly RegionCode[]) => {
     const store = await CassandraMetadataStore.open({
       ...keyspaceOptions(config, { region: first, keyspace, kept }),
       ...access,
-      ...more,
+      onRequest: undefined,
+      ...withoutJournals,
     })
     opened.push(store)
     return store
   }
   try {
-    return await work({ first, open, lookups: await open(lookupsKeyspace, regions, { claimed }) })
+    return await work({ first, open, lookups: await open(lookupsKeyspace, regions) })
   } catch (error) {
     throw startFaultOf(error, config, access.credentials)
   } finally {

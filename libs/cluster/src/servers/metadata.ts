@@ -14,7 +14,12 @@ import {
   type LookupStore,
   type LookupWalk,
 } from '@holdfast/journal'
-import { CassandraMetadataStore, type CassandraOptions, isRefused } from '@holdfast/journal-cassandra'
+import {
+  CassandraMetadataStore,
+  type CassandraOptions,
+  isRefused,
+  type MetadataStoreOptions,
+} from '@holdfast/journal-cassandra'
 import type { RegionCode } from '@holdfast/kernel'
 import { assertOrder, homeRegions, knownOrder } from '../regions/region-order.ts'
 import { LazyConnection, LazyLookups } from './lazy-connection.ts'
@@ -59,7 +64,15 @@ export interface MetadataOptions {
 }
 
 /** First segments of the keys of lookups that are claimed. */
-export const claimed = ['email', 'setting', 'pg', 'region']
+const claimed = ['email', 'setting', 'pg', 'region']
+
+/** The options of a store that is not asked for journals. */
+export const withoutJournals: MetadataStoreOptions = {
+  termOf: () => 1,
+  claimed,
+  backup: undefined,
+  handedOver: () => false,
+}
 
 /**
  * @throws StartFault SERVER_AWAY when this region's own data centre cannot be used. @throws
@@ -77,7 +90,12 @@ export async function openMetadata(
   }: MetadataOptions & Pick<CassandraOptions, 'credentials' | 'tls'>,
 ): Promise<MetadataConnections> {
   const opened: { close(): Promise<void> }[] = []
-  const open = (region: RegionCode, keyspace: string, kept: readonly RegionCode[], more: object) =>
+  const open = (
+    region: RegionCode,
+    keyspace: string,
+    kept: readonly RegionCode[],
+    more: MetadataStoreOptions,
+  ) =>
     CassandraMetadataStore.open({
       ...keyspaceOptions(config, { region, keyspace, kept }),
       credentials,
@@ -90,19 +108,19 @@ export async function openMetadata(
     opened.push(store)
     return store
   }
-  const own = async (...[keyspace, kept, more]: [string, readonly RegionCode[], object]) => {
+  const own = async (...[keyspace, kept, more]: [string, readonly RegionCode[], MetadataStoreOptions]) => {
     const store = await open(config.region, keyspace, kept, more)
     opened.push(store)
     return store
   }
   try {
     const lookups = new Map<RegionCode, LookupStore>()
-    const hereStore = await own(lookupsKeyspace, config.regions, { claimed })
+    const hereStore = await own(lookupsKeyspace, config.regions, withoutJournals)
     const here = hereStore.lookups
     lookups.set(config.region, here)
     const others = config.regions
       .filter((region) => region !== config.region)
-      .map((region) => ({ region, store: late(region, lookupsKeyspace, config.regions, { claimed }) }))
+      .map((region) => ({ region, store: late(region, lookupsKeyspace, config.regions, withoutJournals) }))
     for (const { region, store } of others) lookups.set(region, new LazyLookups(region, store))
     await Promise.all(others.map(({ store }) => store.tried))
     const known = await knownOrder({
@@ -117,9 +135,9 @@ export async function openMetadata(
       const kept = homeRegions(order, birth)
       if (!kept.includes(config.region)) continue
       const [other] = kept.filter((region) => region !== config.region)
-      const backup = other && late(other, keyspaceOf(birth), kept, {})
-      const backedUp = backup === undefined ? {} : { backup: () => backup.now }
-      homes.set(birth, await own(keyspaceOf(birth), kept, { termOf, handedOver, ...backedUp }))
+      const away = other && late(other, keyspaceOf(birth), kept, withoutJournals)
+      const backup = away && (() => away.now)
+      homes.set(birth, await own(keyspaceOf(birth), kept, { termOf, handedOver, claimed, backup }))
     }
     const nodes = () => [
       { region: config.region, ...hereStore.nodes() },
@@ -142,11 +160,11 @@ export const lookupsKeyspace = 'holdfast_lookups'
 export function keyspaceOptions(
   { cassandra: { nodes, replicas } }: Pick<ClusterConfig, 'cassandra'>,
   { region, keyspace, kept }: { region: RegionCode; keyspace: string; kept: readonly RegionCode[] },
-): CassandraOptions {
+): Omit<CassandraOptions, 'credentials' | 'tls' | 'onRequest'> {
   const own = nodes[region] ?? []
   return {
     contactPoints: own.map(({ host, port }) => `${host}:${port}`),
-    ...(own[0] === undefined ? {} : { port: own[0].port }),
+    port: own[0]?.port,
     dataCentre: region,
     keyspace,
     replication: Object.fromEntries(kept.map((code) => [code, replicas])),

@@ -4,7 +4,7 @@ import type { WholeStore } from '@holdfast/journal'
 import { CassandraMetadataStore, type CassandraOptions } from '@holdfast/journal-cassandra'
 import type { RegionCode } from '@holdfast/kernel'
 import { homeRegions, type RegionOrder } from '../regions/region-order.ts'
-import { keyspaceOf, keyspaceOptions, lookupsKeyspace } from './metadata.ts'
+import { keyspaceOf, keyspaceOptions, lookupsKeyspace, withoutJournals } from './metadata.ts'
 
 export interface WholeKeyspaces {
   /** The lookups that all regions keep. */
@@ -24,7 +24,12 @@ export function openWholeKeyspaces(
     const name = `${region} ${keyspace}`
     const opening =
       opened.get(name) ??
-      CassandraMetadataStore.open({ ...keyspaceOptions(config, { region, keyspace, kept }), ...access })
+      CassandraMetadataStore.open({
+        ...keyspaceOptions(config, { region, keyspace, kept }),
+        ...access,
+        onRequest: undefined,
+        ...withoutJournals,
+      })
     opened.set(name, opening)
     return (await opening).whole
   }
