@@ -26,6 +26,7 @@ import {
 } from '@holdfast/admin'
 import { MemoryBlobStore, type StoreHealth } from '@holdfast/blob-store'
 import { AnswerBudget, banMetrics } from '@holdfast/http-kit'
+import { plainBudget } from '@holdfast/http-kit/testing'
 import type { Clock } from '@holdfast/kernel'
 import fastify from 'fastify'
 import type { Registry } from 'prom-client'
@@ -108,7 +109,7 @@ function registerAll(registry: Registry): () => Promise<void> {
   cassandraNodeMetrics(registry, {
     nodes: () => [{ region: 'eu-par', known: of(148), connected: of(149) }],
   })
-  const budget = new AnswerBudget({ metrics: registry, bytesMax: 1_000, waitMs: 0 })
+  const budget = new AnswerBudget({ ...plainBudget, metrics: registry }, { bytesMax: 1_000, waitMs: 0 })
   const http = new RequestMetrics(registry, 'api')
   const connections = connectionFigures(registry)
   const traffic = trafficCounter(registry)

@@ -1,4 +1,5 @@
 import { AnswerBudget } from '@holdfast/http-kit'
+import { plainBudget } from '@holdfast/http-kit/testing'
 import { blank, SetAccount } from '@holdfast/wire'
 import t, { type Test } from 'tap'
 import { world } from './world.ts'
@@ -33,7 +34,7 @@ function bound(share: ReturnType<AnswerBudget['open']>) {
 
 /** A folder whose children have the longest texts. */
 async function wordy(t: Test) {
-  const answers = new NotedBudget()
+  const answers = new NotedBudget(plainBudget)
   const { app, ask, command, folder, guest } = world(t, { answers })
   const ann = await guest('premium')
   const { token } = ann

@@ -1,4 +1,5 @@
 import { AnswerBudget } from '@holdfast/http-kit'
+import { plainBudget } from '@holdfast/http-kit/testing'
 import { Fault } from '@holdfast/kernel'
 import { blank, DirectLink, SetAccount, type UpdateContent } from '@holdfast/wire'
 import t from 'tap'
@@ -538,7 +539,7 @@ class BetweenSlices extends AnswerBudget {
 }
 
 t.test('a running listing keeps the state of its start', async (t) => {
-  const answers = new BetweenSlices()
+  const answers = new BetweenSlices(plainBudget)
   const { ask, command, file, folder, guest } = world(t, { answers })
   const owner = await guest('premium')
   const { token } = owner

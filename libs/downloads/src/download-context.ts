@@ -47,7 +47,7 @@ export function downloadContext(
 ): DownloadContext {
   const { accounts, blobs, blocked, transfers, keyring, clock, rateLimits } = deps
   const reports = new DownloadReports({ accounts, clock, log: deps.log })
-  const answers = deps.budgets?.answers ?? new AnswerBudget({ clock })
+  const answers = deps.budgets?.answers ?? new AnswerBudget({ metrics: undefined, clock })
   const bytesSent = trafficCounter(deps.metrics)
   return {
     accounts,

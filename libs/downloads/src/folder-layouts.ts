@@ -59,7 +59,7 @@ export class FolderLayouts {
   constructor({
     clock,
     budget = new LayoutBudget(),
-    slices = new AnswerBudget({ clock }).turns,
+    slices = new AnswerBudget({ metrics: undefined, clock }).turns,
   }: {
     clock: Clock
     budget?: LayoutBudget

@@ -12,6 +12,7 @@ import { put } from '@holdfast/blob-store/testing'
 import { ChunkStore } from '@holdfast/chunk-store'
 import { testStore } from '@holdfast/chunk-store/testing'
 import { AnswerBudget } from '@holdfast/http-kit'
+import { plainBudget } from '@holdfast/http-kit/testing'
 import t, { type Test } from 'tap'
 import { type DirectBytes, sendDirect } from '../src/direct-body.ts'
 import type { ByteRange } from '../src/ranges.ts'
@@ -45,7 +46,7 @@ async function host(t: Test) {
     const { sender } = direct
     if (send !== undefined) direct.sender = { ...sender, send: send(sender) }
     response.writeHead(200, { 'content-length': range.end - range.start })
-    const share = new AnswerBudget().open('192.0.2.0/24', () => response.destroy())
+    const share = new AnswerBudget(plainBudget).open('192.0.2.0/24', () => response.destroy())
     await sendDirect(response, direct, (count) => (sent += count), share, pace)
   }
   const server = createServer((_, response) => {

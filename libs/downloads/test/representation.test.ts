@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { AnswerBudget, createHttpHost, createRateLimits, ownParts } from '@holdfast/http-kit'
+import { plainBudget } from '@holdfast/http-kit/testing'
 import { systemClock } from '@holdfast/kernel'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
@@ -27,7 +28,7 @@ t.test('answers that waited for the same begin in turns of the loop', async (t) 
       yield Buffer.from('zip')
     },
   }
-  const observer = { answers: new AnswerBudget(), begun: () => {}, sent: () => {} }
+  const observer = { answers: new AnswerBudget(plainBudget), begun: () => {}, sent: () => {} }
   const { promise: laidOut, resolve } = Promise.withResolvers<void>()
   let waiting = 0
   const app = createHttpHost({

@@ -3,13 +3,14 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { AnswerBudget, SmallPiecesLane } from '@holdfast/http-kit'
+import { plainBudget } from '@holdfast/http-kit/testing'
 import t from 'tap'
 import { OneProcess } from '../../../test/support/one-process.ts'
 
 const MiB = 1024 * 1024
 
 t.test('readers that do not read hold no more than the budget, and others are served', async (t) => {
-  const answers = new AnswerBudget({ bytesMax: 2 * MiB, stalledMs: 400, sweepMs: 50 })
+  const answers = new AnswerBudget(plainBudget, { bytesMax: 2 * MiB, stalledMs: 400, sweepMs: 50 })
   const budgets = {
     connections: { max: 1_000, perNetworkMax: 1_000 },
     answers,

@@ -1,5 +1,10 @@
 export { RefusalError } from '@holdfast/kernel'
-export { AnswerBudget, type AnswerBudgetOptions, type AnswerShare } from './answers/answer-budget.ts'
+export {
+  AnswerBudget,
+  type AnswerBudgetOptions,
+  type AnswerBudgetTuning,
+  type AnswerShare,
+} from './answers/answer-budget.ts'
 export { baseStyle } from './answers/base-style.ts'
 export { takeOver } from './answers/headers.ts'
 export { Html, html } from './answers/html.ts'

@@ -7,7 +7,7 @@ const KiB = 1024
 function budgetOf(kib: number) {
   const clock = { nowMs: 0, now: () => clock.nowMs, monotonic: () => clock.nowMs }
   const metrics = new Registry()
-  const budget = new AnswerBudget({ metrics, clock, bytesMax: kib * KiB, sweepMs: 3_600_000 })
+  const budget = new AnswerBudget({ metrics, clock }, { bytesMax: kib * KiB, sweepMs: 3_600_000 })
   const dropped: string[] = []
   const open = (network: string) => budget.open(network, () => dropped.push(network))
   return { clock, metrics, budget, dropped, open }

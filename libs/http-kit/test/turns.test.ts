@@ -1,5 +1,6 @@
 import t from 'tap'
 import { AnswerBudget } from '../src/index.ts'
+import { plainBudget } from '../src/testing.ts'
 import { Turns } from '../src/turns/turns.ts'
 
 const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))
@@ -80,7 +81,7 @@ t.test('only its caller sees what a piece throws', async (t) => {
 
 t.test('answers of one budget share its turns', async (t) => {
   let nowMs = 0
-  const budget = new AnswerBudget({ clock: { now: () => nowMs, monotonic: () => nowMs } })
+  const budget = new AnswerBudget({ ...plainBudget, clock: { now: () => nowMs, monotonic: () => nowMs } })
   const made: number[] = []
   const shares = [1, 2, 3].map((number) => ({ number, share: budget.open(`network ${number}`, () => {}) }))
   const all = shares.map(({ number, share }) =>
@@ -96,7 +97,7 @@ t.test('answers of one budget share its turns', async (t) => {
 
 t.test('what answers of a network took counts for the turns of its bodies', async (t) => {
   let nowMs = 0
-  const budget = new AnswerBudget({ clock: { now: () => nowMs, monotonic: () => nowMs } })
+  const budget = new AnswerBudget({ ...plainBudget, clock: { now: () => nowMs, monotonic: () => nowMs } })
   const begun: string[] = []
   const take = (network: string) =>
     budget.bodies.take(network, () => {

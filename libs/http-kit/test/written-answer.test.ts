@@ -12,6 +12,7 @@ import {
   sendWritten,
   writeMembers,
 } from '../src/index.ts'
+import { plainBudget } from '../src/testing.ts'
 
 const MiB = 1024 * 1024
 const value = { text: 'x'.repeat(1_000) }
@@ -60,7 +61,7 @@ async function rest(look: () => number): Promise<void> {
 }
 
 t.test('a usual answer is one buffer with its length', async (t) => {
-  const budget = new AnswerBudget()
+  const budget = new AnswerBudget(plainBudget)
   const { port, made } = await host(t, { members: 500, budget })
   const answer = await fetch(`http://127.0.0.1:${port}/list`)
   const text = await answer.text()
@@ -73,7 +74,7 @@ t.test('a usual answer is one buffer with its length', async (t) => {
 })
 
 t.test('a large answer comes whole, in slices, with the headers of every answer', async (t) => {
-  const budget = new AnswerBudget()
+  const budget = new AnswerBudget(plainBudget)
   const { port, made } = await host(t, { members: 20_000, budget })
   const answer = await fetch(`http://127.0.0.1:${port}/list`)
   const { status, data, metadata } = (await answer.json()) as {
@@ -95,7 +96,7 @@ t.test('a large answer comes whole, in slices, with the headers of every answer'
 })
 
 t.test('unread parts of an answer are not made, and the loop turns between slices', async (t) => {
-  const budget = new AnswerBudget()
+  const budget = new AnswerBudget(plainBudget)
   const { port, made } = await host(t, { members: 60_000, budget })
   const socket = connect(port, '127.0.0.1')
   t.teardown(() => socket.destroy())
@@ -112,7 +113,7 @@ t.test('unread parts of an answer are not made, and the loop turns between slice
 
 t.test('a large answer is made in pieces, and one of a network that asks rarely goes before', async (t) => {
   const time = { nowMs: 0, now: () => time.nowMs, monotonic: () => time.nowMs }
-  const budget = new AnswerBudget({ clock: time })
+  const budget = new AnswerBudget({ ...plainBudget, clock: time })
   const made: string[] = []
   const app = createHttpHost({
     ...ownParts,

@@ -8,6 +8,7 @@ import {
   ItemPresenter,
   ownParts,
 } from '@holdfast/http-kit'
+import { plainBudget } from '@holdfast/http-kit/testing'
 import { MemoryLookupStore } from '@holdfast/journal/testing'
 import { Keyring, systemClock } from '@holdfast/kernel'
 import { OperatorActs, Reports } from '@holdfast/moderation'
@@ -250,7 +251,7 @@ t.test('the start page shows the operator’s bounds of uploads', async (t) => {
 
 t.test('the rows of a page are made in pieces, each when it is the turn of its network', async (t) => {
   const children = Array.from({ length: 200 }, (_, number) => folder(`<${number}>`, { code: 'SubCode1' }))
-  const answers = new AnswerBudget()
+  const answers = new AnswerBudget(plainBudget)
   const take = answers.turns.take.bind(answers.turns)
   const held: number[] = []
   answers.turns.take = (...piece) => {
@@ -277,7 +278,10 @@ type Result = NonNullable<AccountReply['result']>
 async function start(
   t: { teardown(undo: () => unknown): void },
   answer: (request: Read) => Result,
-  { mode = 'off', answers = new AnswerBudget() }: { mode?: 'off' | 'default'; answers?: AnswerBudget } = {},
+  {
+    mode = 'off',
+    answers = new AnswerBudget(plainBudget),
+  }: { mode?: 'off' | 'default'; answers?: AnswerBudget } = {},
 ) {
   const asked: Read[] = []
   const accounts: AccountClient = {

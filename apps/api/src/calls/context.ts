@@ -31,6 +31,7 @@ const viewsBytesMax = 64 * 1024 * 1024
 const viewStalledMs = 20_000
 
 export function contextOf(deps: ApiDeps): ApiContext {
+  const unmeasured = { metrics: undefined, clock: deps.clock }
   return {
     ...deps,
     ids: deps.keyring.ids,
@@ -44,8 +45,13 @@ export function contextOf(deps: ApiDeps): ApiContext {
     tokens: new AcceptedTokens(),
     passwords: new PasswordHasher({ work: deps.passwordWork }),
     mailProofs: deps.keyring.mailProofs,
-    answers: deps.budgets?.answers ?? new AnswerBudget(),
-    views: new AnswerBudget({ bytesMax: viewsBytesMax, stalledMs: viewStalledMs, paceBytes: Infinity }),
+    answers: deps.budgets?.answers ?? new AnswerBudget(unmeasured),
+    // Its figures would have the names of those of `answers`.
+    views: new AnswerBudget(unmeasured, {
+      bytesMax: viewsBytesMax,
+      stalledMs: viewStalledMs,
+      paceBytes: Infinity,
+    }),
     idempotencySecret: deps.keyring.derive('idempotency'),
   }
 }

@@ -16,15 +16,19 @@
  * for itself: it holds one piece at a time. All numbers are plain sums. The budget examines every
  * network or answer only while it is scarce.
  */
-import { type Clock, RefusalError, systemClock } from '@holdfast/kernel'
+import { type Clock, RefusalError } from '@holdfast/kernel'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import { LoopTurns } from '../turns/loop-turns.ts'
 import { RecentUse } from '../turns/recent-use.ts'
 import { Turns } from '../turns/turns.ts'
 
 export interface AnswerBudgetOptions {
-  metrics?: Registry
-  clock?: Clock
+  /** Undefined: the answers are in no figure. */
+  metrics: Registry | undefined
+  clock: Clock
+}
+
+export interface AnswerBudgetTuning {
   /** Default 64 MiB: 512 pieces of 128 KiB, which keep 1 GB/s busy at 60 ms of round trip. */
   bytesMax?: number
   /** Default 10,000. A reader that takes `paceBytes` in this time is never dropped. */
@@ -37,7 +41,7 @@ export interface AnswerBudgetOptions {
   sweepMs?: number
 }
 
-const defaults = {
+const defaults: Required<AnswerBudgetTuning> = {
   bytesMax: 64 * 1024 * 1024,
   stalledMs: 10_000,
   paceBytes: 128 * 1024,
@@ -85,7 +89,7 @@ interface Wait {
 }
 
 export class AnswerBudget {
-  readonly #options: typeof defaults
+  readonly #tuning: typeof defaults
   readonly #clock: Clock
   /** @internal */
   readonly turns: Turns
@@ -97,8 +101,8 @@ export class AnswerBudget {
   #sweeping: NodeJS.Timeout | undefined
   readonly #dropped: Counter<'reason'> | undefined
 
-  constructor({ metrics, clock = systemClock, ...options }: AnswerBudgetOptions = {}) {
-    this.#options = { ...defaults, ...options }
+  constructor({ metrics, clock }: AnswerBudgetOptions, tuning: AnswerBudgetTuning = {}) {
+    this.#tuning = { ...defaults, ...tuning }
     this.#clock = clock
     const use = new RecentUse(clock)
     this.turns = new Turns(clock, use)
@@ -113,7 +117,7 @@ export class AnswerBudget {
 
   /** More than half is held: readers that stall are dropped. */
   get scarce(): boolean {
-    return this.#held > this.#options.bytesMax / 2
+    return this.#held > this.#tuning.bytesMax / 2
   }
 
   /**
@@ -136,7 +140,7 @@ export class AnswerBudget {
 
   /** Whether the network may hold this many more bytes now. @internal */
   fits(network: NetworkAnswers, more: number): boolean {
-    const { bytesMax } = this.#options
+    const { bytesMax } = this.#tuning
     const after = this.#held + more
     if (after <= bytesMax / 2 || more <= 0) return true
     // A piece larger than the whole budget would never get room.
@@ -209,7 +213,7 @@ export class AnswerBudget {
       this.#sweeping = undefined
       this.sweep()
       if (this.scarce || this.#waiting.size > 0) this.#sweepSoon()
-    }, this.#options.sweepMs).unref()
+    }, this.#tuning.sweepMs).unref()
   }
 
   /**
@@ -218,7 +222,7 @@ export class AnswerBudget {
    */
   sweep(): void {
     const nowMs = this.nowMs()
-    const { stalledMs, paceBytes, waitMs } = this.#options
+    const { stalledMs, paceBytes, waitMs } = this.#tuning
     for (const network of [...this.#waiting]) {
       for (const share of [...network.waiting])
         if (share.waitedMs(nowMs) >= waitMs) this.#end(share, 'waited')
@@ -254,7 +258,7 @@ export class AnswerBudget {
       name: 'holdfast_answer_bytes_max',
       help: 'Bound of holdfast_answer_bytes; above half of it stalled readers are dropped.',
       registers: [metrics],
-    }).set(this.#options.bytesMax)
+    }).set(this.#tuning.bytesMax)
     new Gauge({
       name: 'holdfast_answers_waiting',
       help: 'Answers that wait for room in holdfast_answer_bytes.',
