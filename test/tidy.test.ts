@@ -77,7 +77,9 @@ const withOptionalFields = new Set([
  * only some callers set are apart from them, in a `…Tuning`.
  */
 const wired = new Set([
-  ...['ChunkStoreOptions', 'HttpHostOptions', 'JoinOptions', 'LevelMetadataStoreOptions'],
+  ...['AccountHostOptions', 'AccountRoundsOptions', 'AnswerBudgetOptions', 'BlockListsOptions'],
+  ...['ChunkStoreOptions', 'ClusterAdminOptions', 'HttpHostOptions', 'JoinOptions'],
+  ...['LevelMetadataStoreOptions', 'ReconcilerOptions', 'RegionalLookupsOptions', 'TransferLogOptions'],
   ...['CassandraOptions', 'CollectorOptions', 'HoldersOptions', 'LocalNodeOptions'],
   ...[
     'MetadataStoreOptions',

@@ -47,7 +47,13 @@ export async function startApi({ config, secrets, settings, log, clock, connect 
     onGroup: undefined,
   })
   opened.defer(() => cluster.close())
-  const admin = await startAdmin(cluster, { role: 'api', port: ports.admin, settings, accounts: true })
+  const admin = await startAdmin(cluster, {
+    role: 'api',
+    port: ports.admin,
+    settings,
+    accounts: true,
+    status: undefined,
+  })
   opened.defer(() => admin.close())
   const blobs = clusterBlobs(cluster)
   opened.defer(() => blobs.close())

@@ -36,7 +36,7 @@ import {
   SmallPiecesLane,
   siteOf,
 } from '@holdfast/http-kit'
-import { type Clock, systemClock, type Tracer, tokenKeyId } from '@holdfast/kernel'
+import { backgroundTimers, type Clock, systemClock, type Tracer, tokenKeyId } from '@holdfast/kernel'
 import { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
 import { openTracing, tracedBlobs, tracedJournals, tracedLookups } from '@holdfast/tracing'
 import { openScans } from '@holdfast/upload'
@@ -350,7 +350,7 @@ async function openModeration({
   clock,
   log,
 }: PartOptions) {
-  const blocked = await BlockLists.open({ lookups, clock })
+  const blocked = await BlockLists.open({ lookups, clock, onChange: undefined })
   moderationMetrics(metrics, blocked)
   const scans = openScans({ config: config.scanning, lists: blocked, clock, log, metrics })
   opened.defer(() => scans.close())
@@ -359,6 +359,7 @@ async function openModeration({
   const transfers = new TransferLog({
     lookups,
     clock,
+    timers: backgroundTimers,
     ...config.transferLog,
     networkOf: (address) => siteOf(address) ?? address,
     isClockOff: () => clockGuard.isOff(),

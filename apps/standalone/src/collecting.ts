@@ -51,6 +51,9 @@ export function createReconciler({
   return new Reconciler({
     accounts,
     ...walksOf(metadata),
+    isOurs: () => true,
+    scope: () => '',
+    leads: () => true,
     notes: {
       read: () => lookups.get(roundsKey),
       write: (value) => lookups.write([{ put: roundsKey, value }]),

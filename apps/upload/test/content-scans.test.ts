@@ -38,7 +38,11 @@ async function start(
   scanner: Scanner,
   { retryMs = 20, ...more }: Partial<ScanSettings> & { retryMs?: number } = {},
 ) {
-  const lists = await BlockLists.open({ lookups: new MemoryLookupStore(), clock: systemClock })
+  const lists = await BlockLists.open({
+    lookups: new MemoryLookupStore(),
+    clock: systemClock,
+    onChange: undefined,
+  })
   const blobs = new MemoryBlobStore()
   const faults: string[] = []
   const scans = new ContentScans({

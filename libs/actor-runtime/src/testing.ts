@@ -1,5 +1,8 @@
 /** For tests of what uses a host of accounts. */
+import { systemClock, systemTimers } from '@holdfast/kernel'
 import type { AccountHostOptions } from './host/account-host.ts'
+import { silentLog } from './observer.ts'
+import type { ReconcilerOptions } from './repair/reconciler.ts'
 
 type RequiredOption = 'hostId' | 'bus' | 'journal' | 'lookups' | 'states' | 'mailer' | 'sweepMs'
 
@@ -20,5 +23,21 @@ export const plainHost: Omit<AccountHostOptions, RequiredOption> = {
   randomness: undefined,
   log: undefined,
   metrics: undefined,
+  passwordWork: undefined,
   checkPassword: undefined,
+}
+
+type OfStores = 'accounts' | 'listAccounts' | 'listReferences' | 'notes'
+
+/** Default parts of what compares references with accounts: one process that has all of them. */
+export const plainReconciler: Omit<ReconcilerOptions, OfStores> = {
+  isOurs: () => true,
+  scope: () => '',
+  leads: () => true,
+  perSecond: 1_000_000,
+  everyMs: 3_600_000,
+  wantedMs: 1_000,
+  clock: systemClock,
+  timers: systemTimers,
+  log: silentLog,
 }

@@ -19,6 +19,7 @@ import {
 } from '../src/lookups/lookup-rows.ts'
 import { WakeHours } from '../src/lookups/wake-hours.ts'
 import { asidePrefix } from '../src/repair/repair.ts'
+import { plainReconciler } from '../src/testing.ts'
 import { blob } from './tiny-core.ts'
 import { settled, World } from './world.ts'
 
@@ -142,6 +143,7 @@ t.test('what is recorded of rounds of the reconciler', async (t) => {
   let ms = 0
   const clock = { now: () => 1_800_000_000_000, monotonic: () => (ms += 10_000) }
   const round = new Reconciler({
+    ...plainReconciler,
     accounts: world.client,
     listAccounts: (after) => world.journal.accounts(after === undefined ? {} : { after }),
     listReferences: (after) => world.lookups.walk('ref', after === undefined ? {} : { after }),

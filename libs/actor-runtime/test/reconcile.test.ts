@@ -4,6 +4,7 @@ import { IdCodec, mintRequestId, systemTimers } from '@holdfast/kernel'
 import type { ReconcileView } from '@holdfast/wire'
 import t, { type Test } from 'tap'
 import { Reconciler, type ReconcilerOptions, silentLog } from '../src/index.ts'
+import { plainReconciler } from '../src/testing.ts'
 import { blob } from './tiny-core.ts'
 import { settled, statusOf, World } from './world.ts'
 
@@ -40,6 +41,7 @@ function remove(world: World, byte: number) {
 function reconciler(world: World, options: Partial<ReconcilerOptions> = {}) {
   let noted: Uint8Array | undefined
   const one = new Reconciler({
+    ...plainReconciler,
     accounts: world.client,
     listAccounts: (after) => world.journal.accounts(after === undefined ? {} : { after }),
     listReferences: (after) => world.lookups.walk('ref', after === undefined ? {} : { after }),

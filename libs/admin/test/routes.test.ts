@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import type { AccountClient } from '@holdfast/accounts'
 import { createRateLimits } from '@holdfast/http-kit'
 import { MemoryLookupStore } from '@holdfast/journal/testing'
-import { Keyring, systemClock } from '@holdfast/kernel'
+import { backgroundTimers, Keyring, systemClock } from '@holdfast/kernel'
 import { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import { pino } from 'pino'
@@ -99,7 +99,7 @@ async function hostOfAll(): Promise<FastifyInstance> {
   const clock = systemClock
   const lookups = new MemoryLookupStore()
   const keyring = new Keyring(Buffer.alloc(32, 7))
-  const lists = await BlockLists.open({ lookups, clock })
+  const lists = await BlockLists.open({ lookups, clock, onChange: undefined })
   const accounts: AccountClient = { call: unasked }
   return createAdminHost({
     log: pino({ level: 'silent' }),
@@ -140,6 +140,7 @@ async function hostOfAll(): Promise<FastifyInstance> {
       transfers: new TransferLog({
         lookups,
         clock,
+        timers: backgroundTimers,
         days: { upload: 0, download: 0 },
         rowsPerHourMax: 1,
         networkOf: (address) => address,

@@ -120,6 +120,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   const transfers = new TransferLog({
     lookups,
     clock,
+    timers: backgroundTimers,
     ...config.transferLog,
     networkOf: (address) => siteOf(address) ?? address,
     isClockOff: ownClockIsOff,

@@ -36,6 +36,7 @@ function world() {
   const clock = { now: () => time.ms, monotonic: () => time.ms }
   const lookups = new RegionalLookups({
     region: 'eu-par',
+    homes: new Map(),
     regions,
     founders: regions,
     stores: new Map<RegionCode, LookupStore>([

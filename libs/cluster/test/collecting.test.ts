@@ -26,6 +26,7 @@ t.test('while a region is lost no copy is deleted that it may refer to, and stat
   })
   const lookups = new RegionalLookups({
     region: 'eu-par',
+    homes: new Map(),
     regions,
     founders: regions,
     stores: new Map<RegionCode, LookupStore>([

@@ -57,13 +57,19 @@ t.test('a claim has one winner, in whichever region it is made', async (t) => {
 t.test('who decides about an address does not change when a region is added', async (t) => {
   const { stores, at } = world()
   const before = new RegionalLookups({
-    ...{ region: 'eu-par', stores },
+    ...{ region: 'eu-par', stores, homes: new Map() },
     ...{ regions: regions.slice(0, 2), founders: regions.slice(0, 2) },
   })
   for (let number = 0; number < 40; number++) {
     const key = `email/${number}@example.org`
     await before.claim(key, Buffer.from('before'))
-    const grown = new RegionalLookups({ region: 'ap-tyo', regions, founders: regions.slice(0, 2), stores })
+    const grown = new RegionalLookups({
+      region: 'ap-tyo',
+      homes: new Map(),
+      regions,
+      founders: regions.slice(0, 2),
+      stores,
+    })
     t.equal(Buffer.from(await grown.claim(key, Buffer.from('after'))).toString(), 'before')
   }
   t.equal(await at('ap-tyo').get('email/none@example.org'), undefined)
@@ -252,7 +258,13 @@ t.test(
     const { stores } = world()
     const key = Array.from({ length: 100 }, (_, number) => `email/${number}@example.org`)
     const cut = new Map(stores).set('na-nyc', away)
-    const lookups = new RegionalLookups({ region: 'eu-par', regions, founders: regions, stores: cut })
+    const lookups = new RegionalLookups({
+      region: 'eu-par',
+      regions,
+      founders: regions,
+      stores: cut,
+      homes: new Map(),
+    })
     const claimAll = () => Promise.allSettled(key.map((one) => lookups.claim(one, Buffer.from('claimed'))))
     t.ok((await claimAll()).some(({ status }) => status === 'rejected'))
     await t.rejects(lookups.get('code/unknown1'), { code: 'UNAVAILABLE' })

@@ -12,7 +12,11 @@ const bad = 'taken down'
 const md5 = createHash('md5').update(bad).digest('hex')
 
 async function start(t: Test) {
-  const blocked = await BlockLists.open({ lookups: new MemoryLookupStore(), clock: systemClock })
+  const blocked = await BlockLists.open({
+    lookups: new MemoryLookupStore(),
+    clock: systemClock,
+    onChange: undefined,
+  })
   const process = await OneProcess.start({ blocked })
   t.teardown(() => process.close())
   const download = `http://127.0.0.1:${process.downloadPort}`

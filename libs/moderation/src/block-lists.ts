@@ -41,8 +41,11 @@ export const nothingBlocked: BlockChecks = {
 export interface BlockListsOptions {
   lookups: LookupStore
   clock: Clock
-  /** Called after each change of this process: others read the lists again. */
-  onChange?: () => void
+  /**
+   * Called after each change of this process: others read the lists again. Undefined: there are no
+   * others.
+   */
+  onChange: (() => void) | undefined
 }
 
 /** Who does it, and why. */

@@ -15,7 +15,7 @@
 import { randomBytes } from 'node:crypto'
 import { rangesOf } from '@holdfast/access'
 import { type LookupChange, type LookupStore, maxLookupValueBytes, maxPrefixes } from '@holdfast/journal'
-import { backgroundTimers, type Clock, hex, type Timers } from '@holdfast/kernel'
+import { type Clock, hex, type Timers } from '@holdfast/kernel'
 import { newestFirst } from './newest-first.ts'
 
 export const transferKinds = ['upload', 'download'] as const
@@ -75,7 +75,7 @@ export interface TransferPage {
 export interface TransferLogOptions {
   lookups: LookupStore
   clock: Clock
-  timers?: Timers
+  timers: Timers
   /** How long rows are kept; 0: none are written, and existing ones are removed. */
   days: Readonly<Record<TransferKind, number>>
   /** Rows of one kind that this process may write. */
@@ -154,7 +154,7 @@ export class TransferLog implements NotesTransfers {
 
   constructor(options: TransferLogOptions) {
     this.#options = options
-    this.#timers = options.timers ?? backgroundTimers
+    this.#timers = options.timers
     const none = (): Counts => ({ hour: 0, inHour: 0, ofNetworks: new Map(), written: 0, lost: 0 })
     this.#counts = { upload: none(), download: none() }
   }

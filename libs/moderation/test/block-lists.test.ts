@@ -14,7 +14,7 @@ async function start(_: Test) {
   const lookups = new MemoryLookupStore()
   const time = { ms: 1_700_000_000_000 }
   const clock = { now: () => time.ms, monotonic: () => time.ms }
-  const open = () => BlockLists.open({ lookups, clock })
+  const open = () => BlockLists.open({ lookups, clock, onChange: undefined })
   return { lookups, time, open, lists: await open() }
 }
 

@@ -125,7 +125,7 @@ export interface AccountHostOptions {
   /** Undefined: no request is traced. */
   tracer: Tracer | undefined
   /** The turns of slow checks of passwords. Undefined: the host has its own. */
-  passwordWork?: PasswordWork | undefined
+  passwordWork: PasswordWork | undefined
   /** Instead of scrypt: for tests. */
   checkPassword: PasswordCheck | undefined
 }

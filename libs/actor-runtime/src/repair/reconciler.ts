@@ -31,16 +31,16 @@ export interface ReconcilerOptions {
   listAccounts: (after: string | undefined) => AsyncIterable<{ account: string; place: string }>
   /** Keys of references, including those of others. */
   listReferences: (after: string | undefined) => AsyncIterable<{ key: string; place: string }>
-  /** Whether this process judges its references. Default: all. */
-  isOurs?: (account: string) => boolean
+  /** Whether this process judges its references. */
+  isOurs: (account: string) => boolean
   /**
    * Names the listed accounts: when it changes, a running round counts for nothing and another one
-   * begins. Default: always the same.
+   * begins.
    */
-  scope?: () => string
+  scope: () => string
   notes: RoundNotes
-  /** Whether the rounds are made here now. Default: always. */
-  leads?: () => boolean
+  /** Whether the rounds are made here now. */
+  leads: () => boolean
   /**
    * Requests per second; a page of references counts as one. An operator's round is not limited.
    */
@@ -236,7 +236,7 @@ export class Reconciler {
 
   /** Never rejects. */
   async #look(): Promise<void> {
-    const { clock, log, perSecond, leads = () => true } = this.#options
+    const { clock, log, perSecond, leads } = this.#options
     if (this.#closed || this.#running !== undefined || !leads()) return
     if (clock.monotonic() < this.#notBeforeMs) return
     const signal = this.#renewInterrupt()
@@ -262,7 +262,7 @@ export class Reconciler {
   }
 
   get #scope(): string {
-    return this.#options.scope?.() ?? ''
+    return this.#options.scope()
   }
 
   #fresh({ dryRun }: { dryRun: boolean }): Round & Progress {
@@ -382,7 +382,7 @@ export class Reconciler {
 
   /** Keys `ref/<blob id>/<incarnation>/<account>`. @returns how many suspects it makes. */
   #gather(key: string, suspects: Map<string, Buffer[]>, round: Round): number {
-    const { isOurs = () => true, log } = this.#options
+    const { isOurs, log } = this.#options
     const [, id = '', incarnation = '', account = ''] = key.split('/')
     const name = Buffer.from(id + incarnation, 'hex')
     if (name.length !== nameBytes || !isUuid(account)) {

@@ -21,8 +21,8 @@ export interface AccountRoundsOptions {
   map: Pick<RegionMap, 'homeOf' | 'keepersOf'>
   lookups: Pick<LookupStore, 'get'>
   clock: Clock
-  /** Default: never. */
-  isClockOff?: () => boolean
+  /** Then no round counts. */
+  isClockOff: () => boolean
 }
 
 /** More than clocks of members may differ. */
@@ -46,7 +46,7 @@ export class AccountRounds {
    * @throws JournalFault
    */
   async confirmedMs(): Promise<number | undefined> {
-    if (this.#options.isClockOff?.()) return undefined
+    if (this.#options.isClockOff()) return undefined
     await this.#refresh()
     let earliest = Number.POSITIVE_INFINITY
     for (const birth of this.#options.regions) {

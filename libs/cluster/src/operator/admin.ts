@@ -21,8 +21,8 @@ export interface ClusterAdminOptions {
   settings: readonly SettingDescription[]
   /** Includes the calls on accounts. */
   accounts: boolean
-  /** Additional status of this process. */
-  status?: () => Promise<Record<string, unknown>>
+  /** Additional status of this process. Undefined: there is none. */
+  status: (() => Promise<Record<string, unknown>>) | undefined
 }
 
 /** An operator's call does not wait long. */

@@ -26,7 +26,7 @@ export interface RegionalLookupsOptions extends RegionOrder {
   /** Each region's, from its own data centre. */
   stores: ReadonlyMap<RegionCode, LookupStore>
   /** Rows that stay with the journals of a birth region; empty in processes without accounts. */
-  homes?: ReadonlyMap<RegionCode, LookupStore>
+  homes: ReadonlyMap<RegionCode, LookupStore>
 }
 
 /** Whole blocks of them. */
@@ -57,7 +57,7 @@ export class RegionalLookups implements LookupStore {
   #map: Pick<RegionMap, 'homeOf' | 'keepersOf'> | undefined
   #rounds: { outlives(region: RegionCode): boolean } | undefined
 
-  constructor({ region, regions, founders, stores, homes = new Map() }: RegionalLookupsOptions) {
+  constructor({ region, regions, founders, stores, homes }: RegionalLookupsOptions) {
     this.#region = region
     this.#regions = regions
     this.#founders = founders
