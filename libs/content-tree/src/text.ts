@@ -3,15 +3,20 @@
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the range is ASCII
 const asciiOnly = /^[\x00-\x7f]*$/
 
+/** Folding it takes next to no time. */
+export function isAscii(text: string): boolean {
+  return asciiOnly.test(text)
+}
+
 /** NFC, ignoring case: equal for texts that a reader considers the same word. */
 export function foldText(text: string): string {
-  if (asciiOnly.test(text)) return text.toLowerCase()
+  if (isAscii(text)) return text.toLowerCase()
   // Upper case first unites what lower case alone keeps apart: ß and SS, the two lower-case sigmas.
   return text.normalize('NFC').toUpperCase().toLowerCase().replaceAll('ς', 'σ').normalize('NFC')
 }
 
 export function composeText(text: string): string {
-  return asciiOnly.test(text) ? text : text.normalize('NFC')
+  return isAscii(text) ? text : text.normalize('NFC')
 }
 
 /** Approximate memory of a string. */

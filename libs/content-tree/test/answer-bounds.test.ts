@@ -1,10 +1,14 @@
 /** Answers have bounds, and long work has slices. */
 import { AccountReply, type Item, SortField } from '@holdfast/wire'
 import t from 'tap'
-import { comparedUnitsPerSlice } from '../src/bounds.ts'
-import { sortInSlices } from '../src/tree/listing-order.ts'
+import { foldedUnitsPerSlice } from '../src/bounds.ts'
+import type { ContentTable } from '../src/tree/columns.ts'
+import { ListingOrders, sortInSlices } from '../src/tree/listing-order.ts'
 import { expire, link, names, password, set } from './owner.ts'
 import { blobOf, firstPage, operator, sent, visitor, World } from './world.ts'
+
+/** Normalising sorts its combining marks. */
+const slowName = '\u0f75'.repeat(200)
 
 t.test('an answer holds at most 10,000 items', async (t) => {
   const world = new World()
@@ -217,7 +221,7 @@ t.test('filters and search compare long tags in slices', async (t) => {
   const tags = Array.from({ length: 50 }, (_, n) => `${n}`.padEnd(25, 'x')).join(',')
   const count = 300
   for (let n = 0; n < count; n++) set(world, world.folder(root).id, { $case: 'tags', value: tags })
-  const leastSlices = Math.floor((count * tags.length) / comparedUnitsPerSlice)
+  const leastSlices = Math.floor(count / Math.ceil(foldedUnitsPerSlice / tags.length)) - 1
   const slicesOf = (ask: Parameters<World['request']>[1]) => {
     const outcome = world.state.decide(world.request(operator, ask), world.context())
     if (outcome.kind !== 'slices') return 0
@@ -231,4 +235,51 @@ t.test('filters and search compare long tags in slices', async (t) => {
   t.ok(searched >= leastSlices, `${searched} of a search`)
   const plain = slicesOf({ readContent: { ...firstPage, contentId: root } })
   t.equal(plain, 0, 'a page without a filter comes at once')
+})
+
+t.test('names that are slow to fold are filtered and sorted in slices', async (t) => {
+  const world = new World()
+  const root = world.create()
+  const count = 200
+  for (let n = 0; n < count; n++) world.folder(root, { name: `${n}${slowName}` })
+  const slicesOf = (query: object) => {
+    const ask = { readContent: { ...firstPage, contentId: root, ...query } }
+    const outcome = world.state.decide(world.request(operator, ask), world.context())
+    if (outcome.kind !== 'slices') return 0
+    for (let slices = 1; ; slices++) if (outcome.steps.next().done === true) return slices
+  }
+  const leastSlices = Math.floor(count / Math.ceil(foldedUnitsPerSlice / slowName.length)) - 1
+  t.ok(slicesOf({ contentFilter: 'none' }) >= leastSlices)
+  t.ok(slicesOf({ sortField: SortField.NAME }) >= leastSlices)
+  t.equal(slicesOf({ sortField: SortField.NAME }), 0, 'sorted once')
+})
+
+t.test('an order of names that are slow to fold is dropped while many of them change', async (t) => {
+  const ordersAfter = (nameOf: (n: number) => string, changes: number) => {
+    const names = Array.from({ length: 1_000 }, (_, n) => nameOf(n))
+    const left = new Set(names.keys())
+    const contents = { names, created: new Float64Array(1_000), ids: new Uint32Array(4_000) }
+    const orders = new ListingOrders({
+      contents: contents as unknown as ContentTable,
+      sizeOf: () => 0,
+      children: () => left,
+      childCount: () => left.size,
+    })
+    const list = () => {
+      for (const steps = orders.sorted(0, SortField.NAME); !steps.next().done; );
+    }
+    list()
+    for (let n = 0; n < changes; n++) {
+      orders.removing(0, n)
+      left.delete(n)
+    }
+    return { orders, list, kept: orders.bytes > 0 }
+  }
+  const slow = (n: number) => `${n}${slowName}`
+  t.ok(ordersAfter((n) => `${n} plain`, 500).kept)
+  t.ok(ordersAfter(slow, 4).kept)
+  t.notOk(ordersAfter(slow, 20).kept)
+  const { orders, list } = ordersAfter(slow, 20)
+  list()
+  t.ok(orders.bytes > 0, 'the next listing makes it again')
 })

@@ -5,11 +5,11 @@
  */
 import type { FileColumns, Item, ListingPage, ReadContent } from '@holdfast/wire'
 import {
-  comparedUnitsPerSlice,
   deeperBytesMax,
   deeperItemsPerSlice,
   deeperLooksBytesMax,
   deeperRowsMax,
+  foldedUnitsPerSlice,
   itemsPerAnswerMax,
   itemsPerSlice,
   rowsPerSlice,
@@ -98,7 +98,7 @@ export class SearchMeter {
 
   /** Counts a row. @returns whether to yield before it */
   next(): boolean {
-    if (++this.#rows < rowsPerSlice && this.#units < comparedUnitsPerSlice) return false
+    if (++this.#rows < rowsPerSlice && this.#units < foldedUnitsPerSlice) return false
     this.#rows = 0
     this.#units = 0
     return true

@@ -7,8 +7,14 @@
  * demand.
  */
 import { SortField } from '@holdfast/wire'
-import { orderBytesMax, orderedFolderMin, rowsPerSlice } from '../bounds.ts'
-import { foldText } from '../text.ts'
+import {
+  foldedUnitsPerSlice,
+  orderBytesMax,
+  orderedFolderMin,
+  orderFoldedUnitsMax,
+  rowsPerSlice,
+} from '../bounds.ts'
+import { foldText, isAscii } from '../text.ts'
 import type { ContentTable } from './columns.ts'
 
 /** All orders of one folder are dropped together when a change would shift more words than this. */
@@ -28,6 +34,8 @@ interface Order {
   field: SortField
   rows: Uint32Array
   length: number
+  /** Units that changes have folded since it was last asked for. */
+  foldedUnits: number
 }
 
 export class ListingOrders {
@@ -53,20 +61,27 @@ export class ListingOrders {
     if (kept !== undefined) {
       this.#orders.delete(key)
       this.#orders.set(key, kept)
+      kept.foldedUnits = 0
       return kept.rows.subarray(0, kept.length)
     }
     const rows = yield* this.#sort(folder, field)
-    if (rows.length >= orderedFolderMin) this.#keep(key, { folder, field, rows, length: rows.length })
+    if (rows.length >= orderedFolderMin) {
+      this.#keep(key, { folder, field, rows, length: rows.length, foldedUnits: 0 })
+    }
     return rows
   }
 
   inserted(folder: number, row: number): void {
-    for (const order of this.#ordersOf(folder)) this.#insert(order, row)
+    const touched = this.#ordersOf(folder)
+    for (const order of touched) this.#insert(order, row)
+    this.#dropSlow(touched)
   }
 
   /** Call it while the row is still unchanged. */
   removing(folder: number, row: number): void {
-    for (const order of this.#ordersOf(folder)) this.#remove(order, row)
+    const touched = this.#ordersOf(folder)
+    for (const order of touched) this.#remove(order, row)
+    this.#dropSlow(touched)
   }
 
   /** Runs a change of a child that may move it in these orders. */
@@ -75,6 +90,12 @@ export class ListingOrders {
     for (const order of touched) this.#remove(order, row)
     change()
     for (const order of touched) this.#insert(order, row)
+    this.#dropSlow(touched)
+  }
+
+  /** A thousand changes of names that are slow to fold would take seconds in one turn. */
+  #dropSlow(touched: readonly Order[]): void {
+    for (const order of touched) if (order.foldedUnits > orderFoldedUnitsMax) this.#forget(order)
   }
 
   /** Before many children of a folder change at once. */
@@ -102,10 +123,15 @@ export class ListingOrders {
   *#sortByName(rows: Uint32Array): Generator<void, Uint32Array> {
     const names = new Array<string>(rows.length)
     const places = new Uint32Array(rows.length)
+    let units = 0
     for (let place = 0; place < rows.length; place++) {
-      names[place] = foldText(this.#tree.contents.names[rows[place] as number] as string)
+      const name = this.#tree.contents.names[rows[place] as number] as string
+      names[place] = foldText(name)
       places[place] = place
-      if (place % rowsPerSlice === rowsPerSlice - 1) yield
+      units += name.length
+      if (units < foldedUnitsPerSlice) continue
+      units = 0
+      yield
     }
     const sorted = yield* sortInSlices(places, (a, b) => {
       const one = names[a] as string
@@ -125,9 +151,7 @@ export class ListingOrders {
   }
 
   #compareKeys(field: SortField, a: number, b: number): number {
-    const { names, mimetypes, downloads } = this.#tree.contents
-    if (field === SortField.NAME)
-      return compareText(foldText(names[a] as string), foldText(names[b] as string))
+    const { mimetypes, downloads } = this.#tree.contents
     if (field === SortField.MIMETYPE) return compareText(mimetypes[a] as string, mimetypes[b] as string)
     if (field === SortField.SIZE) return this.#tree.sizeOf(a) - this.#tree.sizeOf(b)
     if (field === SortField.DOWNLOADS) return (downloads[a] as number) - (downloads[b] as number)
@@ -148,14 +172,29 @@ export class ListingOrders {
 
   /** Where the row is, or would be. */
   #place(order: Order, row: number): number {
+    const compare =
+      order.field === SortField.NAME
+        ? this.#comparedName(order, row)
+        : (other: number) => this.#compare(order.field, other, row)
     let low = 0
     let high = order.length
     while (low < high) {
       const middle = (low + high) >> 1
-      if (this.#compare(order.field, order.rows[middle] as number, row) < 0) low = middle + 1
+      if (compare(order.rows[middle] as number) < 0) low = middle + 1
       else high = middle
     }
     return low
+  }
+
+  /** Compares others with a row by name, and counts what that folds. */
+  #comparedName(order: Order, row: number): (other: number) => number {
+    const folded = (of: number) => {
+      const name = this.#tree.contents.names[of] as string
+      if (!isAscii(name)) order.foldedUnits += name.length
+      return foldText(name)
+    }
+    const own = folded(row)
+    return (other) => compareText(folded(other), own) || this.#compareTies(other, row)
   }
 
   #insert(order: Order, row: number): void {
