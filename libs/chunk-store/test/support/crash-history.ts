@@ -389,6 +389,11 @@ export async function violations(
      * another extent than their commit.
      */
     ghosts?: boolean
+    /**
+     * The catalogue is lost after an earlier crash. A group that it interrupted looks like one that
+     * was damaged later: what was never acknowledged may be listed as damaged.
+     */
+    leftovers?: boolean
     random: () => number
     machine?: (random: () => number, base?: DiskState) => CrashMachine
   },
@@ -442,12 +447,14 @@ async function check(
     event,
     deletionsHold,
     ghosts = false,
+    leftovers = false,
     bytesApart,
   }: {
     promises: readonly PromisedBlob[]
     event: number
     deletionsHold: boolean
     ghosts?: boolean
+    leftovers?: boolean
     bytesApart: ReadonlySet<string>
   },
   broken: string[],
@@ -456,9 +463,10 @@ async function check(
   let blobs = 0
   const isGhost = (info: BlobInfo) =>
     ghosts && promises.some((promise) => same(promise.info, info) && promise.deleteAsked <= event)
+  const isLeftover = (info: BlobInfo) => leftovers && promises.every((promise) => !same(promise.info, info))
   for await (const info of store.inventory()) {
     const whole = await get(store, info).catch((error: Error) => Buffer.from(error.message))
-    if (isGhost(info) && (await store.stat(info))?.damaged) {
+    if ((isGhost(info) || isLeftover(info)) && (await store.stat(info))?.damaged) {
       bytes += info.size
       blobs++
       continue
