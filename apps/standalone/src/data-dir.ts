@@ -2,7 +2,7 @@
 import { access, constants, readdir, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { checkDataFormat, makePrivate, requireStores, StartFault } from '@holdfast/bootstrap'
-import { LevelMetadataStore, metadataStoreDefaults } from '@holdfast/journal-level'
+import { isLocked, LevelMetadataStore, metadataStoreDefaults } from '@holdfast/journal-level'
 import { makeDirectories, releaseBallast } from '@holdfast/kernel'
 import type { Logger } from 'pino'
 import type { ReadingCopies } from './full-disk.ts'
@@ -132,8 +132,8 @@ export async function openMetadata(
       return open()
     })
   } catch (error) {
-    const { message, code } = error as Error & { code?: string }
-    throw code === 'UNAVAILABLE' && !isFull(error as Error)
+    const { message } = error as Error
+    throw isLocked(error)
       ? new StartFault('DATA_LOCKED', `${message}: only one process may use a data directory`, {
           cause: error,
         })
@@ -164,8 +164,8 @@ export async function openMetadataForReading(
     })
   } catch (error) {
     if (error instanceof StartFault) throw error
-    const { message, code } = error as Error & { code?: string }
-    throw new StartFault(code === 'UNAVAILABLE' ? 'DATA_LOCKED' : 'DATA_UNUSABLE', message, { cause: error })
+    const { message } = error as Error
+    throw new StartFault(isLocked(error) ? 'DATA_LOCKED' : 'DATA_UNUSABLE', message, { cause: error })
   }
 }
 

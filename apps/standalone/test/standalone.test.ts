@@ -1,3 +1,4 @@
+import { mkdirSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
@@ -60,6 +61,15 @@ t.test('a data directory belongs to one process, and the message says that it is
   await holder.close()
   const next = await startHere(dir)
   await next.close()
+})
+
+t.test('metadata that the disk does not read is not called locked', async (t) => {
+  const dir = dataDir(t)
+  await (await startHere(dir)).close()
+  const current = join(dir, 'metadata/rows/CURRENT')
+  rmSync(current)
+  mkdirSync(current)
+  await t.rejects(startHere(dir), { code: 'DATA_UNUSABLE', message: /Is a directory/ })
 })
 
 t.test('an unusable directory is refused with a message', async (t) => {

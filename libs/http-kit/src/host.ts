@@ -291,14 +291,14 @@ function enterRequests(
     // Each access makes an object.
     const { url, config } = request.routeOptions
     request.routeUrl = url ?? null
-    if (options.cors && request.method === 'OPTIONS') {
-      void reply.code(204).headers(preflightHeaders).send()
-      return
-    }
     if (!hasSoundHost(request.raw)) throw new RefusalError('error-host')
     if (options.isBanned?.(clientAddress(request)) === true) throw new RefusalError('error-forbidden')
     if (connections()?.takeClient(request) === false)
       throw new RefusalError('error-rateLimit', { retryAfter: 1 })
+    if (options.cors && request.method === 'OPTIONS') {
+      void reply.code(204).headers(preflightHeaders).send()
+      return
+    }
     const allowed = paths.allowed(request, url)
     const known = !request.is404 && allowed === undefined
     const endpoint = known ? config.endpoint : 'unknown'

@@ -415,6 +415,7 @@ t.test('targets of every form lead to a route or to the envelope', async (t) => 
   t.equal(await first('GET /list HTTP/1.1\r\nHost: [2001:db8::1]:80'), '200')
   t.equal(await first('GET /list HTTP/1.0'), '200', 'HTTP/1.0 knows no Host')
   t.equal(await first('OPTIONS * HTTP/1.1\r\nHost: a'), '204')
+  t.equal(await first('OPTIONS /list HTTP/1.1\r\nHost: a\r\nHost: b'), '400', 'as of any method')
   t.equal(await first('GET * HTTP/1.1\r\nHost: a'), '400')
   t.equal(await first('GET list HTTP/1.1\r\nHost: a'), '400')
   t.equal(await first('GET /list HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket'), '200')

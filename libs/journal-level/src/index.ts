@@ -1,5 +1,6 @@
 export { referenceOfRow, rowsOfJournals } from './kinds-of-rows.ts'
 export {
+  isLocked,
   LevelMetadataStore,
   type LevelMetadataStoreOptions,
   metadataStoreDefaults,

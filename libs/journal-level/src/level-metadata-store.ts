@@ -463,9 +463,10 @@ async function openAlone(path: string): Promise<Rows> {
   }
 }
 
-function isLocked(error: unknown): boolean {
-  const cause = (error as Error).cause as { code?: string } | undefined
-  return cause?.code === 'LEVEL_LOCKED'
+/** Whether an opening failed because another process has the directory. */
+export function isLocked(error: unknown): boolean {
+  const { code, cause } = error as { code?: string; cause?: unknown }
+  return code === 'LEVEL_LOCKED' || (cause instanceof Error && isLocked(cause))
 }
 
 /** Checks the version and gives the store its permanent name: 16 random bytes. */
