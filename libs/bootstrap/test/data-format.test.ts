@@ -11,14 +11,19 @@ import {
   version,
 } from '../src/index.ts'
 
-const later: readonly DataFormat[] = [...dataFormats, { format: 2, since: '0.3.0', what: 'rows in pages' }]
+const { format: current } = dataFormats.at(-1) as DataFormat
+const next = current + 1
+const later: readonly DataFormat[] = [
+  ...dataFormats,
+  { format: next, since: '0.99.0', what: 'rows in pages' },
+]
 
-t.test('a directory says which release wrote it, and one without a note has format 1', async (t) => {
+t.test('a directory says which release wrote it', async (t) => {
   const dir = t.testdir()
   await checkDataFormat(dir)
   t.equal(await dataReleaseOf(dir), undefined)
   await signDataFormat(dir)
-  t.match(await dataReleaseOf(dir), { format: 1, version, commit })
+  t.match(await dataReleaseOf(dir), { format: current, version, commit })
   await checkDataFormat(dir)
 })
 
@@ -26,12 +31,12 @@ t.test('a newer format is refused, and the message names the release that wrote 
   const dir = t.testdir()
   writeFileSync(
     join(dir, 'release.json'),
-    JSON.stringify({ format: 2, version: '0.3.1', commit: 'c', agreed: 2 }),
+    JSON.stringify({ format: next, version: '0.3.1', commit: 'c', agreed: next }),
   )
   const before = readFileSync(join(dir, 'release.json'), 'utf8')
   await t.rejects(checkDataFormat(dir), {
     code: 'DATA_FORMAT',
-    message: /has format 2, written by release 0\.3\.1; release \S+ reads up to 1/,
+    message: new RegExp(`has format ${next}, written by release 0.3.1; release \\S+ reads up to ${current}`),
   })
   t.match(await upgradeOf(dir, { yes: true }), {
     opens: false,
@@ -45,7 +50,7 @@ t.test('a step that cannot be rolled back is announced, and needs --yes', async 
   await signDataFormat(dir)
   await t.rejects(checkDataFormat(dir, later), {
     code: 'DATA_FORMAT',
-    message: /releases before 0\.3\.0 do not open it.*ctl upgrade .* --yes/,
+    message: /releases before 0\.99\.0 do not open it.*ctl upgrade .* --yes/,
   })
   t.match(await upgradeOf(dir, { yes: false, formats: later }), {
     opens: false,
@@ -54,7 +59,7 @@ t.test('a step that cannot be rolled back is announced, and needs --yes', async 
   await t.rejects(checkDataFormat(dir, later), { code: 'DATA_FORMAT' }, 'asking alone agrees to nothing')
   t.match(await upgradeOf(dir, { yes: true, formats: later }), {
     opens: true,
-    answer: /the next start writes format 2/,
+    answer: new RegExp(`the next start writes format ${next}`),
   })
   t.match(await upgradeOf(dir, { yes: false, formats: later }), { opens: true })
   await checkDataFormat(dir)

@@ -1,6 +1,7 @@
 /**
  * The texts that few contents have. All code that keeps, counts, saves, copies or shows them
- * uses this list, so that a new note cannot be forgotten in one of these places.
+ * uses this list, or a record with all its names: a new note cannot be forgotten in one of these
+ * places.
  */
 import type { ContentNote, Item, ManifestEntry } from '@holdfast/wire'
 
