@@ -390,10 +390,12 @@ export async function violations(
      */
     ghosts?: boolean
     /**
-     * The catalogue is lost after an earlier crash. A group that it interrupted looks like one that
-     * was damaged later: what was never acknowledged may be listed as damaged.
+     * The catalogue, or its last part, is lost after an earlier crash. A group that it interrupted
+     * looks like one that was damaged later: what was never acknowledged may be listed as damaged.
      */
     leftovers?: boolean
+    /** Only headers say which generation an extent has. */
+    withoutCatalogue?: boolean
     random: () => number
     machine?: (random: () => number, base?: DiskState) => CrashMachine
   },
@@ -404,9 +406,9 @@ export async function violations(
   const machine = options.machine?.(options.random, state) ?? new CrashMachine(options.random, state)
   const store = await openOn(machine)
   try {
-    // A power cut damages nothing; a catalogue of an earlier moment may take the effect on a header
-    // for damage.
-    if (options.ghosts !== true)
+    // A power cut damages nothing. Without the catalogue of its moment the effect on a header that
+    // was being written looks like damage.
+    if (options.ghosts !== true && options.withoutCatalogue !== true)
       for (const { file, reason } of store.health.quarantined) broken.push(`${file} is set aside: ${reason}`)
     await check(store, promised, broken)
     // And it continues: something new is kept, and all of it survives a clean stop.

@@ -59,8 +59,8 @@ export async function searchCrashStates(
       const state = history.machine.crashAt(event, random, mood, { logRots })
       const lost = k % 5 === 4 // the catalogue's directory as well
       if (lost) state.rows.clear()
-      const leftovers = lost && crashed !== undefined
-      const options = { deletionsHold: true, ghosts: logRots, leftovers, random }
+      const leftovers = (lost || logRots) && crashed !== undefined
+      const options = { deletionsHold: true, ghosts: logRots, withoutCatalogue: lost, leftovers, random }
       const broken = await violations(state, history.promises, event, options)
       tried++
       if (broken.length > 0) {
