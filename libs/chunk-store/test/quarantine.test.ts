@@ -4,7 +4,7 @@
  */
 import { mkdir, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type BlobFault, type BlobInfo, tellsHealth } from '@holdfast/blob-store'
+import { BlobFault, type BlobInfo, tellsHealth } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
 import type { Disk } from '../src/disk/disk.ts'
@@ -498,3 +498,32 @@ t.test(
     await store.close()
   },
 )
+
+t.test('a catalogue that the disk cannot read is rebuilt while it can read all extents', async (t) => {
+  const { closed, blobs } = await world(7)
+  lost(closed)
+  const open = (machine: CrashMachine) => {
+    let opened = 0
+    return ChunkStore.open(
+      { ...crashOptions, clock: machine.clock },
+      {
+        disk: machine.disk,
+        catalogue: async () => {
+          if (opened++ > 0) return machine.catalogue
+          throw new BlobFault('IO', 'IO error: While pread offset 0 len 5: x.sst: Input/output error')
+        },
+        hashing: (memory) => new InlineHashing(memory),
+        randomFill: (bytes) => machine.randomFill(bytes),
+        background: false,
+      },
+    )
+  }
+  const broken = new CrashMachine(seeded(8), closed)
+  broken.readFault = (path) => {
+    if (path === extentsOf(closed)[1]) throw eio
+  }
+  await t.rejects(open(broken), { code: 'IO', message: /pread/ }, 'it may be the disk as a whole')
+  const store = await open(new CrashMachine(seeded(8), closed))
+  t.equal(await readable(store, blobs), blobs.size)
+  await store.close()
+})

@@ -13,6 +13,11 @@ export function isUnreadable(error: unknown): boolean {
   return code === 'EIO' || (errno !== undefined && unreadableErrnos.has(-errno))
 }
 
+/** As `isUnreadable`, of an engine that only has the system's text. */
+export function isUnreadableMessage(message: string): boolean {
+  return /input\/output error/i.test(message)
+}
+
 const unopenableCodes = new Set(['EACCES', 'EPERM', 'EISDIR', 'ELOOP', 'ENOENT'])
 
 /**

@@ -1,7 +1,8 @@
 /**
  * The start of a store: the catalogue is opened, the directory surveyed, the parts are assembled,
- * and what a crash left is applied. A damaged catalogue is rebuilt from the extents. A disk without
- * room for that gives the ballast.
+ * and what a crash left is applied. A damaged catalogue is rebuilt from the extents, and so is one
+ * that the disk cannot read while it can read all extents. A disk without room for that gives the
+ * ballast.
  */
 import { randomFillSync } from 'node:crypto'
 import { join } from 'node:path'
@@ -9,9 +10,12 @@ import type { BlobFault } from '@holdfast/blob-store'
 import { ballastPath } from '@holdfast/kernel'
 import { Assembly } from '../assembly.ts'
 import type { Disk } from '../disk/disk.ts'
+import { isUnreadableMessage } from '../disk/faults.ts'
 import { NodeDisk } from '../disk/node-disk.ts'
-import { ExtentFiles } from '../extents/extent-files.ts'
+import { ExtentFiles, extentNumberOf } from '../extents/extent-files.ts'
+import { blockBytes } from '../format.ts'
 import type { Log } from '../log.ts'
+import { alignedBytes } from '../memory/buffer-pool.ts'
 import { boundsOf, type ChunkStoreMachine, type ChunkStoreOptions } from '../options.ts'
 import { CleanShutdownMarker, endMarkKey } from './clean-shutdown-marker.ts'
 import { IdentityFile } from './identity-file.ts'
@@ -47,10 +51,28 @@ export async function startStore(
   try {
     return await startWithRoom(start, { rebuild: false })
   } catch (error) {
-    if ((error as BlobFault).code !== 'CORRUPT') throw error
+    if ((error as BlobFault).code !== 'CORRUPT' && !(await isUnreadableAlone(error, start))) throw error
     log.error({ error: (error as Error).message }, 'the catalogue is damaged; it is rebuilt from the extents')
     return startWithRoom(start, { rebuild: true })
   }
+}
+
+/**
+ * The disk returns errors for the catalogue, and not for the extents. If it did for those too, it
+ * could be the disk as a whole, and its catalogue is better than none.
+ */
+async function isUnreadableAlone(error: unknown, { disk, directory }: Start): Promise<boolean> {
+  if (!isUnreadableMessage((error as Error).message)) return false
+  const extents = (await disk.list(directory)).filter((name) => extentNumberOf(name) !== undefined)
+  const block = alignedBytes(blockBytes)
+  for (const name of extents)
+    try {
+      const file = await disk.open(join(directory, name), { create: false })
+      await file.readUncached(block, 0).finally(() => file.close())
+    } catch {
+      return false
+    }
+  return extents.length > 0
 }
 
 async function startWithRoom(start: Start, { rebuild }: { rebuild: boolean }): Promise<StartResult> {
