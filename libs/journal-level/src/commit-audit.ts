@@ -149,7 +149,10 @@ function writeAll(fd: number, bytes: Buffer, position: number): Promise<void> {
   })
 }
 
-/** All entries that belong to this store, of each file up to the first incomplete one. */
+/**
+ * All entries that belong to this store, of each file up to the first incomplete one. A file that
+ * the disk cannot read has none, like a damaged one: less is detected, and nothing is lost.
+ */
 export async function readEntries(directory: string, store: Uint8Array): Promise<AuditEntry[]> {
   const files = fileNames.map((name) => readIfThere(join(directory, name)))
   return (await Promise.all(files)).flatMap((bytes) => entriesOf(bytes, store))
@@ -224,7 +227,8 @@ async function readIfThere(path: string): Promise<Buffer> {
     await using file = await open(path, 'r')
     return await file.readFile()
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return Buffer.alloc(0)
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || code === 'EIO') return Buffer.alloc(0)
     throw error
   }
 }

@@ -1,13 +1,13 @@
 /** A store whose writes fail recovers by itself, after any failure. */
 
 import { execFile } from 'node:child_process'
-import { mkdirSync, readdirSync, renameSync, rmdirSync } from 'node:fs'
+import { mkdirSync, readdirSync, renameSync, rmdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { JournalFault } from '@holdfast/journal'
 import t, { type Test } from 'tap'
-import { CommitAudit } from '../src/commit-audit.ts'
+import { CommitAudit, readEntries } from '../src/commit-audit.ts'
 import { LevelMetadataStore } from '../src/index.ts'
 import { Rows } from '../src/rows.ts'
 import { testStore } from '../src/testing.ts'
@@ -164,6 +164,18 @@ t.test('an entry that cannot be written is told, and the next ones go to a new f
   t.match(audit.fault, { code: 'EISDIR' })
   for (let batch = 7; batch <= 110; batch++) noted.push(await audit.note(batch, []))
   t.equal(noted.at(-1), true, 'after a while it tries the other file')
+})
+
+t.test('a file of the audit that the disk cannot read has no entries', async (t) => {
+  const path = await directory(t)
+  const store = Buffer.alloc(16)
+  const audit = await CommitAudit.begin(path, store)
+  await audit.note(1, [{ subject: 's', epoch: 1, number: 1 }])
+  await audit.close()
+  t.equal((await readEntries(path, store)).length, 1)
+  // A read at its start is an I/O error.
+  symlinkSync('/proc/self/mem', join(path, 'witness.1'))
+  t.equal((await readEntries(path, store)).length, 1)
 })
 
 t.test('a table that cannot be read leaves no lock behind', async (t) => {
