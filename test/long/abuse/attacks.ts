@@ -3,7 +3,14 @@ import type { Attack } from './attack.ts'
 import { accountsFlood, accountsOfMany, mailsFlood } from './attacks/accounts-and-mails.ts'
 import { brokenHttp, comingAndGoing, forwardedFor, hugeHeaders } from './attacks/broken-http.ts'
 import { guessesOnADirectLink, passwordGuesses } from './attacks/guesses.ts'
-import { copies, directLinks, expiries, fullDirectLinks, searches } from './attacks/heavy-accounts.ts'
+import {
+  copies,
+  directLinks,
+  expiries,
+  fullDirectLinks,
+  searches,
+  slowNames,
+} from './attacks/heavy-accounts.ts'
 import {
   archives,
   rangeStorms,
@@ -77,6 +84,7 @@ export const attacks: readonly Attack[] = [
   archives,
   renamedArchives,
   searches,
+  slowNames,
   copies,
   directLinks,
   fullDirectLinks,

@@ -24,6 +24,38 @@ export const searches: Attack = {
   },
 }
 
+/** Normalising sorts their runs of combining marks: up to 0.4 ms for each name. */
+export const slowNames: Attack = {
+  name: 'names that are slow to fold, filtered and sorted by 40 networks, and 250 deleted',
+  prepare: async ({ world }) => {
+    const owner = await world(address(89)).premium()
+    const top = await owner.folder({ name: 'slow names', public: true })
+    const ids: string[] = []
+    for (let made = 0; made < 250; made += 10) {
+      const names = Array.from({ length: 10 }, (_, at) => `${made + at}${'\u0f75'.repeat(200)}`)
+      const folders = await Promise.all(names.map((name) => owner.folder({ in: top.id, name })))
+      ids.push(...folders.map(({ id }) => id))
+    }
+    for (let copied = 0; copied < 7; copied++) (await owner.copy(ids, top.id)).ok()
+    return { tokens: [owner.token], ids: [top.id, ...ids] }
+  },
+  run: async (hostile) => {
+    const { ids: [top, ...children] = [], tokens = [] } = hostile.prepared
+    const filtered = request(`/web/contents/${top}?contentFilter=zzz&pageSize=1`)
+    const sorted = request(`/web/contents/${top}?sortField=name&pageSize=1`)
+    const reads = { group: 88, connections: 40, burst: filtered + sorted, count: 2, everyMs: 100 }
+    const deletion = hostile.each(1, async () => {
+      await hostile.pause(2_000)
+      const socket = hostile.connect('api', { from: address(89) })
+      hostile.sent()
+      const body = JSON.stringify({ contentsId: children.join(',') })
+      await hostile.write(socket, json('/contents', body, tokens[0], 'DELETE'))
+      await hostile.closed(socket, 1_000)
+    })
+    await Promise.all([flood(hostile, reads), deletion])
+  },
+}
+
 export const copies: Attack = {
   name: 'copies of a tree of 250 by one premium account',
   prepare: async ({ world }) => {
