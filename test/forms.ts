@@ -72,6 +72,10 @@ export const longFiles: Readonly<Record<string, string>> = {
   'libs/journal-cassandra/test/data-centres.test.ts':
     'two Cassandras, one of them added to the data of the other',
   'test/abuse-attacks.test.ts': 'latencies beside attacks need the machine for 70 s',
+  'test/alerts-sent.test.ts': 'a real Prometheus and a real alertmanager; the rules are in observe.test.ts',
+  'test/cluster/backup.test.ts': 'a cluster of its own; apps/standalone/test/backup.test.ts is daily',
+  'test/cluster/logs.test.ts': 'a cluster of its own, for ids in lines of the log',
+  'test/cluster/tracing.test.ts': 'a cluster of its own; apps/standalone/test/tracing.test.ts is daily',
   'test/proxies.test.ts': 'the acceptance suite through nginx and Caddy: minutes',
   'test/pypi-programs.test.ts': 'makes four environments of Python for the clients',
   'test/clients/clients.test.ts': 'installs nine clients of other people and plays them',
