@@ -47,8 +47,8 @@ const sizes = {
   simTwice: { short: 1, full: 2, file: 'test/sim.test.ts' },
   simBusy: { short: 0, full: 2, file: 'test/sim.test.ts' },
   simPlanted: { short: 0, full: 1_000, file: 'test/sim.test.ts' },
-  /** 3: each place of a request gets one of three hostile values. */
-  hostileEveryNth: { short: 3, full: 1, file: 'test/hostile-values.test.ts' },
+  /** 6: each place of a request gets one of six hostile values. */
+  hostileEveryNth: { short: 6, full: 1, file: 'test/hostile-values.test.ts' },
 } satisfies Record<string, Size>
 
 /** In this run's form. */
@@ -63,6 +63,8 @@ export const sizedFiles: readonly string[] = [...new Set(Object.values(sizes).ma
 export const longFiles: Readonly<Record<string, string>> = {
   'apps/standalone/test/disk-filled.test.ts':
     'a disk whose last byte is taken again and again; disk-full.test.ts is daily',
+  'apps/standalone/test/disk-full.test.ts':
+    'a full disk under the whole service; those of libs/chunk-store and libs/journal-level are daily',
   'libs/actor-runtime/test/queues.test.ts': '20,000 activations in Cassandra show a growth, not a rule',
   'libs/cluster/test/costs.test.ts':
     'counts statements sent to a real Cassandra: a growth of costs, not a fault',
