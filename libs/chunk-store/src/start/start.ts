@@ -68,7 +68,11 @@ async function isUnreadableAlone(error: unknown, { disk, directory }: Start): Pr
   for (const name of extents)
     try {
       const file = await disk.open(join(directory, name), { create: false })
-      await file.readUncached(block, 0).finally(() => file.close())
+      try {
+        await file.readUncached(block, 0)
+      } finally {
+        await file.close()
+      }
     } catch {
       return false
     }
