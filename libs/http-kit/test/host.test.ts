@@ -422,6 +422,12 @@ t.test('targets of every form lead to a route or to the envelope', async (t) => 
   t.equal(await first('PRI * HTTP/2.0\r\n\r\nSM'), '400')
 })
 
+t.test('a preflight of a banned address is refused', async (t) => {
+  const app = host(t, { isBanned: () => true })
+  const preflight = await app.inject({ method: 'OPTIONS', url: '/echo' })
+  t.equal(preflight.statusCode, 403)
+})
+
 t.test('metrics are labelled by route, never by path', async (t) => {
   const metrics = new Registry()
   const app = host(t, { metrics })

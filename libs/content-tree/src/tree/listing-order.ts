@@ -65,9 +65,8 @@ export class ListingOrders {
       return kept.rows.subarray(0, kept.length)
     }
     const rows = yield* this.#sort(folder, field)
-    if (rows.length >= orderedFolderMin) {
+    if (rows.length >= orderedFolderMin)
       this.#keep(key, { folder, field, rows, length: rows.length, foldedUnits: 0 })
-    }
     return rows
   }
 
