@@ -122,8 +122,9 @@ export interface BlobStage {
   /**
    * All bytes are written: finishes the hashes, syncs the bytes, and makes them a blob. If the
    * store already has a whole copy of the same blob, it pins that copy and drops the stage; whole
-   * means recently verified on disk. If all existing copies are damaged, the stage replaces one,
-   * under its name. The result is pinned for `pinMs`, durable, and readable when it resolves.
+   * means verified on disk after the stage was made. If all existing copies are damaged, the stage
+   * replaces one, under its name. The result is pinned for `pinMs`, durable, and readable when it
+   * resolves.
    */
   commit(options: { pinMs: number }): Promise<BlobInfo>
   /** Frees everything. Harmless after commit. */

@@ -194,7 +194,6 @@ export class Assembly {
 
   #makeKnownCopies(): KnownCopies {
     return new KnownCopies({
-      clock: this.#clock,
       verify: async (entry, copy) => {
         for await (const _ of this.reads.verifyCopy(entry, copy)) this.#assertOpen()
       },

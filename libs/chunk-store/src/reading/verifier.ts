@@ -1,7 +1,7 @@
 /**
  * Checks whether a copy is whole on disk: reads it past the page cache, record by record, and
  * compares it with its checksums. For the scrubber, and for uploads that would be dropped in favour
- * of a copy without a recent check.
+ * of the copy.
  *
  * A copy that compaction moves meanwhile is followed to its new place between two records.
  */

@@ -2,22 +2,14 @@
  * Whether an upload may be dropped in favour of an existing copy.
  *
  * The correct bytes are available at that moment and never again. So the old copy is first read
- * from the disk, unless it was verified, or written, within `verifiedForMs`. Frequently uploaded
- * content is read once in that time. The time is kept with the row in memory, so an unused row is
- * read again later. A copy that is damaged, on an unreadable sector, or in a file that cannot be
- * opened is replaced.
+ * from the disk, unless that was done, or the copy was written, after the upload began. Uploads of
+ * the same content at one time share a reading. A copy that is damaged, on an unreadable sector, or
+ * in a file that cannot be opened is replaced.
  */
 import { BlobFault } from '@holdfast/blob-store'
-import type { Clock } from '@holdfast/kernel'
 import type { Copy, RowEntry } from '../catalogue/rows.ts'
 import { isUnopenable } from '../disk/faults.ts'
 
-/**
- * How long a copy counts as whole after a check. Sectors rot in months, so a day would do for them;
- * an hour bounds the damage of a failing controller or cable. More frequent uploads cost nothing,
- * less frequent ones one read.
- */
-export const verifiedForMs = 3_600_000
 /**
  * Large copies that are read at once for this. More wait: others need the device, and each reader a
  * MiB of memory.
@@ -25,7 +17,6 @@ export const verifiedForMs = 3_600_000
 const largeReadsMax = 2
 
 export interface KnownCopiesDeps {
-  clock: Clock
   /** Reads all of it. @throws BlobFault `CORRUPT` once it is marked, `IO`. */
   verify(entry: RowEntry, copy: Copy): Promise<void>
   /** Marks the copy as damaged. */
@@ -42,15 +33,11 @@ export class KnownCopies {
     this.#deps = deps
   }
 
-  isFresh({ verifiedAt }: Copy): boolean {
-    return this.#deps.clock.monotonic() - verifiedAt < verifiedForMs
-  }
-
   /**
-   * Verifies a copy without a recent check, once for all concurrent callers.
+   * Verifies a copy, once for all concurrent callers.
    * @throws BlobFault `CORRUPT`: it is marked; `IO`.
    */
-  freshen(entry: RowEntry, copy: Copy): Promise<void> {
+  verify(entry: RowEntry, copy: Copy): Promise<void> {
     let running = this.#running.get(copy)
     if (running === undefined) {
       running = this.#inTurn(entry, copy).finally(() => this.#running.delete(copy))
@@ -61,24 +48,25 @@ export class KnownCopies {
 
   /**
    * The result for an upload of this content. It is `undefined` when nothing has to be done: there
-   * is no copy, or one with a recent check. Otherwise copies are verified until one is whole.
+   * is no copy, or one that was whole at a moment of the upload. Otherwise copies are verified
+   * until one is whole.
    *
    * @returns a damaged copy to be replaced when none is whole, and `unsure` when one could not be
    *   read for a reason that says nothing about the disk: the upload becomes its own copy.
    */
-  look(entry: RowEntry, wanted: CopyProperties): undefined | Promise<Copy | 'unsure' | undefined> {
+  look(entry: RowEntry, wanted: CopyUpload): undefined | Promise<Copy | 'unsure' | undefined> {
     if (entry.copies.length === 0) return undefined
     const known = knownCopyOf(entry, wanted)
-    return known !== undefined && this.isFresh(known) ? undefined : this.#look(entry, wanted)
+    return known !== undefined && wasWhole(known, wanted) ? undefined : this.#look(entry, wanted)
   }
 
-  async #look(entry: RowEntry, wanted: CopyProperties): Promise<Copy | 'unsure' | undefined> {
+  async #look(entry: RowEntry, wanted: CopyUpload): Promise<Copy | 'unsure' | undefined> {
     for (;;) {
       const known = knownCopyOf(entry, wanted)
       if (known === undefined) return knownCopyOf(entry, wanted, { quarantined: true })
-      if (this.isFresh(known)) return undefined
+      if (wasWhole(known, wanted)) return undefined
       try {
-        await this.freshen(entry, known)
+        await this.verify(entry, known)
       } catch (error) {
         if (!(error instanceof BlobFault) || error.code === 'CLOSED') throw error
         if (error.code === 'CORRUPT') continue
@@ -86,7 +74,7 @@ export class KnownCopies {
         // It may become readable again; whole bytes are here now.
         this.#deps.damaged(entry, known, error)
       }
-      if (!known.quarantined && entry.copies.includes(known) && !this.isFresh(known)) return 'unsure'
+      if (!known.quarantined && entry.copies.includes(known) && !wasWhole(known, wanted)) return 'unsure'
     }
   }
 
@@ -117,6 +105,15 @@ export class KnownCopies {
 function saysUnreadable({ cause }: BlobFault): boolean {
   const { path = '' } = (cause ?? {}) as NodeJS.ErrnoException
   return cause !== undefined && isUnopenable(cause, path)
+}
+
+function wasWhole({ verifiedAt }: Copy, { beganAt }: CopyUpload): boolean {
+  return verifiedAt >= beganAt
+}
+
+interface CopyUpload extends CopyProperties {
+  /** Monotonic milliseconds. */
+  beganAt: number
 }
 
 /** The properties that a copy must share with the upload that is dropped for it. */

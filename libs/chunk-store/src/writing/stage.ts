@@ -67,7 +67,9 @@ export class ChunkStage implements PlacedStage, BufferHolder {
   readonly #deps: StageDeps
   /** Bytes accepted. */
   size = 0
-  /** Monotonic milliseconds of the last activity. */
+  /** Monotonic milliseconds, as all times here. */
+  readonly beganAt: number
+  /** Of the last activity. */
   activeAt: number
   #state: 'open' | 'sealing' | 'sealed' | 'committing' | 'ended' = 'open'
   #sealed: Promise<StageContent> | undefined
@@ -97,7 +99,8 @@ export class ChunkStage implements PlacedStage, BufferHolder {
     this.uploadId = uploadId
     this.placementGroup = placementGroup
     this.#deps = deps
-    this.activeAt = deps.clock.monotonic()
+    this.beganAt = deps.clock.monotonic()
+    this.activeAt = this.beganAt
   }
 
   get busy(): boolean {

@@ -122,14 +122,13 @@ export class Writes {
     }
   }
 
-  /** @throws BlobFault `IO` when it must be verified and cannot be read. */
+  /** It is read for this. @throws BlobFault `IO` when it cannot be read. */
   async #isReadable(entry: RowEntry, { incarnation }: BlobName): Promise<boolean> {
     const { known } = this.#deps
     const copy = copyNamed(entry, incarnation)
     if (copy === undefined || copy.quarantined) return false
-    if (known.isFresh(copy)) return true
     try {
-      await known.freshen(entry, copy)
+      await known.verify(entry, copy)
       return true
     } catch (error) {
       if ((error as BlobFault).code === 'CORRUPT') return false
