@@ -1,13 +1,13 @@
-export type { CallProof } from './cluster-secret.ts'
-export { type NodeBounds, type NodeFigures, type RefusalReason, refusalReasons } from './node-load.ts'
 export {
   RemoteBlobStore,
   type RemoteBlobStoreOptions,
   type RemoteBlobStoreTuning,
-} from './remote-blob-store.ts'
+} from './client/remote-blob-store.ts'
+export type { CallProof } from './cluster-secret.ts'
+export { type NodeBounds, type NodeFigures, type RefusalReason, refusalReasons } from './server/node-load.ts'
 export {
   type BlobStoreServer,
   type ServeBlobStoreOptions,
   serveBlobStore,
-} from './serve-blob-store.ts'
-export type { ServedStore } from './served-store.ts'
+} from './server/serve-blob-store.ts'
+export type { ServedStore } from './server/served-store.ts'

@@ -1,8 +1,8 @@
 /** For tests of what stores bytes over the network. */
 import { systemClock } from '@holdfast/kernel'
+import type { RemoteBlobStoreOptions } from './client/remote-blob-store.ts'
 import { silentLog } from './client-requests.ts'
-import type { RemoteBlobStoreOptions } from './remote-blob-store.ts'
-import type { ServeBlobStoreOptions } from './serve-blob-store.ts'
+import type { ServeBlobStoreOptions } from './server/serve-blob-store.ts'
 
 /** Default parts of a server in tests: free ports, without encryption. */
 export const plainServer: Omit<ServeBlobStoreOptions, 'secret'> = {

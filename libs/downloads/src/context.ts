@@ -5,10 +5,10 @@ import type { AnswerBudget, RateLimits } from '@holdfast/http-kit'
 import type { Clock, Keyring, RecentMap } from '@holdfast/kernel'
 import type { BlockChecks, NotesTransfers } from '@holdfast/moderation'
 import type { FileView } from '@holdfast/wire'
-import type { Archives } from './archives.ts'
+import type { Archives } from './archives/archives.ts'
+import type { Representation } from './bytes/representation.ts'
 import type { DownloadReports, Traffic } from './download-reports.ts'
-import type { RecentAnswers } from './recent-answers.ts'
-import type { Representation } from './representation.ts'
+import type { RecentAnswers } from './links/recent-answers.ts'
 
 /** What handlers of downloads use. */
 export interface DownloadContext {

@@ -1,10 +1,10 @@
 /** Builds the download host out of its context. */
 import { createHttpHost, drainOnClose, sharedParts } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
-import { type DirectLinkParams, directLink } from './direct-link.ts'
-import { download } from './download.ts'
 import { type DownloadContextDeps, downloadContext } from './download-context.ts'
-import { downloadWebRoutes } from './download-web.ts'
+import { type DirectLinkParams, directLink } from './links/direct-link.ts'
+import { download } from './links/download.ts'
+import { downloadWebRoutes } from './links/download-web.ts'
 
 /**
  * The host of downloads, direct links and archives; the caller listens.

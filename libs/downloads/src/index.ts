@@ -1,4 +1,4 @@
 export { createDownloads } from './create-downloads.ts'
 export type { DownloadContextDeps } from './download-context.ts'
-export { webDownloads } from './download-web.ts'
+export { webDownloads } from './links/download-web.ts'
 export { type DownloadSettings, downloadSettings } from './settings.ts'

@@ -14,10 +14,10 @@ import { testStore } from '@holdfast/chunk-store/testing'
 import { AnswerBudget } from '@holdfast/http-kit'
 import { plainBudget } from '@holdfast/http-kit/testing'
 import t, { type Test } from 'tap'
-import { type DirectBytes, sendDirect } from '../src/direct-body.ts'
-import type { ByteRange } from '../src/ranges.ts'
-import type { DownloadPace } from '../src/response-body.ts'
-import { directBytes, storedBytes } from '../src/stored-bytes.ts'
+import { type DirectBytes, sendDirect } from '../src/bytes/direct-body.ts'
+import type { ByteRange } from '../src/bytes/ranges.ts'
+import type { DownloadPace } from '../src/bytes/response-body.ts'
+import { directBytes, storedBytes } from '../src/bytes/stored-bytes.ts'
 
 const MiB = 1024 * 1024
 const bytes = randomBytes(12 * MiB + 1000)

@@ -2,7 +2,7 @@ import { RefusalError } from '@holdfast/http-kit'
 import type { Clock } from '@holdfast/kernel'
 import { type ArchiveView, blank, Manifest, ManifestEntry } from '@holdfast/wire'
 import t from 'tap'
-import { FolderLayouts, type FolderNow } from '../src/folder-layouts.ts'
+import { FolderLayouts, type FolderNow } from '../src/archives/folder-layouts.ts'
 
 const version = (text: string) => Buffer.from(text)
 

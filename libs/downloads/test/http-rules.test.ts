@@ -9,11 +9,11 @@ import type { FileView } from '@holdfast/wire'
 import fc from 'fast-check'
 import t from 'tap'
 import { growsLinearly } from '../../../test/support/growth.ts'
-import { evaluate, rangeHolds } from '../src/conditions.ts'
-import { isFromStart, parseRanges } from '../src/ranges.ts'
-import { RecentAnswers } from '../src/recent-answers.ts'
-import { ResponseBody, sendWhole } from '../src/response-body.ts'
-import { fileHeaders } from '../src/safe-headers.ts'
+import { evaluate, rangeHolds } from '../src/bytes/conditions.ts'
+import { isFromStart, parseRanges } from '../src/bytes/ranges.ts'
+import { ResponseBody, sendWhole } from '../src/bytes/response-body.ts'
+import { fileHeaders } from '../src/bytes/safe-headers.ts'
+import { RecentAnswers } from '../src/links/recent-answers.ts'
 
 const MiB = 1024 * 1024
 

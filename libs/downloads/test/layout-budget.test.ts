@@ -1,7 +1,7 @@
 /** One budget of memory for layouts of archives in use and those kept, shared by networks. */
 import { RefusalError } from '@holdfast/http-kit'
 import t from 'tap'
-import { LayoutBudget } from '../src/layout-budget.ts'
+import { LayoutBudget } from '../src/archives/layout-budget.ts'
 
 const KiB = 1024
 const refused = new RefusalError('error-unavailable', { retryAfter: 10 })

@@ -6,7 +6,7 @@ import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t from 'tap'
 import { until } from '../../../test/support/until.ts'
-import { type Representation, serve } from '../src/representation.ts'
+import { type Representation, serve } from '../src/bytes/representation.ts'
 
 const readers = 40
 /** How long a first piece takes to make. */

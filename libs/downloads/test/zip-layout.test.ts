@@ -7,8 +7,8 @@ import fc from 'fast-check'
 import t from 'tap'
 import { type Entry, fromRandomAccessReader, RandomAccessReader, type ZipFile } from 'yauzl'
 import { growsLinearly } from '../../../test/support/growth.ts'
-import { layOut, layOutInSlices, type TreeEntry, type ZipLayout } from '../src/zip/layout.ts'
-import { cleanName, uniqueNames } from '../src/zip/names.ts'
+import { layOut, layOutInSlices, type TreeEntry, type ZipLayout } from '../src/archives/zip/layout.ts'
+import { cleanName, uniqueNames } from '../src/archives/zip/names.ts'
 
 const noon = Date.UTC(2026, 10, 21, 12, 0, 0) / 1000
 

@@ -12,9 +12,9 @@ import { accountCookieOf, guessing, RefusalError, tokenOf } from '@holdfast/http
 import { isShareCode } from '@holdfast/kernel'
 import { blank, type FileView, ReadContent } from '@holdfast/wire'
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
-import type { DownloadContext } from './context.ts'
+import type { DownloadContext } from '../context.ts'
+import { type DownloadContextDeps, downloadContext } from '../download-context.ts'
 import { type Content, type GuessedRequest, opener, sendFile, unlessRefused } from './download.ts'
-import { type DownloadContextDeps, downloadContext } from './download-context.ts'
 
 /**
  * For the host of the API and the pages. Its origin holds the token of the account page, so no

@@ -13,6 +13,10 @@ import { type BlobStore, pinMsMax } from '@holdfast/blob-store'
 import { RefusalError } from '@holdfast/http-kit'
 import type { Clock } from '@holdfast/kernel'
 import type { BlockChecks } from '@holdfast/moderation'
+import { type ByteRange, isFromStart } from '../bytes/ranges.ts'
+import { type Representation, validatorsOf } from '../bytes/representation.ts'
+import { fileHeaders } from '../bytes/safe-headers.ts'
+import { storedBytes } from '../bytes/stored-bytes.ts'
 import {
   blobNameBytes,
   type FolderLayout,
@@ -22,10 +26,6 @@ import {
   type Slices,
 } from './folder-layouts.ts'
 import { LayoutBudget } from './layout-budget.ts'
-import { type ByteRange, isFromStart } from './ranges.ts'
-import { type Representation, validatorsOf } from './representation.ts'
-import { fileHeaders } from './safe-headers.ts'
-import { storedBytes } from './stored-bytes.ts'
 
 const keptMs = 6 * 60 * 60 * 1000
 /** Which client began which archive: some 200 bytes each. */

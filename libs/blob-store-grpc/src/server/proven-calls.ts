@@ -12,8 +12,8 @@ import {
   status,
 } from '@grpc/grpc-js'
 import { StorageServiceService } from '@holdfast/wire/storage'
-import type { ClusterSecret } from './cluster-secret.ts'
-import { faultKey } from './faults.ts'
+import type { ClusterSecret } from '../cluster-secret.ts'
+import { faultKey } from '../faults.ts'
 
 /** SHA-256 of the message, base64url. */
 const digestKey = 'holdfast-content'

@@ -17,9 +17,9 @@ import type {
   PullResponse,
   StorageServiceServer,
 } from '@holdfast/wire/storage'
-import type { CallNotes } from './client-requests.ts'
-import { blobNameOf, contentId, infoOf, messageOf, uploadIdOf } from './copies.ts'
-import { faultKey, faultOfStore, grpcStatusOf } from './faults.ts'
+import type { CallNotes } from '../client-requests.ts'
+import { blobNameOf, contentId, infoOf, messageOf, uploadIdOf } from '../copies.ts'
+import { faultKey, faultOfStore, grpcStatusOf } from '../faults.ts'
 import type { OpenStages } from './open-stages.ts'
 import type { ServedStore } from './served-store.ts'
 

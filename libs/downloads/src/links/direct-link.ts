@@ -11,11 +11,11 @@ import { clientAddress, guessing, httpCodeOf, networkOf, RefusalError } from '@h
 import { type AccountId, isUuid } from '@holdfast/kernel'
 import type { ArchiveView, FileView, Item, OpenDirectLink } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { DownloadContext } from './context.ts'
+import type { FolderNow } from '../archives/folder-layouts.ts'
+import { openedFile } from '../bytes/opened-file.ts'
+import { serve } from '../bytes/representation.ts'
+import type { DownloadContext } from '../context.ts'
 import { noteDownload } from './download.ts'
-import type { FolderNow } from './folder-layouts.ts'
-import { openedFile } from './opened-file.ts'
-import { serve } from './representation.ts'
 
 /** In the record of downloads. */
 const archiveName = 'ZIP archive'

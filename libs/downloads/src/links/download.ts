@@ -18,9 +18,9 @@ import {
 import { type AccountId, hex, parseToken } from '@holdfast/kernel'
 import type { FileView, Item } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { DownloadContext, VerifiedGrant } from './context.ts'
-import { openedFile } from './opened-file.ts'
-import { serve } from './representation.ts'
+import { openedFile } from '../bytes/opened-file.ts'
+import { serve } from '../bytes/representation.ts'
+import type { DownloadContext, VerifiedGrant } from '../context.ts'
 
 export async function download(
   context: DownloadContext,

@@ -6,7 +6,7 @@
  * requests to anything that is opened nevertheless.
  */
 
-import { withoutDirections } from './zip/names.ts'
+import { withoutDirections } from '../archives/zip/names.ts'
 
 /**
  * Shown inline on request; other types are sent as a file. HTML, SVG and XML must never be in this

@@ -1,7 +1,7 @@
 /** A file that its account opened for a caller, as a representation. */
 import { type BlobName, readsWhole } from '@holdfast/blob-store'
 import type { Item } from '@holdfast/wire'
-import type { DownloadContext } from './context.ts'
+import type { DownloadContext } from '../context.ts'
 import { type Representation, validatorsOf } from './representation.ts'
 import { fileHeaders } from './safe-headers.ts'
 import { directBytes, storedBytes } from './stored-bytes.ts'

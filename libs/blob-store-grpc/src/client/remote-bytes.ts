@@ -5,12 +5,12 @@ import { type Agent, request as httpRequest, type IncomingMessage } from 'node:h
 import { BlobFault, type BlobInfo, type BlobName, batchBytesMax, releaseBuffer } from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
-import { batchKey, batchOf, digestOfNames, namesOf } from './batch.ts'
-import { crcKey } from './byte-routes.ts'
-import { clientRequestHeaders } from './client-requests.ts'
-import type { ClusterSecret } from './cluster-secret.ts'
-import { faultKey, namedFault } from './faults.ts'
-import { SocketMemory } from './socket-memory.ts'
+import { batchKey, batchOf, digestOfNames, namesOf } from '../batch.ts'
+import { clientRequestHeaders } from '../client-requests.ts'
+import type { ClusterSecret } from '../cluster-secret.ts'
+import { faultKey, namedFault } from '../faults.ts'
+import { crcKey } from '../server/byte-routes.ts'
+import { SocketMemory } from '../socket-memory.ts'
 
 export interface ByteLine {
   node: string

@@ -1,8 +1,8 @@
 /** Small blobs to a node: one request each. */
 import { request as httpRequest } from 'node:http'
 import { BlobFault, type BlobInfo, type PutOptions, type SmallBlob } from '@holdfast/blob-store'
-import { clientRequestHeaders } from './client-requests.ts'
-import { putInfoOf, putPath } from './put-terms.ts'
+import { clientRequestHeaders } from '../client-requests.ts'
+import { putInfoOf, putPath } from '../put-terms.ts'
 import { type ByteLine, refusalOf, responseTo, textOf } from './remote-bytes.ts'
 
 /**

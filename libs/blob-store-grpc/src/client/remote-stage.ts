@@ -13,9 +13,9 @@ import {
 } from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
-import { proofKey } from './byte-routes.ts'
-import { clientRequestHeaders } from './client-requests.ts'
-import { sentContent } from './cluster-secret.ts'
+import { clientRequestHeaders } from '../client-requests.ts'
+import { sentContent } from '../cluster-secret.ts'
+import { proofKey } from '../server/byte-routes.ts'
 import { type ByteLine, refusalOf, textOf } from './remote-bytes.ts'
 
 export interface RemoteStageDeps extends ByteLine {
