@@ -68,6 +68,18 @@ for (const proxy of ['nginx', 'caddy'] as const) {
     t.equal((await call(proxied, names.api, '/regions')).code, 200)
   })
 
+  t.test(`${proxy} answers with the error of the contract while the service is away`, async (t) => {
+    const proxied = await startBehind(t, proxy, {})
+    await proxied.service.kill()
+    for (const name of [names.api, names.upload, names.download]) {
+      const { code, headers, body } = await call(proxied, name, '/regions')
+      t.match(String(code), /^50[234]$/)
+      t.match(headers, { 'content-type': 'application/json', 'retry-after': '1' })
+      t.equal(headers['access-control-allow-origin'], '*')
+      t.strictSame(JSON.parse(body.toString()), { status: 'error-unavailable' })
+    }
+  })
+
   t.test(`${proxy} carries the acceptance suite`, async (t) => {
     const { service, port, authority } = await startBehind(t, proxy, {})
     const at = (name: string) => `https://${name}:${port}`
@@ -272,5 +284,9 @@ async function call(
   })
   request.end(body)
   const [response] = await once(request, 'response')
-  return { code: response.statusCode as number, body: await buffer(response) }
+  return {
+    code: response.statusCode as number,
+    headers: response.headers as Record<string, string>,
+    body: await buffer(response),
+  }
 }

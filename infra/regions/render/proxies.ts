@@ -13,12 +13,20 @@ import { type PortName, serverPorts } from '../roles.ts'
  */
 const keptSeconds = 30
 
+/** Connections to a process that are kept: after a burst the next one needs no handshakes. */
+const keptMax = 256
+
 /**
  * This number of failures within five seconds takes a process out of use for that long. Proxies
  * count a connection that ends without an answer. If one were enough, a stranger who makes each
  * process cut a connection would shut everybody out. A dead host costs the first requests a second.
  */
-const failuresMax = 20
+const failuresMax = 100
+
+/** What the proxy itself answers when no process does: the contract's error, not a page. */
+const faultCodes = ['502', '503', '504']
+const faultBody = '{"status":"error-unavailable"}'
+const faultSeconds = '1'
 
 /** A public site: its names and `address:port` of each process that serves it. */
 interface Site {
@@ -68,7 +76,7 @@ export function nginxConfig(plan: Plan, region: PlannedRegion, host: PlannedHost
         ...backends.map(
           (backend): Directive => [['server', backend, `max_fails=${failuresMax}`, 'fail_timeout=5s']],
         ),
-        [['keepalive', '64']],
+        [['keepalive', String(keptMax)]],
         [['keepalive_timeout', `${keptSeconds}s`]],
       ],
     ],
@@ -86,6 +94,7 @@ export function nginxConfig(plan: Plan, region: PlannedRegion, host: PlannedHost
         [['large_client_header_buffers', '4', '32k']],
         [['proxy_buffer_size', '32k']],
         [['proxy_buffers', '4', '32k']],
+        ...nginxFaults,
         [
           ['location', '/'],
           [
@@ -143,6 +152,20 @@ const nginxToFrontends: Directive[] = [
   [['proxy_ssl_session_reuse', 'on']],
 ]
 
+/** The code stays that of the fault. */
+const nginxFaults: Directive[] = [
+  [['error_page', ...faultCodes, '@fault']],
+  [
+    ['location', '@fault'],
+    [
+      [['default_type', 'application/json']],
+      [['add_header', 'Access-Control-Allow-Origin', '*', 'always']],
+      [['add_header', 'Retry-After', faultSeconds, 'always']],
+      [['return', '200', faultBody]],
+    ],
+  ],
+]
+
 function nginxLines([words, block]: Directive, indent = ''): string[] {
   const line = `${indent}${words.map(nginxWord).join(' ')}`
   if (block === undefined) return [`${line};`]
@@ -172,9 +195,11 @@ export function caddyfile(plan: Plan, region: PlannedRegion, host: PlannedHost):
       '\t\ttransport http {',
       '\t\t\tdial_timeout 1s',
       `\t\t\tkeepalive ${keptSeconds}s`,
+      `\t\t\tkeepalive_idle_conns_per_host ${keptMax}`,
       ...(tls ? caddyToFrontends : []),
       '\t\t}',
       '\t}',
+      ...caddyFaults,
       '}',
     ].join('\n'),
   )
@@ -183,12 +208,26 @@ export function caddyfile(plan: Plan, region: PlannedRegion, host: PlannedHost):
   return `${[['{', ...options, '}'].join('\n'), ...blocks, site.join('\n')].join('\n\n')}\n`
 }
 
+/** The code stays that of the fault. */
+const caddyFaults = [
+  '\thandle_errors {',
+  `\t\t@fault expression \`{err.status_code} in [${faultCodes.join(', ')}]\``,
+  '\t\thandle @fault {',
+  '\t\t\theader Content-Type application/json',
+  '\t\t\theader Access-Control-Allow-Origin *',
+  `\t\t\theader Retry-After ${faultSeconds}`,
+  `\t\t\trespond \`${faultBody}\``,
+  '\t\t}',
+  '\t}',
+]
+
 /** They have one name, and Caddy sends it to each. */
 const caddyToFrontends = [
   `\t\t\ttls_client_auth ${certificates.proxy.certificate} ${certificates.proxy.key}`,
   `\t\t\ttls_trusted_ca_certs ${certificates.authority}`,
   `\t\t\ttls_server_name ${clusterNames.frontend}`,
-  '\t\t\ttls_timeout 2s',
+  // A burst of handshakes is slow at a busy process.
+  '\t\t\ttls_timeout 5s',
 ]
 
 export function proxyMetricsAddress(plan: Plan, { internal }: PlannedHost): string {
