@@ -3,7 +3,7 @@
  * [--drains 0.1] [--gib 2] [--runs 5] [--fault <words>] [--pictures <folder>] [--attack <words>]
  * [--seconds 8] [--api-seconds 300] [--drill <words>] [--from <commit>] [--accounts 20000]
  * [--only <suite>]`, where the suites are states, crash, large, cluster, day-two, abuse, clients,
- * schemathesis, container, upgrade, observed, regions and growth.
+ * schemathesis, container, upgrade, observed, regions, renewal and growth.
  * Prints what was tried and found; the exit code says whether every promise was kept.
  *
  * `npm run test:long -- --ci` runs what `npm test` leaves out (`test/forms.ts`) instead.
@@ -28,6 +28,7 @@ import { dayTwo } from './day-two/run-day-two.ts'
 import { largeTransfers } from './large.ts'
 import { observedCommand } from './observed/small-disk.ts'
 import { growthTrial } from './regions/growth.ts'
+import { renewalTrial } from './regions/renewal.ts'
 import { regionsTrial } from './regions/trial.ts'
 import { conformance } from './schemathesis.ts'
 import { upgradeTrial } from './upgrade.ts'
@@ -154,6 +155,7 @@ await suite('observed', 'alerts and dashboards over a real Prometheus', async ()
   return ''
 })
 await suite('regions', 'three regions in namespaces', () => regionsTrial(console.log))
+await suite('renewal', 'certificates and secrets are replaced in namespaces', () => renewalTrial(console.log))
 await suite('growth', 'a region is added to a deployment in namespaces', () => growthTrial(console.log))
 console.log(`\n${passed} passed, ${failed} failed`)
 process.exitCode = failed === 0 ? 0 : 1

@@ -30,6 +30,10 @@ export class DeployedRegions {
     return this.layout.plan.regions
   }
 
+  get hosts() {
+    return this.regions.flatMap(({ hosts }) => hosts)
+  }
+
   /** `npm run -s infra -- <verb> <file> --namespaces …`. @throws Error with what it said */
   async infra(verb: 'up' | 'down' | 'status', ...words: string[]): Promise<string> {
     const main = join(root, 'infra/regions/main.ts')
@@ -61,12 +65,13 @@ export class DeployedRegions {
     rmSync(ca, { recursive: true, force: true })
     cpSync(join(this.layout.folder, 'ca'), ca, { recursive: true })
     rmSync(join(ca, host), { recursive: true })
-    const words = ['certs', 'issue', ca, '--deployment', this.#file, '--days', String(days)]
-    successful(
-      'ctl certs',
-      await run(join(root, 'infra/launch.sh'), [join(root, 'apps/ctl/src/main.ts'), ...words]),
-    )
+    await certs('issue', ca, '--deployment', this.#file, '--days', String(days))
     return join(ca, host)
+  }
+
+  /** `ctl certs <verb>` with the own authority; `up` copies what it makes to the hosts. */
+  certs(verb: string, ...words: string[]): Promise<string> {
+    return certs(verb, join(this.layout.folder, 'ca'), ...words)
   }
 
   /** On a host of this region, by its API process. @throws Error with what it said */
@@ -106,6 +111,11 @@ export class DeployedRegions {
     const found = this.regions.flatMap(({ hosts }) => hosts).find(({ name }) => name === host)
     return `${found?.internal}:${serverPorts.cassandra.client}`
   }
+}
+
+async function certs(...words: string[]): Promise<string> {
+  const program = [join(root, 'apps/ctl/src/main.ts'), 'certs', ...words]
+  return successful(`ctl certs ${words[0]}`, await run(join(root, 'infra/launch.sh'), program))
 }
 
 export function successful(what: string, { code, out, err }: Run): string {

@@ -2,24 +2,22 @@
  * A region is added to a deployment that runs, by the file and `up`: two regions of one host in
  * namespaces become three, while users of both work.
  */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parse, stringify } from 'yaml'
 import { lacksOf } from '../../../infra/namespaces/namespaces.ts'
 import { acceptFrom } from './acceptance.ts'
-import { DeployedRegions, threeRegions } from './deployed.ts'
+import { DeployedRegions } from './deployed.ts'
 import { namesOf, seconds, status, until, user } from './drills.ts'
 import { leftOf } from './left.ts'
 import { Load } from './load.ts'
-
-const roles = ['nats', 'cassandra', 'actor-host', 'storage-node', 'upload', 'api', 'proxy']
+import { smallFile } from './small-file.ts'
 
 /** @returns figures. @throws Error that says what the machine lacks, or what failed */
 export async function growthTrial(report: (line: string) => void): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-growth-'))
   const [before, after] = [2, 3].map(
-    (regions) => new DeployedRegions(smallFile(folder, regions), join(folder, 'hosts')),
+    (count) => new DeployedRegions(smallFile(folder, { name: 'growth', count }), join(folder, 'hosts')),
   ) as [DeployedRegions, DeployedRegions]
   const lacks = lacksOf(after.layout)
   if (lacks.length > 0) throw new Error(`this machine lacks ${lacks.join(', ')}`)
@@ -64,18 +62,6 @@ export async function growthTrial(report: (line: string) => void): Promise<strin
   if (left.length > 0) throw new Error(`down left ${left.join(', ')}`)
   tell('down', 'no process, namespace, mount, device or file is left')
   return lines.join('\n')
-}
-
-/** The first regions of the example, each with one host. @returns its path */
-function smallFile(folder: string, count: number): string {
-  const whole = parse(readFileSync(threeRegions, 'utf8')) as { regions: { hosts: object[] }[] }
-  const regions = whole.regions
-    .slice(0, count)
-    .map(({ hosts, ...region }) => ({ ...region, hosts: [{ ...hosts[0], roles }] }))
-  const file = join(folder, `${count}.yaml`)
-  const { alerts: _, ...rest } = whole as { alerts?: object }
-  writeFileSync(file, stringify({ ...rest, deployment: 'growth', replicas: 1, regions }))
-  return file
 }
 
 interface Uploaded {

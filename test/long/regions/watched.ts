@@ -26,6 +26,8 @@ const calmWithinMs = 300_000
  * them when that is seconds.
  */
 const hasty = ['HoldfastDiskFull', 'HoldfastReplicationOwed', 'HoldfastProcessDown']
+/** The receivers of the example do not exist here; `test/alerts-sent.test.ts` has real ones. */
+const undelivered = 'HoldfastNotificationsFail'
 /** Their events do not happen in a healthy cluster, or not yet, or are of one machine alone. */
 const silentPanels = new Set([
   ...['Refusals', 'Connections refused or closed', 'Activations that were lost', 'Unknown outcomes'],
@@ -102,7 +104,11 @@ export async function askAll(deployed: DeployedRegions): Promise<string[]> {
     for (const expr of ['prometheus_notifications_alertmanagers_discovered', 'alertmanager_cluster_members'])
       assert.equal((await region.query(`${expr} == 3`)).length, 1, expr)
     const fired = await region.firedWithin(healthyMs / 1_000)
-    assert.deepEqual([...fired], [], 'alerts of a healthy cluster')
+    assert.deepEqual(
+      [...fired].filter(([alert]) => alert !== undelivered),
+      [],
+      'alerts of a healthy cluster',
+    )
     const { done, failed } = await load.stop()
     assert.ok(done > failed, `users: ${done} requests done, ${failed} failed`)
     return [
@@ -150,7 +156,7 @@ async function tried(
   const calm = await settled(async () => (await region.firing()).isDisjointFrom(own), calmWithinMs)
   const before = await region.firing()
   if (calm === undefined) wrong.push(`before it there are ${[...before].join(', ')}`)
-  const expected = new Set([...own, ...(fault.besides ?? []), ...hasty, ...before])
+  const expected = new Set([...own, ...(fault.besides ?? []), ...hasty, undelivered, ...before])
   const sinceMs = performance.now()
   const end = await fault.make(deployed)
   const lines: string[] = []
