@@ -8,3 +8,12 @@ export function isChecksumOf(bytes: Buffer, stored: number): boolean {
   const rotated = (stored - maskDelta) >>> 0
   return ((rotated >>> 17) | (rotated << 15)) >>> 0 === crc32c(bytes)
 }
+
+/** As it is stored. */
+export function checksumOf(bytes: Buffer): Buffer {
+  const checksum = crc32c(bytes)
+  const rotated = ((checksum >>> 15) | (checksum << 17)) >>> 0
+  const stored = Buffer.alloc(4)
+  stored.writeUInt32LE((rotated + maskDelta) >>> 0)
+  return stored
+}

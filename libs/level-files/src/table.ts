@@ -8,14 +8,18 @@
  *     handle: offset and size as varints. Values of the meta index are handles of filter blocks,
  *             those of the index handles of data blocks
  */
-import { isChecksumOf } from './stored-checksum.ts'
+import { Cursor, varint } from './numbers.ts'
+import { checksumOf, isChecksumOf } from './stored-checksum.ts'
 
-const footerBytes = 48
+export const footerBytes = 48
 const magic = Buffer.from('57fb808b247547db', 'hex')
 const checksumBytes = 4
+/** Behind the contents of a block. */
+export const trailerBytes = 1 + checksumBytes
 const restartBytes = 4
 
-interface Handle {
+/** @param size without the trailer */
+export interface Handle {
   offset: number
   size: number
 }
@@ -24,15 +28,11 @@ interface Handle {
 export function tableDamage(table: Buffer): string | undefined {
   const footer = table.subarray(-footerBytes)
   if (table.length < footerBytes || !footer.subarray(-magic.length).equals(magic)) return 'its end is damaged'
-  const handles = new Cursor(footer)
-  const lists = [handles.handle(), handles.handle()]
-  for (const list of lists) {
+  const { meta, index } = listsOf(table)
+  for (const list of [meta, index]) {
     if (!isWhole(table, list)) return damageAt(list)
-    const end = list.offset + list.size
-    const isCompressed = table[end] !== 0
-    if (isCompressed) continue
-    for (const block of handlesIn(table.subarray(list.offset, end)))
-      if (!isWhole(table, block)) return damageAt(block)
+    if (isCompressed(table, list)) continue
+    for (const block of handlesIn(contentsAt(table, list))) if (!isWhole(table, block)) return damageAt(block)
   }
   return undefined
 }
@@ -41,7 +41,16 @@ function damageAt({ offset }: Handle): string {
   return `the block at ${offset} is damaged`
 }
 
-function isWhole(table: Buffer, { offset, size }: Handle): boolean {
+/** Of a whole block. */
+export function isCompressed(table: Buffer, { offset, size }: Handle): boolean {
+  return table[offset + size] !== 0
+}
+
+export function contentsAt(table: Buffer, { offset, size }: Handle): Buffer {
+  return table.subarray(offset, offset + size)
+}
+
+export function isWhole(table: Buffer, { offset, size }: Handle): boolean {
   const end = offset + size + 1
   if (!(end + checksumBytes <= table.length)) return false
   return isChecksumOf(table.subarray(offset, end), table.readUInt32LE(end))
@@ -56,42 +65,39 @@ function* handlesIn(list: Buffer): Iterable<Handle> {
     const keyBytes = entries.varint()
     const valueBytes = entries.varint()
     entries.skip(keyBytes)
-    yield entries.handle(valueBytes)
+    const { at } = entries
+    yield readHandle(entries)
+    entries.skip(at + valueBytes - entries.at)
   }
 }
 
-class Cursor {
-  readonly #bytes: Buffer
-  #at = 0
+/** As its footer says, which has no checksum. */
+export function listsOf(table: Buffer): { meta: Handle; index: Handle } {
+  const handles = new Cursor(table.subarray(-footerBytes))
+  return { meta: readHandle(handles), index: readHandle(handles) }
+}
 
-  constructor(bytes: Buffer) {
-    this.#bytes = bytes
-  }
+export function handleIn(value: Buffer): Handle {
+  return readHandle(new Cursor(value))
+}
 
-  /** Also behind a number that was not whole. */
-  get isAtEnd(): boolean {
-    return !(this.#at < this.#bytes.length)
-  }
+function readHandle(cursor: Cursor): Handle {
+  return { offset: cursor.varint(), size: cursor.varint() }
+}
 
-  skip(count: number): void {
-    this.#at += count
-  }
+export function encodedHandle({ offset, size }: Handle): Buffer {
+  return Buffer.concat([varint(offset), varint(size)])
+}
 
-  /** NaN behind the end, which compares as no position. */
-  varint(): number {
-    let value = 0
-    for (let factor = 1; ; factor *= 128) {
-      const byte = this.#bytes[this.#at++] ?? Number.NaN
-      value += (byte % 128) * factor
-      if (!(byte >= 128)) return value
-    }
-  }
+/** A block that is not compressed, as it is on disk. */
+export function storedBlock(contents: Buffer): Buffer {
+  const typed = Buffer.concat([contents, Buffer.alloc(1)])
+  return Buffer.concat([typed, checksumOf(typed)])
+}
 
-  /** @param bytes that it takes, where more than the handle may be there */
-  handle(bytes?: number): Handle {
-    const begin = this.#at
-    const handle = { offset: this.varint(), size: this.varint() }
-    if (bytes !== undefined) this.#at = begin + bytes
-    return handle
-  }
+export function footerOf(lists: { meta: Handle; index: Handle }): Buffer {
+  const footer = Buffer.alloc(footerBytes)
+  Buffer.concat([encodedHandle(lists.meta), encodedHandle(lists.index)]).copy(footer)
+  magic.copy(footer, footerBytes - magic.length)
+  return footer
 }
