@@ -233,6 +233,7 @@ async function namedFrom(directory: BackupDirectory, snapshot: Snapshot, verifie
       copyForReading: undefined,
       onFailure: () => {},
       onReopened: () => {},
+      onDamage: () => {},
       onUnaudited: () => {},
     })
     try {

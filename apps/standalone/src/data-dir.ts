@@ -2,7 +2,12 @@
 import { access, constants, readdir, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { checkDataFormat, makePrivate, requireStores, StartFault } from '@holdfast/bootstrap'
-import { isLocked, LevelMetadataStore, metadataStoreDefaults } from '@holdfast/journal-level'
+import {
+  isLocked,
+  LevelMetadataStore,
+  type MetadataDamage,
+  metadataStoreDefaults,
+} from '@holdfast/journal-level'
 import { makeDirectories, releaseBallast } from '@holdfast/kernel'
 import type { Logger } from 'pino'
 import type { ReadingCopies } from './full-disk.ts'
@@ -123,6 +128,7 @@ export async function openMetadata(
       ballastBytes: bsize * blocks < smallDiskBytes ? ballastBytes.smallDisk : ballastBytes.most,
       onFailure: (fault) => log.error({ err: fault }, 'the metadata store takes no more writes'),
       onReopened: () => log.info('the metadata store takes writes again'),
+      onDamage: (damage) => logDamage(log, damage),
       onUnaudited: (error) => log.warn({ err: error }, 'the commit audit of the metadata cannot be written'),
     })
   }
@@ -161,12 +167,20 @@ export async function openMetadataForReading(
         )
       },
       onFailure: () => log.error('the disk is full: the service only reads'),
+      onDamage: (damage) => logDamage(log, damage),
     })
   } catch (error) {
     if (error instanceof StartFault) throw error
     const { message } = error as Error
     throw new StartFault(isLocked(error) ? 'DATA_LOCKED' : 'DATA_UNUSABLE', message, { cause: error })
   }
+}
+
+function logDamage(log: Logger, damage: MetadataDamage): void {
+  log.error(
+    damage,
+    'files of the metadata are damaged: what could be read goes on, accounts that may have lost something have to be repaired',
+  )
 }
 
 function isFull({ message }: Error): boolean {

@@ -51,11 +51,18 @@ export interface DigestNote {
 export class Suspicions {
   readonly #newest = new Map<string, DigestNote>()
 
-  add(note: DigestNote): void {
+  /** @returns what is known now */
+  add(note: DigestNote): DigestNote {
     const known = this.#newest.get(note.digest)
     const epoch = Math.max(note.epoch, known?.epoch ?? 0)
     const number = Math.max(note.number, known?.number ?? 0)
-    this.#newest.set(note.digest, { digest: note.digest, epoch, number })
+    const newest = { digest: note.digest, epoch, number }
+    this.#newest.set(note.digest, newest)
+    return newest
+  }
+
+  suspect(subject: string, note: { epoch: number; number: number }): DigestNote {
+    return this.add({ digest: digestOf(subject), ...note })
   }
 
   newest(subject: string): DigestNote | undefined {
@@ -156,6 +163,16 @@ function writeAll(fd: number, bytes: Buffer, position: number): Promise<void> {
 export async function readEntries(directory: string, store: Uint8Array): Promise<AuditEntry[]> {
   const files = fileNames.map((name) => readIfThere(join(directory, name)))
   return (await Promise.all(files)).flatMap((bytes) => entriesOf(bytes, store))
+}
+
+/** The name of the store whose audit lies there. */
+export async function storeOfAudit(directory: string): Promise<Uint8Array | undefined> {
+  for (const name of fileNames) {
+    const bytes = await readIfThere(join(directory, name))
+    if (bytes.length >= headerBytes && bytes.subarray(0, magic.length).equals(Buffer.from(magic)))
+      return Buffer.from(bytes.subarray(magic.length, headerBytes))
+  }
+  return undefined
 }
 
 function entriesOf(bytes: Buffer, store: Uint8Array): AuditEntry[] {

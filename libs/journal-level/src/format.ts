@@ -20,10 +20,30 @@ const rowVersion = 1
  */
 export const markersMax = 32_768
 
-const kinds = { marker: 'b', counter: 'c', suspect: 'd', journal: 'j', lookup: 'l', meta: 'm' } as const
+const kinds = {
+  marker: 'b',
+  counter: 'c',
+  suspect: 'd',
+  lostRanges: 'g',
+  journal: 'j',
+  lookup: 'l',
+  meta: 'm',
+  copy: 'n',
+} as const
 
 export const keys = {
-  meta: (name: 'format' | 'store' | 'lost' | 'checked') => textKey(kinds.meta, name),
+  meta: (name: 'format' | 'store' | 'lost' | 'checked' | 'copies') => textKey(kinds.meta, name),
+  /** Of the second row with the same content: one damaged place of the disk does not hold both. */
+  copy: (key: Uint8Array) => Buffer.concat([Buffer.from(kinds.copy), key]),
+  copies: { gte: textKey(kinds.copy, ''), lt: textKey('o', '') },
+  copiesOf: ({ gte, lt }: { gte: Uint8Array; lt: Uint8Array }) => ({
+    gte: keys.copy(gte),
+    lt: keys.copy(lt),
+  }),
+  copied: (key: Uint8Array) => key.subarray(kinds.copy.length),
+  lostRanges: textKey(kinds.lostRanges, ''),
+  spanOf: (key: Uint8Array) => ({ gte: key, lt: Buffer.concat([key, Buffer.of(0)]) }),
+  counters: { gte: textKey(kinds.counter, ''), lt: textKey(kinds.suspect, '') },
   marker: (batch: number) => numberKey(kinds.marker, batch % markersMax, 2),
   markers: { gte: textKey(kinds.marker, ''), lt: textKey(kinds.counter, '') },
   counter: (name: string) => textKey(kinds.counter, name),
@@ -46,6 +66,7 @@ export const keys = {
     gte: textKey(kinds.journal, `${account}\0`),
     lt: textKey(kinds.journal, `${account}\x01`),
   }),
+  journalOf: (account: string) => textKey(kinds.journal, account),
   accountOf: (key: Uint8Array) => textBehind(key, 1).split('\0', 1)[0] as string,
   rowsEnd: (account: string) => textKey(kinds.journal, `${account}\0f`),
   page: (account: string, name: string) => textKey(kinds.journal, `${account}\0p${name}`),

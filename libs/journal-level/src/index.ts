@@ -5,3 +5,4 @@ export {
   type LevelMetadataStoreOptions,
   metadataStoreDefaults,
 } from './level-metadata-store.ts'
+export type { MetadataDamage } from './rows.ts'

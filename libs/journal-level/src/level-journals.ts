@@ -38,6 +38,8 @@ import {
   neverWritten,
 } from './format.ts'
 import type { GroupWriter, RowChange, WritePlace } from './group-writer.ts'
+import { leap } from './loss.ts'
+import type { LostRanges } from './lost-ranges.ts'
 import type { Rows } from './rows.ts'
 import { type Cell, UncommittedRows } from './uncommitted-rows.ts'
 
@@ -56,12 +58,20 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
   readonly #writer: GroupWriter
   readonly #cells: UncommittedRows<JournalStatics>
   readonly #suspicions: Suspicions
+  readonly #lostRanges: LostRanges
   readonly #released = new WeakSet<JournalOwnership>()
 
-  constructor(parts: { rows: Rows; writer: GroupWriter; suspicions: Suspicions; cachedAccounts: number }) {
+  constructor(parts: {
+    rows: Rows
+    writer: GroupWriter
+    suspicions: Suspicions
+    lostRanges: LostRanges
+    cachedAccounts: number
+  }) {
     this.#rows = parts.rows
     this.#writer = parts.writer
     this.#suspicions = parts.suspicions
+    this.#lostRanges = parts.lostRanges
     const load = (account: string) => this.#load(account, parts.suspicions)
     this.#cells = new UncommittedRows(load, { max: parts.cachedAccounts })
   }
@@ -78,6 +88,8 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
       throw new RangeError(`an owner is at most ${maxOwnerBytes} bytes`)
     const before = await this.#decide<JournalStatics>(account, (cell, place) => {
       const { value } = cell
+      // An id that is new was never lost.
+      if (isUnwritten(value) && unwritten !== 'presume') this.#assertNotLost(account)
       if (isUnwritten(value) && unwritten !== 'begin') return { result: value, written: undefined }
       return { result: value, written: this.#change(place, account, cell, { epoch: value.epoch + 1, owner }) }
     })
@@ -166,7 +178,11 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
   async head(account: string): Promise<{ epoch: number; head: number; chain: Uint8Array }> {
     assertAccount(account)
     await this.#writer.flushed()
-    return this.#cells.decide(account, ({ value: { epoch, head, chain } }) => ({ epoch, head, chain }))
+    return this.#cells.decide(account, ({ value }) => {
+      if (isUnwritten(value)) this.#assertNotLost(account)
+      const { epoch, head, chain } = value
+      return { epoch, head, chain }
+    })
   }
 
   async putPage(account: string, name: string, bytes: Uint8Array): Promise<void> {
@@ -277,7 +293,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     const statics = this.#staticsRemain(account, fixed)
     let isThere = fixed !== undefined || statics.lastRow > 0
     for await (const _ of this.#rows.scan(keys.everythingOf(account), { limit: 1 })) isThere = true
-    if (!isThere) return
+    if (!isThere && !this.#lostRanges.touches(keys.everythingOf(account))) return
     yield statics
     if (root !== undefined) {
       const { value, damage } = read(() => decodeNamed(account, '', root))
@@ -327,7 +343,8 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
   ): Promise<JournalOwnership> {
     assertAccount(account)
     await this.#writer.flushed()
-    const found = this.#cells.known(account) ?? (await this.#whatIsLeft(account))
+    const known = this.#cells.known(account)
+    const found = known === undefined || isUnwritten(known) ? await this.#whatIsLeft(account) : known
     const fixed = { ...found, epoch: Math.max(found.epoch, aboveEpoch) }
     const ownership = await this.#writer.inOrder(async (place) => {
       const { before, written } = this.#cells.decideFrom(account, fixed, (cell) => {
@@ -348,7 +365,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     let first: number | undefined
     let last: { seq: number; checksum: Uint8Array | undefined } | undefined
     const seen = this.#suspicions.newest(`j${account}`)
-    let epoch = seen?.epoch ?? 0
+    let epoch = seen?.epoch ?? (this.#lostRanges.touches(keys.everythingOf(account)) ? leap : 0)
     for await (const remain of this.remains(account)) {
       if (remain.kind === 'statics' && remain.statics !== undefined)
         fixed = decodeFixed(account, remain.stored)
@@ -412,6 +429,12 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
       )
     }
     return fixed
+  }
+
+  /** That an account without rows was never written. */
+  #assertNotLost(account: string): void {
+    if (this.#lostRanges.touches(keys.everythingOf(account)))
+      throw corruptJournal(account, 'it has no rows, and a part of the disk that may have had them is lost')
   }
 
   #assertNewest(ownership: Pick<JournalOwnership, 'account' | 'epoch'>): Promise<void> {

@@ -7,6 +7,7 @@ import {
   assertLookupKey,
   assertLookupRow,
   assertPrefixes,
+  JournalFault,
   type LookupChange,
   type LookupRow,
   type LookupStore,
@@ -15,9 +16,12 @@ import {
 } from '@holdfast/journal'
 import { RecentMap } from '@holdfast/kernel'
 import type { Suspicions } from './commit-audit.ts'
-import { decodeNumber, decodeSmall, encodeNumber, encodeSmall, keys } from './format.ts'
+import { decodeSmall, encodeSmall, keys } from './format.ts'
 import { batchBytesMax, type GroupWriter, type RowChange } from './group-writer.ts'
-import type { KeyRange, Rows } from './rows.ts'
+import type { LostRanges } from './lost-ranges.ts'
+import type { Rows } from './rows.ts'
+import { copiedNumberAt, copiedNumberRows } from './stored-numbers.ts'
+import type { ScanRange } from './stored-rows.ts'
 import { UncommittedRows } from './uncommitted-rows.ts'
 
 /** Counters kept in memory; there are a handful. */
@@ -42,10 +46,15 @@ export class LevelLookups implements LookupStore, LookupWalk {
   /** One claimant of a key at a time; the others wait behind it. */
   readonly #claims = new Map<string, Claim>()
 
-  constructor(parts: { rows: Rows; writer: GroupWriter; suspicions: Suspicions }) {
+  constructor(parts: {
+    rows: Rows
+    writer: GroupWriter
+    suspicions: Suspicions
+    lostRanges: LostRanges
+  }) {
     this.#rows = parts.rows
     this.#writer = parts.writer
-    const load = (counter: string) => this.#loadCounter(counter, parts.suspicions)
+    const load = (counter: string) => this.#loadCounter(counter, parts)
     this.#counters = new UncommittedRows(load, { max: cachedCounters })
   }
 
@@ -116,7 +125,7 @@ export class LevelLookups implements LookupStore, LookupWalk {
     return prefixes.map((prefix) => found.get(prefix))
   }
 
-  async #firstIn(range: KeyRange): Promise<LookupRow | undefined> {
+  async #firstIn(range: ScanRange): Promise<LookupRow | undefined> {
     for await (const [key, stored] of this.#rows.scan(range, { limit: 1 }))
       return { key: keys.lookupOf(key), value: decodeSmall(key, stored) }
     return undefined
@@ -164,9 +173,8 @@ export class LevelLookups implements LookupStore, LookupWalk {
       const { first, written } = await this.#counters.decide(counter, (cell) => {
         const first = cell.value
         const next = first + count
-        const put: RowChange = { type: 'put', key, value: encodeNumber(key, next) }
         const note = { subject: `c${counter}`, epoch: 0, number: next }
-        return { first, written: cell.change(next, place.write([put], note)) }
+        return { first, written: cell.change(next, place.write(copiedNumberRows(key, next), note)) }
       })
       await written
       return first
@@ -174,11 +182,15 @@ export class LevelLookups implements LookupStore, LookupWalk {
   }
 
   /** A counter whose last rows were lost continues behind the newest number that was seen. */
-  async #loadCounter(counter: string, suspicions: Suspicions): Promise<number> {
+  async #loadCounter(
+    counter: string,
+    { suspicions, lostRanges }: { suspicions: Suspicions; lostRanges: LostRanges },
+  ): Promise<number> {
     const key = keys.counter(counter)
-    const stored = await this.#rows.get(key)
-    const next = stored === undefined ? 0 : decodeNumber(key, stored)
-    return Math.max(next, suspicions.newest(`c${counter}`)?.number ?? 0)
+    const stored = await copiedNumberAt(this.#rows, key)
+    if (stored === undefined && lostRanges.has(key) && lostRanges.has(keys.copy(key)))
+      throw new JournalFault('CORRUPT', `the counter ${counter} is lost, and its copy, too`)
+    return Math.max(stored ?? 0, suspicions.newest(`c${counter}`)?.number ?? 0)
   }
 }
 

@@ -1,5 +1,4 @@
 /** One LevelDB that holds the journals and the lookups of an installation in one process. */
-import { randomBytes } from 'node:crypto'
 import { open, readFile, rm, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
@@ -22,21 +21,14 @@ import {
   systemClock,
   writableBytes,
 } from '@holdfast/kernel'
-import { CommitAudit, type DigestNote, readEntries, Suspicions } from './commit-audit.ts'
-import {
-  decodeNumber,
-  decodeSmall,
-  encodeNumber,
-  encodeSmall,
-  formatVersion,
-  isWholeValue,
-  keys,
-  markersMax,
-} from './format.ts'
+import { CommitAudit, type Suspicions } from './commit-audit.ts'
+import { copyDamage } from './damage-record.ts'
 import { GroupWriter, type RowChange } from './group-writer.ts'
 import { LevelJournals } from './level-journals.ts'
 import { LevelLookups } from './level-lookups.ts'
-import { Rows } from './rows.ts'
+import type { LostRanges } from './lost-ranges.ts'
+import { type InspectResult, identify, inspect, markerOf } from './opening.ts'
+import { isDamage, type MetadataDamage, type OpenOptions, Rows } from './rows.ts'
 
 export interface LevelMetadataStoreOptions {
   /** A separate directory; made when missing. The open store locks this directory exclusively. */
@@ -51,6 +43,11 @@ export interface LevelMetadataStoreOptions {
    */
   onFailure: (fault: JournalFault) => void
   onReopened: () => void
+  /**
+   * Called when files were damaged, at the opening and at each reopening. The store goes on with
+   * what is left.
+   */
+  onDamage: (damage: MetadataDamage) => void
   /**
    * Called when the commit audit cannot be written, once for a series of batches: they are safe,
    * and their loss would not be noticed.
@@ -116,12 +113,14 @@ export class LevelMetadataStore {
   readonly #rows: Rows
   readonly #writer: GroupWriter
   readonly #suspicions: Suspicions
+  readonly #lostRanges: LostRanges
   readonly #ballast: Ballast
   readonly #closing = new AbortController()
   /** The running recovery, or the running attempt to reserve the ballast. */
   #caring: Promise<void> = Promise.resolve()
   #audit: CommitAudit
   #lostBatches: number
+  #damagedFiles: number
   #unauditedBatches = 0
   /** Whether the previous batch has its entry in the audit. */
   #audited = true
@@ -135,7 +134,7 @@ export class LevelMetadataStore {
     parts: { rows: Rows; store: Uint8Array; audit: CommitAudit; found: InspectResult },
   ) {
     const { rows, store, audit, found } = parts
-    const { suspicions } = found
+    const { suspicions, lostRanges } = found
     this.#options = options
     this.#clock = options.clock
     this.#path = resolve(options.path)
@@ -143,6 +142,8 @@ export class LevelMetadataStore {
     this.#store = store
     this.#audit = audit
     this.#suspicions = suspicions
+    this.#lostRanges = lostRanges
+    this.#damagedFiles = found.damagedFiles
     this.#lostBatches = found.lostBatches
     const writer = new GroupWriter(
       {
@@ -164,9 +165,10 @@ export class LevelMetadataStore {
       rows,
       writer,
       suspicions,
+      lostRanges,
       cachedAccounts: options.cachedAccounts,
     })
-    this.#lookups = new LevelLookups({ rows, writer, suspicions })
+    this.#lookups = new LevelLookups({ rows, writer, suspicions, lostRanges })
     this.journals = this.#journals
     this.lookups = this.#lookups
     this.#ballast = new Ballast({ directory: this.#path, bytes: options.ballastBytes })
@@ -193,9 +195,9 @@ export class LevelMetadataStore {
   static async #open(options: LevelMetadataStoreOptions): Promise<LevelMetadataStore> {
     const path = resolve(options.path)
     await makeDurably(join(path, 'rows'))
-    const rows = await openAlone(path)
+    const rows = await openAlone(path, options)
     try {
-      const store = await identify(rows)
+      const store = await identify(rows, path)
       const found = await inspect(rows, { path, store })
       const audit = await CommitAudit.begin(path, store)
       return new LevelMetadataStore(options, { rows, store, audit, found })
@@ -211,7 +213,7 @@ export class LevelMetadataStore {
    * @throws JournalFault as `open` does.
    */
   static async openReadOnly(
-    options: Pick<LevelMetadataStoreOptions, 'path' | 'onFailure'> & {
+    options: Pick<LevelMetadataStoreOptions, 'path' | 'onFailure' | 'onDamage'> & {
       copyForReading: NonNullable<LevelMetadataStoreOptions['copyForReading']>
     },
   ): Promise<LevelMetadataStore> {
@@ -222,9 +224,10 @@ export class LevelMetadataStore {
     const refuse = async () => {
       throw Object.assign(new Error('No space left on device'), { code: 'ENOSPC' })
     }
-    const rows = await openAlone(copy)
+    await copyDamage(path, copy)
+    const rows = await openAlone(copy, options)
     try {
-      const store = await identify(rows)
+      const store = await identify(rows, path)
       // What it finds is written only to the copy, so the next start finds it again.
       const found = await inspect(rows, { path, store })
       const audit = await CommitAudit.begin(copy, store)
@@ -257,7 +260,7 @@ export class LevelMetadataStore {
    */
   static async restore(path: string, rows: AsyncIterable<[Uint8Array, Uint8Array]>): Promise<void> {
     await makeDurably(path)
-    const restored = await openAlone(path)
+    const restored = await openAlone(path, { onDamage: () => {} })
     try {
       for await (const _ of restored.scan({}, { limit: 1 }))
         throw new JournalFault('UNAVAILABLE', `${path} has a metadata store`)
@@ -285,6 +288,11 @@ export class LevelMetadataStore {
    */
   get lostBatches(): number {
     return this.#lostBatches
+  }
+
+  /** Damaged files that were replaced and kept, and ranges of keys in which rows are lost. */
+  get damage(): { files: number; lostRanges: number } {
+    return { files: this.#damagedFiles, lostRanges: this.#lostRanges.count }
   }
 
   /** Batches of this process that are on disk, and whose loss would not be noticed. */
@@ -330,7 +338,8 @@ export class LevelMetadataStore {
     const goesOn = before !== undefined && nowMs - before.lastMs <= quietMs
     const { sinceMs, tries } = goesOn ? before : { sinceMs: nowMs, tries: 0 }
     this.#failing = { reason: fault.message, sinceMs, needsRestart: false, lastMs: nowMs, tries }
-    const writable = this.#recover(isOutOfSpace(fault.cause)).then(() => this.#keepBallast())
+    const why = { isFull: isOutOfSpace(fault.cause), isDamage: isDamage(fault.cause) }
+    const writable = this.#recover(why).then(() => this.#keepBallast())
     this.#caring = Promise.all([this.#caring, writable]).then(() => {})
   }
 
@@ -347,14 +356,14 @@ export class LevelMetadataStore {
   }
 
   /** Never rejects; ends when writes continue, or the store is closed. */
-  async #recover(isFull: boolean): Promise<void> {
+  async #recover({ isFull, isDamage }: { isFull: boolean; isDamage: boolean }): Promise<void> {
     const everyMs = this.#options.reopenEveryMs
     if (isFull) await this.#ballast.release()
     while (!this.#closing.signal.aborted) {
       // Failures other than a full disk may be over at once, or return with the next write.
       if (!isFull) await this.#pause(Math.min(everyMs, reopenFirstMs * 2 ** Math.min(20, this.#tries())))
       if (await this.#mayReopen()) {
-        const fault = await this.#reopened()
+        const fault = await this.#reopened({ all: isDamage })
         if (fault === undefined) return
         if (!isFull && isOutOfSpace(fault.cause)) {
           isFull = true
@@ -395,15 +404,17 @@ export class LevelMetadataStore {
    * As at a start of the process: LevelDB decides from its log what exists and writes that into a
    * new table, the commit audit is compared, and later decisions in memory are dropped.
    */
-  async #reopened(): Promise<JournalFault | undefined> {
+  async #reopened({ all }: { all: boolean }): Promise<JournalFault | undefined> {
     try {
-      const reopen = () => this.#rows.reopen(this.#options.copyForReading)
+      const reopen = () => this.#rows.reopen({ copy: this.#options.copyForReading, all })
       await this.#options.reopen(reopen)
       const found = await inspect(this.#rows, { path: this.#path, store: this.#store })
       await this.#audit.close()
       this.#audit = await CommitAudit.begin(this.#path, this.#store)
       for (const note of found.suspicions) this.#suspicions.add(note)
+      this.#lostRanges.replace([...found.lostRanges])
       this.#lostBatches = found.lostBatches
+      this.#damagedFiles = found.damagedFiles
       this.#journals.forget()
       this.#lookups.forget()
       this.#writer.resume(found)
@@ -446,10 +457,10 @@ async function freeBytes(path: string): Promise<number> {
 }
 
 /** LevelDB's own lock is the exclusive one; the file beside it only names its holder. */
-async function openAlone(path: string): Promise<Rows> {
+async function openAlone(path: string, { onDamage }: OpenOptions): Promise<Rows> {
   const holder = join(path, 'holder')
   try {
-    const rows = await Rows.open(join(path, 'rows'))
+    const rows = await Rows.open(join(path, 'rows'), { onDamage })
     // Only for messages: a disk without room for it does not prevent the start.
     await writeFile(
       holder,
@@ -467,100 +478,6 @@ async function openAlone(path: string): Promise<Rows> {
 export function isLocked(error: unknown): boolean {
   const { code, cause } = error as { code?: string; cause?: unknown }
   return code === 'LEVEL_LOCKED' || (cause instanceof Error && isLocked(cause))
-}
-
-/** Checks the version and gives the store its permanent name: 16 random bytes. */
-async function identify(rows: Rows): Promise<Uint8Array> {
-  const format = await numberAt(rows, keys.meta('format'))
-  if (format > formatVersion) {
-    const versions = `format ${format}, this release reads up to ${formatVersion}`
-    throw new JournalFault('UNAVAILABLE', `the metadata store has ${versions}`)
-  }
-  const key = keys.meta('store')
-  const stored = await rows.get(key)
-  if (format > 0 && stored !== undefined) return decodeSmall(key, stored)
-  for await (const _ of rows.scan({}, { limit: 1 })) {
-    throw new JournalFault('CORRUPT', 'the metadata store has rows but lost its name or format')
-  }
-  const name = randomBytes(16)
-  const named: RowChange = { type: 'put', key, value: encodeSmall(key, name) }
-  await rows.commit([numberRow(keys.meta('format'), formatVersion), named])
-  return name
-}
-
-interface InspectResult {
-  suspicions: Suspicions
-  lostBatches: number
-  nextBatch: number
-}
-
-/**
- * Compares the commit audit with the store, and records permanently what is missing. Opening moved
- * LevelDB's log into tables, so a comparison need not be repeated: only batches behind the last one
- * are judged.
- */
-async function inspect(
-  rows: Rows,
-  { path, store }: { path: string; store: Uint8Array },
-): Promise<InspectResult> {
-  const checked = await numberAt(rows, keys.meta('checked'))
-  const marked = await markedBatches(rows)
-  const seen = (await readEntries(path, store)).filter(({ batch }) => batch > checked)
-  const newest = [...marked].reduce((most, batch) => Math.max(most, batch), checked)
-  const lost = seen.filter(({ batch }) => batch > newest - markersMax && !marked.has(batch))
-  const last = seen.reduce((most, { batch }) => Math.max(most, batch), newest)
-  const suspicions = await knownSuspicions(rows)
-  for (const { notes } of lost) for (const note of notes) suspicions.add(note)
-  const lostBatches = (await numberAt(rows, keys.meta('lost'))) + lost.length
-  await rows.commit([
-    ...[...suspicions].map(suspicionRow),
-    numberRow(keys.meta('lost'), lostBatches),
-    numberRow(keys.meta('checked'), last),
-  ])
-  return { suspicions, lostBatches, nextBatch: last + 1 }
-}
-
-function markerOf(batch: number): RowChange {
-  return numberRow(keys.marker(batch), batch)
-}
-
-/** A damaged marker is no marker: its batch counts as lost, which is likely. */
-async function markedBatches(rows: Rows): Promise<Set<number>> {
-  const marked = new Set<number>()
-  for await (const [key, stored] of rows.scan(keys.markers)) {
-    if (isWholeValue(key, stored)) marked.add(decodeNumber(key, stored))
-  }
-  return marked
-}
-
-async function knownSuspicions(rows: Rows): Promise<Suspicions> {
-  const suspicions = new Suspicions()
-  for await (const [key, stored] of rows.scan(keys.suspects)) {
-    const numbers = decodeSmall(key, stored)
-    suspicions.add({
-      digest: keys.suspectOf(key),
-      epoch: Number(numbers.readBigUInt64BE(0)),
-      number: Number(numbers.readBigUInt64BE(8)),
-    })
-  }
-  return suspicions
-}
-
-function suspicionRow({ digest, epoch, number }: DigestNote): RowChange {
-  const key = keys.suspect(digest)
-  const value = Buffer.alloc(16)
-  value.writeBigUInt64BE(BigInt(epoch), 0)
-  value.writeBigUInt64BE(BigInt(number), 8)
-  return { type: 'put', key, value: encodeSmall(key, value) }
-}
-
-async function numberAt(rows: Rows, key: Uint8Array): Promise<number> {
-  const stored = await rows.get(key)
-  return stored === undefined ? 0 : decodeNumber(key, stored)
-}
-
-function numberRow(key: Uint8Array, number: number): RowChange {
-  return { type: 'put', key, value: encodeNumber(key, number) }
 }
 
 /** Makes the directory and syncs all new ones, so that they survive a power cut. */

@@ -1,15 +1,15 @@
 /** LevelDB as the stores see it: bytes in, bytes out, and our faults instead of the driver's. */
+import { dirname } from 'node:path'
 import { JournalFault } from '@holdfast/journal'
+import { CompressedTableError } from '@holdfast/level-files'
 import { Level } from 'level'
+import { type DamagedFile, forgetDamage } from './damage-record.ts'
 import type { RowChange } from './group-writer.ts'
-import { damagedTables, liveTables } from './tables.ts'
-
-export interface KeyRange {
-  gte?: Uint8Array
-  gt?: Uint8Array
-  lt?: Uint8Array
-  lte?: Uint8Array
-}
+import { applyLoss } from './loss.ts'
+import { wordsOf } from './lost-ranges.ts'
+import { needsSalvage, salvage } from './salvage.ts'
+import type { ScanRange, StoredRows } from './stored-rows.ts'
+import { isUnreadable } from './tolerant-read.ts'
 
 /** Rows fetched at a time while iterating. */
 const pageRows = 256
@@ -17,18 +17,39 @@ const pageRows = 256
 const readAheadBytes = 256 * 1024
 
 /** Only in LevelDB's binding, so the type that also covers browsers lacks it. */
-interface Properties {
-  getProperty(name: string): string
+interface Compaction {
+  compactRange(start: Uint8Array, end: Uint8Array): Promise<void>
 }
 
-export class Rows {
+/** What an opening found damaged, and did about it. */
+export interface MetadataDamage {
+  /** They were replaced, and are kept beside the rows. */
+  files: Omit<DamagedFile, 'isGone'>[]
+  /** Keys of rows that may be lost, in words. */
+  lost: string[]
+  /** Accounts with rows left that have to be repaired. */
+  suspectAccounts: number
+}
+
+export interface OpenOptions {
+  onDamage: (damage: MetadataDamage) => void
+}
+
+export interface ReopenOptions {
+  copy?: ((rows: string) => Promise<string | undefined>) | undefined
+  all: boolean
+}
+
+export class Rows implements StoredRows {
   readonly #path: string
+  readonly #options: OpenOptions
   #level: Level<Uint8Array, Uint8Array>
   #reopening: Promise<void> | undefined
   #closed = false
 
-  private constructor(path: string, level: Level<Uint8Array, Uint8Array>) {
+  private constructor(path: string, level: Level<Uint8Array, Uint8Array>, options: OpenOptions) {
     this.#path = path
+    this.#options = options
     this.#level = level
   }
 
@@ -36,8 +57,8 @@ export class Rows {
    * @throws JournalFault `UNAVAILABLE` when another process holds it, `CORRUPT` when it cannot be
    *   read.
    */
-  static async open(path: string): Promise<Rows> {
-    return new Rows(path, await openLevel(path))
+  static async open(path: string, { onDamage }: OpenOptions = { onDamage: () => {} }): Promise<Rows> {
+    return new Rows(path, await openLevel(path, { onDamage, all: false }), { onDamage })
   }
 
   /**
@@ -45,26 +66,32 @@ export class Rows {
    * Reads wait. A running iteration ends with `UNAVAILABLE`, and so do reads after a failed
    * attempt, until the next one, unless there is a copy.
    *
-   * @param copy makes one that is read, not written, after a failed attempt: the path of `rows` on
-   *   a disk that has room; never rejects
+   * @param options.copy makes one that is read, not written, after a failed attempt: the path of
+   *   `rows` on a disk that has room; never rejects
+   * @param options.all compares all tables: the disk may have returned an error for any
    * @throws JournalFault as `open` does.
    */
-  async reopen(copy?: (rows: string) => Promise<string | undefined>): Promise<void> {
+  async reopen({ copy, all }: ReopenOptions): Promise<void> {
     const reopened = Promise.withResolvers<void>()
     this.#reopening = reopened.promise
     try {
       await this.#level.close()
       try {
-        this.#level = await openLevel(this.#path)
+        this.#level = await openLevel(this.#path, { ...this.#options, all })
       } catch (error) {
         const path = await copy?.(this.#path)
-        if (path !== undefined) this.#level = await openLevel(path)
+        if (path !== undefined) this.#level = await openCopy(path)
         throw error
       }
     } finally {
       this.#reopening = undefined
       reopened.resolve()
     }
+  }
+
+  /** For a LevelDB that is open. */
+  static of(path: string, level: Level<Uint8Array, Uint8Array>): Rows {
+    return new Rows(path, level, { onDamage: () => {} })
   }
 
   async get(key: Uint8Array): Promise<Uint8Array | undefined> {
@@ -76,7 +103,10 @@ export class Rows {
     }
   }
 
-  async *scan(range: KeyRange, { limit }: { limit?: number } = {}): AsyncGenerator<[Uint8Array, Uint8Array]> {
+  async *scan(
+    range: ScanRange,
+    { limit }: { limit?: number } = {},
+  ): AsyncGenerator<[Uint8Array, Uint8Array]> {
     await this.#reopening
     const iterator = this.#iterator(range, limit)
     try {
@@ -92,7 +122,7 @@ export class Rows {
     }
   }
 
-  #iterator(range: KeyRange, limit = -1) {
+  #iterator(range: ScanRange, limit = -1) {
     try {
       return this.#level.iterator({ ...range, limit, highWaterMarkBytes: readAheadBytes })
     } catch (error) {
@@ -127,35 +157,79 @@ export class Rows {
   }
 }
 
-async function openLevel(path: string): Promise<Level<Uint8Array, Uint8Array>> {
-  const level = new Level<Uint8Array, Uint8Array>(path, {
+type Binary = Level<Uint8Array, Uint8Array>
+
+/** Opens it with everything that can be read. */
+async function openLevel(path: string, options: HealingOptions): Promise<Binary> {
+  try {
+    if (await needsSalvage(path, options)) return await openSalvaged(path, options)
+    return await opened(path)
+  } catch (error) {
+    if (options.all || !isDamage(error)) throw faultOfLevel(error)
+  }
+  // An older table, which is not compared at each opening.
+  try {
+    return await openSalvaged(path, { ...options, all: true })
+  } catch (error) {
+    throw faultOfLevel(error)
+  }
+}
+
+interface HealingOptions extends OpenOptions {
+  all: boolean
+}
+
+/** What was lost is written into it before anything is read from it. */
+async function openSalvaged(path: string, { all, onDamage }: HealingOptions): Promise<Binary> {
+  const { files, lost, isRebuilt } = await salvage(path, { all })
+  const level = await opened(path)
+  try {
+    if (isRebuilt) await (level as unknown as Compaction).compactRange(Buffer.of(0), Buffer.of(255))
+    const suspectAccounts = await applyLoss(Rows.of(path, level), { lost, isRebuilt })
+    await forgetDamage(dirname(path))
+    if (files.length > 0)
+      onDamage({
+        files: files.map(({ name, damage }) => ({ name, damage })),
+        lost: lost.map(wordsOf),
+        suspectAccounts,
+      })
+    return level
+  } catch (error) {
+    await level.close() // it holds the lock, and nothing else would release it
+    throw error
+  }
+}
+
+/** Of a store that could not be opened, and whose state in memory is used with it. */
+async function openCopy(path: string): Promise<Binary> {
+  if (await needsSalvage(path, { all: false }))
+    throw new JournalFault('CORRUPT', `the metadata store ${path} is damaged`)
+  return opened(path)
+}
+
+async function opened(path: string): Promise<Binary> {
+  const level: Binary = new Level(path, {
     keyEncoding: 'view',
     valueEncoding: 'view',
     compression: false,
   })
   try {
     await level.open()
+    return level
   } catch (error) {
-    throw faultOfLevel((error as Error).cause ?? error)
+    throw (error as Error).cause ?? error
   }
-  const properties = level as unknown as Properties
-  const live = () => liveTables(properties.getProperty('leveldb.sstables'))
-  let damaged: string[]
-  try {
-    damaged = await damagedTables(path, live)
-  } catch (error) {
-    await level.close() // it holds the lock, and nothing else would release it
-    throw faultOfLevel(error)
-  }
-  if (damaged.length === 0) return level
-  await level.close()
-  throw new JournalFault('CORRUPT', `the metadata store ${path}: ${damaged.join(', ')}`)
+}
+
+/** Whether a fault of LevelDB comes from what is on the disk. */
+export function isDamage(error: unknown): boolean {
+  return (error as { code?: string }).code === 'LEVEL_CORRUPTION' || isUnreadable(error)
 }
 
 function faultOfLevel(error: unknown): JournalFault {
   if (error instanceof JournalFault) return error
   const { code, message } = error as { code?: string; message?: string }
-  if (code === 'LEVEL_CORRUPTION') {
+  if (code === 'LEVEL_CORRUPTION' || error instanceof CompressedTableError) {
     return new JournalFault('CORRUPT', `the metadata store: ${message}`, { cause: error })
   }
   return new JournalFault('UNAVAILABLE', `the metadata store: ${message ?? String(error)}`, { cause: error })

@@ -5,6 +5,7 @@ export const testStore: Omit<LevelMetadataStoreOptions, 'path'> = {
   ...metadataStoreDefaults,
   onFailure: () => {},
   onReopened: () => {},
+  onDamage: () => {},
   onUnaudited: () => {},
   ballastBytes: 0,
   copyForReading: undefined,

@@ -8,6 +8,7 @@ import { encodeSmall, keys } from '../src/format.ts'
 import { batchBytesMax, GroupWriter, queuedBytesMax, type RowChange } from '../src/group-writer.ts'
 import { LevelMetadataStore } from '../src/index.ts'
 import { LevelLookups } from '../src/level-lookups.ts'
+import { LostRanges } from '../src/lost-ranges.ts'
 import { Rows } from '../src/rows.ts'
 import { testStore } from '../src/testing.ts'
 import { UncommittedRows } from '../src/uncommitted-rows.ts'
@@ -290,6 +291,7 @@ t.test('prefixes without rows cost one look at the disk together', async (t) => 
     rows: counting as Rows,
     writer: {} as GroupWriter,
     suspicions: new Suspicions(),
+    lostRanges: new LostRanges(),
   })
   const prefixes = Array.from({ length: 1000 }, (_, hour) => `hours/${String(999 - hour).padStart(8, '0')}/`)
   const found = await lookups.firstOf(prefixes)

@@ -114,6 +114,7 @@ export interface AcquireOptions {
    *    and nothing is written: the ownership has epoch 0, and its first append makes the account,
    *    or is fenced because the account exists. A store that cannot do so begins the account, or
    *    takes it over.
+   * A store that may have lost all rows of the account answers `CORRUPT`, except to `presume`.
    */
   unwritten?: 'begin' | 'leave' | 'presume'
   /**

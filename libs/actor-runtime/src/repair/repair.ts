@@ -33,7 +33,7 @@ export interface RepairReport {
   /**
    * `whole`: nothing is damaged, nothing was done. `repaired`, `repairable`: the latter by a dry
    * run. `lost`: no checkpoint and not every row is left; nothing was done. `absent`: nothing is
-   * stored.
+   * stored, and nothing was lost.
    */
   outcome: 'whole' | 'repaired' | 'repairable' | 'lost' | 'absent'
   /** The damage of the stored data, as text. */
@@ -100,7 +100,8 @@ export async function repair(
       more: Math.max(0, lost.length - wordsMax),
     }
   }
-  if (found.lastRow === 0 && found.pages.size === 0) return report({ outcome: 'absent' })
+  if (found.lastRow === 0 && found.pages.size === 0)
+    return report({ outcome: found.damage.length === 0 ? 'absent' : 'lost' })
   const plan = await planOf(services, journal, { account, found })
   if (plan === undefined || (!plan.state.exists && plan.lost.length > 0))
     return report({

@@ -1,0 +1,150 @@
+/**
+ * Writes into the store what a lost range means for what is left.
+ *
+ * A lost block may have held the newest version of a row, and an older one then shows in its place,
+ * whole in itself. So everything with a key in the range counts as lost from now on:
+ *
+ * - an account with rows left is noted as acknowledged in an epoch far above its own, so it is
+ *   CORRUPT until it is repaired;
+ * - an account without rows in a range that is kept is CORRUPT instead of never written;
+ * - a counter goes on far behind the greatest number that is known;
+ * - lookups are no longer proof of anything (`lostBatches`).
+ *
+ * Markers need nothing: a batch without one counts as lost. May be repeated after a crash.
+ */
+import type { KeyRange } from '@holdfast/level-files'
+import { decodeFixed, decodeRow, keys, neverWritten } from './format.ts'
+import type { RowChange } from './group-writer.ts'
+import { isBeforeEnd, type KeySpan, LostRanges, rangeOf, touches } from './lost-ranges.ts'
+import {
+  copiedNumberAt,
+  copiedNumberRows,
+  keptRanges,
+  keptRangesRows,
+  knownSuspicions,
+  numberAt,
+  numberRow,
+  suspicionRows,
+} from './stored-numbers.ts'
+import type { StoredRows } from './stored-rows.ts'
+
+/** Above every epoch, and every number, that the lost rows may have given. */
+export const leap = 2 ** 20
+
+/** Rows that one batch writes; the last one has the ranges. */
+const batchRowsMax = 10_000
+
+/** @returns accounts with rows left that are CORRUPT from now on, at most that many */
+export async function applyLoss(
+  rows: StoredRows,
+  { lost, isRebuilt }: { lost: readonly KeyRange[]; isRebuilt: boolean },
+): Promise<number> {
+  if (lost.length === 0 && !isRebuilt) return 0
+  const losses = await lossesOf(rows, lost)
+  const accounts = await suspectAccounts(rows, losses.accounts)
+  const lostBatches = (await numberAt(rows, keys.meta('lost'))) + lost.length + (isRebuilt ? 1 : 0)
+  await rows.commit([
+    ...(await counterRows(rows, losses.fresh)),
+    ...keptRangesRows(losses.ranges),
+    numberRow(keys.meta('lost'), lostBatches),
+  ])
+  return accounts
+}
+
+/** What is kept, and where accounts are suspect. */
+async function lossesOf(
+  rows: StoredRows,
+  lost: readonly KeyRange[],
+): Promise<{ ranges: LostRanges; accounts: LostRanges; fresh: LostRanges }> {
+  const fresh = new LostRanges(lost)
+  const hasCopies = (await numberAt(rows, keys.meta('copies'))) > 0
+  const hadLosses = fresh.has(keys.meta('lost')) || (await numberAt(rows, keys.meta('lost'))) > 0
+  const areGone = (span: KeySpan) => {
+    const isCopyGone = !hasCopies || fresh.touches(keys.copiesOf(span))
+    return hadLosses && isCopyGone && fresh.touches(span)
+  }
+  const every = rangeOf(keys.journals)
+  const ranges = [...(await keptRanges(rows)), ...lost]
+  if (areGone(keys.spanOf(keys.lostRanges))) ranges.push(every)
+  // An absent copy proves nothing where none was ever made.
+  if (!hasCopies) ranges.push(rangeOf(keys.copies))
+  return {
+    fresh,
+    ranges: new LostRanges(ranges),
+    accounts: areGone(keys.suspects) ? new LostRanges([...lost, every]) : fresh,
+  }
+}
+
+async function suspectAccounts(rows: StoredRows, lost: LostRanges): Promise<number> {
+  const known = await knownSuspicions(rows)
+  let batch: RowChange[] = []
+  let count = 0
+  for await (const account of accountsIn(rows, lost)) {
+    const { epoch, head } = await newestKnown(rows, account)
+    batch.push(...suspicionRows(known.suspect(`j${account}`, { epoch: epoch + leap, number: head })))
+    count++
+    if (batch.length < batchRowsMax) continue
+    await rows.commit(batch)
+    batch = []
+  }
+  if (batch.length > 0) await rows.commit(batch)
+  return count
+}
+
+/** One short iteration for each account: the rows in between are skipped. */
+async function* accountsIn(rows: StoredRows, lost: LostRanges): AsyncGenerator<string> {
+  for (const range of lost) {
+    let span: KeySpan = { ...keys.journals, gte: firstIn(range) }
+    for (;;) {
+      let account: string | undefined
+      for await (const [key] of rows.scan(span, { limit: 1 })) account = keys.accountOf(key)
+      if (account === undefined || !isBeforeEnd(range, keys.everythingOf(account).gte)) break
+      if (touches(range, keys.everythingOf(account))) yield account
+      span = { ...keys.journals, gte: keys.everythingOf(account).lt }
+    }
+  }
+}
+
+/** The first key of the account that the range begins in. */
+function firstIn({ after }: KeyRange): Uint8Array {
+  const { gte } = keys.journals
+  if (after === undefined || Buffer.compare(after, gte) <= 0) return gte
+  return keys.journalOf(keys.accountOf(after))
+}
+
+/** The static row may be damaged, or an older one. */
+async function newestKnown(rows: StoredRows, account: string): Promise<{ epoch: number; head: number }> {
+  const stored = await rows.get(keys.fixed(account))
+  const fixed = stored && readable(() => decodeFixed(account, stored))
+  let { epoch, head } = fixed ?? neverWritten
+  for await (const [key, row] of rows.scan({ gt: keys.row(account, head), lt: keys.rowsEnd(account) })) {
+    const seq = keys.seqOf(key)
+    epoch = Math.max(epoch, readable(() => decodeRow(account, row, { seq }).epoch) ?? 0)
+    head = seq
+  }
+  return { epoch, head }
+}
+
+function readable<Value>(decode: () => Value): Value | undefined {
+  try {
+    return decode()
+  } catch {
+    return undefined
+  }
+}
+
+async function counterRows(rows: StoredRows, ranges: LostRanges): Promise<RowChange[]> {
+  const counters = new Map<string, Uint8Array>()
+  for await (const [key] of rows.scan(keys.counters)) counters.set(keys.counterOf(key), key)
+  for await (const [copy] of rows.scan(keys.copiesOf(keys.counters))) {
+    const key = keys.copied(copy)
+    counters.set(keys.counterOf(key), key)
+  }
+  const changes: RowChange[] = []
+  for (const key of counters.values()) {
+    if (!ranges.has(key) && !ranges.has(keys.copy(key))) continue
+    const next = await copiedNumberAt(rows, key)
+    if (next !== undefined) changes.push(...copiedNumberRows(key, next + leap))
+  }
+  return changes
+}

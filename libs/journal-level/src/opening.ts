@@ -1,0 +1,117 @@
+/** What an opening reads first: whose store it is, and what an earlier process lost. */
+import { randomBytes } from 'node:crypto'
+import { JournalFault } from '@holdfast/journal'
+import { readEntries, type Suspicions, storeOfAudit } from './commit-audit.ts'
+import { countDamagedFiles } from './damage-record.ts'
+import {
+  decodeNumber,
+  decodeSmall,
+  encodeSmall,
+  formatVersion,
+  isWholeValue,
+  keys,
+  markersMax,
+} from './format.ts'
+import type { RowChange } from './group-writer.ts'
+import { LostRanges } from './lost-ranges.ts'
+import type { Rows } from './rows.ts'
+import {
+  copiedNumberAt,
+  copiedNumberRows,
+  keptRanges,
+  knownSuspicions,
+  numberAt,
+  numberRow,
+  suspicionRows,
+} from './stored-numbers.ts'
+
+/**
+ * Checks the version and gives the store its permanent name: 16 random bytes. A version that is
+ * lost with a part of the disk is this one, because each row has its own, too. A lost name is read
+ * from the commit audit.
+ */
+export async function identify(rows: Rows, path: string): Promise<Uint8Array> {
+  const format = await numberAt(rows, keys.meta('format'))
+  if (format > formatVersion) {
+    const versions = `format ${format}, this release reads up to ${formatVersion}`
+    throw new JournalFault('UNAVAILABLE', `the metadata store has ${versions}`)
+  }
+  const key = keys.meta('store')
+  const stored = await rows.get(key)
+  if (format > 0 && stored !== undefined) return decodeSmall(key, stored)
+  const lost = new LostRanges(await keptRanges(rows))
+  const areLost = (format > 0 || lost.has(keys.meta('format'))) && (stored !== undefined || lost.has(key))
+  if (!areLost)
+    for await (const _ of rows.scan({}, { limit: 1 }))
+      throw new JournalFault('CORRUPT', 'the metadata store has rows but lost its name or format')
+  const name =
+    stored === undefined ? ((await storeOfAudit(path)) ?? randomBytes(16)) : decodeSmall(key, stored)
+  const named: RowChange = { type: 'put', key, value: encodeSmall(key, name) }
+  await rows.commit([numberRow(keys.meta('format'), formatVersion), named])
+  return name
+}
+
+export interface InspectResult {
+  suspicions: Suspicions
+  lostRanges: LostRanges
+  damagedFiles: number
+  lostBatches: number
+  nextBatch: number
+}
+
+/**
+ * Compares the commit audit with the store, and records permanently what is missing. Opening moved
+ * LevelDB's log into tables, so a comparison need not be repeated: only batches behind the last one
+ * are judged.
+ */
+export async function inspect(
+  rows: Rows,
+  { path, store }: { path: string; store: Uint8Array },
+): Promise<InspectResult> {
+  const checked = await numberAt(rows, keys.meta('checked'))
+  const marked = await markedBatches(rows)
+  const seen = (await readEntries(path, store)).filter(({ batch }) => batch > checked)
+  const newest = [...marked].reduce((most, batch) => Math.max(most, batch), checked)
+  const lost = seen.filter(({ batch }) => batch > newest - markersMax && !marked.has(batch))
+  const last = seen.reduce((most, { batch }) => Math.max(most, batch), newest)
+  const suspicions = await knownSuspicions(rows)
+  const isFirst = (await numberAt(rows, keys.meta('copies'))) === 0
+  const found = lost.flatMap(({ notes }) => notes).map((note) => suspicions.add(note))
+  const lostBatches = (await numberAt(rows, keys.meta('lost'))) + lost.length
+  await rows.commit([
+    ...(isFirst ? [...suspicions] : found).flatMap(suspicionRows),
+    ...(isFirst ? await firstCopies(rows) : []),
+    numberRow(keys.meta('lost'), lostBatches),
+    numberRow(keys.meta('checked'), last),
+  ])
+  return {
+    suspicions,
+    lostRanges: new LostRanges(await keptRanges(rows)),
+    damagedFiles: await countDamagedFiles(path),
+    lostBatches,
+    nextBatch: last + 1,
+  }
+}
+
+/** Of the counters that a release without copies wrote. */
+async function firstCopies(rows: Rows): Promise<RowChange[]> {
+  const changes = [numberRow(keys.meta('copies'), 1)]
+  for await (const [key] of rows.scan(keys.counters)) {
+    const next = await copiedNumberAt(rows, key)
+    if (next !== undefined) changes.push(...copiedNumberRows(key, next))
+  }
+  return changes
+}
+
+export function markerOf(batch: number): RowChange {
+  return numberRow(keys.marker(batch), batch)
+}
+
+/** A damaged marker is no marker: its batch counts as lost, which is likely. */
+async function markedBatches(rows: Rows): Promise<Set<number>> {
+  const marked = new Set<number>()
+  for await (const [key, stored] of rows.scan(keys.markers)) {
+    if (isWholeValue(key, stored)) marked.add(decodeNumber(key, stored))
+  }
+  return marked
+}
