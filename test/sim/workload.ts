@@ -113,7 +113,7 @@ export class Workload {
           const email = at % 2 === 0 ? { email: `user${at}@example.org` } : {}
           await this.ask(
             account,
-            { $case: 'createAccount', value: { email: undefined, tokenKeyId: 1, ...email } },
+            { $case: 'createAccount', value: { email: undefined, tokenKeyId: 1, isNewId: true, ...email } },
             operator,
           )
           await this.ask(account, { $case: 'getAccount', value: {} }, operator)

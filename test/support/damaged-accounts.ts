@@ -172,7 +172,7 @@ function itemOf({ result }: AccountReply): Item {
 async function sixRows(place: OfflineStores, how: 'crash' | 'cleanly' = 'crash', bounds = rowsAlone) {
   const account = ring.ids.account('eu-par')
   const life = new Life(place, account, bounds)
-  await life.ask({ $case: 'createAccount', value: { tokenKeyId: 1, email: undefined } })
+  await life.ask({ $case: 'createAccount', value: { tokenKeyId: 1, email: undefined, isNewId: true } })
   const root = await life.root()
   const a = await life.folder('a', root)
   await life.file('one', a)
@@ -295,7 +295,7 @@ function lostChangeCases(t: Test, open: OpenOfflineStores): void {
     const place = await open(t)
     const account = ring.ids.account('eu-par')
     let life = new Life(place, account, rowsAlone)
-    await life.ask({ $case: 'createAccount', value: { tokenKeyId: 1, email: undefined } })
+    await life.ask({ $case: 'createAccount', value: { tokenKeyId: 1, email: undefined, isNewId: true } })
     await life.ask({
       $case: 'setAccount',
       value: {

@@ -189,7 +189,7 @@ export class OneProcess {
     const who: Caller['who'] = { $case: 'operator', value: {} }
     const made = await this.askAccount(id, who, {
       $case: 'createAccount',
-      value: { tokenKeyId: 1, email: undefined },
+      value: { tokenKeyId: 1, email: undefined, isNewId: true },
     })
     if (made?.$case !== 'account') throw new Error(JSON.stringify(made))
     if (tier !== 'guest') {

@@ -396,7 +396,7 @@ t.test('closed sign-up makes no accounts, and a known address still gets its lin
   const accountId = keyring.ids.account('eu-par')
   const email = 'ann@example.org'
   await lookups.claim(`email/${email}`, Buffer.from(accountId))
-  await command(accountId, { $case: 'createAccount', value: { tokenKeyId: 1, email } })
+  await command(accountId, { $case: 'createAccount', value: { tokenKeyId: 1, email, isNewId: false } })
   const mail = { email, accountId }
   t.same(mails, [mail])
   const refused = { code: 403, status: 'error-forbidden' }

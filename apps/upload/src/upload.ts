@@ -417,7 +417,7 @@ class IncomingUpload implements RunningUpload {
     const file: AddFile = {
       createAccount:
         this.#caller === undefined
-          ? { tokenKeyId: this.#context.settings.tokenKeyId, email: undefined }
+          ? { tokenKeyId: this.#context.settings.tokenKeyId, email: undefined, isNewId: true }
           : undefined,
       folderId: upload.folderId,
       name,

@@ -91,7 +91,8 @@ t.test(`an account of ${contents} contents wrote at most 4 times what it takes`,
         mimetype: 'image/jpeg',
         blob: blobOf(at),
         folderId,
-        createAccount: folderId === undefined ? { tokenKeyId: 1, email: undefined } : undefined,
+        createAccount:
+          folderId === undefined ? { tokenKeyId: 1, email: undefined, isNewId: true } : undefined,
       },
     })
   const { result } = await upload(0)

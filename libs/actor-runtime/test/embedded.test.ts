@@ -106,7 +106,7 @@ function upload(name: string, folderId?: string): AccountOperation {
       mimetype: 'text/plain',
       blob: blob(),
       folderId,
-      createAccount: folderId === undefined ? { tokenKeyId: 1, email: undefined } : undefined,
+      createAccount: folderId === undefined ? { tokenKeyId: 1, email: undefined, isNewId: true } : undefined,
     },
   }
 }

@@ -200,7 +200,10 @@ for (const outcome of ['late', 'lost', 'unanswered'] as const)
     world.host('two')
     const request = { id: mintRequestId(Date.now()) }
     const create = () =>
-      world.ask({ $case: 'createAccount', value: { tokenKeyId: 1, email: undefined } }, request)
+      world.ask(
+        { $case: 'createAccount', value: { tokenKeyId: 1, email: undefined, isNewId: true } },
+        request,
+      )
     const append = world.medium.hold('append', { at: outcome === 'unanswered' ? 'after' : 'before' })
     const settling = world.medium.hold('head')
     const slow = create()
@@ -306,7 +309,10 @@ t.test('a host whose own view names another redirects requests there and unloads
 
 /** A client's actions, with what must exist once they were acknowledged. */
 const story: { operation: AccountOperation; leaves: { has?: string; hasNot?: string } }[] = [
-  { operation: { $case: 'createAccount', value: { tokenKeyId: 1, email: undefined } }, leaves: {} },
+  {
+    operation: { $case: 'createAccount', value: { tokenKeyId: 1, email: undefined, isNewId: true } },
+    leaves: {},
+  },
   { operation: folder('a'), leaves: { has: 'a' } },
   { operation: file('f', 1), leaves: { has: 'f' } },
   { operation: file('g', 2), leaves: { has: 'g' } },

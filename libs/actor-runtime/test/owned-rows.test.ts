@@ -354,7 +354,10 @@ for (const paused of ['before it takes a place', 'while it puts an active row'] 
     // By its clock requests are old.
     const timeoutMs = 60 * minuteMs
     const create = () =>
-      world.ask({ $case: 'createAccount', value: { tokenKeyId: 1, email: undefined } }, { timeoutMs })
+      world.ask(
+        { $case: 'createAccount', value: { tokenKeyId: 1, email: undefined, isNewId: true } },
+        { timeoutMs },
+      )
     const isPutting = paused === 'while it puts an active row'
     const isActive = (key: string) => key.startsWith('active/')
     const held = isPutting ? world.medium.hold('lookup.write', { target: isActive }) : undefined

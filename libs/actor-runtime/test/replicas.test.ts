@@ -60,7 +60,7 @@ function file(name: string): AccountOperation {
       name,
       mimetype: 'text/plain',
       blob,
-      createAccount: { tokenKeyId: 1, email: undefined },
+      createAccount: { tokenKeyId: 1, email: undefined, isNewId: true },
       folderId: undefined,
       modTime: undefined,
     },

@@ -100,7 +100,10 @@ export class World {
   }
 
   create(options?: Parameters<World['ask']>[1]): Promise<AccountReply> {
-    return this.ask({ $case: 'createAccount', value: { tokenKeyId: 1, email: undefined } }, options)
+    return this.ask(
+      { $case: 'createAccount', value: { tokenKeyId: 1, email: undefined, isNewId: true } },
+      options,
+    )
   }
 
   folder(name: string, options?: Parameters<World['ask']>[1]): Promise<AccountReply> {

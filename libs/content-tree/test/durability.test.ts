@@ -16,7 +16,12 @@ t.test('a repeated request has one effect and the same answer', async (t) => {
   const blob = blobOf('x')
   const requestId = world.requestId()
   const ask = {
-    addFile: { createAccount: { tokenKeyId: 1, email: undefined }, name: 'x', mimetype: '', blob },
+    addFile: {
+      createAccount: { tokenKeyId: 1, email: undefined, isNewId: true },
+      name: 'x',
+      mimetype: '',
+      blob,
+    },
   }
   const first = world.ask(system, ask, { requestId })
   const second = world.ask(system, ask, { requestId })

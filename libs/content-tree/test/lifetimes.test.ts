@@ -15,7 +15,7 @@ const worldOf = (guest: Partial<Lifetimes>, undoSeconds = 0) =>
 const upload = (more: Ask['addFile'] = {}): Ask => ({
   addFile: { name: 'f', mimetype: 'text/plain', blob: blobOf('f'), ...more },
 })
-const firstUpload = upload({ createAccount: { tokenKeyId: 1, email: undefined } })
+const firstUpload = upload({ createAccount: { tokenKeyId: 1, email: undefined, isNewId: true } })
 const expiry = (contentId: string, seconds: number | undefined): Ask => ({
   updateContent: {
     contentId,

@@ -6,7 +6,7 @@ t.test('an upload without a token makes account, public folder and file in one c
   const world = new World()
   const blob = blobOf('hello', 11)
   const file = {
-    createAccount: { tokenKeyId: 1, email: undefined },
+    createAccount: { tokenKeyId: 1, email: undefined, isNewId: true },
     name: 'a.txt',
     mimetype: 'text/plain',
     blob,
@@ -119,7 +119,7 @@ t.test('caps are exact, count the bin and stay through a downgrade', async (t) =
       tiers: { ...world.settings.tiers, guest: { contents: 1, storage: undefined, traffic: undefined } },
     }).status(system, {
       addFile: {
-        createAccount: { tokenKeyId: 1, email: undefined },
+        createAccount: { tokenKeyId: 1, email: undefined, isNewId: true },
         name: 'f',
         mimetype: '',
         blob: blobOf('f'),

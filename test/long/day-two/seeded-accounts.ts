@@ -100,7 +100,7 @@ async function makeGuest(
         clientNetwork: undefined,
         clientRequest: '',
         traceparent: undefined,
-        operation: { $case: 'createAccount', value: { email: undefined, tokenKeyId } },
+        operation: { $case: 'createAccount', value: { email: undefined, tokenKeyId, isNewId: true } },
       },
       {
         nowMs,

@@ -67,7 +67,7 @@ export function createAccount(app: FastifyInstance, context: ApiContext) {
       }
       const proposed = proposedId(call)
       const accountId = email === undefined ? proposed : await claim(context, email, proposed)
-      const view = await create(call, accountId, email)
+      const view = await create(call, { accountId, email, isNewId: accountId === proposed })
       const token = context.keyring.tokens.token(accountId, {
         keyId: view.tokenKeyId,
         counter: view.tokenCounter,
@@ -102,11 +102,14 @@ async function claim(context: ApiContext, email: string, proposed: AccountId): P
  * @throws RefusalError error-email when the address already has an account; that account is mailed
  *   its sign-in link
  */
-async function create(call: Call, accountId: AccountId, email: string | undefined) {
+async function create(
+  call: Call,
+  { accountId, email, isNewId }: { accountId: AccountId; email: string | undefined; isNewId: boolean },
+) {
   try {
     const result = await call.askAccount(accountId, asSystem, {
       $case: 'createAccount',
-      value: { email, tokenKeyId: call.context.settings.tokenKeyId },
+      value: { email, tokenKeyId: call.context.settings.tokenKeyId, isNewId },
     })
     return viewOf(result, 'account')
   } catch (error) {

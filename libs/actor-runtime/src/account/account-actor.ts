@@ -381,7 +381,8 @@ function creates(ask: PendingRequest): boolean {
 
 /** Its id was made for this request, or for an earlier one that it repeats. */
 function isNewborn({ request: { operation } }: PendingRequest): boolean {
-  if (operation?.$case === 'createAccount') return operation.value.email === undefined
+  if (operation?.$case === 'createAccount')
+    return operation.value.isNewId || operation.value.email === undefined
   return operation?.$case === 'addFile' && operation.value.createAccount !== undefined
 }
 

@@ -29,16 +29,19 @@ export async function makeAccount(
   const email = sent === undefined || sent === null ? undefined : emailOf(sent)
   const proposed = deps.ids.account(deps.region)
   const accountId = email === undefined ? proposed : await claim(deps, email, proposed)
-  const { tokenKeyId: keyId, tokenCounter: counter } = await create(deps, accountId, email)
+  const { tokenKeyId: keyId, tokenCounter: counter } = await create(deps, {
+    accountId,
+    email,
+    isNewId: accountId === proposed,
+  })
   return { accountId, token: deps.keyring.tokens.token(accountId, { keyId, counter }) }
 }
 
 async function create(
   deps: NewAccountDeps,
-  accountId: AccountId,
-  email: string | undefined,
+  { accountId, email, isNewId }: { accountId: AccountId; email: string | undefined; isNewId: boolean },
 ): Promise<AccountView> {
-  const value = { tokenKeyId: deps.tokenKeyId, email }
+  const value = { tokenKeyId: deps.tokenKeyId, email, isNewId }
   try {
     const result = await askAsOperator(deps, accountId, { $case: 'createAccount', value })
     if (result.$case !== 'account')

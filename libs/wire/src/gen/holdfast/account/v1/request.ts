@@ -243,6 +243,8 @@ export interface CreateAccount {
     | undefined;
   /** Key the tokens of this account are derived with. */
   tokenKeyId: number;
+  /** The id was drawn for this request, or for an earlier one that it repeats. Always for guests. */
+  isNewId: boolean;
 }
 
 export interface AddFile {
@@ -1556,7 +1558,7 @@ export const FindCode: MessageFns<FindCode> = {
 };
 
 function createBaseCreateAccount(): CreateAccount {
-  return { email: undefined, tokenKeyId: 0 };
+  return { email: undefined, tokenKeyId: 0, isNewId: false };
 }
 
 export const CreateAccount: MessageFns<CreateAccount> = {
@@ -1566,6 +1568,9 @@ export const CreateAccount: MessageFns<CreateAccount> = {
     }
     if (message.tokenKeyId !== 0) {
       writer.uint32(16).uint32(message.tokenKeyId);
+    }
+    if (message.isNewId !== false) {
+      writer.uint32(24).bool(message.isNewId);
     }
     return writer;
   },
@@ -1583,6 +1588,10 @@ export const CreateAccount: MessageFns<CreateAccount> = {
         }
         case 16: {
           message.tokenKeyId = reader.uint32();
+          continue;
+        }
+        case 24: {
+          message.isNewId = reader.bool();
           continue;
         }
       }
