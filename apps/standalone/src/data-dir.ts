@@ -24,6 +24,8 @@ export interface DataDir {
   metadata: string
   blobs: string
   outbox: string
+  /** A copy of the master key, which a row of the metadata has. */
+  masterKey: string
 }
 
 /** What exists where there is an installation. */
@@ -60,7 +62,12 @@ export async function prepareDataDir(
       },
     )
   }
-  return { metadata: join(path, 'metadata'), blobs: join(path, 'blobs'), outbox: join(path, 'outbox') }
+  return {
+    metadata: join(path, 'metadata'),
+    blobs: join(path, 'blobs'),
+    outbox: join(path, 'outbox'),
+    masterKey: join(path, 'master.key'),
+  }
 }
 
 /**
@@ -82,11 +89,12 @@ async function checkWhole(path: string): Promise<void> {
       'DATA_MISSING',
       `the data directory ${path} holds a restore that did not complete: repeat ctl restore, or remove ${join(path, 'restoring')}`,
     )
-  const hasRows = rows.includes('CURRENT')
+  // A file that is missing among the others is made again.
+  const hasRows = rows.some((name) => name === 'CURRENT' || /\.(?:ldb|sst|log)$/.test(name))
   if (extents.length > 0 && !hasRows)
     throw new StartFault(
       'DATA_MISSING',
-      `the data directory ${path} has files (blobs/extents) and no metadata (metadata/rows/CURRENT is missing): without it no account owns the files, and they would be deleted. Is its disk mounted? Otherwise restore a backup`,
+      `the data directory ${path} has files (blobs/extents) and no metadata (metadata/rows is empty): without it no account owns the files, and they would be deleted. Is its disk mounted? Otherwise restore a backup`,
     )
   // It is written when both stores are there.
   if (hasRows && top.includes('release.json') && !blobs.includes('extents'))

@@ -1,7 +1,8 @@
 /** The two stores in the data directory, metadata and bytes, with what both depend on. */
 import { clockGuardMetric, diskMetrics, metadataMetrics, storeMetrics } from '@holdfast/admin'
-import { type DescriptorBudget, openKeyring, signDataFormat } from '@holdfast/bootstrap'
+import { type DescriptorBudget, openKeptKeyring, signDataFormat } from '@holdfast/bootstrap'
 import type { Config } from '@holdfast/config'
+import type { LevelMetadataStore } from '@holdfast/journal-level'
 import type { Clock } from '@holdfast/kernel'
 import { openStore } from '@holdfast/storage-role/store'
 import type { Logger } from 'pino'
@@ -38,7 +39,12 @@ export async function openStores({
   const { lookups } = metadata
   const clockGuard = await ClockGuard.open({ lookups, aheadMaxMs: config.clockJumpMs, clock, log })
   opened.defer(() => clockGuard.close())
-  const keyring = await openKeyring(lookups)
+  const keyring = await openKeptKeyring({
+    lookups,
+    copy: dir.masterKey,
+    isNew: async () => !(await mayHaveAccounts(metadata)),
+    onNoCopy: (err) => log.warn({ err }, 'the copy of the master key cannot be written'),
+  })
 
   const blobs = await openStore({
     path: dir.blobs,
@@ -61,6 +67,11 @@ export async function openStores({
     unauditedBatches: () => metadata.unauditedBatches,
   })
   return { outbox: dir.outbox, metadata, clockGuard, keyring, blobs, onlyReads }
+}
+
+async function mayHaveAccounts({ journals, damage }: LevelMetadataStore): Promise<boolean> {
+  for await (const _ of journals.accounts()) return true
+  return damage.lostRanges > 0
 }
 
 export type Stores = Awaited<ReturnType<typeof openStores>>

@@ -9,7 +9,7 @@ export {
 export { endWhenFailed } from './end-when-failed.ts'
 export { addressFault, listen, urlOf, webUrlOf } from './listening.ts'
 export { openMailer } from './mailer.ts'
-export { masterRow, openKeyring } from './master-secret.ts'
+export { masterRow, openKeptKeyring, openKeyring } from './master-secret.ts'
 export { ignoreStdioErrors } from './output.ts'
 export { chosenPorts } from './ports.ts'
 export { makePrivate } from './private-files.ts'
