@@ -91,5 +91,6 @@ async function statusOf({
     scrubbing: scrubStatus({ scrubber, store: blobs }),
     scanning: scans.figures,
     lostBatches: metadata.lostBatches,
+    metadataDamage: metadata.damage,
   }
 }
