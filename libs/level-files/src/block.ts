@@ -22,46 +22,68 @@ export interface Block {
   bytes: number
 }
 
+/** Where the parts of an entry are. */
+interface Head {
+  at: number
+  shared: number
+  keyAt: number
+  valueAt: number
+  end: number
+}
+
 /**
  * The block that `bytes` begin with; undefined if they do not.
  *
  * @param spanMax bytes within which each entry begins
  */
 export function blockFrom(bytes: Buffer, spanMax = Number.POSITIVE_INFINITY): Block | undefined {
-  const entries: Entry[] = []
-  const unshared: number[] = []
+  const heads: Head[] = []
   const cursor = new Cursor(bytes)
-  let before: Buffer = Buffer.alloc(0)
+  let keyBytes = 0
   while (cursor.at + restartBytes <= bytes.length) {
     const { at } = cursor
     if (bytes.readUInt32LE(at) === 0) {
-      const end = endOfRestarts(bytes, at, unshared)
-      return end === undefined ? undefined : { entries, bytes: end }
+      const end = endOfRestarts(bytes, at, heads)
+      return end === undefined ? undefined : { entries: entriesOf(bytes, heads), bytes: end }
     }
     if (at > spanMax) return undefined
     const [shared, others, valueBytes] = [cursor.varint(), cursor.varint(), cursor.varint()]
     const keyAt = cursor.at
     cursor.skip(others + valueBytes)
-    const isPossible = shared <= before.length && shared + others > 0 && cursor.at <= bytes.length
+    const isPossible = shared <= keyBytes && shared + others > 0 && cursor.at <= bytes.length
     if (!isPossible) return undefined
-    const rest = bytes.subarray(keyAt, keyAt + others)
-    before = shared === 0 ? rest : Buffer.concat([before.subarray(0, shared), rest])
-    entries.push({ key: before, value: bytes.subarray(keyAt + others, cursor.at) })
-    if (shared === 0) unshared.push(at)
+    keyBytes = shared + others
+    heads.push({ at, shared, keyAt, valueAt: keyAt + others, end: cursor.at })
   }
   return undefined
 }
 
-/** @param unshared offsets of entries that may be restarts, ascending */
-function endOfRestarts(bytes: Buffer, begin: number, unshared: number[]): number | undefined {
+/** The first key, if a block begins with `bytes`. */
+export function firstKey(bytes: Buffer): Buffer {
+  const cursor = new Cursor(bytes)
+  const [, others] = [cursor.varint(), cursor.varint(), cursor.varint()]
+  return bytes.subarray(cursor.at, cursor.at + (others as number))
+}
+
+function entriesOf(bytes: Buffer, heads: Head[]): Entry[] {
+  let before: Buffer = Buffer.alloc(0)
+  return heads.map(({ shared, keyAt, valueAt, end }) => {
+    const others = bytes.subarray(keyAt, valueAt)
+    before = shared === 0 ? others : Buffer.concat([before.subarray(0, shared), others])
+    return { key: before, value: bytes.subarray(valueAt, end) }
+  })
+}
+
+function endOfRestarts(bytes: Buffer, begin: number, heads: Head[]): number | undefined {
   let next = 0
   for (let count = 0, at = begin; at + restartBytes <= bytes.length; count++, at += restartBytes) {
     const value = bytes.readUInt32LE(at)
     // No offset is as small as its place in the list: an entry has more bytes than one.
     if (count > 0 && value === count) return at + restartBytes
-    while ((unshared[next] ?? value) < value) next++
-    const isRestart = unshared[next] === value || (begin === 0 && count === 0)
-    if (!isRestart) return undefined
+    while ((heads[next]?.at ?? value) < value) next++
+    const isEmpty = begin === 0 && count === 0
+    if (!isEmpty && !(heads[next]?.at === value && heads[next]?.shared === 0)) return undefined
+    next++
   }
   return undefined
 }

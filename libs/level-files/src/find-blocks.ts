@@ -7,7 +7,7 @@
  * the size of the blocks. What looks like a block may be part of a value, so its keys must also
  * come behind those of the block before it.
  */
-import { type Block, blockFrom, type Entry } from './block.ts'
+import { type Block, blockFrom, type Entry, firstKey } from './block.ts'
 import { CompressedTableError } from './errors.ts'
 import { compareInternal, isInternalKey } from './internal-key.ts'
 import { footerBytes, type Handle, isWhole, trailerBytes } from './table.ts'
@@ -21,7 +21,7 @@ const spanMax = 64 * 1024
 const compressedMax = 64 * 1024
 /** Type of a compressed block. */
 const snappy = 1
-const filterKeyPrefix = 'filter.'
+const filterKeyPrefix = Buffer.from('filter.')
 /** Type and sequence of an internal key. */
 const keyBytesMin = 8
 
@@ -59,15 +59,23 @@ export function findBlocks(table: Buffer): FoundBlocks {
 }
 
 function blockAt(table: Buffer, at: number, spanMax: number | undefined): Block | undefined {
+  // Most positions end here, so nothing is allocated before.
   const isPossible = table[at] === 0 && (table[at + 1] as number) >= keyBytesMin
-  return isPossible ? blockFrom(table.subarray(at, table.length - footerBytes), spanMax) : undefined
+  if (!isPossible) return undefined
+  const bytes = table.subarray(at, table.length - footerBytes)
+  const key = firstKey(bytes)
+  return isInternalKey(key) || isFilterKey(key) ? blockFrom(bytes, spanMax) : undefined
+}
+
+function isFilterKey(key: Buffer): boolean {
+  return key.subarray(0, filterKeyPrefix.length).equals(filterKeyPrefix)
 }
 
 function take(found: FoundBlocks, offset: number, { entries, bytes }: Block, isLast: boolean): void {
   const [first, last] = [entries[0]?.key, entries.at(-1)?.key]
   const handle = { offset, size: bytes }
   if (isLast) found.index = entries
-  else if (first?.toString('latin1').startsWith(filterKeyPrefix)) found.meta = handle
+  else if (first !== undefined && isFilterKey(first)) found.meta = handle
   else if (first !== undefined && last !== undefined && areBehind(found.data.at(-1), entries))
     found.data.push({ ...handle, first, last })
 }
