@@ -67,8 +67,17 @@ const unsteadyMax = 0
 /** Interfaces of libs that may have optional fields, besides options and what a suite is given. */
 const withOptionalFields = new Set([
   // Arguments of one call.
-  ...['AdminCaller', 'CallProof', 'KeyRange', 'NodeBounds', 'PlacedCommit'],
-  ...['PlantedFault', 'PresentView', 'PullRequest', 'Question', 'TransferQuery', 'WebPage', 'WholeRing'],
+  ...['AdminCaller', 'CallProof', 'NodeBounds', 'PlacedCommit'],
+  ...[
+    'PlantedFault',
+    'PresentView',
+    'PullRequest',
+    'Question',
+    'ScanRange',
+    'TransferQuery',
+    'WebPage',
+    'WholeRing',
+  ],
   // What only some engines or platforms have, and what another thread or package sends.
   ...['Catalogue', 'CatalogueAnswer', 'DirectAccess', 'SmtpError'],
 ])

@@ -3,8 +3,8 @@
  *
  * The structure of a block says where it ends (`block.ts`), then its checksum is compared. Blocks
  * lie one behind the other, so the next one begins there. Where that is not so, each byte is tried:
- * entries are skipped by their lengths, so a position that is no block costs a few bytes, whatever
- * the size of the blocks. What looks like a block may be part of a value, so its keys must also
+ * entries are skipped by their lengths, so a position that is no block costs a few bytes, also
+ * where blocks are large. What looks like a block may be part of a value, so its keys must also
  * come behind those of the block before it.
  */
 import { type Block, blockFrom, type Entry, firstKey } from './block.ts'

@@ -1,6 +1,5 @@
 export { type Contents, contentsOf } from './contents.ts'
 export { CompressedTableError } from './errors.ts'
-export { userKey } from './internal-key.ts'
 export { logDamage } from './log.ts'
 export { boundsOf, type LiveTable, type Manifest, readManifest, writeManifest } from './manifest.ts'
 export { type KeyRange, type SalvagedTable, salvagedTable } from './salvage-table.ts'

@@ -45,11 +45,11 @@ export interface Manifest {
 
 /** What the changes so far say. */
 interface Draft {
-  comparator?: string | undefined
-  logNumber?: number
-  previousLogNumber?: number
-  nextFile?: number
-  lastSequence?: bigint | undefined
+  comparator: string | undefined
+  logNumber: number | undefined
+  previousLogNumber: number
+  nextFile: number | undefined
+  lastSequence: bigint | undefined
   /** By level and number. */
   tables: Map<string, LiveTable>
 }
@@ -61,9 +61,12 @@ interface Draft {
  */
 export function readManifest(file: Buffer): Manifest | undefined {
   const changes = dataOf(file)
-  const draft: Draft = { tables: new Map() }
+  const draft: Draft = {
+    ...{ comparator: undefined, logNumber: undefined, previousLogNumber: 0 },
+    ...{ nextFile: undefined, lastSequence: undefined, tables: new Map() },
+  }
   if (changes === undefined || !changes.every((change) => apply(draft, change))) return undefined
-  const { comparator, logNumber, previousLogNumber = 0, nextFile, lastSequence } = draft
+  const { comparator, logNumber, previousLogNumber, nextFile, lastSequence } = draft
   if (comparator === undefined || logNumber === undefined) return undefined
   if (nextFile === undefined || lastSequence === undefined) return undefined
   const tables = [...draft.tables.values()]

@@ -30,7 +30,7 @@ import {
   trailerBytes,
 } from './table.ts'
 
-/** User keys: behind `after` (undefined: from the first), through `through` (undefined: to the last). */
+/** User keys: behind `after`, through `through`. Undefined: from the first, to the last. */
 export interface KeyRange {
   after: Uint8Array | undefined
   through: Uint8Array | undefined

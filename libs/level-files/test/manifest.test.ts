@@ -1,7 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { boundsOf, contentsOf, type LiveTable, readManifest, userKey, writeManifest } from '../src/index.ts'
+import { boundsOf, contentsOf, type LiveTable, readManifest, writeManifest } from '../src/index.ts'
+import { userKey } from '../src/internal-key.ts'
 import {
   copyOf,
   differences,

@@ -79,7 +79,7 @@ t.test('a lost sector takes the rows of the blocks that it touches, and no other
   }
 })
 
-t.test('whatever happens to a table, LevelDB reads all that is not lost', { timeout: 240_000 }, async (t) => {
+t.test('LevelDB reads everything of a damaged table that is not lost', { timeout: 240_000 }, async (t) => {
   const { path, rows, tables } = await world(t)
   const random = seeded(seed)
   const damages: Record<string, (file: Buffer) => Buffer> = {
