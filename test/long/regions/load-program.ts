@@ -12,6 +12,8 @@ export interface Places {
 export interface Requests {
   done: number
   failed: number
+  /** What the failed ones met, with their number. */
+  faults: Record<string, number>
 }
 
 const guests = 40
@@ -19,7 +21,7 @@ const pauseMs = 3_000
 const answerMs = 20_000
 const [given = ''] = process.argv.slice(2)
 const places = JSON.parse(given) as Places
-const requests: Requests = { done: 0, failed: 0 }
+const requests: Requests = { done: 0, failed: 0, faults: {} }
 let ended = false
 process.stdin.on('end', () => {
   ended = true
@@ -65,8 +67,11 @@ async function counted<T>(request: Promise<T>): Promise<T | undefined> {
     const answer = await request
     requests.done++
     return answer
-  } catch {
+  } catch (error) {
     requests.failed++
+    const { message, cause } = error as Error
+    const fault = cause instanceof Error ? `${message}: ${cause.message}` : message
+    requests.faults[fault] = (requests.faults[fault] ?? 0) + 1
     return undefined
   }
 }

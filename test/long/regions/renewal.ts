@@ -72,7 +72,7 @@ async function underLoad(deployed: DeployedRegions, replace: Replace): Promise<s
   const requests = await Promise.all(loads.map((load) => load.stop()))
   const [done, failed] = [sumOf(requests.map((one) => one.done)), sumOf(requests.map((one) => one.failed))]
   const figures = `replaced in ${seconds(tookMs)}; ${done} requests, ${failed} failed`
-  if (failed > 0) throw new Error(figures)
+  if (failed > 0) throw new Error(`${figures}: ${JSON.stringify(requests.map(({ faults }) => faults))}`)
   return figures
 }
 
