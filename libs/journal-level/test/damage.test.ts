@@ -157,11 +157,16 @@ t.test('each place may be damaged: an account is as it was or is CORRUPT', async
 async function damagedStore(t: Test) {
   const { path, model, names } = await generationsOf(t, { seed, accounts: 60, generations: 4 })
   const rows = join(path, 'rows')
+  return { path, rows, table: damageTable(rows), model, names }
+}
+
+/** @returns its name */
+function damageTable(rows: string): string {
   const [table = ''] = readdirSync(rows).filter((name) => name.endsWith('.ldb'))
   const bytes = readFileSync(join(rows, table))
   bytes.fill(0, 8192, 12_288)
   writeFileSync(join(rows, table), bytes)
-  return { path, rows, table, model, names }
+  return table
 }
 
 t.test('an opening that was interrupted between its steps is continued by the next one', async (t) => {
@@ -195,6 +200,47 @@ t.test('an opening that was interrupted between its steps is continued by the ne
   const opened = LevelMetadataStore.open({ ...testStore, path: replaced })
   await t.rejects(opened, { code: 'CORRUPT', message: /damage.json is damaged/ })
 })
+
+t.test(
+  'a store that opens LevelDB again after an error of the disk replaces damaged files, too',
+  async (t) => {
+    const { path, names } = await generationsOf(t, { seed, accounts: 60, generations: 4 })
+    const reopened = Promise.withResolvers<void>()
+    const told: MetadataDamage[] = []
+    let isFailing = true
+    const store = await LevelMetadataStore.open({
+      ...testStore,
+      path,
+      reopenEveryMs: 20,
+      commit: async (_changes, commit) => {
+        if (isFailing)
+          throw Object.assign(new Error('IO error: Input/output error'), { code: 'LEVEL_IO_ERROR' })
+        await commit()
+      },
+      onDamage: (damage) => told.push(damage),
+      onReopened: () => reopened.resolve(),
+    })
+    const alive = setInterval(() => {}, 1_000)
+    t.teardown(async () => {
+      clearInterval(alive)
+      await store.close()
+    })
+    const table = damageTable(join(path, 'rows'))
+    t.equal(await faultOf(store.lookups.write([{ delete: 'a' }])), 'UNKNOWN')
+    isFailing = false
+    await reopened.promise
+    t.match(told, [{ files: [{ name: table }], suspectAccounts: Number }])
+    const faults = await Promise.all(
+      names.map((name) => faultOf(store.journals.acquire(name, { owner: 'a' }))),
+    )
+    const corrupt = faults.filter((fault) => fault === 'CORRUPT').length
+    t.ok(corrupt >= (told[0]?.suspectAccounts ?? 0), 'also those without any row left')
+    t.ok(corrupt > 0 && corrupt < 30, `${corrupt} of 60`)
+    t.ok(faults.every((fault) => fault === undefined || fault === 'CORRUPT'))
+    t.same(store.damage, { files: 1, lostRanges: 1 })
+    t.equal(store.lostBatches, 1)
+  },
+)
 
 t.test('a damaged list of tables loses nothing', async (t) => {
   for (const part of ['CURRENT', 'MANIFEST'])

@@ -49,7 +49,11 @@ export async function generationsOf(
   for (let generation = 0; generation < generations; generation++) {
     const store = await LevelMetadataStore.open({ ...testStore, path })
     const chosen = names.filter(() => generation === 0 || random() < 0.3)
-    await Promise.all(chosen.map((name) => change(store, model, { name, random, generation })))
+    // Of its own, because they run at the same time.
+    const randomOf = (name: string) => seeded(seed + 997 * generation + Number.parseInt(name, 16))
+    await Promise.all(
+      chosen.map((name) => change(store, model, { name, random: randomOf(name), generation })),
+    )
     for (const counter of ['codes', 'legacy'])
       model.counters.set(counter, (await store.lookups.take(counter, 64)) + 64)
     await store.close()
