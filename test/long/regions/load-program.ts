@@ -6,12 +6,16 @@
 export interface Places {
   api: string
   upload: string
+  /** A request whose connection ended without an answer is sent again, with the same key. */
+  repeats: boolean
 }
 
 /** Numbers of them. */
 export interface Requests {
   done: number
   failed: number
+  /** Sent again; each of them is also done or failed. */
+  repeated: number
   /** What the failed ones met, with their number. */
   faults: Record<string, number>
 }
@@ -19,9 +23,10 @@ export interface Requests {
 const guests = 40
 const pauseMs = 3_000
 const answerMs = 20_000
+const repetitionsMax = 2
 const [given = ''] = process.argv.slice(2)
 const places = JSON.parse(given) as Places
-const requests: Requests = { done: 0, failed: 0, faults: {} }
+const requests: Requests = { done: 0, failed: 0, repeated: 0, faults: {} }
 let ended = false
 process.stdin.on('end', () => {
   ended = true
@@ -46,7 +51,7 @@ console.log(JSON.stringify(requests))
 
 async function make(): Promise<Guest> {
   for (;;) {
-    const made = await counted(upload())
+    const made = await counted((key) => upload(key))
     if (made !== undefined) return { token: made.guestToken, folder: made.parentFolder }
     await pause()
   }
@@ -54,39 +59,55 @@ async function make(): Promise<Guest> {
 
 async function live(guest: Guest): Promise<void> {
   while (!ended) {
-    await counted(folder(guest))
-    const file = await counted(upload(guest))
-    if (file !== undefined) await counted(download(file.link))
+    await counted((key) => folder(key, guest))
+    const file = await counted((key) => upload(key, guest))
+    if (file !== undefined) await counted(() => download(file.link))
     await pause()
   }
 }
 
 /** @returns undefined: it failed */
-async function counted<T>(request: Promise<T>): Promise<T | undefined> {
-  try {
-    const answer = await request
-    requests.done++
-    return answer
-  } catch (error) {
-    requests.failed++
-    const { message, cause } = error as Error
-    const fault = cause instanceof Error ? `${message}: ${cause.message}` : message
-    requests.faults[fault] = (requests.faults[fault] ?? 0) + 1
-    return undefined
-  }
+async function counted<T>(ask: (key: string) => Promise<T>): Promise<T | undefined> {
+  const key = crypto.randomUUID()
+  for (let repetitions = 0; ; repetitions++)
+    try {
+      const answer = await ask(key)
+      requests.done++
+      return answer
+    } catch (error) {
+      if (places.repeats && isCut(error) && repetitions < repetitionsMax) {
+        requests.repeated++
+        continue
+      }
+      requests.failed++
+      const { message, cause } = error as Error
+      const fault = cause instanceof Error ? `${message}: ${cause.message}` : message
+      requests.faults[fault] = (requests.faults[fault] ?? 0) + 1
+      return undefined
+    }
 }
 
-async function upload(guest?: Guest): Promise<UploadAnswer> {
+/** No answer came: `fetch` says so by a TypeError. */
+function isCut(error: unknown): boolean {
+  return error instanceof TypeError
+}
+
+async function upload(key: string, guest?: Guest): Promise<UploadAnswer> {
   const form = new FormData()
   if (guest !== undefined) form.append('folderId', guest.folder)
   form.append('file', new Blob([crypto.getRandomValues(new Uint8Array(1_000))]), 'a.bin')
-  return (await asked(`${places.upload}/uploadfile`, { method: 'POST', body: form, guest })) as UploadAnswer
+  return (await asked(`${places.upload}/uploadfile`, {
+    method: 'POST',
+    body: form,
+    key,
+    guest,
+  })) as UploadAnswer
 }
 
-async function folder(guest: Guest): Promise<void> {
+async function folder(key: string, guest: Guest): Promise<void> {
   const body = JSON.stringify({ parentFolderId: guest.folder })
   const headers = { 'content-type': 'application/json' }
-  await asked(`${places.api}/contents/createFolder`, { method: 'POST', body, headers, guest })
+  await asked(`${places.api}/contents/createFolder`, { method: 'POST', body, headers, key, guest })
 }
 
 async function download(link: string): Promise<void> {
@@ -95,13 +116,16 @@ async function download(link: string): Promise<void> {
   if (!answer.ok) throw new Error(`${answer.status}`)
 }
 
-async function asked(
-  url: string,
-  { guest, headers, ...init }: Omit<RequestInit, 'headers'> & { headers?: object; guest?: Guest | undefined },
-): Promise<unknown> {
+type Asked = Omit<RequestInit, 'headers'> & { headers?: object; key: string; guest: Guest | undefined }
+
+async function asked(url: string, { guest, key, headers, ...init }: Asked): Promise<unknown> {
   const authorization = guest === undefined ? {} : { authorization: `Bearer ${guest.token}` }
   const signal = AbortSignal.timeout(answerMs)
-  const answer = await fetch(url, { ...init, headers: { ...headers, ...authorization }, signal })
+  const answer = await fetch(url, {
+    ...init,
+    headers: { 'idempotency-key': key, ...headers, ...authorization },
+    signal,
+  })
   const { status, data } = (await answer.json()) as { status: string; data: unknown }
   if (status !== 'ok') throw new Error(status)
   return data

@@ -12,10 +12,14 @@ export class Load {
     this.#end = end
   }
 
-  static async start(deployed: DeployedRegions, region: string): Promise<Load> {
+  static async start(
+    deployed: DeployedRegions,
+    region: string,
+    { repeats = false }: { repeats?: boolean } = {},
+  ): Promise<Load> {
     const names = deployed.regions.find(({ code }) => code === region)?.names
     if (names === undefined) throw new Error(`there is no region ${region}`)
-    const places: Places = { api: `https://${names.api}`, upload: `https://${names.upload}` }
+    const places: Places = { api: `https://${names.api}`, upload: `https://${names.upload}`, repeats }
     const [command, ...words] = deployed.wordsAtUsersOf(
       region,
       'test/long/regions/load-program.ts',

