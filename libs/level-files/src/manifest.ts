@@ -54,6 +54,14 @@ interface Draft {
   tables: Map<string, LiveTable>
 }
 
+const nothing = {
+  comparator: undefined,
+  logNumber: undefined,
+  previousLogNumber: 0,
+  nextFile: undefined,
+  lastSequence: undefined,
+}
+
 /**
  * Undefined if something is damaged. Its end may be torn, as LevelDB accepts it: the last change
  * was not acknowledged then. But LevelDB also takes damage for a torn end where the rest of the
@@ -61,10 +69,7 @@ interface Draft {
  */
 export function readManifest(file: Buffer): Manifest | undefined {
   const changes = dataOf(file)
-  const draft: Draft = {
-    ...{ comparator: undefined, logNumber: undefined, previousLogNumber: 0 },
-    ...{ nextFile: undefined, lastSequence: undefined, tables: new Map() },
-  }
+  const draft: Draft = { ...nothing, tables: new Map() }
   if (changes === undefined || !changes.every((change) => apply(draft, change))) return undefined
   const { comparator, logNumber, previousLogNumber, nextFile, lastSequence } = draft
   if (comparator === undefined || logNumber === undefined) return undefined

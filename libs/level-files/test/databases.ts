@@ -29,7 +29,11 @@ export function seeded(seed: number): { below(max: number): number; bytes(count:
   }
   return {
     below: (max) => Math.floor(next() * max),
-    bytes: (count) => Buffer.from(Uint8Array.from({ length: count }, () => next() * 256)),
+    bytes: (count) => {
+      const bytes = Buffer.allocUnsafe(count)
+      for (let at = 0; at < count; at++) bytes[at] = next() * 256
+      return bytes
+    },
   }
 }
 

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { blockOf } from '../src/block.ts'
 import {
   boundsOf,
   CompressedTableError,
@@ -10,6 +11,7 @@ import {
   salvagedTable,
   tableDamage,
 } from '../src/index.ts'
+import { storedBlock } from '../src/table.ts'
 import {
   blocksOf,
   copyOf,
@@ -163,6 +165,27 @@ t.test('the contents of a table are those that the manifest has', async (t) => {
     t.throws(() => contentsOf(flipped(file, 5)), /taken as whole, and the block at 0 is damaged/)
   }
   t.equal(greatest, manifestOf(path).lastSequence)
+})
+
+t.test('a block within the value of a damaged one is not taken for one of the table', async (t) => {
+  const path = join(t.testdir(), 'rows')
+  const foreign = { key: Buffer.from('foreign\x01\0\0\0\0\0\0\0'), value: Buffer.from('not written') }
+  const block = storedBlock(blockOf([foreign]))
+  await inLevel(path, async (level) => {
+    for (const key of ['a', 'f', 'z']) await level.put(Buffer.from(key), Buffer.alloc(5000, key))
+    await level.put(
+      Buffer.from('f'),
+      Buffer.concat([Buffer.alloc(5000, 'f'), block, Buffer.alloc(5000, 'f')]),
+    )
+  })
+  await inLevel(path, async () => {})
+  const [live] = manifestOf(path).tables as [LiveTable]
+  const file = readFileSync(tablePath(path, live))
+  const damaged = flipped(file, file.indexOf(block) + block.length + 1000).fill(0, file.length - 300)
+  const { table, lost } = salvaged(t, damaged, live)
+  t.ok(isLost(Buffer.from('f'), lost))
+  const copy = copyOf(path, `${path} copy`, [[live, table]])
+  t.equal(await inLevel(copy, (level) => level.get(Buffer.from('foreign'))), undefined)
 })
 
 t.test('a compressed table is repaired if its index is not, and else refused', async (t) => {
