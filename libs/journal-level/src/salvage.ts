@@ -162,18 +162,24 @@ async function manifestIn(rows: string, names: readonly string[]): Promise<Found
     const read = (await readTolerantly(join(rows, name))) ?? nothing
     const manifest = readManifest(read.bytes)
     if (manifest === undefined) continue
-    const damage = isBehind(manifest, names) ? 'its end is missing' : undefined
-    const replacements: Replacement[] = []
-    if (read.unreadable > 0)
-      replacements.push({ ...lossless, name, damage: unreadable(read), bytes: read.bytes })
-    if (!isCurrent) replacements.push(currentOf(name))
-    return { manifest, damage, replacements }
+    const replacements = isCurrent ? [] : [currentOf(name)]
+    return { manifest, damage: damageOfManifest(manifest, read, names), replacements }
   }
   return { manifest: undefined, damage: 'no list of tables is whole', replacements: [] }
 }
 
 function currentOf(manifest: string, damage = 'it names no list of tables'): Replacement {
   return { ...lossless, name: 'CURRENT', damage, bytes: Buffer.from(`${manifest}\n`) }
+}
+
+/** Zeros in place of its end would pass for an end that is torn. */
+function damageOfManifest(
+  manifest: Manifest,
+  read: TolerantRead,
+  names: readonly string[],
+): string | undefined {
+  if (read.unreadable > 0) return unreadable(read)
+  return isBehind(manifest, names) ? 'its end is missing' : undefined
 }
 
 /**
