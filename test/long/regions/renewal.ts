@@ -1,8 +1,8 @@
 /**
  * Every certificate and secret of a deployment is replaced while users of two regions work, by the
- * procedures of `infra/OPERATING.md` ("Certificates and secrets"). No request may fail. A proxy that
- * is reloaded closes idle connections, also one on which a request is just coming: users send such
- * requests again with their key.
+ * procedures of `infra/OPERATING.md` ("Certificates and secrets"). No request may fail. A proxy
+ * that is reloaded closes idle connections, also one on which a request is just coming: users send
+ * such requests again with their key.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
