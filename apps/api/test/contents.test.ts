@@ -440,6 +440,23 @@ t.test('direct links are made, replaced and removed by the owner', async (t) => 
   t.match(await ask('PUT', `${at}/${made.data.id}`, { token: ann.token }), { code: 404 })
 })
 
+t.test('where direct links are premium, every owner can still remove them', async (t) => {
+  const { ask, command, file, guest } = world(t, { settings: { directLinksPremium: true } })
+  const { token, ...ann } = await guest('premium')
+  const at = `/contents/${(await file({ token, ...ann }, ann.rootFolder, 'note.txt')).id}/directlinks`
+  const made = await ask('POST', at, { token })
+  t.match(made, { code: 200 })
+  const one = `${at}/${made.data.id}`
+  t.match(await ask('PUT', one, { token }), { code: 200 })
+  await command(ann.id, { $case: 'setAccount', value: { ...blank(SetAccount), tier: 'standard' } })
+  const notPremium = { code: 401, status: 'error-notPremium' }
+  for (const body of [{}, { expireTime: 'soon' }]) {
+    t.match(await ask('POST', at, { token, body }), notPremium, 'before the parameters are checked')
+    t.match(await ask('PUT', one, { token, body }), notPremium)
+  }
+  t.match(await ask('DELETE', one, { token }), { code: 200, data: {} })
+})
+
 t.test('the recycle bin shows, restores and empties', async (t) => {
   const { ask, guest, file, command } = world(t)
   const ann = await guest()

@@ -14,7 +14,6 @@ export function deleteDirectLink(app: FastifyInstance, context: ApiContext) {
     group: 'Direct links',
     token: 'needed',
     params: Type.Object({ contentId: uuid('Content'), directLinkId: uuid('Direct link') }),
-    tier: context.settings.directLinksPremium ? 'premium' : '',
     answer: emptyAnswer,
     refusals: ['error-notFound', 'error-notOwner', 'error-protectedFolder'],
     async handle(call, { contentId, directLinkId }) {
