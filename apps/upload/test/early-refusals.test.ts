@@ -43,7 +43,7 @@ t.test('a file past the largest is refused, by its announced length or when it p
   const announced = { 'content-length': 5_000_000 }
   t.match(await post(process, endless(), { headers: announced }), tooLarge)
   const silent = await raw(process, head(5_000_000))
-  await eitherOf(silent.socket, 'data')
+  await once(silent.socket, 'data', { signal: AbortSignal.timeout(10_000) })
   t.match(silent.text(), /^HTTP\/1\.1 413 /, 'before any of it arrives')
   silent.socket.destroy()
   await holds(t, process, 1, 'nothing of the refused ones')
@@ -91,7 +91,8 @@ t.test('a client that is still sending sees an early refusal', async (t) => {
   }
   t.notOk(patient.socket.destroyed, 'its connection was not closed')
   patient.socket.resume()
-  while (!patient.text().includes('}')) await delay(5)
+  const deadline = AbortSignal.timeout(10_000)
+  while (!patient.text().includes('}')) await delay(5, undefined, { signal: deadline })
   t.match(patient.text(), /^HTTP\/1\.1 401 [\s\S]*\{"status":"error-token"\}$/)
   patient.socket.destroy()
 

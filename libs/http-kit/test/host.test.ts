@@ -4,6 +4,7 @@ import { Fault, type FaultCategory, systemClock } from '@holdfast/kernel'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t, { type Test } from 'tap'
+import { takeOver } from '../src/answers/headers.ts'
 import {
   createHttpHost,
   createRateLimits,
@@ -438,6 +439,40 @@ t.test('metrics are labelled by route, never by path', async (t) => {
   t.notMatch(text, 'secret-id')
   t.notMatch(text, 'somewhere-else')
 })
+
+t.test(
+  'an answer counts at its first byte, a refusal by its status, also one without a request',
+  async (t) => {
+    const metrics = new Registry()
+    const app = host(t, { metrics })
+    app.get('/pumped', async (request, reply) => {
+      takeOver(request, reply, { code: 200, headers: {} }).end('here')
+      return reply
+    })
+    await app.listen({ port: 0, host: '127.0.0.1' })
+    const { port } = app.server.address() as { port: number }
+    const sample = async (name: string) => {
+      const line = (await metrics.metrics()).split('\n').find((each) => each.startsWith(`${name} `))
+      return Number(line?.slice(name.length) ?? 0)
+    }
+    const begun = () => sample('holdfast_http_first_byte_seconds_count{host="api"}')
+    const refused = (status: string) => sample(`holdfast_refusals_total{host="api",status="${status}"}`)
+    await app.inject('/list')
+    t.equal(await begun(), 1)
+    await app.inject('/pumped')
+    t.equal(await begun(), 2, 'an answer with a pump of its own')
+    await app.inject('/refused')
+    t.equal(await begun(), 2, 'no refusal')
+    t.equal(await refused('error-tags'), 1)
+    await answers(port, 'HELLO\r\n\r\n')
+    t.equal(await refused('error-request'), 1, 'a socket without a request')
+    const expects = 'POST /echo HTTP/1.1\r\nHost: a\r\nExpect: cake\r\n'
+    await answers(port, `${expects}Connection: close\r\n\r\n`)
+    t.equal(await refused('error-expect'), 1)
+    await answers(port, `${expects}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n`)
+    t.equal(await refused('error-request'), 2, 'a head that cannot be used')
+  },
+)
 
 t.test('a body in pieces of a few bytes is read up to a bound, and keeps no list of them', async (t) => {
   const pieces = async (text: string, bytesMax: number) => {

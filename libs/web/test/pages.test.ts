@@ -75,6 +75,25 @@ t.test(
   },
 )
 
+t.test('a page shows the attributes of its file, and the expiry of its folder', async (t) => {
+  const shown = { mimetype: 'audio/ogg', createTime: 86_400, downloads: 41, size: 2_500_000 }
+  const blob = {
+    id: Buffer.alloc(48, 0xab),
+    incarnation: Buffer.alloc(16),
+    size: 0,
+    crc32: 0,
+    placementGroup: 0,
+  }
+  const { host } = await start(t, () => view(file('a.ogg', { ...shown, blob })))
+  const { body } = await host.inject('/d/CodeCode')
+  for (const value of ['audio/ogg', '41', '<code>abababababababababababababababab</code>'])
+    t.match(body, `<dd>${value}</dd>`)
+  t.match(body, '<dd><time datetime="1970-01-02T00:00:00.000Z">1970-01-02 00:00 UTC</time></dd>')
+  t.match(body, '2.5 MB')
+  const closing = await start(t, () => view(folder('f', { expiry: 2 * 86_400 })))
+  t.match((await closing.host.inject('/d/CodeCode')).body, 'open until <time datetime="1970-01-03T')
+})
+
 t.test('content is reported by a form, and an invalid report is refused with the reason', async (t) => {
   const { host, reports } = await start(t, () => view(file('a.txt')), { mode: 'default' })
   t.match((await host.inject('/d/CodeCode')).body, /href="\/report\/[\w-]+"/)
