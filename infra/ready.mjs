@@ -144,7 +144,7 @@ async function makeReady() {
  * first.
  */
 async function takeLock() {
-  for (let told = false; ; told = true) {
+  for (let reported = false; ; reported = true) {
     try {
       mkdirSync(lock)
       writeFileSync(holders, `${process.pid}`)
@@ -154,7 +154,7 @@ async function takeLock() {
       if (error.code !== 'EEXIST') throw error
     }
     if (!holderLives()) rmSync(lock, { recursive: true, force: true })
-    else if (!told) say('another command is installing packages here; waiting for it …')
+    else if (!reported) say('another command is installing packages here; waiting for it …')
     await new Promise((resolve) => setTimeout(resolve, 200))
   }
 }

@@ -24,7 +24,7 @@ const skip = process.platform === 'linux' ? false : 'it needs several addresses'
 
 for (const proxy of ['caddy', 'nginx'] as const)
   t.test(
-    `three Prometheus tell three alertmanagers an alert, and one page goes out, by ${proxy}`,
+    `three Prometheus send an alert to three alertmanagers, and one page is sent, by ${proxy}`,
     {
       skip,
     },
@@ -112,7 +112,7 @@ async function lay(t: Test, proxy: 'caddy' | 'nginx', receiver: number): Promise
         .replaceAll(':9090', `:${own[at]}`)
         .replaceAll('group_wait: 30s', 'group_wait: 1s')
         .replaceAll('_interval: 15s', '_interval: 1s')
-        // Each of them tells the same alert: elsewhere this label makes three of it.
+        // Each of them sends the same alert: elsewhere this label makes three of it.
         .replace(/^ +region: .*\n/m, ''),
     )
     if (path.endsWith('/holdfast.rules.yml')) writeFileSync(file, alwaysFires)
@@ -150,7 +150,7 @@ async function lay(t: Test, proxy: 'caddy' | 'nginx', receiver: number): Promise
     startPrometheus(host) {
       start('prometheus', [
         ...unitWords('prometheus', host),
-        // What it tells before it has found the alertmanagers is lost.
+        // An alert that it sends before it has found the alertmanagers is lost.
         ...[`--storage.tsdb.path=${on(host, 'series')}`, '--rules.alert.resend-delay=2s'],
       ])
       return own[hosts.findIndex(({ name }) => name === host)] ?? 0
@@ -186,10 +186,10 @@ const alwaysFires = `groups:
       - { alert: Tried, expr: vector(1), labels: { severity: page } }
 `
 
-async function webhook(t: Test, told: (body: string) => void): Promise<number> {
+async function webhook(t: Test, reported: (body: string) => void): Promise<number> {
   const server = createServer((request, response) => {
     void text(request).then((body) => {
-      told(body)
+      reported(body)
       response.end()
     })
   })

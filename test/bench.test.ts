@@ -89,19 +89,19 @@ t.test('unchanged figures are no regression', async (t) => {
   t.strictSame(faultsOf({ ...usual, name: 'never measured' }, baseline), [], 'nor are unknown ones')
 })
 
-t.test('a path that burns more than tolerated is one, under other load as well', async (t) => {
+t.test('a path that uses more CPU time than tolerated is a regression, also under other load', async (t) => {
   const dear = round({ dearer: 2.5, otherLoad: 0.6 })
   t.match(faults(dear, dear, dear), [/^upload: costs 2\.50 × the baseline's CPU time$/])
 })
 
-t.test('a path that waits without burning is one where the machine was otherwise idle', async (t) => {
+t.test('a path that waits without using CPU is a regression if the machine was idle', async (t) => {
   const slow = round({ slower: 4 })
   t.match(faults(slow, slow, slow), [/^upload: at 25 % of the baseline's ratio$/])
   const loaded = round({ slower: 4, otherLoad: 0.6 })
   t.strictSame(faults(loaded, loaded, loaded), [])
 })
 
-t.test('a bad moment is none: of some rounds, or of one reference', async (t) => {
+t.test('slow rounds or one slow reference are no regression while one round is good', async (t) => {
   const bad = round({ slower: 9, dearer: 9 })
   t.strictSame(faults(round(), bad, round()), [])
   t.strictSame(faults(bad, bad, round()), [], 'one round shows what the path can do')

@@ -301,7 +301,7 @@ t.test('notes of the laboratory have a date', async (t) => {
 })
 
 t.test('files that a page names are there', async (t) => {
-  // Notes tell of the past.
+  // Notes describe the past.
   for (const page of pages.filter((name) => !name.startsWith('bench/NOTES-') && name !== 'CHANGELOG.md'))
     for (const [, name = ''] of read(page).matchAll(/`([\w./-]+\.(?:ts|mjs|proto|md|toml|txt|yaml))`/g))
       if (!name.startsWith('.')) t.ok(resolved(page, name), `${page} names ${name}`)

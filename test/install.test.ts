@@ -68,12 +68,12 @@ t.test('a start on read-only code says what is missing and installs nothing', as
 t.test('an interrupted install ends after its npm', async (t) => {
   const folder = layOut(t.testdir({}))
   const calls = withNpm(folder)
-  const { child, told } = await installing(folder, () => calls() !== '')
+  const { child, reported } = await installing(folder, () => calls() !== '')
   const ended = once(child, 'exit')
   child.kill('SIGTERM')
   t.strictSame(await ended, [1, null])
   t.equal(calls(), 'begin end ')
-  t.match(told(), 'the installation was interrupted')
+  t.match(reported(), 'the installation was interrupted')
 })
 
 t.test('the npm of a killed install is waited for', async (t) => {
@@ -82,7 +82,7 @@ t.test('the npm of a killed install is waited for', async (t) => {
   const killed = await installing(folder, () => calls() !== '')
   killed.child.kill('SIGKILL')
   await once(killed.child, 'exit')
-  const next = await installing(folder, (told) => told.includes('another command'))
+  const next = await installing(folder, (reported) => reported.includes('another command'))
   t.equal(calls(), 'begin ', 'npm runs alone')
   writeFileSync(join(folder, 'may-end'), '')
   await once(next.child, 'exit')
@@ -104,7 +104,7 @@ function withNpm(folder: string): () => string {
 }
 
 /** The step, as far as `arrived` says. */
-async function installing(folder: string, arrived: (told: string) => boolean) {
+async function installing(folder: string, arrived: (reported: string) => boolean) {
   const child: ChildProcess = spawn(process.execPath, ['infra/ready.mjs', '--install'], {
     cwd: folder,
     env: { PATH: folder },
@@ -115,7 +115,7 @@ async function installing(folder: string, arrived: (told: string) => boolean) {
     text += more
   })
   while (!arrived(text)) await setTimeout(5)
-  return { child, told: () => text }
+  return { child, reported: () => text }
 }
 
 t.test('the script of the step is this step', async (t) => {

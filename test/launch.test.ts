@@ -12,8 +12,8 @@ const launcher = 'infra/launch.sh'
 const scripts = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).scripts as Record<string, string>
 
 t.test('the program takes the place of the launcher, with its flags and variables', async (t) => {
-  const told = `({ pid: process.pid, args: process.execArgv, words: process.argv.slice(1), env: process.env })`
-  const words = ['--max-old-space-size=192', '-p', `JSON.stringify(${told})`, 'a word', '--its-own']
+  const reported = `({ pid: process.pid, args: process.execArgv, words: process.argv.slice(1), env: process.env })`
+  const words = ['--max-old-space-size=192', '-p', `JSON.stringify(${reported})`, 'a word', '--its-own']
   const child = spawn(join(root, launcher), words, { cwd: t.testdir(), stdio: ['ignore', 'pipe', 'inherit'] })
   const { pid, args, words: own, env } = JSON.parse(await text(child.stdout))
   t.equal(pid, child.pid)
@@ -25,8 +25,8 @@ t.test('the program takes the place of the launcher, with its flags and variable
 
 t.test('compiled modules go where systemd names a directory for them', async (t) => {
   const env = { PATH: process.env.PATH, CACHE_DIRECTORY: '/var/cache/holdfast' }
-  const told = execFileSync(join(root, launcher), ['-p', 'process.env.NODE_COMPILE_CACHE'], { env })
-  t.equal(told.toString().trim(), '/var/cache/holdfast')
+  const reported = execFileSync(join(root, launcher), ['-p', 'process.env.NODE_COMPILE_CACHE'], { env })
+  t.equal(reported.toString().trim(), '/var/cache/holdfast')
 })
 
 t.test('the service of the start script ends cleanly at SIGTERM', async (t) => {

@@ -54,7 +54,7 @@ const is = (fault: string) => (works ? fault : undefined)
 const clock: Clock = { now: () => 1_000_000, monotonic: () => 1_000_000 }
 
 /** Calls on the metrics of accounts, as a host makes them. */
-const told: { [Call in keyof HostMetrics]: Parameters<HostMetrics[Call]> } = {
+const reported: { [Call in keyof HostMetrics]: Parameters<HostMetrics[Call]> } = {
   requested: [{ depth: 1 }],
   overloaded: [],
   waited: [{ ms: 1_000 }],
@@ -76,7 +76,7 @@ const told: { [Call in keyof HostMetrics]: Parameters<HostMetrics[Call]> } = {
   memory: [{ accounts: 46, bytes: 47 }],
 }
 
-/** Registers all that there are. @returns what moves those that are told, not read. */
+/** Registers all metrics. @returns the calls that change those which are counted, not read. */
 function registerAll(registry: Registry): () => Promise<void> {
   const { observer } = accountMetrics(registry)
   registerStores(registry)
@@ -117,7 +117,7 @@ function registerAll(registry: Registry): () => Promise<void> {
   return async () => {
     works = true
     readiness.phase = 'ready'
-    for (const [call, figures] of Object.entries(told))
+    for (const [call, figures] of Object.entries(reported))
       (observer[call as keyof HostMetrics] as (...given: unknown[]) => void)(...figures)
     scans.onScanned(6)
     uploads.ended('stored', 150)

@@ -20,7 +20,7 @@ function npmTest(folder: string, files: string[]) {
     encoding: 'utf8',
     env: { ...env, PATH: `${join(root, 'node_modules/.bin')}:${env.PATH}` },
   })
-  // Told when this file fails: a run that ended early says why only there.
+  // Printed when this file fails: a run that ended early says why only there.
   for (const line of ended.stderr.trim().split('\n')) t.comment(line)
   return ended
 }

@@ -189,7 +189,7 @@ t.test('the subjects of commits fit 72 characters', async (t) => {
   t.strictSame(
     subjects.filter((subject) => subject.length > subjectMax),
     [],
-    'the why is told below the subject',
+    'the reason is below the subject',
   )
 })
 

@@ -56,7 +56,7 @@ export class NotReached extends Error {
 }
 
 /** Resolves when it is done. @throws NotReached; Error with the supervisor's message */
-export function tell(dataDir: string, command: Command): Promise<void> {
+export function sendCommand(dataDir: string, command: Command): Promise<void> {
   return new Promise((resolve, reject) => {
     const holder = holderOf(dataDir)
     if (holder === undefined) throw new NotReached(`no cluster runs in ${dataDir}`)

@@ -69,8 +69,10 @@ export function beganOf(pid: number): string | undefined {
     }
   }
   try {
-    const told = execFileSync('ps', ['-o', 'stat=,lstart=', '-p', String(pid)], { encoding: 'utf8' }).trim()
-    return told.startsWith('Z') ? undefined : told.replace(/^\S+\s+/, '')
+    const reported = execFileSync('ps', ['-o', 'stat=,lstart=', '-p', String(pid)], {
+      encoding: 'utf8',
+    }).trim()
+    return reported.startsWith('Z') ? undefined : reported.replace(/^\S+\s+/, '')
   } catch {
     return undefined
   }

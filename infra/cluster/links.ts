@@ -1,7 +1,7 @@
 /**
  * The links of a cluster: every address that a region's processes may use in another region.
  *
- * Cassandra and NATS know one address of a peer, which they also tell each other, so the regions
+ * Cassandra and NATS know one address of a peer and pass it on to each other, so the regions
  * that connect there cannot have different ones. The first message of a connection says which
  * region it is from. Holdfast's own processes are routed by the region that they run in.
  */
@@ -17,12 +17,12 @@ export function linksOf({ regions, processes, choices }: LocalPlan): Link[] {
   const codes = new Set(regions.map(({ code }) => code))
   return regions.flatMap(({ code, address }) => {
     const others = [...codes].filter((other) => other !== code)
-    const behindLink = (port: number, tell: Senders['tell']): Link[] =>
+    const behindLink = (port: number, regionIn: Senders['regionIn']): Link[] =>
       others.length === 0
         ? []
         : [
             {
-              from: { regions: others, tell },
+              from: { regions: others, regionIn },
               to: code,
               listen: { host: address, port },
               target: { host: listenAddressOf(address), port },

@@ -13,7 +13,7 @@ import { SettingsFault } from '@holdfast/config'
 import { commandLine } from '../command-line.ts'
 import { endOf } from '../servers/server.ts'
 import { cassandraJars, java, natsServer } from '../servers/tools.ts'
-import { NotReached, serveCommands, socketOf, tell } from './control.ts'
+import { NotReached, sendCommand, serveCommands, socketOf } from './control.ts'
 import { gone, holderOf, holdOf, recordHolder } from './hold.ts'
 import { endLeftovers } from './leftovers.ts'
 import { planOf } from './plan.ts'
@@ -37,9 +37,11 @@ const dataDir = resolve(env.HOLDFAST_DATA_DIR || './data/cluster')
 
 try {
   if (options.stop) await stopRunning()
-  else if (options.restart !== undefined) await tell(dataDir, { do: 'restart', name: options.restart })
-  else if (options.cut !== undefined) await tell(dataDir, { do: 'link', ...wayOf(options.cut), cut: true })
-  else if (options.join !== undefined) await tell(dataDir, { do: 'link', ...wayOf(options.join), cut: false })
+  else if (options.restart !== undefined) await sendCommand(dataDir, { do: 'restart', name: options.restart })
+  else if (options.cut !== undefined)
+    await sendCommand(dataDir, { do: 'link', ...wayOf(options.cut), cut: true })
+  else if (options.join !== undefined)
+    await sendCommand(dataDir, { do: 'link', ...wayOf(options.join), cut: false })
   else if (options.detach) await detach()
   else await run()
 } catch (error) {
@@ -86,7 +88,7 @@ async function run(): Promise<void> {
   }
 }
 
-/** Runs the cluster until it is told to stop. @param place the data directory, held */
+/** Runs the cluster until a command stops it. @param place the data directory, held */
 async function supervise(place: string, given: Record<string, string>): Promise<void> {
   // They block for minutes while something is fetched: until then a signal ends this program like
   // any other.
@@ -156,7 +158,7 @@ async function stopRunning(): Promise<void> {
   const holder = holderOf(dataDir)
   if (holder === undefined) throw new Error(`no cluster runs in ${dataDir}`)
   try {
-    await tell(dataDir, { do: 'stop' })
+    await sendCommand(dataDir, { do: 'stop' })
   } catch (error) {
     if (!(error instanceof NotReached)) throw error
     // It accepts no commands yet, or its socket was removed.

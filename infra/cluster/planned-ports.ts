@@ -15,7 +15,7 @@ const defaults: Record<PublicPort, number> = { api: 8080, upload: 8081, download
 /** The next region's public ports are that much higher. */
 const portStep = 100
 
-/** The admin host of a region that its operator is told of is that of its API frontend. */
+/** The admin host that is printed for a region is that of its API frontend. */
 const publicPorts: Partial<Record<ProcessRole, readonly PublicPort[]>> = {
   api: ['api', 'admin'],
   upload: ['upload', 'download'],

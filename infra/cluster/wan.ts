@@ -17,10 +17,8 @@ export interface Address {
 /** Regions that connect to one listener. */
 export interface Senders {
   regions: readonly string[]
-  /**
-   * The region that a connection is from, by its first bytes; undefined while they do not tell.
-   */
-  tell(bytes: Buffer): string | undefined
+  /** The region that a connection is from, by its first bytes; undefined while unknown. */
+  regionIn(bytes: Buffer): string | undefined
 }
 
 export interface Link {
@@ -34,8 +32,8 @@ export interface Link {
 
 /** A sender is paused while this many of its bytes are in transit, as by a window. */
 const underWayBytesMax = 4 * 1024 * 1024
-/** A connection whose first bytes do not tell its region is not searched further. */
-const tellingBytesMax = 4_096
+/** The region of a connection is searched in this many first bytes. */
+const namingBytesMax = 4_096
 
 /** What a connection passes in one direction. */
 interface Passage {
@@ -68,7 +66,7 @@ class Direction implements Passage {
 }
 
 /**
- * The direction of a connection from one of several regions. Until its first bytes tell which, it
+ * The direction of a connection from one of several regions. Until its first bytes name it, it
  * passes where any of them could: a server that speaks first is heard unless all are cut.
  */
 class UndecidedPassage implements Passage {
@@ -169,12 +167,12 @@ export class Wan {
     let first = Buffer.alloc(0)
     const listen = (part: Buffer) => {
       first = Buffer.concat([first, part])
-      const region = from.tell(first)
+      const region = from.regionIn(first)
       if (region !== undefined) {
         there.decide(this.#direction(region, to))
         back.decide(this.#direction(to, region))
       }
-      if (region !== undefined || first.length > tellingBytesMax) near.off('data', listen)
+      if (region !== undefined || first.length > namingBytesMax) near.off('data', listen)
     }
     near.on('data', listen).pause()
     return { there, back }

@@ -1,4 +1,4 @@
-/** An embedded service on free ports and fresh data, for pages that say what it tells. */
+/** An embedded service on free ports with an empty data directory, from which pages are written. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

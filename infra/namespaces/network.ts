@@ -52,7 +52,7 @@ export function delayBetween(from: RegionCode, to: RegionCode): number {
 
 /**
  * Router, wires and addresses of all regions. Those that are made stay: hosts may run behind them.
- * @param made tells of each network namespace that is ready
+ * @param made is called with each network namespace that is ready
  */
 export function makeNetwork(
   layout: Layout,

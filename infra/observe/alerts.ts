@@ -297,7 +297,7 @@ function clusterAlerts({ window, age }: Times): Record<string, AlertInput> {
   }
 }
 
-/** Alerts on what stands before the service, and on those that would tell of everything else. */
+/** Alerts on proxies and on the monitoring itself. */
 function monitoringAlerts({ window }: Times): Record<string, AlertInput> {
   return {
     HoldfastWatchdog: {

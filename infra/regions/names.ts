@@ -18,7 +18,7 @@ export function namesOf({ domain, downloads }: Deployment, code: Region['code'])
     web: domain,
     api: `api.${domain}`,
     upload: `upload.${domain}`,
-    // The API tells clients this name by the same function.
+    // The API answers clients with this name, made by the same function.
     regionalUpload: new URL(regionalUploadUrl(`https://upload.${domain}`, code)).hostname,
     download: `download.${downloads}`,
     regionalDownload: `download-${code}.${downloads}`,

@@ -1,7 +1,7 @@
 /**
  * Everything that a deployment needs, as files: a pure function of its text. `hosts/<name>/` is
- * laid over the root of that host; `kubernetes/<region>/` and `dns/` stand beside. No secret is
- * among them.
+ * copied to `/` of that host. `kubernetes/<region>/` and `dns/` are folders of their own. No file
+ * has a secret.
  */
 import type { Deployment } from './deployment.ts'
 import { type Plan, type PlannedHost, type PlannedRegion, planOf } from './plan.ts'

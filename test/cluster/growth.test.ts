@@ -74,9 +74,9 @@ for (const [before, after, lost] of [
     await until(async () =>
       (await status(admin)).regions.every(({ code, actorHosts }) => actorHosts === (code === lost ? 0 : 2)),
     )
-    const told = await said<Record<string, unknown>>(admin, 'region', 'evacuate', lost)
-    t.comment(JSON.stringify(told))
-    t.match(told, { region: lost, moved: true, complete: true, lostRows: 0, failures: [], term: 2 })
+    const reported = await said<Record<string, unknown>>(admin, 'region', 'evacuate', lost)
+    t.comment(JSON.stringify(reported))
+    t.match(reported, { region: lost, moved: true, complete: true, lostRows: 0, failures: [], term: 2 })
     for (const region of regions) if (region.code !== lost) await worksAt(t, region, [...files, ...later])
     took('evacuated')
   })

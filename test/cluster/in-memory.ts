@@ -178,7 +178,7 @@ function overheard(connect: ServerConnector, messages: Set<string>): ServerConne
       return answer
     }
     bus.publish = (subject, message) => {
-      note(subject, 'tells', message)
+      note(subject, 'publishes', message)
       publish(subject, message)
     }
     return servers

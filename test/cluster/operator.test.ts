@@ -296,9 +296,9 @@ t.test(
         return (await (await fetch(linkAt(home, one.link))).text()) === `far ${at + 1}`
       })
     t.match((await run('region', 'evacuate', other.code)).err, 'repeat with --fenced')
-    const told = await said<Record<string, unknown>>('region', 'evacuate', other.code, '--fenced')
-    t.comment(JSON.stringify(told))
-    t.match(told, {
+    const reported = await said<Record<string, unknown>>('region', 'evacuate', other.code, '--fenced')
+    t.comment(JSON.stringify(reported))
+    t.match(reported, {
       region: other.code,
       serving: home.code,
       term: 2,
@@ -306,7 +306,7 @@ t.test(
       failures: [],
       regionsThatKnow: [home.code],
     })
-    t.ok((told.accounts as number) >= far.length)
+    t.ok((reported.accounts as number) >= far.length)
 
     for (const [at, one] of far.entries()) {
       const ms = await until(() => makeFolder(home.api, one))
@@ -375,11 +375,11 @@ t.test('a region that is back serves its accounts at home again, and no change i
       return { made, open }
     }),
   )
-  const told = await said<Record<string, unknown>>('region', 'return', other.code)
+  const reported = await said<Record<string, unknown>>('region', 'return', other.code)
   returning = false
   const changes = await changing
-  t.comment(`changes meanwhile: ${JSON.stringify(changes)}; ${JSON.stringify(told)}`)
-  t.match(told, { serving: other.code, term: 3, moved: true, lostRows: 0, cutShort: [], failures: [] })
+  t.comment(`changes meanwhile: ${JSON.stringify(changes)}; ${JSON.stringify(reported)}`)
+  t.match(reported, { serving: other.code, term: 3, moved: true, lostRows: 0, cutShort: [], failures: [] })
   for (const [at, { made, open }] of changes.entries()) {
     const file = files[at] as UploadAnswer
     const seen = (await folderCount(other.api, file)) - (before[at] as number)
@@ -423,7 +423,7 @@ t.test('an actor host that is stopped, killed or paused costs its callers moment
     .filter(({ role }) => role === 'actor-host')
     .map(({ name }) => name)
   const wait = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
-  const told: Record<string, number> = {}
+  const reported: Record<string, number> = {}
   for (const how of ['SIGTERM', 'SIGKILL', 'SIGSTOP'] as const) {
     const pid = await cluster.pidOf(first)
     const { ms, refused } = await longestWhile(files, async () => {
@@ -431,7 +431,7 @@ t.test('an actor host that is stopped, killed or paused costs its callers moment
       process.kill(pid, how)
       await wait(8_000)
     })
-    told[how] = ms
+    reported[how] = ms
     t.equal(refused, 0, `${how}: every change is made`)
     if (refused > 0) t.comment(JSON.stringify([...refusals]))
     if (how === 'SIGSTOP') process.kill(pid, 'SIGCONT')
@@ -441,10 +441,10 @@ t.test('an actor host that is stopped, killed or paused costs its callers moment
       return [first, second].every((name) => nodes.find(({ id }) => id === name)?.ready === true)
     })
   }
-  t.comment(`longest wait: ${JSON.stringify(told)} ms`)
-  t.ok((told.SIGTERM ?? 0) < 15_000, 'answered within one deadline')
-  t.ok((told.SIGKILL ?? 0) < 15_000, 'answered within one deadline')
-  t.ok((told.SIGSTOP ?? 0) < 15_000, 'answered within one deadline')
+  t.comment(`longest wait: ${JSON.stringify(reported)} ms`)
+  t.ok((reported.SIGTERM ?? 0) < 15_000, 'answered within one deadline')
+  t.ok((reported.SIGKILL ?? 0) < 15_000, 'answered within one deadline')
+  t.ok((reported.SIGSTOP ?? 0) < 15_000, 'answered within one deadline')
 })
 
 t.test('a storage node is emptied, and may be stopped permanently', async (t) => {

@@ -220,12 +220,12 @@ t.test('every region reaches the addresses of every other one by a link', async 
   for (const { code, address } of plan.regions) {
     const into = links.filter(({ to }) => to === code)
     const others = plan.regions.map((one) => one.code).filter((one) => one !== code)
-    const told = into.filter(({ from }) => typeof from !== 'string')
-    t.match(told, [
+    const reported = into.filter(({ from }) => typeof from !== 'string')
+    t.match(reported, [
       { from: { regions: others }, listen: { host: address, port: 7000 } },
       { from: { regions: others }, listen: { host: address, port: plan.choices.ports['nats gateway'] } },
     ])
-    for (const { target } of told) t.not(target.host, address)
+    for (const { target } of reported) t.not(target.host, address)
     for (const other of others) {
       const targets = into.filter(({ from }) => from === other).map(({ target }) => target)
       // Cassandra, and three ports of two storage nodes and an upload frontend.

@@ -8,7 +8,7 @@ import { existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { type Command, serveCommands, socketOf, tell } from '../../infra/cluster/control.ts'
+import { type Command, sendCommand, serveCommands, socketOf } from '../../infra/cluster/control.ts'
 import { holdOf, recordHolder } from '../../infra/cluster/hold.ts'
 import { beganOf, recordRunning } from '../../infra/cluster/leftovers.ts'
 
@@ -67,7 +67,7 @@ t.test(
 )
 
 t.test(
-  'a second start under another spelling ends nothing; commands reach the first under any spelling',
+  'a second start with another spelling of the directory stops no process; commands accept any spelling',
   async (t) => {
     const root = t.testdir({ real: {}, tmp: {} })
     const [real, other] = [join(root, 'real'), join(root, 'other')]
@@ -93,7 +93,7 @@ t.test(
     ])
       t.match(await outcomeOf(cluster([], settings)), { code: 75, said: /a cluster runs in .* already/ })
     t.equal(beganOf(running.pid as number) !== undefined, true, 'what runs there runs on')
-    await tell(other, { do: 'link', from: 'a', to: 'b', cut: true })
+    await sendCommand(other, { do: 'link', from: 'a', to: 'b', cut: true })
     t.match(
       await outcomeOf(cluster(['--restart', 'x'], { HOLDFAST_DATA_DIR: other, TMPDIR: join(root, 'tmp') })),
       { code: 1, said: /there is no process x/ },

@@ -92,8 +92,10 @@ async function greeting(t: { teardown(end: () => void): unknown }): Promise<Addr
 async function shared(t: { teardown(end: () => void): unknown }): Promise<{ wan: Wan; open: () => Socket }> {
   const target = await greeting(t)
   const listen = { host: '127.0.0.1', port: await freePort() }
-  const tell = (bytes: Buffer) => /^([ab])\n/.exec(bytes.toString())?.[1]
-  const wan = await Wan.open([{ from: { regions: ['a', 'b'], tell }, to: 'c', target, listen }], { delayMs })
+  const regionIn = (bytes: Buffer) => /^([ab])\n/.exec(bytes.toString())?.[1]
+  const wan = await Wan.open([{ from: { regions: ['a', 'b'], regionIn }, to: 'c', target, listen }], {
+    delayMs,
+  })
   t.teardown(() => wan.close())
   return {
     wan,

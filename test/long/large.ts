@@ -86,7 +86,7 @@ async function upload(
   }
   const md5 = hash.digest('hex')
   if (status !== 'ok' || data.md5 !== md5 || data.size !== bytes)
-    throw new Error(`sent ${bytes} bytes of md5 ${md5}, told ${status} ${JSON.stringify(data)}`)
+    throw new Error(`sent ${bytes} bytes of md5 ${md5}, reported ${status} ${JSON.stringify(data)}`)
   return { id: data.id, md5, bytes }
 }
 

@@ -128,13 +128,13 @@ function attributesOf(item: Item): Partial<Node> {
 const compared = ['type', 'name', 'md5', 'size', 'tags', 'description', 'public'] as const
 
 function differencesOf(node: Node, item: Item): string[] {
-  const told = { ...nodeOf(item, undefined) }
+  const reported = { ...nodeOf(item, undefined) }
   const lines = compared
-    .filter((field) => node[field] !== told[field])
-    .map((field) => `${node.type} ${node.id}: ${field} is ${told[field]}, acknowledged ${node[field]}`)
+    .filter((field) => node[field] !== reported[field])
+    .map((field) => `${node.type} ${node.id}: ${field} is ${reported[field]}, acknowledged ${node[field]}`)
   for (const id of node.links.keys())
-    if (!told.links.has(id)) lines.push(`${node.type} ${node.id}: link ${id} is lost`)
-  for (const id of told.links.keys())
+    if (!reported.links.has(id)) lines.push(`${node.type} ${node.id}: link ${id} is lost`)
+  for (const id of reported.links.keys())
     if (!node.links.has(id)) lines.push(`${node.type} ${node.id}: link ${id} was not acknowledged`)
   const shown = item.children ?? {}
   if (node.type === 'folder' && item.childrenCount !== Object.keys(shown).length)

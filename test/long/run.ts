@@ -174,9 +174,9 @@ async function suite(name: string, title: string, run: () => Promise<string>): P
 }
 
 function everyTenth(report: (line: string) => void): (line: string) => void {
-  let told = 0
+  let reported = 0
   return (line) => {
-    if (++told % 10 === 0) report(line)
+    if (++reported % 10 === 0) report(line)
   }
 }
 

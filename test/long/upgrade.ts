@@ -1,7 +1,7 @@
 /**
  * The drill of upgrades and rollbacks: the previous release, the code of today, and so on in turn,
  * on one data directory, under load. Clients repeat a call with its key until it is answered, as
- * the contract tells them. Nothing acknowledged may be lost, and no call may have two effects.
+ * the contract says. Nothing acknowledged may be lost, and no call may have two effects.
  */
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'

@@ -19,14 +19,14 @@ const bounds = { checkpointBytesMin: 4_000_000, tailFlushesMax: 4_000 }
 export async function evacuate({
   seed,
   merged = false,
-  tell,
+  printLine,
 }: {
   seed: number
   /** Planted: partitions without the term. */
   merged?: boolean
-  tell?: (line: string) => void
+  printLine?: (line: string) => void
 }): Promise<Run> {
-  const scheduler = new Scheduler(tell)
+  const scheduler = new Scheduler(printLine)
   const dice = new Dice(seed)
   const history = new History()
   const partitionKey = (account: string, term: number) => (merged ? account : `${account}/${term}`)

@@ -40,14 +40,14 @@ if (values.planted) {
 }
 
 const startedAt = performance.now()
-const tell = one === undefined ? undefined : print
+const printLine = one === undefined ? undefined : print
 let failed = 0
 let ran = 0
 const sums = { simulatedMs: 0, asked: 0, changes: 0, events: 0 }
 for (let seed = first; seed <= last; seed++) {
-  const run = async (tell?: PrintLine) =>
-    values.break === undefined ? runSeed(seed, tell) : [await runBroken(values.break, seed, tell)]
-  const runs = await run(tell)
+  const run = async (printLine?: PrintLine) =>
+    values.break === undefined ? runSeed(seed, printLine) : [await runBroken(values.break, seed, printLine)]
+  const runs = await run(printLine)
   const others = values.again ? differing(runs, await run()) : []
   ran++
   for (const run of runs) {

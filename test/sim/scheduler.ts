@@ -21,14 +21,14 @@ export class Scheduler {
   #order = 0
   readonly #heap: Entry[] = []
   readonly #digest = createHash('sha256')
-  readonly #tell: ((line: string) => void) | undefined
+  readonly #printLine: ((line: string) => void) | undefined
   events = 0
   /** Counts noted lines: a total order over everything observable. */
   step = 0
 
-  /** @param tell receives every noted line; for `--seed`. */
-  constructor(tell?: (line: string) => void) {
-    this.#tell = tell
+  /** @param printLine receives every noted line; for `--seed`. */
+  constructor(printLine?: (line: string) => void) {
+    this.#printLine = printLine
   }
 
   /** Unix milliseconds. */
@@ -45,7 +45,7 @@ export class Scheduler {
   note(line: string): number {
     const text = `${this.#nowMs.toFixed(3)} ${line}\n`
     this.#digest.update(text)
-    this.#tell?.(text)
+    this.#printLine?.(text)
     return ++this.step
   }
 

@@ -10,23 +10,23 @@ export type PrintLine = (line: string) => void
 const evacuationEvery = 4
 const diskEvery = 10
 
-export async function runSeed(seed: number, tell?: PrintLine): Promise<Run[]> {
-  const told = tell === undefined ? {} : { tell }
-  const runs = [await simulate({ seed, ...told })]
-  if (seed % evacuationEvery === 0) runs.push(await evacuate({ seed, ...told }))
+export async function runSeed(seed: number, printLine?: PrintLine): Promise<Run[]> {
+  const reported = printLine === undefined ? {} : { printLine }
+  const runs = [await simulate({ seed, ...reported })]
+  if (seed % evacuationEvery === 0) runs.push(await evacuate({ seed, ...reported }))
   if (seed % diskEvery === 0) runs.push(await runDisk(seed))
   return runs
 }
 
 /** The simulation that this fault is planted in. @throws RangeError for an unknown name. */
-export async function runBroken(name: string, seed: number, tell?: PrintLine): Promise<Run> {
+export async function runBroken(name: string, seed: number, printLine?: PrintLine): Promise<Run> {
   const fault = planted[name]
-  const told = tell === undefined ? {} : { tell }
+  const reported = printLine === undefined ? {} : { printLine }
   switch (fault?.in) {
     case 'cluster':
-      return simulate({ seed, plants: fault.make(), ...told })
+      return simulate({ seed, plants: fault.make(), ...reported })
     case 'evacuation':
-      return evacuate({ seed, merged: true, ...told })
+      return evacuate({ seed, merged: true, ...reported })
     case 'disk':
       return runDisk(seed, fault.make())
     case undefined:

@@ -29,13 +29,13 @@ export interface Run {
 export interface RunOptions {
   seed: number
   plants?: ClusterPlants
-  tell?: (line: string) => void
+  printLine?: (line: string) => void
 }
 
 const restMs = 30_000
 
-export async function simulate({ seed, plants = {}, tell }: RunOptions): Promise<Run> {
-  const scheduler = new Scheduler(tell)
+export async function simulate({ seed, plants = {}, printLine }: RunOptions): Promise<Run> {
+  const scheduler = new Scheduler(printLine)
   const dice = new Dice(seed)
   const history = new History()
   const cluster = new Cluster(scheduler, dice.fork(), plants)

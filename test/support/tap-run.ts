@@ -10,19 +10,19 @@ import { join } from 'node:path'
 import { type Form, formVariable, unsteady } from '../forms.ts'
 
 /**
- * The full reporter draws what it has told so far again at each assertion: 13 s of CPU for 5,610
+ * The full reporter draws all its lines again at each assertion: 13 s of CPU for 5,610
  * of them, where this one takes 2 s.
  */
 const reporter = '--reporter=terse'
-/** How often the files are told that have ended. */
-const toldEveryMs = 1_000
+/** Interval at which files that have ended are printed, ms. */
+const progressEveryMs = 1_000
 const slowestListed = 10
 /** Comments of a failed file that are shown: the last ones. */
-const commentsTold = 40
+const commentsShown = 40
 /** Failures of a failed file that are shown: the first ones. */
-const failuresTold = 5
+const failuresShown = 5
 /** Lines of one failed assertion, with what it found. */
-const failureLinesTold = 30
+const failureLinesShown = 30
 
 /**
  * tap notes the modules of each process, also of programs that tests start, for its coverage and
@@ -56,21 +56,21 @@ export interface TapRun {
 /** @param args files and options of tap; without files it runs those that `.taprc` includes. */
 export async function runTap(args: readonly string[], form: Form): Promise<TapRun> {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-tests-'))
-  const told = new Set<string>()
-  const telling = setInterval(() => tellEnded(folder, told), toldEveryMs)
+  const reported = new Set<string>()
+  const reporting = setInterval(() => reportEnded(folder, reported), progressEveryMs)
   try {
     const { exitCode, counts } = await spawnTap([`--output-dir=${folder}`, ...args], form)
-    clearInterval(telling)
-    tellEnded(folder, told)
+    clearInterval(reporting)
+    reportEnded(folder, reported)
     const files = testFiles(folder).map((name) => readTestFile(folder, name))
     listSlowest(files)
-    for (const file of files) if (file.failed) tellFailed(file)
+    for (const file of files) if (file.failed) reportFailed(file)
     const count = (word: string) => Number(new RegExp(`${word}: (\\d+)`).exec(counts)?.[1] ?? 0)
     const [passed, failed, skipped] = [count('pass'), count('fail'), count('skip')]
     if (skipped > 0) console.log(`\n${skipped} skipped, each with its reason above`)
     return { passed, failed: Math.max(failed, exitCode === 0 ? 0 : 1), exitCode }
   } finally {
-    clearInterval(telling)
+    clearInterval(reporting)
     rmSync(folder, { recursive: true, force: true })
   }
 }
@@ -103,11 +103,11 @@ function testFiles(folder: string): string[] {
 }
 
 /** Prints those that ended since the last call. */
-function tellEnded(folder: string, told: Set<string>): void {
-  for (const name of testFiles(folder).filter((name) => !told.has(name))) {
+function reportEnded(folder: string, reported: Set<string>): void {
+  for (const name of testFiles(folder).filter((name) => !reported.has(name))) {
     const { path, ended, failed, seconds } = readTestFile(folder, name)
     if (!ended) continue
-    told.add(name)
+    reported.add(name)
     console.log(`${failed ? 'FAIL' : 'PASS'} ${seconds.toFixed(1).padStart(7)} s  ${path}`)
   }
 }
@@ -133,18 +133,18 @@ function failuresIn(text: string): string[] {
     lines
       .trimEnd()
       .split('\n')
-      .slice(0, failureLinesTold)
+      .slice(0, failureLinesShown)
       .map((line) => line.slice(indent.length))
       .join('\n'),
   )
 }
 
 /** What it found comes last: an extract of a long log begins and ends with what matters. */
-function tellFailed({ path, comments, failures }: TestFile): void {
+function reportFailed({ path, comments, failures }: TestFile): void {
   const cause = unsteady[path]
   console.log(`\nFAILED: ${path}${cause === undefined ? '' : ` (known to be unsteady: ${cause})`}`)
-  for (const comment of comments.slice(-commentsTold)) console.log(`  # ${comment}`)
-  for (const failure of failures.slice(0, failuresTold)) console.log(failure.replaceAll(/^/gm, '  '))
+  for (const comment of comments.slice(-commentsShown)) console.log(`  # ${comment}`)
+  for (const failure of failures.slice(0, failuresShown)) console.log(failure.replaceAll(/^/gm, '  '))
 }
 
 function listSlowest(files: readonly TestFile[]): void {

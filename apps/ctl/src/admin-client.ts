@@ -8,7 +8,7 @@ export class AdminError extends Error {
   override readonly name = 'AdminError'
   readonly code = 'ADMIN_REFUSED'
   readonly status: string
-  /** What the command found all the same: printed like the answer of one that succeeds. */
+  /** The partial result. It is printed like the answer of a command that succeeds. */
   readonly report: string | undefined
 
   constructor(status: string, { report }: { report?: string } = {}) {

@@ -32,7 +32,7 @@ import { type AdminCall, AdminError } from './admin-client.ts'
 import { type Command, json, numberOf, type Options, type Step, UsageFault } from './command.ts'
 
 const pollMs = 500
-const tellEveryMs = 10_000
+const progressEveryMs = 10_000
 /** Names in a report. */
 const leftOutMax = 1_000
 /** Room that a restore leaves on the disk. */
@@ -57,7 +57,7 @@ export const backupCommands: readonly Command[] = [
         ...(keep === undefined ? {} : { keep: numberOf('keep', keep) }),
         ...(within === undefined ? {} : { withinDays: numberOf('within', within) }),
       }
-      return [{ about: body.target, run: (call, tell) => runOf(call, tell, '/admin/backup', body) }]
+      return [{ about: body.target, run: (call, printLine) => runOf(call, printLine, '/admin/backup', body) }]
     },
   },
   {
@@ -68,7 +68,7 @@ export const backupCommands: readonly Command[] = [
     options: { at: 'string', 'key-file': 'string', 'without-damaged': 'boolean' },
     plan: ([from, to, ...others], options) => {
       if (to === undefined) throw new UsageFault('name the backup and the new directory')
-      if (others.length > 0) throw new UsageFault(`what is ${others.join(' ')}?`)
+      if (others.length > 0) throw new UsageFault(`unexpected argument: ${others.join(' ')}`)
       return [local('', async () => restore(directoryOf([from as string]), resolve(to), options))]
     },
   },
@@ -85,9 +85,9 @@ export const backupCommands: readonly Command[] = [
         ...(typeof keyFile === 'string' ? { keyFile: resolve(keyFile) } : {}),
         withoutDamaged: withoutDamaged === true,
       }
-      const run: Step['run'] = async (call, tell) => {
+      const run: Step['run'] = async (call, printLine) => {
         try {
-          return describeRestore(await runOf(call, tell, '/admin/restore', body))
+          return describeRestore(await runOf(call, printLine, '/admin/restore', body))
         } catch (error) {
           // Only the processes of a cluster know the call.
           if (error instanceof AdminError && error.status === 'error-notFound')
@@ -109,7 +109,7 @@ export const backupCommands: readonly Command[] = [
         return [
           {
             about: '',
-            run: async (call, tell) => withoutBroken(await runOf(call, tell, '/admin/verify', {})),
+            run: async (call, printLine) => withoutBroken(await runOf(call, printLine, '/admin/verify', {})),
           },
         ]
       const path = directoryOf(words)
@@ -125,15 +125,15 @@ export const backupCommands: readonly Command[] = [
     plan: (words, { account, folder }) => {
       const directory = directoryOf(words)
       const into = typeof folder === 'string' ? { folder } : {}
-      const run: Step['run'] = async (call, tell) => {
+      const run: Step['run'] = async (call, printLine) => {
         if (typeof account === 'string')
-          return runOf(call, tell, '/admin/import', { directory, account, ...into })
+          return runOf(call, printLine, '/admin/import', { directory, account, ...into })
         // No guest for a directory that cannot be read.
         const { fault } = await call('POST', '/admin/import/check', { directory })
         if (typeof fault === 'string') throw new AdminError(fault)
         const { id, token } = await call('POST', '/admin/accounts', {})
-        tell(`the guest ${id} with the token ${token}: to repeat it add --account ${id}`)
-        return runOf(call, tell, '/admin/import', { directory, account: id, ...into })
+        printLine(`the guest ${id} with the token ${token}: to repeat it add --account ${id}`)
+        return runOf(call, printLine, '/admin/import', { directory, account: id, ...into })
       }
       return [{ about: directory, run }]
     },
@@ -146,8 +146,8 @@ export const backupCommands: readonly Command[] = [
     plan: ([account, directory = account, ...others]) => {
       if (account === undefined) throw new UsageFault('name the account')
       const target = directoryOf([directory as string, ...others])
-      const run: Step['run'] = async (call, tell) =>
-        withoutDamage(await runOf(call, tell, '/admin/export', { account, target }))
+      const run: Step['run'] = async (call, printLine) =>
+        withoutDamage(await runOf(call, printLine, '/admin/export', { account, target }))
       return [{ about: account, run }]
     },
   },
@@ -169,22 +169,22 @@ export const backupCommands: readonly Command[] = [
   },
 ]
 
-/** Waits for a run of the service, and tells how far it is. */
+/** Waits for a run of the service, and prints its progress. */
 async function runOf(
   call: AdminCall,
-  tell: (line: string) => void,
+  printLine: (line: string) => void,
   path: string,
   body: object,
 ): Promise<string> {
   let run = await call('POST', path, body)
   const { id } = run
-  for (let toldMs = Date.now(); run.running === true; ) {
+  for (let reportedMs = Date.now(); run.running === true; ) {
     await delay(pollMs)
     run = await call('GET', '/admin/run')
     if (run.id !== id) throw new AdminError('error-runLost')
-    if (Date.now() - toldMs < tellEveryMs) continue
-    toldMs = Date.now()
-    tell(JSON.stringify(run.progress))
+    if (Date.now() - reportedMs < progressEveryMs) continue
+    reportedMs = Date.now()
+    printLine(JSON.stringify(run.progress))
   }
   if (run.failure !== undefined) throw new AdminError(String(run.failure))
   return json(run.outcome)
@@ -348,6 +348,6 @@ function local(about: string, run: () => Promise<string>): Step {
 
 function directoryOf([path, ...others]: string[]): string {
   if (path === undefined) throw new UsageFault('name the directory')
-  if (others.length > 0) throw new UsageFault(`what is ${others.join(' ')}?`)
+  if (others.length > 0) throw new UsageFault(`unexpected argument: ${others.join(' ')}`)
   return resolve(path)
 }

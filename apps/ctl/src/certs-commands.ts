@@ -76,7 +76,7 @@ export const certsCommands: readonly Command[] = [
 
 function local([directory, ...others]: string[], run: (directory: string) => Promise<string>): Step {
   if (directory === undefined) throw new UsageFault('name the directory')
-  if (others.length > 0) throw new UsageFault(`what is ${others.join(' ')}?`)
+  if (others.length > 0) throw new UsageFault(`unexpected argument: ${others.join(' ')}`)
   return {
     about: directory,
     async run() {
@@ -118,7 +118,7 @@ async function hostsOf(hosts: string[], { names, deployment }: Options): Promise
   }
   const [host, ...others] = hosts
   if (host === undefined) throw new UsageFault('name a host, or a deployment')
-  if (others.length > 0) throw new UsageFault(`what is ${others.join(' ')}?`)
+  if (others.length > 0) throw new UsageFault(`unexpected argument: ${others.join(' ')}`)
   return [
     {
       host,

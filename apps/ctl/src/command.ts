@@ -26,7 +26,7 @@ export interface Step {
   about: string
   run(
     call: AdminCall,
-    tell: (line: string) => void,
+    printLine: (line: string) => void,
     print: (line: string) => void,
   ): Promise<string | undefined>
 }
@@ -39,7 +39,7 @@ export class UsageFault extends Error {
 
 /** The one step of a command without further arguments. */
 export function whole(others: string[], run: Step['run']): Step {
-  if (others.length > 0) throw new UsageFault(`what is ${others.join(' ')}?`)
+  if (others.length > 0) throw new UsageFault(`unexpected argument: ${others.join(' ')}`)
   return { about: '', run }
 }
 

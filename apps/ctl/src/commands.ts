@@ -289,12 +289,12 @@ function post(path: string, body: object = {}): (call: AdminCall) => Promise<str
 
 /** Many accounts take several calls, each of which continues where the one before ended. */
 function moveUntilComplete(path: string, body: { fenced: boolean }): Step['run'] {
-  return async (call, tell) => {
+  return async (call, printLine) => {
     for (let hasMoved = false; ; ) {
-      const told = JSON.parse(await post(path, body)(call)) as Record<string, unknown>
-      hasMoved ||= told.moved === true
-      if (told.complete !== false) return json({ ...told, moved: hasMoved })
-      tell(`${told.accounts} accounts were examined, and there are more`)
+      const answer = JSON.parse(await post(path, body)(call)) as Record<string, unknown>
+      hasMoved ||= answer.moved === true
+      if (answer.complete !== false) return json({ ...answer, moved: hasMoved })
+      printLine(`${answer.accounts} accounts were examined, and there are more`)
     }
   }
 }
@@ -302,7 +302,7 @@ function moveUntilComplete(path: string, body: { fenced: boolean }): Step['run']
 function oneName(words: string[], run: (name: string) => Step['run']): Step[] {
   const [name, ...others] = words
   if (name === undefined) throw new UsageFault('name one')
-  if (others.length > 0) throw new UsageFault(`what is ${others.join(' ')}?`)
+  if (others.length > 0) throw new UsageFault(`unexpected argument: ${others.join(' ')}`)
   return [{ about: name, run: run(name) }]
 }
 

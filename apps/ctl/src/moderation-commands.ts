@@ -8,7 +8,7 @@ import { type Command, type Options, type Step, UsageFault, whole } from './comm
 const namesPerCall = 3_000
 const actsShown = 50
 const actsShownMax = 10_000
-const tellEveryMs = 10_000
+const progressEveryMs = 10_000
 /** Malformed names in a message. */
 const wrongShown = 10
 
@@ -184,35 +184,35 @@ interface FailedAccount {
 
 /** Each hit a line, as it is found. */
 function everywhere(sought: Record<string, string>, from: string | undefined): Step['run'] {
-  return async (call, tell, print) => {
+  return async (call, printLine, print) => {
     let looked = 0
     let failed = 0
-    for (let after = from, toldMs = Date.now(); ; ) {
+    for (let after = from, reportedMs = Date.now(); ; ) {
       const query = new URLSearchParams({ ...sought, ...(after === undefined ? {} : { after }) })
       const piece = await call('GET', `/admin/contents/find?${query}`)
       for (const hit of piece.hits as object[]) print(JSON.stringify(hit))
-      failed += tellFailed(piece.failed as FailedAccount[], tell)
+      failed += reportFailed(piece.failed as FailedAccount[], printLine)
       looked += piece.looked as number
       if (piece.next === null) {
         if (failed > 0) throw someSilent(failed)
         return undefined
       }
       after = piece.next as string
-      if (Date.now() - toldMs < tellEveryMs) continue
-      toldMs = Date.now()
-      tell(`ctl: ${looked} looked at; --after ${after} goes on here`)
+      if (Date.now() - reportedMs < progressEveryMs) continue
+      reportedMs = Date.now()
+      printLine(`ctl: ${looked} looked at; --after ${after} goes on here`)
     }
   }
 }
 
 function deleteHash(body: Record<string, unknown>): Step['run'] {
-  return async (call, tell, print) => {
+  return async (call, printLine, print) => {
     let deleted = 0
     let failed = 0
     for (let after: unknown = null; ; ) {
       const piece = await call('POST', '/admin/contents/delete-hash', { ...body, after })
       if (piece.blocked !== null) print(`${(piece.blocked as { id: string }).id} 1 blocked`)
-      failed += tellFailed(piece.failed as FailedAccount[], tell)
+      failed += reportFailed(piece.failed as FailedAccount[], printLine)
       deleted += piece.deleted as number
       after = piece.next
       if (after !== null) continue
@@ -224,8 +224,8 @@ function deleteHash(body: Record<string, unknown>): Step['run'] {
 }
 
 /** @returns how many. */
-function tellFailed(failed: readonly FailedAccount[], tell: (line: string) => void): number {
-  for (const { account, status } of failed) tell(`ctl: account ${account}: ${reasons[status] ?? status}`)
+function reportFailed(failed: readonly FailedAccount[], printLine: (line: string) => void): number {
+  for (const { account, status } of failed) printLine(`ctl: account ${account}: ${reasons[status] ?? status}`)
   return failed.length
 }
 

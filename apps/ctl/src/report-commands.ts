@@ -60,18 +60,18 @@ function decide(id: string, act: 'accept' | 'reject', body: object): Step['run']
   return async (call) => {
     const { report, acts, standing = [] } = await call('POST', `${pathOf(id)}/${act}`, body)
     const decided = `${id} ${(report as { state: string }).state}`
-    const hold = (standing as ToldAct[]).map((one) => `${lineOf(one)} still holds: undo ${one.id}`)
-    return [...(acts as ToldAct[]).map(lineOf), decided, ...hold].join('\n')
+    const hold = (standing as ReportedAct[]).map((one) => `${lineOf(one)} still holds: undo ${one.id}`)
+    return [...(acts as ReportedAct[]).map(lineOf), decided, ...hold].join('\n')
   }
 }
 
-interface ToldAct {
+interface ReportedAct {
   id: string
   kind: string
   what: string
 }
 
-function lineOf({ id, kind, what }: ToldAct): string {
+function lineOf({ id, kind, what }: ReportedAct): string {
   return `${id} ${kind} ${what}`
 }
 

@@ -224,7 +224,7 @@ t.test('the page finds, blocks and undoes, and acts only for its own forms', asy
   const stranger = await page('/moderation', { headers: { authorization: 'Bearer wrong' } })
   t.match(stranger, { code: 401, text: /name="token"/ }, 'another token is asked for one')
   t.notMatch(stranger.text, /Last uploads/)
-  // Where the system tells users apart, its own needs no token.
+  // If the system knows the user of a connection, the service's own user needs no token.
   t.equal((await page('/moderation')).code, process.platform === 'linux' ? 200 : 401)
   const form = (fields: Record<string, string>, headers: Record<string, string> = {}) => ({
     method: 'POST',

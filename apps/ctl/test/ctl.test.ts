@@ -296,7 +296,7 @@ t.test('invalid arguments do nothing, and the message says what is valid', async
     ['account', /account is not a complete command: .*"account show".*"account delete"$/],
     ['account frobnicate x', /no "account frobnicate": it could be "account show"/],
     ['stauts', /no command "stauts", did you mean "status"\?/],
-    ['bans now', /bans: what is now\?; write it like: bans$/],
+    ['bans now', /bans: unexpected argument: now; write it like: bans$/],
     ['frobnicate', /^ctl: there is no command "frobnicate"; all commands: .*--help$/],
     [`account show ${someone} --force`, /account show: Unknown option '--force'; it takes --admin$/],
     ['account tier x gold', /account tier: .*guest, standard, premium; write it like: account tier </],

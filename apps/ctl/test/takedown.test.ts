@@ -154,7 +154,7 @@ t.test('all copies of a hash are deleted, and come back by an undo', async (t) =
   t.same(await codesOf(copies), [404, 404, 404])
 })
 
-t.test('a content is deleted past its bin, and comes back', async (t) => {
+t.test('an operator deletes content without the bin, and undoes it', async (t) => {
   const file = await send('one', 'one.txt')
   await run(`account bin ${(await shown(file.id)).account} on`)
   const { out } = await run(`content delete ${file.parentFolder}`)

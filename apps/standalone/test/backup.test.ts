@@ -152,9 +152,9 @@ t.test(
       const { code, answer, text: said } = await operator(words)
       t.equal(code, 1)
       t.match(said, /damaged or missing$/, 'the report is on the ordinary output')
-      const told = answer as typeof report
-      told.broken.sort((one, other) => (other.usedBy[0]?.count ?? 0) - (one.usedBy[0]?.count ?? 0))
-      return told
+      const reported = answer as typeof report
+      reported.broken.sort((one, other) => (other.usedBy[0]?.count ?? 0) - (one.usedBy[0]?.count ?? 0))
+      return reported
     }
     for (const name of ['kept.txt', 'deleted.txt']) {
       damage(join(dir, 'blobs', 'extents'), `${name} ${text}`)

@@ -102,15 +102,15 @@ t.test('due content stays until the clock is accepted', async (t) => {
     const counted = await (await fetch(`${admin}/metrics`)).text()
     t.match(counted, /^holdfast_swept_contents_total\{why="expired"\} 2$/m)
     const run = async (...words: string[]) => {
-      const told = { out: [] as string[], err: [] as string[] }
+      const reported = { out: [] as string[], err: [] as string[] }
       const code = await ctl([...words, '--admin', admin], {
         env: {},
         readSecret: () => '',
-        print: (text) => told.out.push(text),
-        complain: (text) => told.err.push(text),
+        print: (text) => reported.out.push(text),
+        complain: (text) => reported.err.push(text),
       })
-      t.equal(code, 0, told.err.join())
-      return JSON.parse(told.out.join('\n'))
+      t.equal(code, 0, reported.err.join())
+      return JSON.parse(reported.out.join('\n'))
     }
     const [deletion, ...others] = await run('deletions', 'list', account.id)
     t.same(others, [])

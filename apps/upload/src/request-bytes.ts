@@ -54,7 +54,7 @@ export interface PaceKeeper {
 const patient: PaceKeeper = { isScarce: () => false }
 
 /** Small pieces that are reported at once. */
-const smallPiecesTold = 4_096
+const smallPiecesReported = 4_096
 /**
  * Pieces below this size gather in one block, of at most `gatheredBytesMax`, until the loop has
  * read its sockets: between two pieces the parser lets every promise run.
@@ -102,7 +102,7 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
   /** The current debt of small pieces. */
   #owedBytes = 0
   #smallPieces = 0
-  #smallPiecesTold = 0
+  #smallPiecesReported = 0
   /** At the end of this turn of the loop small chunks that gathered in it are delivered. */
   #gathering: NodeJS.Immediate | undefined
   /** Cut off because similar uploads wait. */
@@ -245,10 +245,10 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
     this.#smallPieces += small
     for (
       ;
-      this.#smallPieces - this.#smallPiecesTold >= smallPiecesTold;
-      this.#smallPiecesTold += smallPiecesTold
+      this.#smallPieces - this.#smallPiecesReported >= smallPiecesReported;
+      this.#smallPiecesReported += smallPiecesReported
     )
-      this.#keeper.tookSmallPieces?.(smallPiecesTold)?.catch((error: Error) => this.cutOff(error))
+      this.#keeper.tookSmallPieces?.(smallPiecesReported)?.catch((error: Error) => this.cutOff(error))
     if (this.#owedBytes <= this.#pace.owedBytesMax) return true
     this.cutOff(new RefusalError('error-rateLimit', { retryAfter: Math.ceil(this.#pace.lookEveryMs / 1000) }))
     return false

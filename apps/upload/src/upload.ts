@@ -8,7 +8,7 @@
  */
 import { setImmediate as othersTurn } from 'node:timers/promises'
 import type { TokenClaim } from '@holdfast/accounts'
-import { type BlobInfo, type BlobStage, type BlobStore, pinMsMax, tellsHolders } from '@holdfast/blob-store'
+import { type BlobInfo, type BlobStage, type BlobStore, pinMsMax, reportsHolders } from '@holdfast/blob-store'
 import {
   answerUnread,
   bearerOf,
@@ -174,7 +174,7 @@ class IncomingUpload implements RunningUpload {
     }
     this.#committed = true
     try {
-      const holders = tellsHolders(stage) ? stage.acknowledgedBy : undefined
+      const holders = reportsHolders(stage) ? stage.acknowledgedBy : undefined
       return await this.#add({ name: file.name, type: file.type, blob, holders, folderId, modTime, key })
     } catch (error) {
       // After a fault it is unknown whether the account was made.

@@ -1,7 +1,7 @@
 /**
  * alertmanager, as Debian's unit reads it: its settings in `/etc/prometheus`, its options in
- * `/etc/default`. All alertmanagers of a deployment are one cluster, so that each alert is told
- * once although every Prometheus tells every alertmanager. They listen on the cluster's own
+ * `/etc/default`. Every Prometheus sends its alerts to every alertmanager. All alertmanagers of a
+ * deployment are one cluster, so each alert is reported once. They listen on the cluster's own
  * network, and both sides of each connection show a certificate of the deployment's authority.
  */
 import { stringify } from 'yaml'

@@ -283,8 +283,8 @@ export class RoutedAccountClient implements AccountClient {
 }
 
 /**
- * What the account would decode, had the request come over the bus. Only malformed texts change on
- * that way, so that no other request is encoded.
+ * Makes malformed text well-formed, as encoding and decoding for the bus does. All other requests
+ * are unchanged by the codec, so they are not encoded.
  */
 function asOverBus(routed: RoutedRequest): AccountRequest {
   return isWellFormed(routed.request) ? routed.request : AccountRequest.decode(encodedOf(routed))

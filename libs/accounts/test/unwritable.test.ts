@@ -36,13 +36,13 @@ t.test('while accounts cannot be written no caller waits', async (t) => {
   t.match(await outcome(), { code: 'ACCOUNTS_UNAVAILABLE', cause: { message: 'no descriptors' } })
   t.equal(asked, 1, 'it is not asked repeatedly')
   answer = async () => ({ result: { $case: 'refusal', value: { status: 'error-notFound' } } }) as AccountReply
-  t.equal(await outcome(), 'answered', 'what a loaded account says counts')
+  t.equal(await outcome(), 'answered', 'a refusal by a loaded account is passed on')
   answer = () => new Promise(() => {})
   const alive = setTimeout(() => {}, 5_000)
   t.match(
     await outcome(),
     { code: 'ACCOUNTS_UNAVAILABLE' },
-    'an account that waits for its store is waited for a second',
+    'a caller waits one second for an account whose store does not answer',
   )
   clearTimeout(alive)
 })

@@ -43,7 +43,7 @@ export class SharedLoop {
   #goOn(left: number): void {
     this.#waiting.shift()?.()
     if (left > 1) {
-      // What goes on does so in microtasks, which end before the next tick.
+      // The continuation runs in microtasks, which end before the next tick.
       queueMicrotask(() =>
         process.nextTick(() => {
           if (this.#share.hasTime()) this.#goOn(left - 1)

@@ -30,11 +30,11 @@ t.test(
     const world = new World()
     t.teardown(() => world.close())
     const time = new ManualTime()
-    let told = -1
+    let reported = -1
     const metrics = {
       ...noMetrics,
       quarantined: ({ accounts }: { accounts: number }) => {
-        told = accounts
+        reported = accounts
       },
     }
     world.host('one', { clock: time, timers: time, metrics })
@@ -48,7 +48,7 @@ t.test(
     await t.rejects(world.names({ timeoutMs: 100 }), { code: 'ACCOUNTS_UNAVAILABLE' }, 'quarantined')
     t.strictSame(await world.names({ account: other }), [])
     await time.advance(1000)
-    t.equal(told, 1)
+    t.equal(reported, 1)
     await time.advance(1100)
     t.strictSame(await world.names(), ['a'])
   },
@@ -71,14 +71,14 @@ t.test('a damaged journal stops its account loudly, and no other', async (t) => 
   t.strictSame(await world.names({ account: other }), [])
 
   // Processes of two releases ask each other during an upgrade: these members stay as they are.
-  const told = async (subject: string) =>
+  const reported = async (subject: string) =>
     JSON.parse(
       Buffer.from(await world.bus.request(subject, new Uint8Array(), { timeoutMs: 1000 })).toString(),
     )
-  const [quarantined] = await told(quarantineSubjectOf('two'))
+  const [quarantined] = await reported(quarantineSubjectOf('two'))
   t.strictSame(Object.keys(quarantined).sort(), ['account', 'reason', 'since', 'tries'])
   t.match(quarantined, { account: world.account, reason: String, since: Number, tries: Number })
-  t.strictSame(await told(lagSubjectOf('two')), { accounts: 0, ms: 0 })
+  t.strictSame(await reported(lagSubjectOf('two')), { accounts: 0, ms: 0 })
 })
 
 t.test('garbage on the bus is answered, not fatal', async (t) => {

@@ -337,7 +337,7 @@ t.test('a host with a clock far behind notes its segments above what was removed
 })
 
 for (const paused of ['before it takes a place', 'while it puts an active row'] as const) {
-  t.test(`a host whose row was removed while it was paused is found all the same: ${paused}`, async (t) => {
+  t.test(`a host whose row was removed while it was paused is still found: ${paused}`, async (t) => {
     const world = new World(shared)
     t.teardown(() => world.close())
     const time = new ManualTime()
@@ -382,7 +382,7 @@ for (const paused of ['before it takes a place', 'while it puts an active row'] 
   })
 }
 
-t.test('rows that could not be removed, more than are remembered, go all the same', async (t) => {
+t.test('rows that could not be removed are removed later, also more than are remembered', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   const time = new ManualTime()

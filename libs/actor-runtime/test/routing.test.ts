@@ -86,8 +86,8 @@ t.test('a silent host that only the next one still names does not block a caller
     return new Promise(() => {})
   })
   let heard = false
-  const toldOf = AccountReply.encode({ result: { $case: 'moved', value: { host: 'silent' } } }).finish()
-  bus.serve(subjectOf('next'), async () => (heard ? answer : toldOf))
+  const movedReply = AccountReply.encode({ result: { $case: 'moved', value: { host: 'silent' } } }).finish()
+  bus.serve(subjectOf('next'), async () => (heard ? answer : movedReply))
   const { client, time, name } = routed(bus)
   const call = client.call(asked(), { timeoutMs: 15_000 })
   await settled()

@@ -188,8 +188,11 @@ t.test('a request id has one effect, also when it is repeated', async (t) => {
 t.test('the mailbox is bounded', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
-  let told = 0
-  world.host('one', { bounds: { mailboxMax: 4 }, metrics: { ...noMetrics, overloaded: () => void told++ } })
+  let reported = 0
+  world.host('one', {
+    bounds: { mailboxMax: 4 },
+    metrics: { ...noMetrics, overloaded: () => void reported++ },
+  })
   await world.create()
   const hold = world.medium.hold('append')
   const asked = Array.from({ length: 10 }, (_, at) => world.folder(`f${at}`))
@@ -203,7 +206,7 @@ t.test('the mailbox is bounded', async (t) => {
   await settled()
   hold.release()
   t.equal((await Promise.all(overloaded)).filter(Boolean).length, 6)
-  t.equal(told, 6)
+  t.equal(reported, 6)
   t.equal((await world.names()).length, 4)
 })
 

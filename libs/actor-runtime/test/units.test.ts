@@ -7,7 +7,7 @@ import { codesPerBlock, systemRandomness } from '@holdfast/kernel'
 import { type AccountReply, Change, type FileColumns, type Item, SweepReason } from '@holdfast/wire'
 import fc from 'fast-check'
 import t from 'tap'
-import { sweepsOf, tellSweeps } from '../src/account/effects/sweeps.ts'
+import { reportSweeps, sweepsOf } from '../src/account/effects/sweeps.ts'
 import { CodeBlocks } from '../src/account/needs/code-blocks.ts'
 import { SpareIds } from '../src/account/needs/spare-ids.ts'
 import { bytesOfAnswer } from '../src/account/requests/pending-request.ts'
@@ -204,7 +204,7 @@ t.test('a bounded number at one time; a fault is reported once all running work 
 t.test("a host's figures add up", async (t) => {
   const world = new World()
   t.teardown(() => world.close())
-  const told = {
+  const reported = {
     flushed: 0,
     changes: 0,
     pending: 0,
@@ -224,26 +224,26 @@ t.test("a host's figures add up", async (t) => {
       requested() {},
       overloaded() {},
       memory() {},
-      mailed: ({ outcome }) => void told.mailed.push(outcome),
-      mailsWaiting: (change) => void told.mailsWaiting.push(change),
+      mailed: ({ outcome }) => void reported.mailed.push(outcome),
+      mailsWaiting: (change) => void reported.mailsWaiting.push(change),
       passwordChecked() {},
       swept() {},
       waited: ({ ms }) => {
-        if (ms >= 0) told.waited++
+        if (ms >= 0) reported.waited++
       },
-      made: () => void told.made++,
+      made: () => void reported.made++,
       flushed: ({ changes }) => {
-        told.flushed++
-        told.changes += changes
+        reported.flushed++
+        reported.changes += changes
       },
       effectsPending: (change) => {
-        told.pending += change
+        reported.pending += change
       },
-      unknown: () => void told.unknown++,
-      activated: () => void told.activated++,
-      passivated: () => void told.passivated++,
-      lost: () => void told.lost++,
-      checkpointed: () => void told.checkpointed++,
+      unknown: () => void reported.unknown++,
+      activated: () => void reported.activated++,
+      passivated: () => void reported.passivated++,
+      lost: () => void reported.lost++,
+      checkpointed: () => void reported.checkpointed++,
       checkpointFailed() {},
       quarantined() {},
       backupLag() {},
@@ -256,21 +256,21 @@ t.test("a host's figures add up", async (t) => {
   world.medium.fail('append', { code: 'FENCED' })
   await world.folder('fenced')
   await host.close({ drainMs: 10_000 })
-  t.equal(told.pending, 0)
-  t.ok(told.mailed.length >= 1 && told.mailed.every((outcome) => outcome === 'sent'))
-  t.equal(told.mailsWaiting.length, 2 * told.mailed.length)
+  t.equal(reported.pending, 0)
+  t.ok(reported.mailed.length >= 1 && reported.mailed.every((outcome) => outcome === 'sent'))
+  t.equal(reported.mailsWaiting.length, 2 * reported.mailed.length)
   t.equal(
-    told.mailsWaiting.reduce((sum, change) => sum + change),
+    reported.mailsWaiting.reduce((sum, change) => sum + change),
     0,
   )
-  t.equal(told.unknown, 1)
-  t.equal(told.activated, 2)
-  t.equal(told.made, 1)
-  t.ok(told.waited >= 9, 'each request had a wait that is no negative time')
-  t.equal(told.lost, 1)
-  t.equal(told.passivated, 1)
-  t.ok(told.checkpointed >= 1)
-  t.ok(told.flushed >= 9 && told.changes >= told.flushed)
+  t.equal(reported.unknown, 1)
+  t.equal(reported.activated, 2)
+  t.equal(reported.made, 1)
+  t.ok(reported.waited >= 9, 'each request had a wait that is no negative time')
+  t.equal(reported.lost, 1)
+  t.equal(reported.passivated, 1)
+  t.ok(reported.checkpointed >= 1)
+  t.ok(reported.flushed >= 9 && reported.changes >= reported.flushed)
 })
 
 t.test('the size of an unencoded answer is that of its list', (t) => {
@@ -297,9 +297,9 @@ t.test('the size of an unencoded answer is that of its list', (t) => {
 })
 
 t.test('deletions by timers are one line per folder, and counted', async (t) => {
-  const told: unknown[] = []
-  const log = { ...silentLog, info: (fields: object, message: string) => told.push([message, fields]) }
-  const swept = (fields: object) => told.push(fields)
+  const reported: unknown[] = []
+  const log = { ...silentLog, info: (fields: object, message: string) => reported.push([message, fields]) }
+  const swept = (fields: object) => reported.push(fields)
   const folders = [
     { id: 'a', contents: 2, bytes: 10 },
     { id: 'b', contents: 1, bytes: 5 },
@@ -308,10 +308,10 @@ t.test('deletions by timers are one line per folder, and counted', async (t) => 
   const sweep = { why: SweepReason.IDLE, heldUntil: 7, folders }
   const events = [{ event: { $case: 'contentsDeleted', value: { ...value, sweep } } as const }]
   const sweeps = sweepsOf({ ...change(Buffer.alloc(0)), events })
-  tellSweeps({ log, metrics: { ...noMetrics, swept } }, 'ann', sweeps)
+  reportSweeps({ log, metrics: { ...noMetrics, swept } }, 'ann', sweeps)
   const why = 'idle'
   t.same(
-    told,
+    reported,
     folders.flatMap(({ id: folder, contents, bytes }) => [
       ['a timer deleted contents', { account: 'ann', folder, contents, bytes, why, heldUntil: 7 }],
       { why, contents },

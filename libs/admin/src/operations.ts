@@ -17,7 +17,7 @@ export interface OperationDeps {
   /** Runs the collector of unreferenced bytes once. @param graceMs undefined: as configured */
   collect: (options: { graceMs?: number }) => Promise<Record<string, unknown>>
   /**
-   * Compares references with all accounts, and repairs differences unless told not to. Resolves
+   * Compares references with all accounts, and repairs differences unless `dryRun`. Resolves
    * with the result.
    */
   reconcile: (options: { dryRun: boolean }) => Promise<object>

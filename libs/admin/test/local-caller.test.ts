@@ -29,7 +29,7 @@ t.test('the user of a connection is in the row of the client’s end', async (t)
   t.equal(uidIn('', connection), undefined)
 })
 
-t.test('a socket that is closed or still connects tells nothing, though the table has a uid', async (t) => {
+t.test('a socket that is closed or still connecting has no user, although the table has a uid', async (t) => {
   t.equal(uidIn(row({ uid: 0, inode: 0 }), connection), undefined, 'no process holds it any more')
   t.equal(uidIn(row({ uid: 0, state: '02' }), connection), undefined, 'SYN_SENT on a reused port')
   t.equal(uidIn(row({ uid: 0, state: '06', inode: 0 }), connection), undefined, 'TIME_WAIT')
@@ -85,7 +85,7 @@ t.test('the admin host accepts root and its own user, and requires the token of 
     return (await text(socket)).split('\r\n')[0]
   }
   if (process.platform !== 'linux') {
-    t.match(await send(await own(), '/admin/status'), / 401 /, 'nothing tells users apart')
+    t.match(await send(await own(), '/admin/status'), / 401 /, 'the user of a connection is unknown')
     return
   }
   t.match(await send(await own(), '/admin/status'), / 200 /)

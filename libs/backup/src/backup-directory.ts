@@ -47,24 +47,24 @@ export class BackupDirectory {
   ): Promise<BackupDirectory> {
     const about = join(path, 'backup.json')
     const secret = keyFile === undefined ? undefined : await secretIn(keyFile)
-    let told = await readFile(about, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    let reported = await readFile(about, 'utf8').catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return undefined
       throw new BackupFault('UNUSABLE', `${path} cannot be read: ${error.message}`, { cause: error })
     })
     if (make) await makeWritable(path)
-    if (told === undefined) {
+    if (reported === undefined) {
       if (!make) throw new BackupFault('UNUSABLE', `${path} has no backup`)
       if ((await readdir(path)).some((name) => name !== 'tmp' && name !== 'lost+found'))
         throw new BackupFault('UNUSABLE', `${path} is neither empty nor a backup`)
-      told = aboutOf(secret)
+      reported = aboutOf(secret)
     }
-    const sealing = sealingOf(path, told, secret)
+    const sealing = sealingOf(path, reported, secret)
     const directory = new BackupDirectory(path, sealing)
     if (make) {
       await rm(join(path, 'tmp'), { recursive: true, force: true })
       for (const name of ['tmp', 'objects', 'snapshots'])
         await mkdir(join(path, name), { recursive: true, mode: directoryMode })
-      await directory.#publish(about, [Buffer.from(told)])
+      await directory.#publish(about, [Buffer.from(reported)])
     }
     return directory
   }
@@ -218,10 +218,10 @@ function aboutOf(secret: Buffer | undefined): string {
   return `${JSON.stringify({ format, cipher: 'aes-256-gcm', salt: hex(salt), check })}\n`
 }
 
-function sealingOf(path: string, told: string, secret: Buffer | undefined): ObjectSealer {
+function sealingOf(path: string, reported: string, secret: Buffer | undefined): ObjectSealer {
   let about: { format?: unknown; salt?: unknown; check?: unknown }
   try {
-    about = JSON.parse(told)
+    about = JSON.parse(reported)
   } catch (error) {
     throw new BackupFault('UNUSABLE', `${path}: backup.json cannot be read`, { cause: error })
   }

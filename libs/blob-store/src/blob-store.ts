@@ -132,7 +132,7 @@ export interface BlobStage {
 }
 
 /** A stage of a store whose copies lie on several nodes. */
-export interface TellsHolders {
+export interface ReportsHolders {
   /**
    * Names of the nodes that acknowledged the commit, nearest first; empty before it. Others may get
    * a copy later.
@@ -140,7 +140,7 @@ export interface TellsHolders {
   readonly acknowledgedBy: readonly string[]
 }
 
-export function tellsHolders(stage: BlobStage): stage is BlobStage & TellsHolders {
+export function reportsHolders(stage: BlobStage): stage is BlobStage & ReportsHolders {
   return 'acknowledgedBy' in stage
 }
 
@@ -223,10 +223,10 @@ export interface QuarantinedFile {
 }
 
 /** Not every store has it. */
-export interface TellsHealth {
+export interface ReportsHealth {
   readonly health: StoreHealth
 }
 
-export function tellsHealth(store: BlobStore): store is BlobStore & TellsHealth {
+export function reportsHealth(store: BlobStore): store is BlobStore & ReportsHealth {
   return 'health' in store
 }

@@ -499,7 +499,7 @@ async function eventually(holds: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Stages and commits these bytes in pieces (64 KiB unless told). */
+/** Stages and commits these bytes in pieces of 64 KiB, or of the given size. */
 export async function put(
   store: BlobStore,
   bytes: Uint8Array,

@@ -87,7 +87,7 @@ const copyBytesMin = 256 * 1024
 const noteEveryMs = 60_000
 const noteName = 'scrubber'
 /** Damaged copies that are logged by name; further ones are only counted. */
-const toldMax = 100_000
+const reportedMax = 100_000
 
 interface ScrubPosition {
   lastPassMs: number | undefined
@@ -106,7 +106,7 @@ export class Scrubber {
   #loop: Promise<void> | undefined
   /** Monotonic ms at which the rate allows the next read. */
   #paidAt = Number.NEGATIVE_INFINITY
-  readonly #told = new Set<string>()
+  readonly #reported = new Set<string>()
   readonly #totals: ScrubResult = { copies: 0, bytes: 0, damaged: 0, repaired: 0, unreadable: 0 }
   #pass: ScrubResult | undefined
   #lastPassMs: number | undefined
@@ -168,13 +168,13 @@ export class Scrubber {
     const whole = { ...info, damaged: undefined }
     try {
       await (this.#options.repair ?? this.#repairHere)(whole)
-      this.#told.delete(hex(info.id))
+      this.#reported.delete(hex(info.id))
       return true
     } catch (error) {
       if (!(error instanceof BlobFault)) throw error
       const blob = hex(info.id)
-      if (this.#told.has(blob) || this.#told.size >= toldMax) return false
-      this.#told.add(blob)
+      if (this.#reported.has(blob) || this.#reported.size >= reportedMax) return false
+      this.#reported.add(blob)
       log.error(
         { blob, size: info.size, code: error.code, error: error.message },
         'a damaged copy is kept: no whole copy exists',

@@ -58,10 +58,10 @@ export async function dataReleaseOf(path: string): Promise<DataRelease | undefin
       cause: error,
     })
   }
-  const told = parseRelease(text)
-  if (!Number.isSafeInteger(told?.format) || (told?.format as number) < 1)
+  const reported = parseRelease(text)
+  if (!Number.isSafeInteger(reported?.format) || (reported?.format as number) < 1)
     throw new StartFault('DATA_FORMAT', `${file} is damaged: it must say the format of the data directory`)
-  return { ...firstRelease, ...told } as DataRelease
+  return { ...firstRelease, ...reported } as DataRelease
 }
 
 /**
@@ -74,17 +74,17 @@ export async function dataReleaseOf(path: string): Promise<DataRelease | undefin
 export async function checkDataFormat(path: string, formats = dataFormats): Promise<void> {
   const written = await dataReleaseOf(path)
   if (written === undefined && !(await hasStore(path))) return
-  const told = written ?? firstRelease
+  const reported = written ?? firstRelease
   const own = newestOf(formats)
-  if (told.format > own.format)
+  if (reported.format > own.format)
     throw new StartFault(
       'DATA_FORMAT',
-      `the data directory ${path} has format ${told.format}, written by release ${told.version}; release ${version} reads up to ${own.format}: start release ${told.version} or a later one, or restore a backup of before`,
+      `the data directory ${path} has format ${reported.format}, written by release ${reported.version}; release ${version} reads up to ${own.format}: start release ${reported.version} or a later one, or restore a backup of before`,
     )
-  if (told.format < own.format && told.agreed < own.format)
+  if (reported.format < own.format && reported.agreed < own.format)
     throw new StartFault(
       'DATA_FORMAT',
-      `the data directory ${path} has format ${told.format}, this release writes ${own.format} (${own.what}): releases before ${own.since} do not open it after that. Take a backup, then agree: ctl upgrade ${path} --yes`,
+      `the data directory ${path} has format ${reported.format}, this release writes ${own.format} (${own.what}): releases before ${own.since} do not open it after that. Take a backup, then agree: ctl upgrade ${path} --yes`,
     )
 }
 
@@ -111,19 +111,20 @@ export async function upgradeOf(
   const written = await dataReleaseOf(path)
   if (written === undefined && !(await hasStore(path)))
     throw new StartFault('DATA_MISSING', `${path} has no store: is it the data directory, and mounted?`)
-  const told = written ?? firstRelease
+  const reported = written ?? firstRelease
   const own = newestOf(formats)
-  if (yes && told.format < own.format) await write(path, { ...told, agreed: own.format })
+  if (yes && reported.format < own.format) await write(path, { ...reported, agreed: own.format })
   const answer =
-    told.format > own.format
-      ? `this release does not open it: start ${told.version} or a later one`
-      : told.format === own.format
+    reported.format > own.format
+      ? `this release does not open it: start ${reported.version} or a later one`
+      : reported.format === own.format
         ? 'this release opens it, and a rollback within the minor version does, too'
         : yes
           ? `agreed: the next start writes format ${own.format}`
           : `this release changes it (${own.what}): releases before ${own.since} do not open it after that. --yes agrees`
-  const opens = told.format === own.format || (told.format < own.format && (yes || told.agreed >= own.format))
-  return { directory: told, release: { version, format: own.format }, opens, answer }
+  const opens =
+    reported.format === own.format || (reported.format < own.format && (yes || reported.agreed >= own.format))
+  return { directory: reported, release: { version, format: own.format }, opens, answer }
 }
 
 /**

@@ -9,7 +9,7 @@ const commitId = /^[0-9a-f]{40}$/
 /** The version in the repository's package.json, which `npm run release` raises. */
 export const version: string = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version
 
-/** The commit of the sources, 40 hexadecimal digits; `unknown` where nothing tells it. */
+/** The commit of the sources, 40 hexadecimal digits; `unknown` if it cannot be found. */
 export const commit: string = commitOf(root)
 
 /**

@@ -362,7 +362,7 @@ function tlsOf(tls: Pick<TlsContext, 'secureContext'>, servers: readonly string[
 
 /** A single connection attempt: the client itself would retry without end and not say why. */
 async function awaitAdmission(link: ConnectionOptions, { onWaiting }: NatsBusOptions): Promise<void> {
-  for (let told: string | undefined; ; ) {
+  for (let reported: string | undefined; ; ) {
     try {
       const tried = await connect({ ...link, reconnect: false })
       return await tried.close()
@@ -372,8 +372,8 @@ async function awaitAdmission(link: ConnectionOptions, { onWaiting }: NatsBusOpt
         throw new BusFault('REFUSED', `NATS at ${link.servers} does not take these credentials`, {
           cause: error,
         })
-      if (message !== told) onWaiting(error)
-      told = message
+      if (message !== reported) onWaiting(error)
+      reported = message
       await delay(retryMs)
     }
   }

@@ -37,7 +37,7 @@ t.test('what is on the wire: other processes have it', async (t) => {
   const other = await connectOnce({ servers: [`127.0.0.1:${port}`] })
   t.teardown(() => other.close())
   const heard = Promise.withResolvers<string>()
-  other.subscribe('told', { callback: (_, { data }) => heard.resolve(Buffer.from(data).toString()) })
+  other.subscribe('topic', { callback: (_, { data }) => heard.resolve(Buffer.from(data).toString()) })
   other.subscribe('ask.something', {
     // The first of one part, then the answer.
     callback: (_, message) => void message.respond(Buffer.from([0, 0, 0, 1, ...message.data])),
@@ -45,7 +45,7 @@ t.test('what is on the wire: other processes have it', async (t) => {
   await other.flush()
   const reply = await bus.request('something', Buffer.of(7), { timeoutMs: 5_000 })
   t.strictSame([...reply], [7])
-  bus.publish('told', Buffer.from('news'))
+  bus.publish('topic', Buffer.from('news'))
   t.equal(await heard.promise, 'news')
 })
 
@@ -75,7 +75,7 @@ t.test('requests fail at once while the server is away, and work again when it i
   await broken
   t.equal(bus.up, false)
   await t.rejects(bus.request('asked', Buffer.from('a'), { timeoutMs: 10_000 }), { code: 'NO_RESPONDERS' })
-  bus.publish('told', Buffer.from('dropped'))
+  bus.publish('topic', Buffer.from('dropped'))
   const back = change.next.promise
   server = await startNats({ directory, port: own })
   t.teardown(() => server.stop())
@@ -89,7 +89,7 @@ t.test('a bus that is closed while its server stops leaves nothing behind', asyn
   const own = await freePort()
   const server = await startNats({ directory: t.testdir(), port: own })
   const bus = await NatsBus.connect({ ...plainLink, servers: [`127.0.0.1:${own}`] })
-  bus.subscribe('told', () => {})
+  bus.subscribe('topic', () => {})
   await bus.flush()
   server.signal('SIGSTOP')
   const closed = bus.close()

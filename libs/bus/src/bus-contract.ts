@@ -96,20 +96,20 @@ function testRequests<T>({ test, open, settled, patientMs }: Required<BusContrac
 
   test('a handler never runs on the stack of its caller', async (t) => {
     const { server, client } = await open(t)
-    const [asked, told] = [fresh(), fresh()]
+    const [asked, reported] = [fresh(), fresh()]
     const seen: string[] = []
     const heard = Promise.withResolvers<void>()
     server.serve(asked, async (message) => {
       seen.push('handler')
       return message
     })
-    server.subscribe(told, () => {
+    server.subscribe(reported, () => {
       seen.push('subscriber')
       heard.resolve()
     })
     await settled({ server, client })
     const asking = begun(client.request(asked, bytes(''), { timeoutMs: patientMs }))
-    client.publish(told, bytes(''))
+    client.publish(reported, bytes(''))
     seen.push('caller')
     await Promise.all([asking, heard.promise])
     assert.equal(seen[0], 'caller')

@@ -16,21 +16,21 @@ t.test('the bus within a process', async (t) => {
 })
 
 t.test("a handler's error is reported to its own participant alone", async (t) => {
-  const told: unknown[] = []
+  const topic: unknown[] = []
   const server = new MemoryBus({
-    onHandlerError: ({ subject, error }) => told.push([subject, String(error)]),
+    onHandlerError: ({ subject, error }) => topic.push([subject, String(error)]),
   })
   const client = server.connect({ onHandlerError: () => t.fail('not ours') })
   server.serve('asked', () => Promise.reject(new Error('planted')))
   server.serve('large', async () => Buffer.alloc(maxReplyBytes + 1))
-  server.subscribe('told', () => {
+  server.subscribe('topic', () => {
     throw new Error('planted')
   })
-  client.publish('told', Buffer.alloc(0))
+  client.publish('topic', Buffer.alloc(0))
   await t.rejects(client.request('asked', Buffer.alloc(0), { timeoutMs: 1 }), { code: 'TIMEOUT' })
   await t.rejects(client.request('large', Buffer.alloc(0), { timeoutMs: 1 }), { code: 'TIMEOUT' })
-  t.match(told, [
-    ['told', 'Error: planted'],
+  t.match(topic, [
+    ['topic', 'Error: planted'],
     ['asked', 'Error: planted'],
     ['large', /^BusFault: a reply of/],
   ])

@@ -13,11 +13,11 @@ import {
   type PullAnswer,
   type PutOptions,
   putSmall,
+  type ReportsHealth,
   readBatch,
   type SmallBlob,
   type StageOptions,
   type StoreHealth,
-  type TellsHealth,
   type WholeBytes,
   type WholeReads,
 } from '@holdfast/blob-store'
@@ -30,7 +30,7 @@ import { shutDown } from './start/shutdown.ts'
 import { startStore } from './start/start.ts'
 import type { PullRequest } from './writing/replication-log.ts'
 
-export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHealth {
+export class ChunkStore implements NodeStore, WholeReads, DirectSends, ReportsHealth {
   readonly #parts: Assembly
   /** The findings of the start beyond the catalogue. */
   readonly recovered: RecoveryFigures

@@ -1,5 +1,5 @@
 /** Which store a directory has is known without its catalogue, and without any header. */
-import { type BlobInfo, type BlobName, tellsHealth } from '@holdfast/blob-store'
+import { type BlobInfo, type BlobName, reportsHealth } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
 import type { ChunkStore } from '../src/index.ts'
@@ -88,7 +88,7 @@ t.test('a directory of an earlier release has no identity yet: its first start w
   }
 })
 
-t.test('where as many extents are of another store and nothing else tells, the start says so', async (t) => {
+t.test('a start fails with a message if half of the extents are of another store', async (t) => {
   const [own, theirs] = [await world(1), await world(2, { blobs: 6 })]
   own.state.rows.clear()
   own.state.files.delete(identity)
@@ -167,6 +167,6 @@ t.test('extents that return after a rebuild undo nothing that was written since'
   const again = await opened(later)
   t.ok(await isThere(again, back, bytes(1)), 'an earlier deletion does not end it')
   t.same(quarantineOf(again), [])
-  t.ok(tellsHealth(again))
+  t.ok(reportsHealth(again))
   await again.close()
 })

@@ -4,7 +4,7 @@
  */
 import { mkdir, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { BlobFault, type BlobInfo, tellsHealth } from '@holdfast/blob-store'
+import { BlobFault, type BlobInfo, reportsHealth } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
 import type { Disk } from '../src/disk/disk.ts'
@@ -268,7 +268,7 @@ t.test(
     let store = await openOn(machine)
     t.equal(await readable(store, blobs), blobs.size - 1)
     t.match(store.health, { gap: /00000000/, quarantined: [{ reason: 'unreadable' }] })
-    t.ok(tellsHealth(store))
+    t.ok(reportsHealth(store))
     await use(store)
     await store.close()
 

@@ -108,8 +108,9 @@ async function lookAt({ path, kept, gone, position }: Image): Promise<ReadFindin
     for (const info of gone) if ((await store.stat(info)) !== undefined) looked.missing++
     const news = await put(store, randomBytes(99))
     const pulled = await store.pull({ after: position, limit: 10 })
-    const told = pulled.kind === 'unknown position' || pulled.entries.some(({ copy }) => isCopy(copy, news))
-    if (!told) looked.wrong.push('a position of the log was issued twice')
+    const reported =
+      pulled.kind === 'unknown position' || pulled.entries.some(({ copy }) => isCopy(copy, news))
+    if (!reported) looked.wrong.push('a position of the log was issued twice')
   } finally {
     await store.close()
   }

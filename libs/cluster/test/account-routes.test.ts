@@ -11,14 +11,14 @@ function world(replicaReadsMs: number) {
     ['eu-par', 'home'],
     ['na-nyc', 'keeper'],
   ])
-  let tell = () => {}
+  let notify = () => {}
   const beats = () => [...hosts].map(([region, id]) => ({ id, region, ready: true, roles: ['actor-host'] }))
   const routes = new AccountRoutes({
     membership: {
       beats,
       self: () => ({ id: 'frontend' }),
       onChange: (listener: () => void) => {
-        tell = listener
+        notify = listener
         return { close() {} }
       },
     } as unknown as ConstructorParameters<typeof AccountRoutes>[0]['membership'],
@@ -32,11 +32,11 @@ function world(replicaReadsMs: number) {
   })
   const lose = () => {
     hosts.delete('eu-par')
-    tell()
+    notify()
   }
   const comeBack = () => {
     hosts.set('eu-par', 'home')
-    tell()
+    notify()
   }
   return { time, routes, lose, comeBack }
 }

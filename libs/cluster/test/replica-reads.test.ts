@@ -31,7 +31,7 @@ const download = asked({
 const statusOf = ({ result }: AccountReply) => (result?.$case === 'refusal' ? result.value.status : undefined)
 const refusal = (status: string): AccountReply => ({ result: { $case: 'refusal', value: { status } } })
 
-/** A home that answers when told to, and gives up only when it is cancelled. */
+/** A home that answers on command, and gives up only when it is cancelled. */
 function world() {
   const answer = Promise.withResolvers<AccountReply>()
   const home: AccountClient = {
@@ -46,19 +46,19 @@ function world() {
   const bus = new MemoryBus()
   bus.serve(replicaSubjectOf('keeper'), async () => AccountReply.encode(refusal('error-expired')).finish())
   let host: string | undefined
-  let tell = () => {}
+  let notify = () => {}
   const reads = new ReplicaReads({
     accounts: home,
     bus,
     replicaHostOf: () => host,
     onHostsChanged: (listener) => {
-      tell = listener
+      notify = listener
     },
     clock: systemClock,
   })
   const change = (now: string | undefined) => {
     host = now
-    tell()
+    notify()
   }
   return { reads, change, answer }
 }

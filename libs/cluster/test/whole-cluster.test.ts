@@ -80,8 +80,8 @@ async function groupOfThree() {
   return { cluster, nodes, names, states }
 }
 
-async function namesIn(cluster: ClusterPart, told: string[] = []): Promise<string[]> {
-  const onIncomplete = (message: string) => told.push(message)
+async function namesIn(cluster: ClusterPart, reported: string[] = []): Promise<string[]> {
+  const onIncomplete = (message: string) => reported.push(message)
   return (await Array.fromAsync(copiesOfCluster({ cluster, onIncomplete }))).map(nameOfCopy)
 }
 
@@ -104,9 +104,9 @@ t.test('a group whose nodes are removed for good has what is left', async (t) =>
     ;(nodes.get(id) as Node).isAlive = false
     states.set(id, 'removed')
   }
-  const told: string[] = []
-  t.equal((await namesIn(cluster, told)).length, 20)
-  t.match(told, [/group 8: 1 of 2 nodes/])
+  const reported: string[] = []
+  t.equal((await namesIn(cluster, reported)).length, 20)
+  t.match(reported, [/group 8: 1 of 2 nodes/])
 })
 
 t.test('nodes hold until they are released, or not heard of again', async (t) => {

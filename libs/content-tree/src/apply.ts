@@ -256,7 +256,7 @@ function recycle(account: Account, row: number, time: number): void {
   tree.setModTime(tree.bin, time)
 }
 
-/** No caller finds it any more, and the operator can restore it. */
+/** Hides a content from every caller. The operator can restore it until `until`. */
 function hold(account: Account, row: number, swept: { time: number; until: number; why: SweepReason }): void {
   const { tree } = account
   if (tree.held === none)

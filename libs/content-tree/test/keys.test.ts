@@ -112,7 +112,7 @@ for (const [name, requestIdOf] of [
     t.ok(equal(pagesOf(other.state), pagesOf(other.replayed())))
   })
 
-t.test('an account whose digests are full accepts no new key, and everything else', async (t) => {
+t.test('an account whose digests are full refuses new keys only', async (t) => {
   const world = new World()
   const root = world.create()
   const [first = new Uint8Array(), ...rest] = pagesOf(world.state)

@@ -118,8 +118,8 @@ t.test('150,000 folders in one folder are written to checkpoints, and listed for
   world.ask(operator, { copyContents: copied })
   t.match(world.account(), { folderCount: 150_002 })
   const { tree } = ended(loadAccount(world.id, pagesOf(world.state)))
-  const told = ended(manifestOf(tree, tree.find(folderId), () => 'take'))
-  t.equal('entries' in told && told.entries.length, 150_002)
+  const reported = ended(manifestOf(tree, tree.find(folderId), () => 'take'))
+  t.equal('entries' in reported && reported.entries.length, 150_002)
 })
 
 t.test('a checkpoint of long texts is cut page by page, with a turn for others after each', async (t) => {

@@ -4,7 +4,7 @@ import { holds, operator, passwordOf, sent, startMs, visitor, World } from './wo
 
 const hour = 3_600
 
-t.test('a deletion shows the items as they were; a retry what was small enough to be kept', async (t) => {
+t.test('a deletion answers with the items as they were; a retry too if the answer was small', async (t) => {
   const world = new World()
   const root = world.create()
   const items = [world.folder(root, { name: 'one' }), world.file(root, 'two.txt')]
@@ -53,7 +53,7 @@ t.test('a new folder inherits access settings by copy', async (t) => {
   t.match(
     world.read(operator, child.id),
     { isPublic: true, password: true },
-    'later changes of the parent do not travel',
+    'later changes of the parent do not change the child',
   )
   t.equal(world.read(visitor, child.id, { password: sent('secret') }).id, child.id)
   const file = world.file(root)
@@ -328,7 +328,7 @@ t.test('restored content returns to its place, or to the root when that is gone'
   t.equal(world.read(operator, other.id).parentFolder, root)
 })
 
-t.test('moves keep everything and make no circles', async (t) => {
+t.test('a move keeps everything below it, and a folder cannot move below itself', async (t) => {
   const world = new World()
   const root = world.create({ tier: 'premium' })
   const one = world.folder(root, { name: 'one', isPublic: true })

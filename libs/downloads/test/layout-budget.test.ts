@@ -10,7 +10,7 @@ const budget = () => new LayoutBudget({ bytesMax: 100 * KiB })
 const overhead = KiB
 const of = (network: string, kibibytes = 9) => ({ bytes: kibibytes * KiB, network })
 
-t.test('one layout counts once, however many keep and use it', async (t) => {
+t.test('a layout counts once, for any number of keepers and users', async (t) => {
   const layouts = budget()
   const one = {}
   const ends = [
@@ -26,7 +26,7 @@ t.test('one layout counts once, however many keep and use it', async (t) => {
   t.equal(layouts.bytes, 0)
 })
 
-t.test('kept ones give way, the oldest of the network that has most', async (t) => {
+t.test('a full budget drops kept layouts, first the oldest of the network that has most', async (t) => {
   const layouts = budget()
   const dropped: string[] = []
   const keep = (name: string, network: string) => layouts.keep({}, of(network), () => dropped.push(name))
@@ -41,7 +41,7 @@ t.test('kept ones give way, the oldest of the network that has most', async (t) 
   t.ok(layouts.bytes <= 100 * KiB)
 })
 
-t.test('one that is in use or is used again does not give way first', async (t) => {
+t.test('layouts in use, and layouts used again, are not dropped first', async (t) => {
   const layouts = budget()
   const dropped: number[] = []
   const all = Array.from({ length: 10 }, () => ({}))
@@ -75,7 +75,7 @@ t.test('above half of the budget a network uses its fair share', async (t) => {
   use('e')
 })
 
-t.test('one large layout is used besides the budget, and shuts out large ones alone', async (t) => {
+t.test('one large layout is used beyond the budget, and excludes only other large ones', async (t) => {
   const layouts = budget()
   const large = {}
   layouts.admit(large, of('a', 200))
@@ -87,7 +87,7 @@ t.test('one large layout is used besides the budget, and shuts out large ones al
   layouts.admit({}, of('b', 60))
 })
 
-t.test('one that does not fit at all is dropped at once', async (t) => {
+t.test('a layout larger than the whole budget is dropped at once', async (t) => {
   const layouts = budget()
   let dropped = 0
   const end = layouts.keep({}, of('a', 200), () => dropped++)

@@ -43,7 +43,7 @@ export { createLog, standardError } from './log.ts'
 export { clientAddress, networkOf, outerNetworkOf, siteOf, type TrustProxy } from './rate-limits/addresses.ts'
 export { banMetrics } from './rate-limits/ban-metrics.ts'
 export type { Ban } from './rate-limits/bans.ts'
-export type { ToldCounts } from './rate-limits/counter-table.ts'
+export type { ReportedCounts } from './rate-limits/counter-table.ts'
 export { guessing, RequestGuesses } from './rate-limits/guesses.ts'
 export {
   type Budget,

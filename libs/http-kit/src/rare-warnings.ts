@@ -5,24 +5,24 @@ const everyMs = 10_000
 
 export class RareWarnings {
   readonly #clock: Pick<Clock, 'monotonic'>
-  readonly #given = new Map<string, { atMs: number; untold: number }>()
+  readonly #given = new Map<string, { atMs: number; suppressed: number }>()
 
   constructor(clock: Pick<Clock, 'monotonic'>) {
     this.#clock = clock
   }
 
   /**
-   * Counts one of its kind.
-   * @returns how many were not told since the last one that was; undefined: nor is this one.
+   * Counts a warning of this kind.
+   * @returns how many were suppressed since the last one; undefined: suppress this one too.
    */
   due(kind: string): number | undefined {
     const nowMs = this.#clock.monotonic()
     const last = this.#given.get(kind)
     if (last !== undefined && nowMs - last.atMs < everyMs) {
-      last.untold++
+      last.suppressed++
       return undefined
     }
-    this.#given.set(kind, { atMs: nowMs, untold: 0 })
-    return last?.untold ?? 0
+    this.#given.set(kind, { atMs: nowMs, suppressed: 0 })
+    return last?.suppressed ?? 0
   }
 }

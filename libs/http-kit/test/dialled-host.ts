@@ -1,4 +1,4 @@
-/** A host whose requests wait until they are told to be answered, and clients that dial it. */
+/** A host whose requests wait until the test releases them, and clients that dial it. */
 
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -45,7 +45,7 @@ export interface Client {
   isOpen(): boolean
 }
 
-/** A host whose `/held` waits until it is told to answer. */
+/** A host whose `/held` waits until the test releases it. */
 export async function listening(
   t: Test,
   {
@@ -170,7 +170,7 @@ export function crowd(t: Test, held: DialledHost, count: number) {
   })
 }
 
-/** A clock that advances only when told. */
+/** A clock that advances only by command. */
 export function handClock() {
   let nowMs = 1_000
   const clock: Clock = { now: () => nowMs, monotonic: () => nowMs }

@@ -57,7 +57,7 @@ t.test('a network with little use does not wait for all that come after it with 
   t.same(all(), ['n1', 'm1', 'a1', 'a2'], 'with several it waits')
 })
 
-t.test('what goes on is before the others of its network', async (t) => {
+t.test('a body that was begun is read before other bodies of its network', async (t) => {
   const { waiting, push, all } = lanes()
   push('a1', 'b1', 'a2')
   waiting.push('a', 'a0', true)

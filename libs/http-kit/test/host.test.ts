@@ -477,7 +477,7 @@ t.test(
 t.test('a body in pieces of a few bytes is read up to a bound, and keeps no list of them', async (t) => {
   const pieces = async (text: string, bytesMax: number) => {
     const payload = new PiecewiseRequest(new Socket())
-    const told = new Promise<string>((resolve) =>
+    const reported = new Promise<string>((resolve) =>
       readBody(payload, { bytesMax, announced: undefined }, (error, body) =>
         resolve(body === undefined ? (error as RefusalError).status : body.toString()),
       ),
@@ -487,7 +487,7 @@ t.test('a body in pieces of a few bytes is read up to a bound, and keeps no list
       await new Promise((resolve) => setImmediate(resolve))
     }
     payload.push(null)
-    return told
+    return reported
   }
   t.equal(await pieces('{"a":1}', 1_000), '{"a":1}')
   t.equal(

@@ -304,7 +304,7 @@ t.test('waiting requests of many networks do not shut out a network with few', a
 
 t.test(
   'a full host closes the reader that has taken nothing for the longest time',
-  { skip: process.platform !== 'linux' && 'only Linux tells what a reader has taken' },
+  { skip: process.platform !== 'linux' && 'only Linux shows how much a reader has taken' },
   async (t) => {
     const { clock, pass } = handClock()
     const held = await listening(t, { connections: { max: 4, perNetworkMax: 100 }, clock })

@@ -45,7 +45,7 @@ function restFor(body: LaneBody, ms: number): void {
   for (let restedMs = 0; restedMs < ms; restedMs += 240) body.took(80)
 }
 
-t.test('two bodies are read at a time, at once where nothing else is', async (t) => {
+t.test('two bodies are read at a time, and start at once while nothing else waits', async (t) => {
   const { of, called, passTo } = lane(t)
   const one = of('one').body()
   of('two').body()
@@ -107,7 +107,7 @@ t.test('networks take turns, and a request that waits too long is refused', asyn
   ])
 })
 
-t.test('a process that stalled refuses nothing for it', async (t) => {
+t.test('requests that waited because the process stalled are not refused', async (t) => {
   const { of, called, passTo } = lane(t)
   const one = of('one').body()
   const two = of('two').body()
@@ -118,7 +118,7 @@ t.test('a process that stalled refuses nothing for it', async (t) => {
   t.same(called.slice(3), ['three'])
 })
 
-t.test('what begins as the process goes on does not hide that it stalled', async (t) => {
+t.test('a body that begins right after a stall does not hide the stall', async (t) => {
   const { of, called, passTo } = lane(t)
   for (const name of ['one', 'two', 'three']) of(name).body()
   void passTo(60_000, 0)

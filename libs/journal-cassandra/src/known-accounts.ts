@@ -105,7 +105,7 @@ export async function* inOrder<Item, Result>(
   const running: Promise<Result>[] = []
   for await (const item of items) {
     const result = work(item)
-    // Its turn tells of a fault.
+    // The error is thrown when the result is read below. This only prevents an unhandled rejection.
     result.catch(() => {})
     running.push(result)
     if (running.length >= atOnce) yield (await running.shift()) as Result

@@ -1,6 +1,6 @@
 /**
- * Opens an account in the next term by one transaction: the way of a pass over all accounts, nearly
- * all of which are small and unused.
+ * Opens an account in the next term by one transaction. A pass over all accounts does this, because
+ * nearly all of them are small and unused.
  *
  * A host begins a partition first and opens it afterwards (`region-terms.ts`), because taking over
  * may take long. Where everything fits in one write, the two are one: its condition is that no
@@ -43,8 +43,9 @@ export interface KnownBefore {
 
 /**
  * @param before of the term before this one, in which the account is known.
- * @returns undefined when it was not opened: it has a checkpoint, or much behind it, or somebody
- *   else has begun. @throws JournalFault `CORRUPT` when what is handed over has a gap
+ * @returns undefined when it was not opened: it has a checkpoint, it has more rows than one read
+ *   takes, or another opener has begun.
+ * @throws JournalFault `CORRUPT` when a row is missing in what the other region hands over.
  */
 export async function openAtOnce(
   connection: CassandraConnection,
@@ -86,7 +87,10 @@ export async function openAtOnce(
   return refused === undefined ? { account, cut, known, changedMs: changedMsOf(first) } : undefined
 }
 
-/** Nothing is written there any more. No rows: somebody has written there since it was listed. */
+/**
+ * Closes the term before, so that nothing is written there any more, and reads it.
+ * @returns no rows when somebody wrote there after it was listed.
+ */
 async function readClosed(
   connection: CassandraConnection,
   partition: Partition,

@@ -57,16 +57,16 @@ export async function readDamage(metadata: string): Promise<DamageRecord | undef
 }
 
 function decode(text: string): DamageRecord {
-  const told = JSON.parse(text)
-  if (told.version !== version) throw new Error(`it has version ${told.version}`)
+  const reported = JSON.parse(text)
+  if (reported.version !== version) throw new Error(`it has version ${reported.version}`)
   const end = (hex: string | null) => (hex === null ? undefined : Buffer.from(hex, 'hex'))
   return {
-    files: told.files,
-    lost: told.lost.map(([after, through]: [string | null, string | null]) => ({
+    files: reported.files,
+    lost: reported.lost.map(([after, through]: [string | null, string | null]) => ({
       after: end(after),
       through: end(through),
     })),
-    isRebuilt: told.isRebuilt,
+    isRebuilt: reported.isRebuilt,
   }
 }
 

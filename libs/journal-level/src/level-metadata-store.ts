@@ -125,7 +125,7 @@ export class LevelMetadataStore {
   /** Whether the previous batch has its entry in the audit. */
   #audited = true
   /** The message of the last reported fault. Undefined: it is over. */
-  #told: string | undefined
+  #reported: string | undefined
   /** It stays until a write succeeds: a successful reopening does not prove that the disk works. */
   #failing: (PartFailure & { lastMs: number; tries: number }) | undefined
 
@@ -332,7 +332,7 @@ export class LevelMetadataStore {
   }
 
   #failed(fault: JournalFault): void {
-    this.#tell(fault)
+    this.#report(fault)
     const nowMs = this.#clock.monotonic()
     const before = this.#failing
     const goesOn = before !== undefined && nowMs - before.lastMs <= quietMs
@@ -349,9 +349,9 @@ export class LevelMetadataStore {
     this.#audited = written
   }
 
-  #tell(fault: JournalFault): void {
-    if (this.#told === fault.message) return
-    this.#told = fault.message
+  #report(fault: JournalFault): void {
+    if (this.#reported === fault.message) return
+    this.#reported = fault.message
     this.#options.onFailure(fault)
   }
 
@@ -419,10 +419,10 @@ export class LevelMetadataStore {
       this.#lookups.forget()
       this.#writer.resume(found)
     } catch (error) {
-      this.#tell(error as JournalFault)
+      this.#report(error as JournalFault)
       return error as JournalFault
     }
-    this.#told = undefined
+    this.#reported = undefined
     this.#options.onReopened()
     return undefined
   }

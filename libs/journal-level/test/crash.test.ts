@@ -215,9 +215,13 @@ t.test('a flipped bit in a table is detected, and takes only accounts that are n
   const cut = await crashImage(t, path)
   const [table = ''] = (await readdir(join(cut, 'rows'))).filter((name) => name.endsWith('.ldb'))
   await truncate(join(cut, 'rows', table), 1_000)
-  const told: MetadataDamage[] = []
-  const opened = await LevelMetadataStore.open({ ...testStore, path: cut, onDamage: (one) => told.push(one) })
-  t.match(told, [{ files: [{ name: table, damage: 'its end is missing' }], lost: [/^behind /] }])
+  const reported: MetadataDamage[] = []
+  const opened = await LevelMetadataStore.open({
+    ...testStore,
+    path: cut,
+    onDamage: (one) => reported.push(one),
+  })
+  t.match(reported, [{ files: [{ name: table, damage: 'its end is missing' }], lost: [/^behind /] }])
   t.same(opened.damage, { files: 1, lostRanges: 1 })
   await opened.close()
   t.same(await readdir(join(cut, 'damaged')).then((names) => names.length), 1, 'it is kept')

@@ -107,8 +107,8 @@ async function judge(t: Test, path: string, model: Model, about: string): Promis
   for (const [key, value] of model.lookups) {
     const found = await store.lookups.get(key)
     if (String(found) === value) continue
-    const isTold = store.lostBatches > 0 && (lost.count === 0 || lost.has(keys.lookup(key)))
-    if (!isTold) t.fail(`${about}: ${key} is ${found}`)
+    const isReported = store.lostBatches > 0 && (lost.count === 0 || lost.has(keys.lookup(key)))
+    if (!isReported) t.fail(`${about}: ${key} is ${found}`)
   }
   for (const [counter, next] of model.counters) {
     const first = await store.lookups.take(counter, 1).catch((error: { code: string }) => error.code)
@@ -140,10 +140,10 @@ t.test('each place may be damaged: an account is as it was or is CORRUPT', async
     const about = `${place}: ${damageOnce(join(image, 'rows'), random)}`
     const counters = new Map(model.counters)
     const first = await judge(t, image, { ...model, counters }, about)
-    const isTold = first.damage.length > 0 || first.lostBatches > 0
+    const isReported = first.damage.length > 0 || first.lostBatches > 0
     const far = first.corrupt.filter((name) => !first.lost.touches(keys.everythingOf(name)))
     if (!about.includes('.log')) t.same(far, [], `${about}: those far from it are whole`)
-    if (first.corrupt.length > 0) t.ok(isTold, `${about}: it is told`)
+    if (first.corrupt.length > 0) t.ok(isReported, `${about}: the damage is reported`)
     const again = await judge(t, image, { ...model, counters }, `${about}, again`)
     t.same([again.corrupt, again.damage], [first.corrupt, []], `${about}: the verdict is kept`)
     corrupt += first.corrupt.length
@@ -180,7 +180,7 @@ t.test('an opening that was interrupted between its steps is continued by the ne
   const unapplied = await crashImage(t, replaced)
   const second = await judge(t, unapplied, counters(), 'replaced, not applied')
   t.same(second.corrupt, straight.corrupt)
-  t.match(second.damage, [{ files: [{ name: table }] }], 'it is told')
+  t.match(second.damage, [{ files: [{ name: table }] }], 'the damage is reported')
 
   const recorded = await crashImage(t, path)
   cpSync(join(replaced, 'damage.json'), join(recorded, 'damage.json'))
@@ -206,7 +206,7 @@ t.test(
   async (t) => {
     const { path, names } = await generationsOf(t, { seed, accounts: 60, generations: 4 })
     const reopened = Promise.withResolvers<void>()
-    const told: MetadataDamage[] = []
+    const reported: MetadataDamage[] = []
     let isFailing = true
     const store = await LevelMetadataStore.open({
       ...testStore,
@@ -217,7 +217,7 @@ t.test(
           throw Object.assign(new Error('IO error: Input/output error'), { code: 'LEVEL_IO_ERROR' })
         await commit()
       },
-      onDamage: (damage) => told.push(damage),
+      onDamage: (damage) => reported.push(damage),
       onReopened: () => reopened.resolve(),
     })
     const alive = setInterval(() => {}, 1_000)
@@ -229,12 +229,12 @@ t.test(
     t.equal(await faultOf(store.lookups.write([{ delete: 'a' }])), 'UNKNOWN')
     isFailing = false
     await reopened.promise
-    t.match(told, [{ files: [{ name: table }], suspectAccounts: Number }])
+    t.match(reported, [{ files: [{ name: table }], suspectAccounts: Number }])
     const faults = await Promise.all(
       names.map((name) => faultOf(store.journals.acquire(name, { owner: 'a' }))),
     )
     const corrupt = faults.filter((fault) => fault === 'CORRUPT').length
-    t.ok(corrupt >= (told[0]?.suspectAccounts ?? 0), 'also those without any row left')
+    t.ok(corrupt >= (reported[0]?.suspectAccounts ?? 0), 'also those without any row left')
     t.ok(corrupt > 0 && corrupt < 30, `${corrupt} of 60`)
     t.ok(faults.every((fault) => fault === undefined || fault === 'CORRUPT'))
     t.same(store.damage, { files: 1, lostRanges: 1 })

@@ -18,25 +18,25 @@ if (disk !== undefined) {
   let stores = 0
   const world = async (t: Test, { ballastBytes }: { ballastBytes: number }) => {
     const path = join(disk, `store-${stores++}`)
-    const told: string[] = []
+    const reported: string[] = []
     const store = await LevelMetadataStore.open({
       ...testStore,
       path,
       ballastBytes,
       reopenEveryMs: 50,
-      onFailure: ({ message }) => told.push(message),
-      onReopened: () => told.push('reopened'),
+      onFailure: ({ message }) => reported.push(message),
+      onReopened: () => reported.push('reopened'),
     })
     t.teardown(async () => {
       await filler.empty()
       await store.close()
       await rm(path, { recursive: true })
     })
-    return { path, store, told }
+    return { path, store, reported }
   }
 
   t.test('without space writes are refused and reads continue; with space writes recover', async (t) => {
-    const { path, store, told } = await world(t, { ballastBytes: 0 })
+    const { path, store, reported } = await world(t, { ballastBytes: 0 })
     const { journals, lookups } = store
     const ownership = await journals.acquire('one', { owner: 'host' })
     const other = await journals.acquire('two', { owner: 'host' })
@@ -65,7 +65,7 @@ if (disk !== undefined) {
       await lookups.write([{ put: `after ${round}`, value: row(0).subarray(0, 10) }])
     }
     t.equal(store.lostBatches, 0)
-    t.match(told, [/No space left/, 'reopened', /No space left/, 'reopened'])
+    t.match(reported, [/No space left/, 'reopened', /No space left/, 'reopened'])
     await store.close()
     const again = await LevelMetadataStore.open({ ...testStore, path })
     t.teardown(() => again.close())
@@ -80,7 +80,7 @@ if (disk !== undefined) {
   t.test(
     'the ballast makes room for deletions on a disk that stays full, and is reserved again',
     async (t) => {
-      const { path, store, told } = await world(t, { ballastBytes: 16 * MiB })
+      const { path, store, reported } = await world(t, { ballastBytes: 16 * MiB })
       const { journals, lookups } = store
       const ownership = await journals.acquire('one', { owner: 'host' })
       await lookups.write([{ put: 'reference', value: row(0).subarray(0, 10) }])
@@ -89,7 +89,7 @@ if (disk !== undefined) {
       await filler.fill()
       await appendUntilRefused(ownership, store)
       await writable(store)
-      t.match(told, [/No space left/, 'reopened'])
+      t.match(reported, [/No space left/, 'reopened'])
       t.equal(await sizeOf(ballast), undefined)
       await lookups.write([{ delete: 'reference' }])
       t.equal(await lookups.get('reference'), undefined, 'deleted although no other program made room')

@@ -48,7 +48,7 @@ t.test('entries come back from their rows', async (t) => {
   )
 })
 
-t.test('a damaged row is told, and the others come', async (t) => {
+t.test('a damaged row is reported, and the others are returned', async (t) => {
   const entries = await entriesOfTwo()
   const rows = entries.flatMap(rowsOfEntry)
   const at = rows.findIndex(([, value]) => Buffer.from(value).includes('alone'))

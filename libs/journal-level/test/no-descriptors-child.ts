@@ -13,12 +13,12 @@ import { testStore } from '../src/testing.ts'
 const [, , path = ''] = process.argv
 const row = (number: number) => Buffer.alloc(60_000, `row ${number} `)
 
-const told: string[] = []
+const reported: string[] = []
 const store = await LevelMetadataStore.open({
   ...testStore,
   path,
-  onFailure: ({ message }) => told.push(message),
-  onReopened: () => told.push('reopened'),
+  onFailure: ({ message }) => reported.push(message),
+  onReopened: () => reported.push('reopened'),
 })
 const ownership = await store.journals.acquire('one', { owner: 'host' })
 await store.journals.append(ownership, row(1))
@@ -59,7 +59,7 @@ const after = await countRows()
 await store.close()
 console.log(
   JSON.stringify({
-    told,
+    reported,
     fault,
     acknowledged,
     refusal,

@@ -27,20 +27,20 @@ t.test(
       child,
       path,
     ])
-    const told = JSON.parse(stdout)
-    t.match(told.fault, { code: 'UNKNOWN' })
-    t.match(told.told[0], /Too many open files/)
-    t.equal(told.told.at(-1), 'reopened')
-    t.equal(told.refusal, 'UNAVAILABLE')
-    t.ok(told.refusedMs < 1_000, `refused after ${told.refusedMs} ms`)
-    t.equal(told.readDuring, told.acknowledged, 'reads continue')
-    t.ok(told.failing)
+    const reported = JSON.parse(stdout)
+    t.match(reported.fault, { code: 'UNKNOWN' })
+    t.match(reported.reported[0], /Too many open files/)
+    t.equal(reported.reported.at(-1), 'reopened')
+    t.equal(reported.refusal, 'UNAVAILABLE')
+    t.ok(reported.refusedMs < 1_000, `refused after ${reported.refusedMs} ms`)
+    t.equal(reported.readDuring, reported.acknowledged, 'reads continue')
+    t.ok(reported.failing)
     t.ok(
-      told.head === told.acknowledged || told.head === told.acknowledged + 1,
+      reported.head === reported.acknowledged || reported.head === reported.acknowledged + 1,
       'what was unknown is in or not',
     )
-    t.equal(told.after, told.head + 1, 'everything acknowledged is there')
-    t.ok(told.wellAgain)
+    t.equal(reported.after, reported.head + 1, 'everything acknowledged is there')
+    t.ok(reported.wellAgain)
     const again = await LevelMetadataStore.open({ ...testStore, path })
     t.equal(again.lostBatches, 0)
     await again.close()
@@ -122,13 +122,13 @@ t.test('one that reopens but cannot write keeps the time of its first failure', 
   t.equal(store.failing, undefined)
 })
 
-t.test('batches without an entry in the commit audit are counted, and told once', async (t) => {
-  const told: unknown[] = []
+t.test('batches without an entry in the commit audit are counted, and reported once', async (t) => {
+  const reported: unknown[] = []
   const path = await directory(t)
   const store = await LevelMetadataStore.open({
     ...testStore,
     path,
-    onUnaudited: (fault) => told.push(fault),
+    onUnaudited: (fault) => reported.push(fault),
   })
   t.teardown(() => store.close())
   const write = () => store.lookups.write([{ put: 'a', value: Buffer.from('b') }])
@@ -148,11 +148,11 @@ t.test('batches without an entry in the commit audit are counted, and told once'
     Object.assign(CommitAudit.prototype, { note })
     await write()
     t.equal(store.unauditedBatches, 2 * series)
-    t.equal(told.length, series)
+    t.equal(reported.length, series)
   }
 })
 
-t.test('an entry that cannot be written is told, and the next ones go to a new file', async (t) => {
+t.test('an entry that cannot be written is reported, and the next ones go to a new file', async (t) => {
   const path = await directory(t)
   const audit = await CommitAudit.begin(path, Buffer.alloc(16))
   t.teardown(() => audit.close())

@@ -114,7 +114,7 @@ function testPresumedAccounts<T>({ test, open }: JournalContract<T>): void {
     const { head, chain } = await journals.head(id)
     assert.equal(head, 1)
     const isIn = first.map(({ checksum }) => Buffer.compare(checksum, chain) === 0)
-    assert.equal(isIn.filter(Boolean).length, 1, 'the chain tells whose row it is')
+    assert.equal(isIn.filter(Boolean).length, 1, 'the chain shows whose row it is')
     for (const [at, outcome] of outcomes.entries()) {
       const code = outcome.status === 'rejected' ? (outcome.reason as { code: string }).code : undefined
       if (code !== 'UNKNOWN') assert.equal(code, isIn[at] ? undefined : 'FENCED')

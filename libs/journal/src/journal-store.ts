@@ -11,7 +11,7 @@
  *  - Several hosts may have an ownership of epoch 0. One first row gets in; every other host is
  *    fenced by the epoch that this row made, and so is a host whose ownership was older when
  *    another one began the account without a row.
- *  - Epoch and head do not tell whose first row it is. After an unknown outcome the chain does: it
+ *  - Epoch and head do not show whose first row it is. After an unknown outcome the chain does: it
  *    covers the bytes of the row, and first rows of two hosts differ, as each holds random bytes.
  *  - Before its first row a host answers only after a look at the head that still finds epoch 0.
  *  - Before its first row a host puts lookup rows and deletes none. Their write times are of epoch

@@ -92,7 +92,7 @@ function testAccounts<T>({ test, open }: WholeContract<T>): void {
     )
   })
 
-  test('a row that is missing is told, and the others come', async (t) => {
+  test('a missing row is reported, and the others are returned', async (t) => {
     const { journals, whole, loseRow } = await open(t)
     const [id, other] = [account(), account()]
     const ownership = await journals.acquire(id, { owner })

@@ -91,7 +91,7 @@ t.test(
 )
 
 t.test(
-  'a lost write of an ordered store loses everything issued behind it, not what came later',
+  'a lost write of an ordered store also loses writes that were waiting behind it, and no later ones',
   async (t) => {
     const { medium, journals, lookups, ownership } = await opened()
     medium.fail('lookup.write', { code: 'UNKNOWN' })

@@ -52,7 +52,7 @@ t.test('the first piece of a turn that is over begins, too', async (t) => {
   t.notOk(one.hasTime())
 })
 
-t.test('what has another clock does not share the turn', async (t) => {
+t.test('parts with different clocks do not share a turn', async (t) => {
   const one = time()
   const other = time()
   t.equal(piecesOf(new TurnShare(one.clock, 4), one.pass), 8)

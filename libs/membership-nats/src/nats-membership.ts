@@ -133,7 +133,7 @@ export class NatsMembership implements Membership {
   #subscription: Subscription
   #sequence = 0
   #ownHeardMs: number
-  #told = false
+  #notifying = false
   #closed = false
 
   /** Joins: sends its first heartbeat at once. @throws RangeError on bad details. */
@@ -332,10 +332,10 @@ export class NatsMembership implements Membership {
   }
 
   #changed(): void {
-    if (this.#told) return
-    this.#told = true
+    if (this.#notifying) return
+    this.#notifying = true
     queueMicrotask(() => {
-      this.#told = false
+      this.#notifying = false
       for (const listener of [...this.#listeners]) {
         if (!this.#listeners.has(listener)) continue
         try {

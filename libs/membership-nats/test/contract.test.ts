@@ -150,11 +150,11 @@ t.test(
     await until(() => readyOf()?.accounts === 7)
     for (const word of [...said]) bus.publish('members.eu-par.two', word)
     bus.publish('members.eu-par.x', Buffer.from('rubbish'))
-    let told = 0
-    one.onChange(() => void told++)
+    let reported = 0
+    one.onChange(() => void reported++)
     ready = true
     await until(() => readyOf()?.ready === true)
-    t.ok(told > 0)
+    t.ok(reported > 0)
     t.equal(readyOf()?.accounts, 7)
     // The member's own clock is read each time.
     const withoutClock = (beat: object | undefined) => ({ ...beat, wallMs: 0 })

@@ -132,52 +132,52 @@ function testViews<T>({ test, open, patientMs = 10_000 }: MembershipContract<T>)
 function testListeners<T>({ test, open, patientMs = 10_000 }: MembershipContract<T>): void {
   const eventually = patience(patientMs)
 
-  test('listeners are told of joins and leaves, and of the view at that time', async (t) => {
+  test('listeners hear of joins and leaves, with the view at that time', async (t) => {
     const { join } = await open(t)
     const one = await join(info('one'), idle)
     await eventually('itself', () => ids(one).length === 1)
-    const told: string[] = []
+    const reported: string[] = []
     one.onChange(() => {
       throw new Error('planted')
     })
     one.onChange((members) => {
       const said = members.map(({ id }) => id).join()
       assert.equal(said, ids(one).join())
-      told.push(said)
+      reported.push(said)
     })
     const two = await join(info('two'), idle)
-    await eventually('two came', () => told.at(-1) === 'one,two')
+    await eventually('two came', () => reported.at(-1) === 'one,two')
     await two.close()
-    await eventually('two went', () => told.at(-1) === 'one')
+    await eventually('two went', () => reported.at(-1) === 'one')
   })
 
   test('a closed subscription receives nothing more', async (t) => {
     const { join } = await open(t)
     const one = await join(info('one'), idle)
     await eventually('itself', () => ids(one).length === 1)
-    const told: string[] = []
-    const listener = (name: string) => () => void told.push(name)
+    const reported: string[] = []
+    const listener = (name: string) => () => void reported.push(name)
     const closed = one.onChange(listener('closed'))
     one.onChange(listener('open'))
     closed.close()
     closed.close()
     await join(info('two'), idle)
-    await eventually('told', () => told.length > 0)
-    assert.ok(!told.includes('closed'))
+    await eventually('reported', () => reported.length > 0)
+    assert.ok(!reported.includes('closed'))
   })
 
   test('listeners are not called within the call that changes the view', async (t) => {
     const { join } = await open(t)
     const one = await join(info('one'), idle)
     await eventually('itself', () => ids(one).length === 1)
-    let told = false
+    let reported = false
     one.onChange(() => {
-      told = true
+      reported = true
     })
     const joining = join(info('two'), idle)
-    assert.equal(told, false)
+    assert.equal(reported, false)
     await joining
-    await eventually('told', () => told)
+    await eventually('reported', () => reported)
   })
 }
 
@@ -213,8 +213,8 @@ function testClocks<T>({ test, open, patientMs = 10_000 }: MembershipContract<T>
     await eventually('both', () => ids(one).length === 2 && ids(two).length === 2)
     clock.aheadMs = 10_000
     await eventually('both off', () => [one, two].every((view) => off(view).length === 2))
-    const told = one.members().map(({ clockOffsetMs }) => Math.round(clockOffsetMs / 1_000))
-    assert.deepEqual(told, [-10, 10])
+    const reported = one.members().map(({ clockOffsetMs }) => Math.round(clockOffsetMs / 1_000))
+    assert.deepEqual(reported, [-10, 10])
     await two.close()
     await eventually('alone', () => ids(one).length === 1)
     assert.equal(one.self().clockOffsetMs, 0)

@@ -34,7 +34,7 @@ export class MemoryMembership implements Membership {
   readonly #gathering: MemoryGroup
   readonly #listeners = new Set<Listener>()
   readonly #hidden = new Set<string>()
-  #told = false
+  #notifying = false
 
   /** @throws RangeError on invalid details, an id that is already alive, or too many members. */
   constructor(
@@ -108,17 +108,17 @@ export class MemoryMembership implements Membership {
 
   /** Calls the listeners, soon and once for all changes until then. */
   changed(): void {
-    if (this.#told) return
-    this.#told = true
+    if (this.#notifying) return
+    this.#notifying = true
     queueMicrotask(() => {
-      this.#told = false
+      this.#notifying = false
       for (const listener of [...this.#listeners]) {
-        if (this.#listeners.has(listener)) this.#tell(listener)
+        if (this.#listeners.has(listener)) this.#notify(listener)
       }
     })
   }
 
-  #tell(listener: Listener): void {
+  #notify(listener: Listener): void {
     try {
       listener(this.members())
     } catch (error) {

@@ -31,8 +31,8 @@ t.test('membership within a process', async (t) => {
 t.test('a member can lose sight of another one, and finds it again', async (t) => {
   const one = new MemoryMembership(info('one'))
   const two = one.join(info('two'))
-  const told: string[] = []
-  one.onChange((members) => told.push(members.map(({ id }) => id).join()))
+  const reported: string[] = []
+  one.onChange((members) => reported.push(members.map(({ id }) => id).join()))
   await Promise.resolve()
   one.hide('two')
   one.hide('one')
@@ -40,7 +40,7 @@ t.test('a member can lose sight of another one, and finds it again', async (t) =
   await Promise.resolve()
   one.show('two')
   await Promise.resolve()
-  t.same(told, ['one,two', 'one', 'one,two'])
+  t.same(reported, ['one,two', 'one', 'one,two'])
 })
 
 t.test('while fewer than half of all clocks are off exactly those are; else all are', async (t) => {
@@ -129,7 +129,7 @@ const broken: { [fault: string]: (sound: MemoryMembership) => Partial<Membership
       return { close: () => {} }
     },
   }),
-  'what is told is not what the view says': (sound) => ({
+  'a listener gets another view than `members` returns': (sound) => ({
     onChange: (listener) => sound.onChange((members) => listener(members.slice(1))),
   }),
   'clocks are not compared': (sound) => ({

@@ -6,8 +6,8 @@
  * lifted row is removed when it can no longer be undone.
  *
  * Each change ends with a new stamp in a row of its own. A process reads the stamp every few
- * seconds and the lists only when it is new. Rows may arrive in another region after their stamp:
- * for some seconds, and now and then later, the lists are read again.
+ * seconds and the lists only when it is new. Rows may arrive in another region after their stamp,
+ * so the lists are read again for some seconds, and at longer intervals after that.
  */
 import { randomUUID } from 'node:crypto'
 import { type AddressRange, rangesOf } from '@holdfast/access'

@@ -7,8 +7,8 @@ import {
   BlobFault,
   type BlobInfo,
   type BlobStage,
+  type ReportsHolders,
   smallBlobBytesMax,
-  type TellsHolders,
 } from '@holdfast/blob-store'
 import { GrowingBytes } from '@holdfast/kernel'
 import type { AcknowledgedCopy } from './small-put.ts'
@@ -21,19 +21,19 @@ export interface GatheringStageDeps {
   takeMemory(bytes: number): boolean
   giveMemory(bytes: number): void
   /** Opens a stage of this upload at nodes. */
-  openStage(): Promise<BlobStage & TellsHolders>
+  openStage(): Promise<BlobStage & ReportsHolders>
   /** Stores all of it. */
   put(bytes: Uint8Array, pinMs: number): Promise<AcknowledgedCopy>
   ended(stage: GatheringStage): void
 }
 
-export class GatheringStage implements BlobStage, TellsHolders {
+export class GatheringStage implements BlobStage, ReportsHolders {
   readonly uploadId: Uint8Array
   readonly #deps: GatheringStageDeps
   readonly #bytes = new GrowingBytes()
   #memory = 0
   #state: 'open' | 'staging' | 'staged' | 'committing' | 'lost' | 'ended' = 'open'
-  #stage: (BlobStage & TellsHolders) | undefined
+  #stage: (BlobStage & ReportsHolders) | undefined
   #holders: readonly string[] = []
   #committed: Promise<BlobInfo> | undefined
 
@@ -74,7 +74,7 @@ export class GatheringStage implements BlobStage, TellsHolders {
 
   async #stageAll(): Promise<void> {
     this.#state = 'staging'
-    let stage: (BlobStage & TellsHolders) | undefined
+    let stage: (BlobStage & ReportsHolders) | undefined
     try {
       stage = await this.#deps.openStage()
       if (this.#state !== 'staging') throw new BlobFault('CLOSED', 'the upload was aborted')

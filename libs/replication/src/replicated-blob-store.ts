@@ -26,9 +26,9 @@ import {
   type BlobStoreUsage,
   digestOf,
   nameOfCopy,
+  type ReportsHolders,
   type StorageNode,
   smallBlobBytesMax,
-  type TellsHolders,
   type WholeBytes,
   type WholeReads,
 } from '@holdfast/blob-store'
@@ -110,7 +110,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
    */
   async stage(
     options: { expectedBytes?: number; signal?: AbortSignal } = {},
-  ): Promise<BlobStage & TellsHolders> {
+  ): Promise<BlobStage & ReportsHolders> {
     this.#assertOpen()
     if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the upload was aborted before it began')
     const uploadId = this.#options.random(16)
@@ -137,7 +137,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
   async #stageAtNodes(
     uploadId: Uint8Array,
     options: { expectedBytes?: number; signal?: AbortSignal },
-  ): Promise<BlobStage & TellsHolders> {
+  ): Promise<BlobStage & ReportsHolders> {
     const faults: BlobFault[] = []
     const tried = new Set<number>()
     for (let attempt = 0; attempt < placementAttempts; attempt++) {

@@ -4,9 +4,9 @@ import {
   type BlobInfo,
   type BlobStage,
   type PlacedStage,
+  type ReportsHolders,
   type SealedContent,
   type StorageNode,
-  type TellsHolders,
 } from '@holdfast/blob-store'
 import { type Clock, hex } from '@holdfast/kernel'
 import { worstOf } from './failover-read.ts'
@@ -50,7 +50,7 @@ export interface ReplicatedStageDeps {
   ended(stage: ReplicatedStage): void
 }
 
-export class ReplicatedStage implements BlobStage, TellsHolders {
+export class ReplicatedStage implements BlobStage, ReportsHolders {
   readonly uploadId: Uint8Array
   readonly #deps: ReplicatedStageDeps
   /** Nodes that have every byte so far. */

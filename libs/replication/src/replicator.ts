@@ -3,8 +3,8 @@
  *
  * Within a region each node follows all members of its groups. Between regions one member follows
  * for its region, so that bytes cross the WAN once; the others get what it fetched from its log.
- * The group and the set of living members determine which one. If two members believe it is they,
- * some bytes cross twice; if none does, the next heartbeat corrects it.
+ * The group and the set of living members determine which one. While members disagree about who is
+ * alive, two may follow, and some bytes cross twice; or none does until the next heartbeat.
  */
 import type { BlobName } from '@holdfast/blob-store'
 import { type Clock, pause, type Timers } from '@holdfast/kernel'
@@ -31,8 +31,8 @@ export interface ReplicatorTuning {
   /** As of `Puller`. Default 24 h. */
   compareEveryMs?: number
   /**
-   * Between two requests to a source that had all its news told, ms; twice that while nothing was
-   * missing here. Default 1,000. What comes meanwhile is fetched together.
+   * Pause between two requests to a source that had no further entries, ms; doubled while nothing
+   * was missing here. Default 1,000. The next request fetches everything of the pause at once.
    */
   idleMs?: number
   /** The longest wait after failures, ms. Default 30,000. */

@@ -7,11 +7,11 @@ import type { BlobInfo, LogPosition, StoreNotes } from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
 
 export interface Watermark {
-  /** Everything up to here is held here, except what is owed. */
+  /** This node has every copy up to this position, except those in `owed`. */
   position: LogPosition
   /** The groups for which this is true. */
   groups: readonly number[]
-  /** Unix milliseconds of the source's clock: what it held then is covered. */
+  /** Unix milliseconds of the source's clock: this node has what the source had at that time. */
   coveredMs: number
   /** When inventories were last compared, Unix milliseconds of this node's clock. */
   comparedMs: number

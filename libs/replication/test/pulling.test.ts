@@ -209,7 +209,7 @@ t.test('a late deletion does not delete a copy that got its reference meanwhile'
   t.same(await region.holdersOf(again), ['b', 'c'])
   t.ok(
     deletedAtSource.includes(`c ${nameOfCopy(info)}`),
-    'the collector is told, and reads the references itself',
+    'the collector hears of it, and reads the references itself',
   )
 })
 

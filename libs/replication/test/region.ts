@@ -110,10 +110,10 @@ export class Region implements Peers {
     return this.#regions.get(id)
   }
 
-  /** Writes a new version of a group and tells these nodes. */
-  async publish(group: PlacementGroup, told: Iterable<string> = this.nodes.keys()): Promise<void> {
+  /** Writes a new version of a group and sends it to these nodes. */
+  async publish(group: PlacementGroup, reported: Iterable<string> = this.nodes.keys()): Promise<void> {
     this.rows.learn(group)
-    for (const id of told) await this.nodes.get(id)?.groups.learn(group)
+    for (const id of reported) await this.nodes.get(id)?.groups.learn(group)
   }
 
   frontend(

@@ -2,7 +2,7 @@
  * The node behind the listeners: its store under the rules of its groups, and its background work.
  */
 
-import { Collector, type NodeStore, Scrubber, tellsHealth } from '@holdfast/blob-store'
+import { Collector, type NodeStore, reportsHealth, Scrubber } from '@holdfast/blob-store'
 import {
   type ClusterPart,
   GroupLeader,
@@ -142,7 +142,7 @@ function createCollector({ cluster, store, node, log }: OwnedNode): Collector {
       confirmedMs: () => rounds.confirmedMs(),
       wanted: () => wantRound(cluster),
     },
-    distrust: () => node.unverified ?? (tellsHealth(store) ? store.health.gap : undefined),
+    distrust: () => node.unverified ?? (reportsHealth(store) ? store.health.gap : undefined),
     ...config.collect,
     everything: true,
     clock,

@@ -31,7 +31,7 @@ export function peerMetrics(registry: Registry, server: Pick<BlobStoreServer, 'f
       this.set(server.figures().bytes)
     },
   })
-  const told: Partial<Record<RefusalReason, number>> = {}
+  const reported: Partial<Record<RefusalReason, number>> = {}
   new Counter({
     name: 'holdfast_peer_refusals_total',
     help: 'Connections, calls and streams of other nodes that were refused, by reason.',
@@ -40,8 +40,8 @@ export function peerMetrics(registry: Registry, server: Pick<BlobStoreServer, 'f
     collect() {
       const { refused } = server.figures()
       for (const reason of refusalReasons) {
-        this.inc({ reason }, refused[reason] - (told[reason] ?? 0))
-        told[reason] = refused[reason]
+        this.inc({ reason }, refused[reason] - (reported[reason] ?? 0))
+        reported[reason] = refused[reason]
       }
     },
   })

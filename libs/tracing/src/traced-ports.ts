@@ -6,7 +6,7 @@ import type { BlobStage, BlobStore } from '@holdfast/blob-store'
 import type { JournalStore, LookupStore } from '@holdfast/journal'
 import { inSpan, type SpanAttributes, type Tracer, traceparent } from '@holdfast/kernel'
 
-/** Tells the host of the account its span, as part of the request. */
+/** Sends the span to the account's host, as part of the request. */
 export function tracedAccounts(accounts: AccountClient, tracer: Tracer | undefined): AccountClient {
   if (tracer === undefined) return accounts
   return {

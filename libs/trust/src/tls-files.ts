@@ -62,7 +62,7 @@ export class TlsFiles implements TlsContext {
   readonly #listeners = new Set<() => void>()
   readonly #timer: NodeJS.Timeout
   #loaded: LoadedTls
-  #told: string | undefined
+  #reported: string | undefined
 
   /** @throws Error that names the file */
   static open(
@@ -106,13 +106,13 @@ export class TlsFiles implements TlsContext {
   reload(): boolean {
     try {
       const loaded = loadedFrom(this.#paths, this.#options.read, this.#loaded)
-      this.#told = undefined
+      this.#reported = undefined
       if (loaded === this.#loaded) return false
       this.#loaded = loaded
     } catch (error) {
       const { message } = error as Error
-      if (message !== this.#told) this.#options.onFault?.(error as Error)
-      this.#told = message
+      if (message !== this.#reported) this.#options.onFault?.(error as Error)
+      this.#reported = message
       return false
     }
     const { ca, own } = this.#loaded.certificates

@@ -56,7 +56,7 @@ t.test('an authority issues, lists and renews; keys are for their owner alone', 
   t.equal(read(join(directory, 'two/cassandra.pem')).includes(read(join(directory, 'two/node.pem'))), true)
 })
 
-t.test('names that are none, and directories without an authority, are refused', async (t) => {
+t.test('malformed names, and directories without an authority, are refused', async (t) => {
   const directory = t.testdir()
   await t.rejects(Authority.open(directory), { code: 'AUTHORITY', message: /ca\.pem is missing/ })
   const authority = await madeIn(directory, [])

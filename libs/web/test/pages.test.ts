@@ -124,7 +124,7 @@ t.test('content is reported by a form, and an invalid report is refused with the
   t.equal(last, 429, 'a network has a budget')
 })
 
-t.test('a visitor is told that a report of much reported content was not added', async (t) => {
+t.test('a visitor sees that a report of much reported content was not added', async (t) => {
   const { host, reports } = await start(t, () => view(file('a.txt')))
   const of = { content: shared, account, category: 'other', text: '', contact: '' } as const
   for (let number = 0; number < 20; number++) await reports.add({ ...of, address: `198.51.100.${number}` })
@@ -253,12 +253,12 @@ t.test('the start page shows the operator’s bounds of uploads', async (t) => {
   const guest = { folderSeconds: 86_400, folderSecondsMax: 7 * 86_400, idleSeconds: 5_400 }
   const standard = { ...unlimited, folderSecondsMax: 90 * 86_400 }
   const text = page({ fileBytesMax: 1.5 * 1024 ** 3, lifetimes: { guest, standard } })
-  for (const [fileBytesMax, told] of [
+  for (const [fileBytesMax, reported] of [
     [1_000_000, '1 MB'],
     [2 ** 20, '1 MiB'],
     [500, '500 bytes'],
   ] as const)
-    t.match(page({ fileBytesMax, lifetimes: { guest, standard } }), `at most ${told}.`)
+    t.match(page({ fileBytesMax, lifetimes: { guest, standard } }), `at most ${reported}.`)
   for (const line of [
     'A file has at most 1.5 GiB.',
     'Without an account, a folder is deleted 1 day after it was made, 7 days at most.',

@@ -20,7 +20,7 @@ async function counted(ann: Account): Promise<{ files: number; folders: number; 
   return sum
 }
 
-async function told(ann: Account): Promise<{ files: number; folders: number; bytes: number }> {
+async function reported(ann: Account): Promise<{ files: number; folders: number; bytes: number }> {
   const { fileCount, folderCount, storage } = (await ann.details()).statsCurrent
   return { files: fileCount, folders: folderCount, bytes: storage }
 }
@@ -97,18 +97,18 @@ export const caps = cases('caps and statistics', (test) => {
           ann.file({ in: number % 2 ? a.id : b.id, content: 'x'.repeat(number * 10), name: `${number}` }),
         ),
       )
-      assert.deepEqual(await told(ann), await counted(ann))
+      assert.deepEqual(await reported(ann), await counted(ann))
       ;(await ann.copy([a.id, (files[2] as Item).id], b.id)).ok()
-      assert.deepEqual(await told(ann), await counted(ann))
+      assert.deepEqual(await reported(ann), await counted(ann))
       ;(await ann.remove((files[1] as Item).id, (files[4] as Item).id)).ok()
-      assert.deepEqual(await told(ann), await counted(ann))
+      assert.deepEqual(await reported(ann), await counted(ann))
       ;(await ann.move([a.id], b.id)).ok()
       ;(await ann.copy([b.id], a.id)).ok()
-      assert.deepEqual(await told(ann), await counted(ann))
+      assert.deepEqual(await reported(ann), await counted(ann))
       ;(await bob.import([a.id])).ok()
-      assert.deepEqual(await told(bob), await counted(bob))
+      assert.deepEqual(await reported(bob), await counted(bob))
       ;(await ann.remove(a.id)).ok()
-      assert.deepEqual(await told(ann), await counted(ann))
+      assert.deepEqual(await reported(ann), await counted(ann))
       await Promise.all([
         ann.copy([b.id], ann.root),
         ann.remove((files[6] as Item).id),
@@ -116,9 +116,9 @@ export const caps = cases('caps and statistics', (test) => {
         ann.file(),
         ann.upload({ in: b.id }),
       ])
-      assert.deepEqual(await told(ann), await counted(ann))
+      assert.deepEqual(await reported(ann), await counted(ann))
       ;(await ann.remove(b.id)).ok()
-      await eventually(async () => assert.deepEqual(await told(ann), await counted(ann)))
+      await eventually(async () => assert.deepEqual(await reported(ann), await counted(ann)))
     },
   )
 
@@ -141,7 +141,7 @@ export const caps = cases('caps and statistics', (test) => {
       for (const answer of answers) if (answer.code !== 200) answer.refused('error-notFound')
       const made = answers.slice(0, 16).filter((answer) => answer.code === 200)
       for (const answer of made) (await ann.read(answer.ok().id)).refused('error-notFound')
-      assert.deepEqual(await told(ann), { files: 1, folders: 0, bytes: 4 })
+      assert.deepEqual(await reported(ann), { files: 1, folders: 0, bytes: 4 })
       assert.deepEqual(await counted(ann), { files: 1, folders: 0, bytes: 4 })
     },
   )

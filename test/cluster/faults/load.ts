@@ -265,10 +265,10 @@ export class Load {
       const asking = [this.#ask(place.person, { ...request, at: at + attempt, key })]
       if (doubled) asking.push(this.#ask(place.person, { ...request, at: at + attempt + 1, key }))
       const answers = (await Promise.all(asking)).filter((answer) => answer !== undefined)
-      const told = answers
+      const reported = answers
         .map((answer) => (answer.code === 200 ? answer.ok() : undefined))
         .filter((item) => item !== undefined)
-      const [first, second] = told
+      const [first, second] = reported
       if (second !== undefined && second.id !== first?.id)
         history.doubled.push(`${key}: answered with ${first?.id} and with ${second.id}`)
       if (first !== undefined) {

@@ -64,9 +64,9 @@ export const messageFaults: readonly Fault[] = [
     recovers: 'itself',
     async run(stage) {
       stage.began()
-      const { told, kept } = await raceForPlaces(stage.regions, { uploads: 200, places: 10 })
+      const { reported, kept } = await raceForPlaces(stage.regions, { uploads: 200, places: 10 })
       stage.ended()
-      assert.deepEqual({ told, kept }, { told: { ok: 10, 'error-limits': 190 }, kept: [10, 10] })
+      assert.deepEqual({ reported, kept }, { reported: { ok: 10, 'error-limits': 190 }, kept: [10, 10] })
     },
   },
 ]

@@ -14,18 +14,18 @@ const retryForMs = 60_000
 export async function raceForPlaces(
   regions: readonly ClusterRegion[],
   { uploads, places }: { uploads: number; places: number },
-): Promise<{ told: Record<string, number>; kept: number[] }> {
+): Promise<{ reported: Record<string, number>; kept: number[] }> {
   const [home] = regions as [ClusterRegion]
   const person = await arrive(home)
   await setAccount(home, { id: person.id, settings: { limits: { contents: places } } })
-  const told: Record<string, number> = {}
+  const reported: Record<string, number> = {}
   await Promise.all(
     Array.from({ length: uploads }, async (_, at) => {
       const status = await statusOf(regions[at % regions.length] as ClusterRegion, { person, at })
-      told[status] = (told[status] ?? 0) + 1
+      reported[status] = (reported[status] ?? 0) + 1
     }),
   )
-  return { told, kept: await Promise.all(regions.map((region) => fileCountOf(region, person))) }
+  return { reported, kept: await Promise.all(regions.map((region) => fileCountOf(region, person))) }
 }
 
 /** A request without an answer, or refused for the moment, is repeated with its key. */

@@ -7,7 +7,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Placement } from '@holdfast/placement'
-import { tell } from '../../../infra/cluster/control.ts'
+import { sendCommand } from '../../../infra/cluster/control.ts'
 import { readPlan } from '../../../infra/cluster/plan-file.ts'
 import type { LocalPlan } from '../../../infra/cluster/planned-processes.ts'
 import { sleep } from '../../acceptance/world.ts'
@@ -57,12 +57,12 @@ export class Stage {
   }
 
   async restart(name: string): Promise<void> {
-    await tell(this.cluster.dataDir, { do: 'restart', name })
+    await sendCommand(this.cluster.dataDir, { do: 'restart', name })
     this.ended()
   }
 
   link(way: { from: string; to: string; cut: boolean }): Promise<void> {
-    return tell(this.cluster.dataDir, { do: 'link', ...way })
+    return sendCommand(this.cluster.dataDir, { do: 'link', ...way })
   }
 
   pause(ms: number): Promise<void> {

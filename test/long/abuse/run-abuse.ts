@@ -180,13 +180,13 @@ class Trial {
       this.#faults.push('the generator broke')
       return emptySent
     }
-    const told = Promise.race([
+    const reported = Promise.race([
       once(generator, 'message').then(([sent]) => sent as SendCounts),
       sleep(endingMs).then(() => emptySent),
       ended.then(() => emptySent),
     ])
     generator.send('end')
-    const sent = await told
+    const sent = await reported
     generator.kill('SIGKILL')
     await ended
     return sent
@@ -196,7 +196,7 @@ class Trial {
     const deadline = during.toMs + recoveryMaxMs
     for (;;) {
       await sleep(250)
-      await this.#ask({ ask: 'tell' })
+      await this.#ask({ ask: 'progress' })
       const { samples } = this.#seen
       const lastMs = lastTroubleMs({ samples, readings: this.#readings, before, during })
       if (Date.now() - lastMs >= calmMs || Date.now() > deadline) return

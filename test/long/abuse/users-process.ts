@@ -1,12 +1,12 @@
 /**
  * The ordinary users, in a separate process, so that only the service delays them. Its parent
- * sends: `begin` starts them, `tell` answers what they have seen so far, `end` lets them finish
+ * sends: `begin` starts them, `progress` answers what they have seen so far, `end` lets them finish
  * their calls, `verify` looks for everything that was acknowledged. Each is answered when it is
  * done.
  */
 import { type Sample, User, type UserOptions } from './users.ts'
 
-export type Question = { ask: 'begin'; users: UserOptions[] } | { ask: 'tell' | 'end' | 'verify' }
+export type Question = { ask: 'begin'; users: UserOptions[] } | { ask: 'progress' | 'end' | 'verify' }
 
 export interface UsersReport {
   /** Since the last answer. */
@@ -18,7 +18,7 @@ export interface UsersReport {
 
 let users: User[] = []
 let running: Promise<void>[] = []
-let told: number[] = []
+let reported: number[] = []
 
 process.on('message', (question: Question) => {
   void answer(question).then(() => process.send?.(seen()))
@@ -28,7 +28,7 @@ process.on('disconnect', () => process.exit())
 async function answer(question: Question): Promise<void> {
   if (question.ask === 'begin') {
     users = question.users.map((options) => new User(options))
-    told = users.map(() => 0)
+    reported = users.map(() => 0)
     running = users.map((user) => user.run())
   } else if (question.ask === 'end') {
     for (const user of users) user.stop()
@@ -40,8 +40,8 @@ async function answer(question: Question): Promise<void> {
 
 function seen(): UsersReport {
   const samples = users.flatMap((user, at) => {
-    const news = user.samples.slice(told[at])
-    told[at] = user.samples.length
+    const news = user.samples.slice(reported[at])
+    reported[at] = user.samples.length
     return news
   })
   return {

@@ -61,7 +61,7 @@ async function backedUp(office: Office, { seed, place }: { seed: number; place: 
   const lines: string[] = []
   const took = async (what: string, words: string[], admin: string) => {
     const beganMs = performance.now()
-    const { rows, copies, bytes, writtenBytes, unreadable } = await told<Figures>(words, admin)
+    const { rows, copies, bytes, writtenBytes, unreadable } = await reported<Figures>(words, admin)
     const ms = performance.now() - beganMs
     if ((unreadable ?? []).length > 0) throw new Error(`${what}: ${unreadable.join('\n')}`)
     const written = writtenBytes === undefined ? '' : `, ${Math.round(writtenBytes / 2 ** 20)} MB written`
@@ -171,7 +171,7 @@ function adminOf({ home }: Office): string {
   return home.processes.find(({ role }) => role === 'storage-node')?.admin as string
 }
 
-async function told<T>(words: string[], admin: string): Promise<T> {
+async function reported<T>(words: string[], admin: string): Promise<T> {
   const out: string[] = []
   const err: string[] = []
   const code = await ctl([...words, '--admin', admin], {

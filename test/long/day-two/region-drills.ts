@@ -37,11 +37,11 @@ export const regionDrills: readonly Drill[] = [
       const seedingMs = performance.now()
       const seeded = await seedAccounts(office, other, accounts)
       const lines: string[] = []
-      const tell = (line: string) => {
+      const printLine = (line: string) => {
         lines.push(line)
         report(`    … ${line}`)
       }
-      tell(`${accounts} accounts written in ${seconds(performance.now() - seedingMs)}`)
+      printLine(`${accounts} accounts written in ${seconds(performance.now() - seedingMs)}`)
       await office.until('everything is in two regions', async () => {
         const { replication, backup } = await office.status()
         return replication.full && backup.accounts === 0
@@ -53,7 +53,7 @@ export const regionDrills: readonly Drill[] = [
           'the loss is seen',
           async () => (await office.status()).regions[1]?.actorHosts === 0,
         )
-        tell(await timed('evacuate', () => moved(office, 'evacuate')))
+        printLine(await timed('evacuate', () => moved(office, 'evacuate')))
         for (const person of people) await writes(office, person)
         // Servers first. Then the processes of Holdfast begin again, as after a loss of power.
         for (const isServer of [true, false])
@@ -63,8 +63,8 @@ export const regionDrills: readonly Drill[] = [
         const heard = async () => (await office.status()).regions[1]?.actorHosts === 2
         await office.until('its hosts are heard', heard)
         const fullMs = await office.until('every file has its copies', () => office.isFull(), copiesMs)
-        tell(`its files have their copies again ${seconds(fullMs)} after its hosts are heard`)
-        tell(await timed('return', () => moved(office, 'return')))
+        printLine(`its files have their copies again ${seconds(fullMs)} after its hosts are heard`)
+        printLine(await timed('return', () => moved(office, 'return')))
         for (const [at, person] of people.entries())
           if ((await foldersOf(office, person)) !== (before[at] as number) + 1)
             throw new Error(`${person.id} does not have all of its folders`)
@@ -124,12 +124,12 @@ async function moved(office: Office, what: 'evacuate' | 'return'): Promise<numbe
   const { code } = office.other
   const words = what === 'evacuate' ? [what, code, '--fenced'] : [what, code]
   for (;;) {
-    const told = await office.ctl<{ accounts: number; failures: unknown[]; lostRows: number }>(
+    const reported = await office.ctl<{ accounts: number; failures: unknown[]; lostRows: number }>(
       'region',
       ...words,
     )
-    if (told.lostRows > 0) throw new Error(`${told.lostRows} rows are lost`)
-    if (told.failures.length === 0) return told.accounts
+    if (reported.lostRows > 0) throw new Error(`${reported.lostRows} rows are lost`)
+    if (reported.failures.length === 0) return reported.accounts
   }
 }
 

@@ -103,7 +103,7 @@ export const clusterFaults: readonly ClusterFault[] = [
           await setTimeout(3_000)
         }
       }
-      // Its failure is told when the fault ends.
+      // Its failure is reported when the fault ends.
       const freezing = Promise.allSettled([freeze()])
       return async () => {
         ends.abort()

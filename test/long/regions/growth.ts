@@ -22,12 +22,12 @@ export async function growthTrial(report: (line: string) => void): Promise<strin
   const lacks = lacksOf(after.layout)
   if (lacks.length > 0) throw new Error(`this machine lacks ${lacks.join(', ')}`)
   const lines: string[] = []
-  const tell = (what: string, figures: string) => {
+  const printLine = (what: string, figures: string) => {
     lines.push(`  ${what.padEnd(22)} ${figures}`)
     report(lines.at(-1) ?? '')
   }
   try {
-    tell('up with two regions', seconds(await timed(() => before.infra('up'))))
+    printLine('up with two regions', seconds(await timed(() => before.infra('up'))))
     const old = before.regions.map(({ code }) => code)
     const files = await Promise.all(old.map((code) => uploaded(before, code)))
     await until('everything is in two regions', () => isReplicated(before, old[0] ?? ''))
@@ -35,9 +35,9 @@ export async function growthTrial(report: (line: string) => void): Promise<strin
     const loads = await Promise.all(old.map((code) => Load.start(before, code)))
     const upMs = await timed(() => after.infra('up'))
     const requests = await Promise.all(loads.map((load) => load.stop()))
-    tell('up with the third', seconds(upMs))
+    printLine('up with the third', seconds(upMs))
     for (const [at, { done, failed }] of requests.entries())
-      tell(`users of ${old[at]}`, `${done} requests, ${failed} failed without a repetition`)
+      printLine(`users of ${old[at]}`, `${done} requests, ${failed} failed without a repetition`)
 
     const codes = after.regions.map(({ code }) => code)
     const added = codes.at(-1) ?? ''
@@ -47,10 +47,10 @@ export async function growthTrial(report: (line: string) => void): Promise<strin
     for (const code of codes) for (const file of files) await worksAt(after, code, file)
     const own = await uploaded(after, added)
     for (const code of codes) await worksAt(after, code, own)
-    tell('accounts of before', `change and are read in ${codes.join(', ')}, and one made in ${added}`)
+    printLine('accounts of before', `change and are read in ${codes.join(', ')}, and one made in ${added}`)
     await until('everything is in two regions', () => isReplicated(after, added))
-    tell(`acceptance ${added}`, await acceptFrom(after, codes.length - 1))
-    tell('up once more', seconds(await timed(() => after.infra('up'))))
+    printLine(`acceptance ${added}`, await acceptFrom(after, codes.length - 1))
+    printLine('up once more', seconds(await timed(() => after.infra('up'))))
   } catch (error) {
     // The first failure counts: what `up` has not made cannot be taken down.
     await after.infra('down').catch((later) => console.error('down failed, too:', later))
@@ -60,7 +60,7 @@ export async function growthTrial(report: (line: string) => void): Promise<strin
   const left = leftOf(after)
   rmSync(folder, { recursive: true })
   if (left.length > 0) throw new Error(`down left ${left.join(', ')}`)
-  tell('down', 'no process, namespace, mount, device or file is left')
+  printLine('down', 'no process, namespace, mount, device or file is left')
   return lines.join('\n')
 }
 

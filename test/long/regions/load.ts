@@ -33,9 +33,9 @@ export class Load {
     })
     return new Load(async () => {
       child.stdin.end()
-      const [, told] = (await text(child.stdout)).trim().split('\n')
-      if (told === undefined) throw new Error('the load of users ended by itself')
-      return JSON.parse(told) as Requests
+      const [, reported] = (await text(child.stdout)).trim().split('\n')
+      if (reported === undefined) throw new Error('the load of users ended by itself')
+      return JSON.parse(reported) as Requests
     })
   }
 

@@ -31,15 +31,15 @@ export async function renewalTrial(report: (line: string) => void): Promise<stri
   const lacks = lacksOf(deployed.layout)
   if (lacks.length > 0) throw new Error(`this machine lacks ${lacks.join(', ')}`)
   const lines: string[] = []
-  const tell = (line: string) => {
+  const printLine = (line: string) => {
     lines.push(line)
     report(line)
   }
   try {
     const upMs = await timed(() => deployed.infra('up'))
-    tell(`  up                     ${seconds(upMs)}`)
+    printLine(`  up                     ${seconds(upMs)}`)
     for (const [what, replace] of replacements)
-      tell(`  ${what.padEnd(22)} ${await underLoad(deployed, replace)}`)
+      printLine(`  ${what.padEnd(22)} ${await underLoad(deployed, replace)}`)
   } catch (error) {
     await deployed.infra('down').catch((later) => console.error('down failed, too:', later))
     throw error

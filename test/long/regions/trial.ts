@@ -21,13 +21,13 @@ export async function regionsTrial(report: (line: string) => void): Promise<stri
   if (lacks.length > 0) throw new Error(`this machine lacks ${lacks.join(', ')}`)
   const lines: string[] = []
   const failures: string[] = []
-  const tell = (...more: string[]) => {
+  const printLine = (...more: string[]) => {
     for (const line of more) report(line)
     lines.push(...more)
   }
   const tried = async (part: () => Promise<string[]>) => {
     try {
-      tell(...(await part()))
+      printLine(...(await part()))
     } catch (error) {
       report((error as Error).message)
       failures.push((error as Error).message)
@@ -36,7 +36,7 @@ export async function regionsTrial(report: (line: string) => void): Promise<stri
   const startedMs = performance.now()
   try {
     await deployed.infra('up')
-    tell(
+    printLine(
       `  up                     ${Math.round((performance.now() - startedMs) / 1_000)} s, ${memoryMiB()} MiB`,
     )
     await deployed.infra('status')
@@ -54,7 +54,7 @@ export async function regionsTrial(report: (line: string) => void): Promise<stri
   await deployed.infra('down')
   const left = leftOf(deployed)
   if (left.length > 0) failures.push(`down left ${left.join(', ')}`)
-  else tell('  down                   no process, namespace, mount, device or file is left')
+  else printLine('  down                   no process, namespace, mount, device or file is left')
   if (failures.length > 0) throw new Error(failures.join('\n'))
   return lines.join('\n')
 }

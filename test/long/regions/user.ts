@@ -24,8 +24,8 @@ const startedMs = performance.now()
 for (;;) {
   try {
     const data = await granted()
-    const told: UserAnswer = { ms: Math.round(performance.now() - startedMs), data }
-    console.log(JSON.stringify(told))
+    const reported: UserAnswer = { ms: Math.round(performance.now() - startedMs), data }
+    console.log(JSON.stringify(reported))
     process.exit()
   } catch (error) {
     if (performance.now() - startedMs > wish.patienceMs) throw error

@@ -65,10 +65,11 @@ export async function exportAccount(options: ExportOptions): Promise<ExportRepor
 async function openTarget(target: string, account: string): Promise<void> {
   await mkdir(target, { recursive: true, mode: 0o700 })
   const note = join(target, noteName)
-  const told = await readFile(note, 'utf8').catch(absent)
+  const reported = await readFile(note, 'utf8').catch(absent)
   const text = `${JSON.stringify({ account })}\n`
-  if (told !== undefined && told !== text) throw new MoveFault(`${target} has the export of another account`)
-  if (told !== undefined) return
+  if (reported !== undefined && reported !== text)
+    throw new MoveFault(`${target} has the export of another account`)
+  if (reported !== undefined) return
   if ((await readdir(target)).some((name) => name !== 'lost+found'))
     throw new MoveFault(`${target} is neither empty nor an export of this account`)
   await writeFile(note, text, { mode: 0o600 })

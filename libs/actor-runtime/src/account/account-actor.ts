@@ -287,7 +287,7 @@ export class AccountActor {
         verdict: () => undefined,
       })
       if (outcome.kind !== 'reply') return false
-      ask.answer(encodeReply(asTold(outcome.reply)))
+      ask.answer(encodeReply(withoutStrangers(outcome.reply)))
     } catch (error) {
       log.error(
         { requestId: ask.request.clientRequest, account: this.account, err: error },
@@ -366,7 +366,7 @@ export class AccountActor {
 }
 
 /** In a dry run all references of an account that was never made are orphans. */
-function asTold(reply: AccountReply): AccountReply {
+function withoutStrangers(reply: AccountReply): AccountReply {
   if (reply.result?.$case !== 'reconcile') return reply
   const { strangers: unknown, ...view } = reply.result.value
   return {

@@ -141,7 +141,7 @@ const readOnlyKeptMs = 3_000
 /** How often idleness and memory are checked. */
 const tidyMs = 1000
 /** Quarantined accounts that a host names; all are counted. */
-const quarantinedToldMax = 100
+const quarantinedReportedMax = 100
 export class AccountHost implements AccountVersions {
   readonly #services: Services
   /** The host as actors see it. */
@@ -274,7 +274,7 @@ export class AccountHost implements AccountVersions {
     )
     this.#subscriptions.push(
       this.#bus.serve(quarantineSubjectOf(hostId), async () =>
-        Buffer.from(JSON.stringify(this.quarantined.slice(0, quarantinedToldMax))),
+        Buffer.from(JSON.stringify(this.quarantined.slice(0, quarantinedReportedMax))),
       ),
       this.#bus.serve(lagSubjectOf(hostId), async () => Buffer.from(JSON.stringify(this.backupLag))),
       this.#bus.serve(repairSubjectOf(hostId), (message) => this.#handleRepair(message)),
@@ -397,7 +397,7 @@ export class AccountHost implements AccountVersions {
       this.#actors.used(actor, { uses })
       actor.answered()
       answered(answer)
-      if (this.#services.log.isLevelEnabled('debug')) this.#tell(ask)
+      if (this.#services.log.isLevelEnabled('debug')) this.#logAnswer(ask)
     }
     const traced = span === undefined ? request : { ...request, traceparent: span.traceparent }
     const ask = new PendingRequest(traced, ended, kind)
@@ -414,7 +414,7 @@ export class AccountHost implements AccountVersions {
     return tracer.begin(`account ${operation?.$case}`, { parent: traceparentOf(parent), attributes })
   }
 
-  #tell({ request, arrivedMs }: PendingRequest): void {
+  #logAnswer({ request, arrivedMs }: PendingRequest): void {
     const { clock, log } = this.#services
     const { accountId: account, clientRequest: requestId, operation } = request
     const seconds = (clock.monotonic() - arrivedMs) / 1000
@@ -450,8 +450,8 @@ export class AccountHost implements AccountVersions {
   }
 
   /**
-   * Sends the second region what did not arrive by itself. Accounts that wait for it before they
-   * leave are woken, and leave cleanly.
+   * Sends rows that are missing in the second region. Accounts that cannot be passivated before
+   * these rows have arrived are woken, and are passivated then.
    */
   bringArrivals(): Promise<void> {
     return this.#services.arrivals.pass({

@@ -109,9 +109,9 @@ export async function repair(
       lost: ['all of it: no checkpoint is whole, and rows before it are gone'],
     })
   const { through: checkpointThrough, changesKept, lost } = plan
-  const told = { checkpointThrough, changesKept, lost }
-  if (found.damage.length === 0 && lost.length === 0) return report({ outcome: 'whole', ...told })
-  if (dryRun) return report({ outcome: 'repairable', ...told })
+  const reported = { checkpointThrough, changesKept, lost }
+  if (found.damage.length === 0 && lost.length === 0) return report({ outcome: 'whole', ...reported })
+  if (dryRun) return report({ outcome: 'repairable', ...reported })
   const ownership = await journal.seize(account, {
     owner: services.hostId,
     aboveEpoch: found.newestPageEpoch,
@@ -123,7 +123,7 @@ export async function repair(
     { account, damage: found.damage, lost: lost.length, keptAside: prefix },
     'an account was repaired',
   )
-  return report({ outcome: 'repaired', keptAside: prefix, ...told })
+  return report({ outcome: 'repaired', keptAside: prefix, ...reported })
 }
 
 /**
@@ -271,9 +271,9 @@ async function changesBehind(
 ): Promise<Entry[]> {
   const { rows, statics, damage, lastRow } = found
   const entries: Entry[] = []
-  const lose = (seq: number, what: string, isTold = false) => {
+  const lose = (seq: number, what: string, isReported = false) => {
     entries.push({ seq, change: undefined, lost: what, refused: undefined })
-    if (!isTold) damage.push(what)
+    if (!isReported) damage.push(what)
   }
   const pageOf = async (name: string, digest: Uint8Array) => {
     const page = await wholePage(journal, account, { name, digest })

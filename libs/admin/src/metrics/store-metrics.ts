@@ -2,8 +2,8 @@ import {
   type BlobStore,
   type BlobStoreUsage,
   quarantineReasons,
-  type TellsHealth,
-  tellsHealth,
+  type ReportsHealth,
+  reportsHealth,
 } from '@holdfast/blob-store'
 import { Gauge, type Registry } from 'prom-client'
 import { readMetrics } from './read-metrics.ts'
@@ -93,10 +93,10 @@ export function storeMetrics(registry: Registry, blobs: BlobStore): void {
       },
     })
   }
-  if (tellsHealth(blobs)) healthMetrics(registry, blobs)
+  if (reportsHealth(blobs)) healthMetrics(registry, blobs)
 }
 
-function healthMetrics(registry: Registry, store: TellsHealth): void {
+function healthMetrics(registry: Registry, store: ReportsHealth): void {
   const registers = [registry]
   new Gauge({
     name: 'holdfast_store_quarantined_extents',
@@ -151,7 +151,7 @@ function healthMetrics(registry: Registry, store: TellsHealth): void {
 /** The content and the state of a store, as plain JSON for the operator. */
 export async function storeStatus(store: BlobStore): Promise<object> {
   const usage = await store.usage()
-  if (!tellsHealth(store)) return usage
+  if (!reportsHealth(store)) return usage
   const { failure, gap, ...health } = store.health
   return {
     ...usage,

@@ -34,8 +34,8 @@ export function moderationRoutes(
     const limit = limitOf(query.limit, pageMax)
     const names = lists.names(list, { after: query.after ?? '', limit })
     const next = names.length === limit ? names.at(-1) : undefined
-    const told = names.map((name) => ({ name, act: lists.actOf(list, name) }))
-    return { status: 'ok', data: { total: lists.count(list), names: told, next: next ?? null } }
+    const reported = names.map((name) => ({ name, act: lists.actOf(list, name) }))
+    return { status: 'ok', data: { total: lists.count(list), names: reported, next: next ?? null } }
   })
 
   for (const act of ['block', 'unblock'] as const)

@@ -70,9 +70,9 @@ type OwnListener = Parameters<Provider['addIdentityCertificateListener']>[0]
 /** Each listener hears the certificates at once, and then each change. */
 function providerOf(tls: TlsContext): Provider {
   const ends = new Map<object, () => void>()
-  const follow = (listener: object, tell: () => void) => {
-    tell()
-    ends.set(listener, tls.onChange(tell))
+  const follow = (listener: object, apply: () => void) => {
+    apply()
+    ends.set(listener, tls.onChange(apply))
   }
   const leave = (listener: object) => {
     ends.get(listener)?.()

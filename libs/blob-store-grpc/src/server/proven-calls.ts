@@ -104,7 +104,7 @@ export function provenCalls({
   }
 }
 
-/** Tells the caller that nothing was done. */
+/** Answers the caller that nothing was done. */
 function unavailable(): Metadata {
   const metadata = new Metadata()
   metadata.set(faultKey, 'UNAVAILABLE')

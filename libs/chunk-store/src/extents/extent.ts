@@ -186,7 +186,7 @@ export class Extent implements ExtentRow {
    * Frees dead ranges; readers that began before may still be sending them.
    * @param ranges all of them, including those already freed.
    * @param goOn called now and then; false: stop.
-   * @returns `some` when it was told to stop, or the disk lacked the one block that this needs for
+   * @returns `some` when it was stopped, or the disk lacked the one block that this needs for
    *   a moment: the rest may be freed later.
    * @throws BlobFault `IO`: some may have been freed; retry.
    */

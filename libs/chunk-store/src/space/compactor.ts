@@ -38,9 +38,12 @@ export interface CompactorDeps extends MoverDeps {
 /** After a fault of the disk or the catalogue, which may be full: a retry may succeed. */
 const restMs = 5_000
 
-/** Holes must return this much of the disk's space, … */
+/** From this size on, holes must raise the disk's free space, by a quarter of their size at least. */
 const seenFromBytes = 16 * 1024 * 1024
-/** … or no more are made. Others may have written as much meanwhile, but not each time. */
+/**
+ * After this many times without a rise no further holes are made, because the file system ignores
+ * them. One time proves nothing: other programs may have filled the space meanwhile.
+ */
 const unseenMax = 2
 
 /**
@@ -230,7 +233,7 @@ export class Compactor {
       extent.holeBytes = holeBytes
       this.#makesHoles = ++this.#unseen < unseenMax
       if (!this.#makesHoles)
-        log.warn({}, 'holes in files win no room on this file system: none are made any more')
+        log.warn({}, 'holes in files free no space on this file system: none are made any more')
     }
     space.changed()
   }

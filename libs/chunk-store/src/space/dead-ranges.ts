@@ -36,7 +36,7 @@ export interface DeadRangesDeps {
  * @param extent sealed, and no upload that may still be committed has written to it.
  * @returns multiples of 4 KiB, in order. Their content is permanently dead: no new reader reads a
  *   deleted copy, and a copy restored under its name is at another place. Undefined when it was
- *   told to end, or so much was deleted meanwhile that another look is needed.
+ *   stopped, or so much was deleted meanwhile that another look is needed.
  * @throws BlobFault `CORRUPT` when less was found alive than there is: then records that look dead
  *   may be the missing ones.
  */
@@ -54,7 +54,7 @@ export async function deadRanges(extent: Extent, deps: DeadRangesDeps): Promise<
   )
 }
 
-/** @returns false when it was told to end. */
+/** @returns false when it was stopped. */
 async function findAll(extent: Extent, found: DeadRangeScan, deps: DeadRangesDeps): Promise<boolean> {
   let restsAt = 0
   // Many at once, so that the catalogue is read once for all their blobs.

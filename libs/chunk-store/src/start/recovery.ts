@@ -67,7 +67,7 @@ export function nothingRecovered(): RecoveryFigures {
 }
 
 /** Commits that are logged one by one; the last line of the recovery has the totals. */
-const toldMax = 10
+const reportedMax = 10
 /**
  * Bounds the rows that wait in memory. A crash in between repeats the scan: applying twice has the
  * effect of once.
@@ -214,7 +214,7 @@ export class Recovery {
 
   #add(row: RowEntry, known: Copy | undefined, copy: Copy, { damaged }: { damaged: boolean }): void {
     copy.quarantined = damaged
-    if (damaged && this.#result.damaged++ < toldMax)
+    if (damaged && this.#result.damaged++ < reportedMax)
       this.#log.error({ blob: hex(row.id) }, 'a blob is damaged, or where the disk cannot read')
     if (known === undefined) this.#ledger.addCopy(row, copy)
     else this.#ledger.replaceCopy(row, known, copy)
@@ -232,7 +232,7 @@ export class Recovery {
       if (group !== last && isThere) {
         const copy = copyOf(entry, group, undefined, { get: this.#extentOf })
         this.#add(row, undefined, copy, { damaged: true })
-      } else if (this.#result.dropped++ < toldMax) {
+      } else if (this.#result.dropped++ < reportedMax) {
         const blob = hex(entry.id)
         this.#log.warn({ blob, extent: group.extent.number }, 'a commit whose bytes are not whole is dropped')
       }

@@ -132,7 +132,7 @@ async function recover(parts: Assembly, surveyed: SurveyResult): Promise<Recover
     await compactor.unmake(extent)
   if (!surveyed.inOrder || surveyed.audit) ledger.beginLife(parts.randomFill(Buffer.alloc(16)))
   ledger.note(endMarkKey, undefined)
-  ledger.telling = true
+  ledger.logsChanges = true
   for (const extent of extents.resume()) ledger.touchExtent(extent)
   await ledger.flush()
   await extents

@@ -82,7 +82,7 @@ export class Ledger {
    * False while a start reads the existing state: that is not logged, and the log's readers compare
    * inventories then.
    */
-  telling = false
+  logsChanges = false
   /** The last batch failed. */
   broken: Error | undefined
   /** Monotonic time of the first failure in the current run of failed batches. */
@@ -128,7 +128,7 @@ export class Ledger {
     this.info.blobs++
     this.info.liveBytes += copy.size
     this.#noteUpload(entry, copy)
-    this.#tell(entry, copy, false)
+    this.#logChange(entry, copy, false)
     this.touchRow(entry)
   }
 
@@ -141,7 +141,7 @@ export class Ledger {
     const tombstone = Buffer.alloc(8)
     putU64(tombstone, deletedMs, 0)
     this.note(tombstoneKey(entry.id, copy.incarnation), tombstone)
-    this.#tell(entry, copy, true)
+    this.#logChange(entry, copy, true)
     this.touchRow(entry)
   }
 
@@ -296,8 +296,8 @@ export class Ledger {
     this.note(uploadKey(copy.incarnation), entry.id)
   }
 
-  #tell(entry: RowEntry, copy: Copy, deleted: boolean): void {
-    if (!this.telling) return
+  #logChange(entry: RowEntry, copy: Copy, deleted: boolean): void {
+    if (!this.logsChanges) return
     const { incarnation, size, crc32, createdMs, placementGroup } = copy
     const row = {
       deleted,

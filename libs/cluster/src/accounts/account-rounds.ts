@@ -8,7 +8,7 @@
  *
  * Clocks of members differ by little; a round counts as begun that much earlier. A host whose clock
  * is far off makes no rounds. For a node whose clock is far off no round counts, because it cannot
- * tell whether a round began after it saw a copy without a reference.
+ * know whether a round began after it saw a copy without a reference.
  */
 import { notesOf, type RoundState } from '@holdfast/actor-runtime'
 import type { JournalAccounts, LookupStore } from '@holdfast/journal'

@@ -96,7 +96,7 @@ export async function restoreCluster(cluster: ClusterPart, options: RestoreClust
     onDamaged: (copy, fault) => leaveOut(nameOfCopy(copy), fault),
     atOnce: copiesAtOnce,
   })
-  // Ids tell their regions by the key of the backup, which is not that of this process.
+  // The region of an id is found with the key of the backup, which is not that of this process.
   const { ids } = await openKeyring(cluster.lookups)
   const birthOf = (account: string) => ids.birthRegion(account as AccountId)
   const writers = new Writers(cluster, { keyspaces, atMs: snapshot.takenMs, birthOf })

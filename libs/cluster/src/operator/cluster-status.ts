@@ -58,7 +58,7 @@ export async function clusterStatus(cluster: ClusterPart) {
       : {}),
     admin: beat.addresses.admin,
   }))
-  const told = all.map((group) => groupStatus(group, { cluster, statuses }))
+  const reported = all.map((group) => groupStatus(group, { cluster, statuses }))
   return {
     regions: config.regions.map((code) => ({
       code,
@@ -74,10 +74,10 @@ export async function clusterStatus(cluster: ClusterPart) {
     silent: [...new Set(all.flatMap(nodesOf))]
       .filter((id) => !peers.beats().some((beat) => beat.id === id))
       .map((id) => ({ id, order: orders.of(id) ?? null })),
-    placementGroups: told,
+    placementGroups: reported,
     replication: {
-      full: told.every(({ full }) => full),
-      says: summary(told),
+      full: reported.every(({ full }) => full),
+      says: summary(reported),
     },
     collecting,
     quarantined,
@@ -116,7 +116,7 @@ export async function backupStatus({
 }> {
   if (config.regions.length === 1) return { accounts: 0, lagSeconds: 0, says: 'there is one region alone' }
   const hosts = membership.beats().filter(({ roles }) => roles.includes('actor-host'))
-  const told = hosts.map(async ({ id }): Promise<Lag & { id: string; silent?: true }> => {
+  const reported = hosts.map(async ({ id }): Promise<Lag & { id: string; silent?: true }> => {
     try {
       const answer = await bus.request(lagSubjectOf(id), new Uint8Array(), { timeoutMs: askMs })
       return { id, ...(JSON.parse(Buffer.from(answer).toString()) as Lag) }
@@ -124,7 +124,7 @@ export async function backupStatus({
       return { id, accounts: 0, ms: 0, silent: true }
     }
   })
-  const lags = await Promise.all(told)
+  const lags = await Promise.all(reported)
   const farthest = lags.reduce((one, other) => (other.ms > one.ms ? other : one), {
     id: '',
     accounts: 0,
@@ -147,7 +147,7 @@ async function quarantinedAccounts({
   membership,
 }: ClusterPart): Promise<(QuarantinedAccount & { host: string })[]> {
   const hosts = membership.beats().filter(({ roles }) => roles.includes('actor-host'))
-  const told = hosts.map(async ({ id: host }) => {
+  const reported = hosts.map(async ({ id: host }) => {
     try {
       const answer = await bus.request(quarantineSubjectOf(host), new Uint8Array(), { timeoutMs: askMs })
       const accounts = JSON.parse(Buffer.from(answer).toString()) as QuarantinedAccount[]
@@ -156,7 +156,7 @@ async function quarantinedAccounts({
       return []
     }
   })
-  return (await Promise.all(told)).flat()
+  return (await Promise.all(reported)).flat()
 }
 
 /** By node, then by group; a node that does not answer is missing. */

@@ -5,7 +5,7 @@
  * under the next term.
  *
  * The old region cannot be stopped from here. The term fences it: the successor writes to other
- * partitions, the old hosts refuse as soon as any region tells them the term, and a starting host
+ * partitions, the old hosts refuse as soon as any region sends them the term, and a starting host
  * learns it before it serves. Two kinds of changes are lost: those that the old hosts acknowledge
  * until then, and earlier ones that did not reach the successor. So the operator must assure that
  * the region is off or isolated, unless more than half of all regions answer, not counting this

@@ -6,7 +6,7 @@
  *
  * Every region keeps all rows, and they are read from all that answer: a region that was taken over
  * learns it from any other. The region and the one that also keeps its journals take turns, so the
- * term's number tells which one serves it. The row is claimed there first, so no two rows of one
+ * term's number shows which one serves it. The row is claimed there first, so no two rows of one
  * term ever differ.
  */
 import { JournalFault, type LookupStore } from '@holdfast/journal'

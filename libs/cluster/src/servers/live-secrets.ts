@@ -23,18 +23,18 @@ export function liveSecrets({
   rereadMs = rereadDefaultMs,
 }: LiveSecretsOptions): ClusterSecrets & { close(): void } {
   let current = read()
-  let told: string | undefined
+  let reported: string | undefined
   const reread = () => {
     try {
       const next = read()
-      told = undefined
+      reported = undefined
       if (JSON.stringify(next) === JSON.stringify(current)) return
       current = next
       log.info('secrets were replaced')
     } catch (error) {
       const { message } = error as Error
-      if (message !== told) log.error({ err: error }, 'new secrets cannot be used; the last ones count')
-      told = message
+      if (message !== reported) log.error({ err: error }, 'new secrets cannot be used; the last ones count')
+      reported = message
     }
   }
   const timer = setInterval(reread, rereadMs)

@@ -4,16 +4,16 @@
 const silenceMs = 10_000
 
 export class RateLimitedLog<Entry> {
-  readonly #tell: (last: Entry, count: number) => void
+  readonly #write: (last: Entry, count: number) => void
   #timer: NodeJS.Timeout | undefined
   #last: Entry | undefined
   #count = 0
 
   /**
-   * @param tell is called for the first event at once, then with the last one and the number since.
+   * @param write is called for the first event at once, then with the last one and the number since.
    */
-  constructor(tell: (last: Entry, count: number) => void) {
-    this.#tell = tell
+  constructor(write: (last: Entry, count: number) => void) {
+    this.#write = write
   }
 
   add(entry: Entry): void {
@@ -35,7 +35,7 @@ export class RateLimitedLog<Entry> {
   #say(): boolean {
     const count = this.#count
     this.#count = 0
-    if (count > 0) this.#tell(this.#last as Entry, count)
+    if (count > 0) this.#write(this.#last as Entry, count)
     this.#last = undefined
     return count > 0
   }

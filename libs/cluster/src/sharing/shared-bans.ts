@@ -15,8 +15,8 @@ export interface SharedBansOptions {
   onFault: (error: unknown) => void
 }
 
-const tellMs = 500
-const tellAllMs = 10_000
+const sendEveryMs = 500
+const sendAllEveryMs = 10_000
 /** In one message; some 80 bytes each. */
 const bansPerMessage = 1_000
 
@@ -28,7 +28,7 @@ export class SharedBans {
   readonly #subscription: Subscription
   readonly #timers: NodeJS.Timeout[]
   /** When the sent bans end, by network. */
-  #told = new Map<string, number>()
+  #reported = new Map<string, number>()
 
   constructor({ bus, rateLimits, onFault }: SharedBansOptions) {
     this.#bus = bus
@@ -43,12 +43,12 @@ export class SharedBans {
     }
     this.#timers = [
       setInterval(
-        guarded(() => this.#tell(this.#news())),
-        tellMs,
+        guarded(() => this.#send(this.#news())),
+        sendEveryMs,
       ),
       setInterval(
-        guarded(() => this.#tell(rateLimits.bans())),
-        tellAllMs,
+        guarded(() => this.#send(rateLimits.bans())),
+        sendAllEveryMs,
       ),
     ]
   }
@@ -67,25 +67,25 @@ export class SharedBans {
 
   #news(): Ban[] {
     const bans = this.#rateLimits.bans()
-    const news = bans.filter(({ network, untilMs }) => this.#told.get(network) !== untilMs)
-    this.#told = new Map(bans.map(({ network, untilMs }) => [network, untilMs]))
+    const news = bans.filter(({ network, untilMs }) => this.#reported.get(network) !== untilMs)
+    this.#reported = new Map(bans.map(({ network, untilMs }) => [network, untilMs]))
     return news
   }
 
-  #tell(bans: readonly Ban[]): void {
+  #send(bans: readonly Ban[]): void {
     for (let at = 0; at < bans.length; at += bansPerMessage)
       this.#publish({ bans: bans.slice(at, at + bansPerMessage) })
   }
 
-  #publish(told: BansMessage): void {
-    this.#bus.publish(heardByAll.bans, Buffer.from(JSON.stringify(told)))
+  #publish(reported: BansMessage): void {
+    this.#bus.publish(heardByAll.bans, Buffer.from(JSON.stringify(reported)))
   }
 
   #hear(message: Uint8Array): void {
     const { bans = [], lifted } = parse(message)
     if (lifted !== undefined) this.#rateLimits.liftBan(lifted)
     this.#rateLimits.takeBans(bans)
-    for (const { network, untilMs } of bans) this.#told.set(network, untilMs)
+    for (const { network, untilMs } of bans) this.#reported.set(network, untilMs)
   }
 }
 

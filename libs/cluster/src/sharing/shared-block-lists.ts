@@ -1,4 +1,4 @@
-/** What operators block, as every process of a cluster knows it: an act of one reaches all. */
+/** The operators' block lists in every process of a cluster. A change in one reaches all. */
 import type { Bus } from '@holdfast/bus'
 import type { LookupStore } from '@holdfast/journal'
 import type { Clock } from '@holdfast/kernel'

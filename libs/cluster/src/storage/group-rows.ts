@@ -68,7 +68,7 @@ export class GroupRows {
     bus.publish(heardByAll.groups, new Uint8Array())
   }
 
-  /** 0 is the group of a standalone store; no two regions make one number. */
+  /** 0 is the group of a standalone store. Regions never issue the same number. */
   async #newNumber(region: RegionCode): Promise<number> {
     const taken = await this.#options.lookups.take(groupNumbersCounter, 1)
     return (taken + 1) * regionCodes.length + regionCodes.indexOf(region)

@@ -129,7 +129,7 @@ export class HeldCollectors {
       const nowMs = this.#clock.monotonic()
       const stale = this.#nodes().filter((id) => nowMs - (this.#heldMs.get(id) ?? nowMs) > staleMs)
       if (stale.length > 0)
-        this.#lost.abort(new Error(`${stale.join(', ')} could not be told to keep its copies`))
+        this.#lost.abort(new Error(`${stale.join(', ')} did not accept the pause of collecting`))
     }
   }
 

@@ -49,7 +49,7 @@ const sendFlags = 0x40 | 0x4000
 /** MSG_PEEK and MSG_DONTWAIT. */
 const peekFlags = 0x2 | 0x40
 /** `struct pollfd`: the descriptor, the requested events, the returned events. */
-const pollBytes = { all: 8, asked: 4, told: 6 }
+const pollBytes = { all: 8, asked: 4, reported: 6 }
 /** POLLRDHUP, and POLLERR with POLLHUP, which are always reported. */
 const closedByClient = 0x2000
 const brokenOrClosed = 0x8 | 0x10
@@ -101,10 +101,10 @@ function hasEnded(fd: number): boolean {
   asked.writeInt32LE(fd)
   asked.writeInt16LE(closedByClient, pollBytes.asked)
   if (calls === undefined || calls.poll(asked, 1, 0) <= 0) return false
-  const told = asked.readInt16LE(pollBytes.told)
-  if ((told & brokenOrClosed) !== 0) return true
+  const reported = asked.readInt16LE(pollBytes.reported)
+  if ((reported & brokenOrClosed) !== 0) return true
   // A client may close its half behind a request.
-  return (told & closedByClient) !== 0 && calls.recv(fd, Buffer.alloc(1), 1, peekFlags) === 0
+  return (reported & closedByClient) !== 0 && calls.recv(fd, Buffer.alloc(1), 1, peekFlags) === 0
 }
 
 function adoptDescriptor(server: ServerWithHandle, fd: number): Socket | undefined {

@@ -264,7 +264,7 @@ export class Connections {
 
   /**
    * Counts a running request behind a proxy for its client, until its answer ends.
-   * @returns false when the client's network has its maximum under way
+   * @returns false when the client's network is at its limit of running requests.
    */
   takeClient(request: FastifyRequest): boolean {
     const connection = connectionOf(request.raw.socket)

@@ -20,7 +20,7 @@ export interface CountResult {
 }
 
 /** Counts of one frontend in one window, as sent to others. */
-export interface ToldCounts {
+export interface ReportedCounts {
   windowMs: number
   /** Number of the window since 1970. */
   window: number
@@ -97,7 +97,7 @@ export class CounterTable {
   }
 
   /** Counts since the last call. */
-  news(nowMs: number): ToldCounts {
+  news(nowMs: number): ReportedCounts {
     this.#turn(nowMs)
     const counts = [...this.#news]
     this.#news.clear()
@@ -108,7 +108,7 @@ export class CounterTable {
    * Adds what another frontend has counted. Counts of another window, and keys past the bound, are
    * dropped.
    */
-  take(from: string, { window, counts }: ToldCounts, nowMs: number): void {
+  take(from: string, { window, counts }: ReportedCounts, nowMs: number): void {
     this.#turn(nowMs)
     if (window !== this.#window) return
     for (const [key, count] of counts) {

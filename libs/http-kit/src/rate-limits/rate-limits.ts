@@ -9,7 +9,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Guess, GuessKind, RateLimits } from '../contract.ts'
 import { clientAddress, networkOf, normalAddress, outerNetworkOf, siteOf } from './addresses.ts'
 import { type Ban, Bans } from './bans.ts'
-import { CounterTable, type CountResult, type ToldCounts } from './counter-table.ts'
+import { CounterTable, type CountResult, type ReportedCounts } from './counter-table.ts'
 import { freeGuess, GuessGates } from './guesses.ts'
 
 export interface Budget {
@@ -202,17 +202,17 @@ export class CountingRateLimits implements RateLimits {
    * What was counted since the last call of counters near their quota, to be sent to other
    * frontends.
    */
-  countNews(): ToldCounts[] {
+  countNews(): ReportedCounts[] {
     return [...this.#tables.values()]
       .map((table) => table.news(this.#clock.now()))
       .filter(({ counts }) => counts.length > 0)
   }
 
   /** Adds what another frontend has counted. */
-  takeCounts(from: string, told: ToldCounts): void {
+  takeCounts(from: string, reported: ReportedCounts): void {
     // Creates tables at the first count; ignores windows that no budget has.
-    if (!this.#off && this.#windowsMs.has(told.windowMs))
-      this.#table(told.windowMs).take(from, told, this.#clock.now())
+    if (!this.#off && this.#windowsMs.has(reported.windowMs))
+      this.#table(reported.windowMs).take(from, reported, this.#clock.now())
   }
 
   /** @param address an address or a network as `bans` names it. */

@@ -79,7 +79,7 @@ export class PiecewiseRequest extends IncomingMessage {
 
 /**
  * A stream keeps an object for each piece that its reader does not take at once, and accepts 64 KiB
- * more after it is told to pause: 10 MB for pieces of one byte. This keeps nothing.
+ * more after it is asked to pause: 10 MB for pieces of one byte. This keeps nothing.
  *
  * It first delivers what the stream already has. The stream's own end and error events stay.
  *

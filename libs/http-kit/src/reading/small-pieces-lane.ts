@@ -28,11 +28,14 @@ const sliceMs = 10
 const restFactor = 3
 /** The maximum of that rest, for any measured duration of the read. */
 const restMsMax = 250
-/** Until what begins has been read. */
+/** The lane rests this long after it admits a first read, until that read is done. */
 const beginMs = 2
-/** A longer wait is refused: nothing is read of what waits, so its client may be gone. */
+/**
+ * A longer wait before the first read is refused. Nothing is read from a waiting socket, so the
+ * process cannot see whether the client is still there.
+ */
 const waitMsMax = 2_000
-/** … and in the middle of a body. A thousand, read for 10 ms each and two at a time, take 5 s. */
+/** The same in the middle of a body. A thousand bodies, two at a time for 10 ms each, take 5 s. */
 const waitInBodyMsMax = 10_000
 /**
  * A turn of the lane that comes this much too late shows that the whole process stalled: behind a

@@ -17,7 +17,7 @@ export function sweepsOf(change: Change): Sweep[] {
   )
 }
 
-export function tellSweeps(
+export function reportSweeps(
   { log, metrics }: Pick<Services, 'log' | 'metrics'>,
   account: string,
   sweeps: readonly Sweep[],

@@ -112,7 +112,7 @@ export class AccountRows {
     if (!this.#ownWake || this.#isEarlier(due)) await this.#writeWake(due)
   }
 
-  /** The rows before and beside are durable. */
+  /** Called when the rows of `before` and `beside` are durable. */
   written(): void {
     if (this.#nextActive === undefined) return
     const before = this.#active
@@ -121,11 +121,14 @@ export class AccountRows {
     if (before === undefined) return
     this.#removeActive(before).catch((err: unknown) => {
       const { log } = this.#services
-      log.warn({ account: this.#ownership.account, err }, 'an active row stays until this host is gone')
+      log.warn(
+        { account: this.#ownership.account, err },
+        'cannot delete the active row; it is removed after this host leaves',
+      )
     })
   }
 
-  /** An active row exists although nothing was appended. */
+  /** Writes an active row without an append. */
   async keepActive(): Promise<void> {
     await this.prepare()
     await this.before({ uses: new Set(), routes: [] })
@@ -133,8 +136,8 @@ export class AccountRows {
   }
 
   /**
-   * Removes an active or wake row that another owner has left, or that is no longer needed. Pending
-   * effects and timers have a row of this activation before.
+   * Removes an active or wake row that an earlier owner left, or that is no longer needed. While
+   * effects or timers are pending, this activation first writes a row of its own.
    */
   async clear(row: string, { pending, due }: { pending: boolean; due: number | undefined }): Promise<void> {
     if (row.startsWith('wake/')) {
@@ -149,7 +152,7 @@ export class AccountRows {
     if (!this.activeRows.includes(row)) await this.#write([{ delete: row }])
   }
 
-  /** When it leaves. */
+  /** Called at passivation, when nothing more is appended. */
   async last({ due, keepActive }: { due: number | undefined; keepActive: boolean }): Promise<void> {
     if (due === undefined) {
       if (this.#wake !== undefined) this.#spentWakes.add(this.#wake.key)

@@ -22,7 +22,7 @@ import type { AccountTurn } from '../account-turn.ts'
 import type { EffectCauses } from '../effects/effect-causes.ts'
 import type { EffectProgress } from '../effects/effect-progress.ts'
 import type { PendingEffects } from '../effects/pending-effects.ts'
-import { tellSweeps } from '../effects/sweeps.ts'
+import { reportSweeps } from '../effects/sweeps.ts'
 import { type Answer, bytesOfAnswer, type PendingRequest } from '../requests/pending-request.ts'
 import type { AccountRows } from './account-rows.ts'
 import { Batch, tracedFlush } from './batch.ts'
@@ -44,7 +44,7 @@ export interface PipelineContext {
   leftovers: Leftovers
 }
 
-/** What the pipeline tells its activation. */
+/** What the pipeline reports to its activation. */
 export interface PipelineEvents {
   /** A step succeeded. */
   advanced(): void
@@ -275,7 +275,7 @@ export class FlushPipeline {
     this.#heldReplyBytes -= batch.replyBytes
     for (const { ask, answer } of batch.waiting) ask.answer(answer)
     if (!batch.changes) return
-    tellSweeps(this.#services, this.#ownership.account, batch.sweeps)
+    reportSweeps(this.#services, this.#ownership.account, batch.sweeps)
     this.#progress.durableTo(batch.lastEffect)
     this.takeEffects()
     this.#services.onDue(this.#ownership.account, batch.due)
