@@ -25,7 +25,7 @@ export function metricsPage({ metrics, scraped }: RunningService): string {
 \`GET /metrics\` of the admin host shows these in the text format of Prometheus, beside the default metrics of \`prom-client\`
 for Node processes (\`process_…\`, \`nodejs_…\`). Labels have few values: accounts, content and blobs are never labels.
 
-A new metric stands beside what it measures, in a file \`*-metrics.ts\`, with its unit in its name.
+A new metric has its unit in its name. \`libs/admin/README.md\` says where it is defined.
 
 ## Every service
 

@@ -1,8 +1,9 @@
 /**
  * The members of an item, in the order of answers: of which items, their value, and what the API's
- * document says. Answers, rows of listings (`file-rows.ts`) and documents follow from this table.
+ * document says. Answers and documents are made from this table. `file-rows.ts` writes the same
+ * members for the files of a listing by hand, and a test compares both.
  *
- * A new field of the message `Item` is an entry here, or named in `Inner`; else types do not fit.
+ * A new field of the message `Item` needs an entry here or in `Inner`; else types do not match.
  */
 import type { Item } from '@holdfast/wire'
 import { type TSchema, Type } from '@sinclair/typebox'
@@ -13,7 +14,7 @@ export type ItemShape = Record<string, unknown>
 /** An item, and what only its presenter knows. */
 export interface PresentedItem {
   item: Item
-  /** Nodes that hold a file now, nearest first. */
+  /** Nodes that have a file now, nearest first. */
   servers: readonly string[]
   link: string
   directLinks: Record<string, ItemShape> | undefined
