@@ -90,7 +90,7 @@ const foreign = ['rclone']
 /** Programs of the operator's machine. The files that they name are in the repository. */
 const ofTheMachine = ['apt-get', 'cd', 'docker', 'install', 'kubectl', 'systemctl', 'useradd']
 
-/** Values that a program takes for an option, where it takes some alone. */
+/** Values that a program accepts for an option, if it accepts only some. */
 const known: Readonly<Record<string, (value: string) => boolean>> = {
   'bench --only': (text) =>
     [true, false].some((quick) => scenarios(quick).some(({ name }) => name.includes(text))),
@@ -169,8 +169,8 @@ t.test('each command of a document is valid for its program', async (t) => {
   }
 
   /**
-   * No process listens there, and no backup lies there: valid arguments end without an answer. What
-   * works on a directory of its own is carried out.
+   * No process listens at the address, and the directory has no backup. So valid arguments end
+   * without an answer. Commands that need only a directory of their own are run.
    */
   async function checkCtl(command: string, words: readonly string[]): Promise<void> {
     const env = { HOLDFAST_ADMIN_BIND: '127.0.0.1', HOLDFAST_ADMIN_PORT: '1' }

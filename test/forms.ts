@@ -88,5 +88,5 @@ export const longFiles: Readonly<Record<string, string>> = {
   'test/cluster/operator.test.ts': 'a region is lost, nodes are emptied: minutes of a cluster of its own',
 }
 
-/** Files that fail now and then without a fault of the service, each with its cause. */
+/** Files that sometimes fail without a fault of the service, each with its cause. */
 export const unsteady: Readonly<Record<string, string>> = {}

@@ -116,7 +116,7 @@ function asRoute(host: string, identity: { ca: Buffer; cert: Buffer; key: Buffer
   return new Promise((resolve, reject) => {
     let said = ''
     const socket = connect({ host, port: 6222, ...identity, timeout: 30_000 })
-    socket.once('timeout', () => socket.destroy(new Error(`the server goes on: ${said}`)))
+    socket.once('timeout', () => socket.destroy(new Error(`the server still runs: ${said}`)))
     socket.once('error', reject)
     socket.on('data', (bytes) => {
       if (said === '')

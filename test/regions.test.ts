@@ -303,7 +303,7 @@ t.test('no user reads the secret of another one, and a proxy those of the cluste
   t.match(disks[0], '! mountpoint -q "$root/srv/disk1" || own holdfast:holdfast 700 /srv/disk1\n')
 })
 
-t.test("the site that Debian's nginx enables stands beside ours", async (t) => {
+t.test("the site that Debian's nginx enables does not disturb ours", async (t) => {
   const files = render(readDeployment(three.replace('proxy: caddy', 'proxy: nginx'), 'x.yaml'))
   const config = files.get('hosts/par1/etc/nginx/conf.d/holdfast.conf') ?? ''
   t.match(config, / listen 80;\n +listen \[::\]:80;\n +server_name files.example api.files.example /)

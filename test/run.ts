@@ -16,7 +16,7 @@ if (left.length > 0)
 console.log(`\n${passed} passed, ${failed} failed`)
 process.exitCode = exitCode
 
-/** tap leaves a folder out, and says nothing of it when files stand beside it. */
+/** tap silently skips a folder when files are named, too. */
 function filesOf(word: string): string[] {
   if (statSync(word, { throwIfNoEntry: false })?.isDirectory() !== true) return [word]
   const files = globSync(`${word}/**/*.test.ts`)

@@ -61,7 +61,7 @@ const nativeBindings = [
   'koffi',
 ]
 
-/** Tests that fail now and then (`test/forms.ts`). */
+/** Tests that sometimes fail (`test/forms.ts`). */
 const unsteadyMax = 0
 
 /** Interfaces of libs that may have optional fields, besides options and what a suite is given. */
@@ -220,7 +220,7 @@ t.test('files of the long run exist, and no further test is unsteady', async (t)
   for (const file of sizedFiles) t.match(read(file), 'sizeOf(', `${file} asks for its size`)
   t.ok(
     Object.keys(unsteady).length <= unsteadyMax,
-    'fix a test that fails now and then; this number must not rise',
+    'fix a test that sometimes fails; this number must not rise',
   )
 })
 

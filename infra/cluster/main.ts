@@ -27,7 +27,7 @@ npm run cluster -- --detach              returns when it is ready
 npm run cluster -- --stop                ends it
 npm run cluster -- --regions <n>         how many regions it has, 1 to 8 (2); data that exists gets further ones
 npm run cluster -- --restart <process>   starts a process again, after it was killed for instance
-npm run cluster -- --cut <from>:<to>     holds back what goes from one region to another; --join lets it go on
+npm run cluster -- --cut <from>:<to>     holds back what goes from one region to another; --join ends that
 npm run cluster -- --delay <ms>          how long everything takes from one region to another (20)`
 
 ignoreStdioErrors()

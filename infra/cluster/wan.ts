@@ -38,7 +38,7 @@ const namingBytesMax = 4_096
 /** What a connection passes in one direction. */
 interface Passage {
   readonly delayMs: number
-  /** Resolves when bytes may go on. */
+  /** Resolves when bytes may be passed on. */
   passable(): Promise<void>
 }
 

@@ -107,8 +107,8 @@ export async function startHosts(
 }
 
 /**
- * Also of regions and hosts that were added to the file. Hosts go on when the program that joins
- * the regions ends: their network stays, and connections survive the moment without it.
+ * Also of regions and hosts that were added to the file. Hosts keep running when the program that
+ * joins the regions ends: their network stays, and connections survive the moment without it.
  */
 async function startNetwork(layout: Layout): Promise<void> {
   const { delay, ...state } = readState(layout)

@@ -181,7 +181,7 @@ function storingAlerts({ window, age }: Times): Record<string, AlertInput> {
     HoldfastStoreFailed: {
       severity: 'page',
       pending: 0,
-      // The process ends within a minute, so the next life would end the alert.
+      // The process ends within a minute, so its next start would end the alert.
       expr: `max_over_time(holdfast_store_failed[${window(10 * minute)}]) == 1`,
       summary: 'The store of {{ $labels.process }} failed: the process ends and is started again.',
     },

@@ -1,7 +1,7 @@
 /**
- * Ports for servers with configured ports. They are below those that the system gives to outgoing
- * connections: any connection of the machine could take such a port before its server starts, or
- * while it restarts.
+ * Ports for servers with configured ports. They are below the range for outgoing connections. In
+ * that range any connection of the machine could take a port before its server starts, or while it
+ * restarts.
  */
 import { readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
@@ -18,8 +18,8 @@ const rest: number[] = []
 
 /**
  * Free ports that this process has not given out before. They come from a block that belongs to it
- * while it lives: a concurrent program neither finds them free before their server starts, nor
- * holds them for the moment of its own search.
+ * while it runs. So no other program takes them before their server starts, or listens on them
+ * during its own search.
  * @throws Error when fewer are free
  */
 export async function freePorts(count: number, host = '127.0.0.1'): Promise<number[]> {

@@ -86,7 +86,7 @@ export function java(): string {
   return installed
 }
 
-/** Also where administrators’ programs are. */
+/** The search path with the directories of administrators’ programs. */
 export function onPath(name: string): string | undefined {
   for (const directory of [...(process.env.PATH ?? '').split(':'), '/usr/sbin', '/usr/local/sbin']) {
     const path = join(directory, name)

@@ -63,7 +63,7 @@ export async function compareWithDocuments(services: readonly Hosts[]): Promise<
   }
 }
 
-/** No process answers so. A proxy does when no process did. */
+/** Only a proxy answers this, when no process of the service answered. */
 const ofProxies = new Set([502, 504])
 
 interface Route {

@@ -131,7 +131,7 @@ export function rawExchange(
     timeoutMs?: number
     halfClose?: boolean
     from?: string | undefined
-    /** Sends a byte of the body now and then. */
+    /** Sends a byte of the body from time to time. */
     continues?: boolean
   } = {},
 ): Promise<RawExchange> {

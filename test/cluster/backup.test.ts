@@ -143,7 +143,7 @@ t.test('a cluster comes back from its backup', async (t) => {
   for (const [name, number] of before ?? []) {
     const now = after?.get(name) ?? 0
     if (name.startsWith('pg/')) t.ok(now > number, `${name} has a version above ${number}`)
-    else t.ok(now >= number, `${name} goes on from ${number}`)
+    else t.ok(now >= number, `${name} continues from ${number}`)
   }
   t.ok((before?.size ?? 0) > 2, 'groups and counters')
   const again = await restoring()

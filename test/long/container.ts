@@ -130,7 +130,7 @@ class Machine {
       HOLDFAST_UPLOAD_PORT: upload,
       HOLDFAST_DOWNLOAD_PORT: download,
       HOLDFAST_ADMIN_PORT: admin,
-      // As the acceptance suite wants it.
+      // The acceptance suite needs these values.
       HOLDFAST_EXPIRY_SWEEP_SECONDS: 1,
       HOLDFAST_RATE_LIMITS: 'off',
     }

@@ -173,7 +173,7 @@ class Trial {
     if (this.#faults.length > 0) throw new Error(this.#faults.slice(0, 20).join('\n'))
   }
 
-  /** Mostly by a kill; now and then as an operator would, and then it must end cleanly. */
+  /** Mostly by a kill, sometimes as an operator does; then it must end cleanly. */
   async #end(): Promise<void> {
     this.#dying = true
     if (!this.#random.chance(this.#drains)) {

@@ -25,7 +25,7 @@ const backup = (process: string, role: string) =>
 const days = (count: number) => count * 86_400
 const minutesOfDay = 24 * 60
 
-/** Nothing fires over these; each goes on for as long as its case. Cases lay theirs over them. */
+/** Nothing fires over these; each lasts as long as its case. Cases replace some of them. */
 export const healthy: Record<string, string> = {
   [`up{${of}}`]: '1x',
   'up{instance="c", job="caddy", machine="m"}': '1x',

@@ -115,7 +115,7 @@ export class Chaos {
   }
 
   /**
-   * A host is paused, others get its accounts, and it is told to leave when it continues: it brings
+   * A host is paused, others get its accounts, and it has to leave when it continues: it brings
    * all of them out of memory and has not heard of their new owners.
    */
   stale(id: string): void {

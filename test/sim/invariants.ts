@@ -34,7 +34,7 @@ export function watchReferences(cluster: Cluster, history: History): void {
 }
 
 /**
- * Clocks of hosts differ by a second now and then; far from the others no timer of an account
+ * Clocks of hosts sometimes differ by a second; far from the others no timer of an account
  * fires.
  */
 const tickAheadMsMax = 15_000
@@ -117,7 +117,7 @@ export function checkReports({ shared, waiting }: Cluster, history: History): vo
     )
     if (rows.length > 1 || owner.released)
       history.violated(
-        `${account.slice(0, 4)}: report ${id.slice(-6)} is in no row of ${host}, which went on`,
+        `${account.slice(0, 4)}: report ${id.slice(-6)} is in no row of ${host}, which continued`,
       )
   }
 }

@@ -18,6 +18,8 @@ const phrases = [
   ...['takes? back', 'taken back', 'took back', 'taking back', 'given back', 'gives? back'],
   ...['left alone', 'leaves? alone', 'at hand', 'in hand', 'breaks? off', 'broke off'],
   ...['from before', 'told apart', 'the book', 'mends', 'mending'],
+  ...['all the same', 'now and then', 'stands? beside', 'come true', 'next life', 'no circles'],
+  ...['(is|are|was|were) told', 'believes? that'],
   ...['in vain', 'for want of', 'least of all', 'no harm is done'],
   ...['(process|program|function|name|text|setting|part)(es|s)? of ours', '(all|none|nothing) of ours'],
 ]

@@ -69,13 +69,13 @@ export class Filler {
     } while (await this.#growsByBytes())
   }
 
-  /** To the end of a page. @returns false when that is not there. */
+  /** Fills the page up to its end. @returns false when there is no space for it. */
   async #growsByBytes(): Promise<boolean> {
     for (let left = pageBytes; left > 0; left--) if (!(await this.#grow(1))) return false
     return true
   }
 
-  /** @returns false when that much is not there. */
+  /** @returns false when there is less space. */
   async #grow(bytes: number): Promise<boolean> {
     try {
       const { bytesWritten } = (await this.#file?.write(

@@ -14,7 +14,7 @@ export const standaloneMain = join(repository, mainFile)
 
 /** Long enough for a start on a busy machine that recovers a crashed data directory. */
 const startTimeoutMs = 60_000
-/** After this time a process that was told to stop is killed and the test fails. */
+/** After this time a process that was asked to stop is killed and the test fails. */
 const stopTimeoutMs = 30_000
 /** Characters of output kept for messages. */
 const outputKept = 20_000

@@ -139,8 +139,8 @@ function roundsInWords({ running, last }: Partial<Reconciler['rounds']> = {}) {
 }
 
 /**
- * A region that was taken over does not know it by itself. So a new host waits for an answer of
- * another region, or joins hosts of its own region that already serve.
+ * A region cannot know by itself that another one took over its accounts. So a new host waits for
+ * an answer of another region, or joins hosts of its own region that already serve.
  */
 async function untilHeard({ regions, membership, config, log }: ClusterPart): Promise<void> {
   const colleague = () =>

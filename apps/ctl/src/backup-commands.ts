@@ -196,7 +196,7 @@ function withoutDamage(outcome: string): string {
   return outcome
 }
 
-/** So that a script does not go on to the start that would be refused. */
+/** A script must not continue with a start that would be refused. */
 function openable(upgrade: Awaited<ReturnType<typeof upgradeOf>>): string {
   if (upgrade.opens) return json(upgrade)
   throw new AdminError(upgrade.answer, { report: json(upgrade) })

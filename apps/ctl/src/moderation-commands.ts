@@ -200,7 +200,7 @@ function everywhere(sought: Record<string, string>, from: string | undefined): S
       after = piece.next as string
       if (Date.now() - reportedMs < progressEveryMs) continue
       reportedMs = Date.now()
-      printLine(`ctl: ${looked} looked at; --after ${after} goes on here`)
+      printLine(`ctl: ${looked} examined; --after ${after} continues here`)
     }
   }
 }

@@ -251,7 +251,7 @@ t.test('an account is suspended by id or address, and a network kept out of the 
   t.equal(await code(), 200)
   t.match((await run('block network 127.0.0.0/8')).out, / 1 blocked$/)
   t.equal(await code(), 403)
-  t.match((await run('unblock network 127.0.0.0/8')).out, / 1 unblocked$/, 'the admin host goes on')
+  t.match((await run('unblock network 127.0.0.0/8')).out, / 1 unblocked$/, 'the admin host still answers')
   t.equal(await code(), 200)
   t.match(await run('block network 300.0.0.0/8'), { code: 1, err: /CIDR/ })
   for (const wide of ['0.0.0.0/0', '128.0.0.0/1', '::/0', '2000::/3'])

@@ -30,7 +30,7 @@ export interface AccountsDeps {
   log: Logger
   metrics: HostMetrics
   tracer: Tracer | undefined
-  /** No timer fires meanwhile. */
+  /** While true, no timer fires. */
   isClockOff: () => boolean
   /** Why the journals accept no writes now. */
   unwritable: () => Error | undefined

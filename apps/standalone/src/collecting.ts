@@ -1,4 +1,4 @@
-/** Which bytes may be deleted: those without a reference row, while the rows can be trusted. */
+/** Deletes bytes without a reference row, while the rows can be trusted. */
 
 import type { AccountClient } from '@holdfast/accounts'
 import { Reconciler, reconcileAnsweredMs, roundInWords } from '@holdfast/actor-runtime'

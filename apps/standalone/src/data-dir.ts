@@ -187,7 +187,7 @@ export async function openMetadataForReading(
 function logDamage(log: Logger, damage: MetadataDamage): void {
   log.error(
     damage,
-    'files of the metadata are damaged: what could be read goes on, accounts that may have lost something have to be repaired',
+    'files of the metadata are damaged: readable rows stay in use, accounts that may have lost rows have to be repaired',
   )
 }
 

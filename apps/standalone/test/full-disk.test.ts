@@ -17,7 +17,7 @@ t.test('a start that failed on a disk with room is not repeated at once', async 
   t.equal(await room, false)
 })
 
-t.test('a start needs room in any case, and no more than uploads leave', async (t) => {
+t.test('every start needs free space, and no more than uploads leave', async (t) => {
   const MiB = 1024 * 1024
   t.same(
     [0, 16, 32, 3_072].map((reserve) => roomBytesOf(reserve * MiB) / MiB),

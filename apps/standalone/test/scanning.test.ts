@@ -178,7 +178,7 @@ t.test('a program scans: its exit code is the verdict, and equal content is scan
   t.match((await ctl('acts', '--count', '1')).answer, [{ reason: /found Evil: the first line$/ }])
 })
 
-t.test('a program that fails, ends early or hangs gives no verdict, and none is left behind', async (t) => {
+t.test('a program that fails, ends early or hangs gives no verdict, and no process is left', async (t) => {
   for (const [lines, why] of [
     ['echo no database >&2; exit 2', /ended with 2: no database/],
     ['kill -9 $$', /ended by SIGKILL/],

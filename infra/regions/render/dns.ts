@@ -16,7 +16,7 @@ interface Name {
   regions: { code: RegionCode; healthCheck: string | undefined; proxies: PlannedHost[] }[]
 }
 
-/** Seconds: a region that is lost is out of the names that soon. */
+/** Seconds. After this time clients no longer use the address of a lost region. */
 const ttl = 60
 
 /** The nearest region of Route 53 to each Holdfast region. */

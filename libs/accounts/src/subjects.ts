@@ -6,8 +6,8 @@ export function subjectOf(hostId: string): string {
 }
 
 /**
- * Where a host is asked to release an account: its id as text, answered when it is not in memory
- * there any more, or kept.
+ * Where a host is asked to release an account, by its id as text. The host answers when it has
+ * dropped the account from memory, or decided to keep it.
  */
 export function releaseSubjectOf(hostId: string): string {
   return `accounts.${hostId}.release`

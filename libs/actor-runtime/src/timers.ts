@@ -10,9 +10,9 @@ export interface LoopTimers extends Timers {
 const sharedMs = 2
 
 /**
- * The turns of the loop, shared by all accounts of a process: in each turn as many go on as it has
- * time for (`TurnShare`), at least one, in order of arrival. If all did, a hundred accounts that
- * are each read in slices would run a hundred slices in each turn.
+ * The turns of the loop, shared by all accounts of a process: in each turn as many continue as it
+ * has time for (`TurnShare`), at least one, in order of arrival. If all did, a hundred accounts
+ * that are each read in slices would run a hundred slices in each turn.
  */
 export class SharedLoop {
   readonly #share: TurnShare
@@ -35,7 +35,7 @@ export class SharedLoop {
     this.#isTurning = true
     // Those that come during the turn wait for the next.
     setImmediate(() => {
-      this.#share.hasTime() // its time counts from here; the first goes on in any case
+      this.#share.hasTime() // its time counts from here; the first always continues
       this.#goOn(this.#waiting.length)
     })
   }

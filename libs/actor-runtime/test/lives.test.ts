@@ -64,7 +64,7 @@ t.test('an owner that does not release in time is taken over', async (t) => {
   world.host('two', { predecessorOf: () => 'one', bounds: { releaseWaitMs: 20 } })
   await world.create()
   world.hostId = 'two'
-  t.equal(statusOf(await world.folder('a')), 'ok', 'the owner still believes that the account is its own')
+  t.equal(statusOf(await world.folder('a')), 'ok', 'the owner does not know yet that it was fenced')
   t.strictSame(await world.names(), ['a'])
 })
 

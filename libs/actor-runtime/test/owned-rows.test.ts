@@ -1,5 +1,5 @@
 /**
- * Rows beside the journal while two hosts believe that they own an account, and after dead owners.
+ * Rows beside the journal while two hosts act as owner of an account, and after an owner crashed.
  */
 import { MemoryBus } from '@holdfast/bus'
 import t from 'tap'

@@ -55,7 +55,7 @@ const uuid = (number: number) => `${String(number).padStart(8, '0')}-1111-4111-8
 const counts = (count: number) => Array.from({ length: count }, (_, at) => at)
 
 /**
- * Where others use the machine Cassandra does not answer in time now and then. What is asked again
+ * Where others use the machine Cassandra sometimes does not answer in time. What is asked again
  * means the same: rows are written at times of their own.
  */
 async function insistent<T>(work: () => Promise<T>): Promise<T> {
@@ -121,7 +121,7 @@ t.test("a dead host's work is found as quickly after many activations", async (t
     for (const { segment } of rows) busy.left(home, segment)
   }
   const staying = await putAll(counts(50))
-  /** As accounts do that go on changing. */
+  /** As accounts do that keep changing. */
   const moveAlong = async () => {
     const old = staying.filter(({ segment }) => busy.isOld(home, segment))
     if (old.length === 0) return

@@ -22,7 +22,7 @@ t.test('accounts share each turn of the loop, and each gets its own in order', a
   t.same(slices, [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4])
 })
 
-t.test('one that goes on at once waits for the next turn', async (t) => {
+t.test('an account that is ready again at once waits for the next turn', async (t) => {
   const loop = new SharedLoop({ monotonic: () => 0 })
   let turns = 0
   let slices = 0

@@ -1,6 +1,6 @@
 /**
- * Reports of downloads: they show at once, cost no journal row of their own, and count once or,
- * when an owner dies or is taken over, not at all.
+ * Reports of downloads. They are visible at once, need no journal row of their own, and count once.
+ * When the owner dies or another host takes over, they do not count.
  */
 import { AddFile, blank, Flush } from '@holdfast/wire'
 import t, { type Test } from 'tap'

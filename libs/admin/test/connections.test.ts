@@ -12,7 +12,7 @@ import { createAdminHost } from '../src/host.ts'
 
 const max = 4
 
-t.test('a call more than there are connections is refused undone, and succeeds later', async (t) => {
+t.test('a call beyond the number of connections is refused without effect, and succeeds later', async (t) => {
   const under = new Map<number, () => void>()
   let asked = 0
   const host = createAdminHost({

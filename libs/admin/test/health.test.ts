@@ -97,7 +97,7 @@ t.test('a part that does not recover within a minute makes the process count as 
   t.match((await host.inject({ url: '/livez?verbose', remoteAddress: '127.0.0.1' })).json(), {
     data: { hopeless: /metadata .*EIO/ },
   })
-  t.equal(readiness.endReason, undefined, 'it goes on trying')
+  t.equal(readiness.endReason, undefined, 'it keeps trying')
   failing = { reason: 'its file is damaged', sinceMs: 1_001, needsRestart: true }
   t.equal(readiness.endReason, undefined)
   clock.nowMs = 61_001

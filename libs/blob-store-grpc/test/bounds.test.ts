@@ -99,7 +99,7 @@ t.test('bytes in transit have a total bound, and their memory is released at the
   t.equal(server.figures().bytes, 0)
 })
 
-t.test('connections are bounded; unproven ones give way to peers', async (t) => {
+t.test('connections are bounded; unproven ones are dropped for peers', async (t) => {
   const store = new HeldBlobStore()
   const { server, remote } = await served(t, store, { connections: { control: 4, bytes: 8 } })
   const info = await put(store, randomBytes(10))

@@ -32,7 +32,7 @@ t.test('the bus over a nats-server', async (t) => {
   })
 })
 
-t.test('what is on the wire: other processes have it', async (t) => {
+t.test('other processes can send and receive the same messages', async (t) => {
   const bus = await connect(t, 'one')
   const other = await connectOnce({ servers: [`127.0.0.1:${port}`] })
   t.teardown(() => other.close())

@@ -15,7 +15,7 @@ function memoryOf(bytes: Buffer): WebAssembly.Memory {
   return memory
 }
 
-t.test('a stream has the same id beside any other streams, in any division into chunks', async () => {
+t.test('other streams and the division into chunks do not change the id of a stream', async () => {
   const memory = memoryOf(random)
   const part = fc.record({
     start: fc.nat(100_000),
@@ -89,7 +89,7 @@ t.test('every length of a last block', async (t) => {
   }
 })
 
-t.test('threads hash many streams at once; one that waits for others does not wait long', async (t) => {
+t.test('threads hash many streams at once, and no stream waits long for others', async (t) => {
   const hashing = new WorkerHashing(memoryOf(random), 2)
   t.teardown(() => hashing.close())
   const idle = hashing.open()

@@ -286,7 +286,7 @@ t.test(
       freeBytes = MiB
       await store.compact()
       t.ok(holes > 0, 'it was tried')
-      t.match(lines, ['holes in files win no room on this file system: none are made any more'])
+      t.match(lines, ['holes in files free no space on this file system: none are made any more'])
       const tried = holes
       await drop(store, kept.splice(0, 2))
       await store.compact()

@@ -38,7 +38,7 @@ t.test('direct links are made, replaced as a whole, and removed', async (t) => {
   t.equal(world.account().directLinkCount, 1)
   for (let index = 1; index < 100; index++) put({})
   t.match(put({}), { value: { status: 'error-limits' } }, 'a hundred')
-  t.match(put({}, id), { $case: 'directLink' }, 'replacing is no new one')
+  t.match(put({}, id), { $case: 'directLink' }, 'a replaced link does not count twice')
   t.match(put({ domainsAllowed: ['x'.repeat(70_000)] }, id), { value: { status: 'error-limits' } })
   t.equal(world.status(visitor, { deleteDirectLink: { contentId: file.id, linkId: id } }), 'error-notOwner')
   t.equal(world.status(operator, { deleteDirectLink: { contentId: file.id, linkId: id } }), 'ok')

@@ -246,7 +246,7 @@ t.test('content that a timer deleted is gone for everybody, and can be restored'
   t.equal(world.contentOf(file.code), file.id)
   t.match(world.account(), { fileCount: 1, folderCount: 3, storage: 4 })
   t.same(heldIn(world), [])
-  t.equal(world.state.nextDue(), world.now - hour - 10 + 10 * day, 'the timers in it go on')
+  t.equal(world.state.nextDue(), world.now - hour - 10 + 10 * day, 'the timers in it keep running')
   holds(t, world)
   tick(world, 10 * day)
   t.equal(world.account().fileCount, 0)

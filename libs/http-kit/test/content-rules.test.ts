@@ -163,12 +163,12 @@ t.test('addresses of mails are plain', async (t) => {
     t.equal(parseEmail(bad), undefined, bad)
 })
 
-t.test('the name of an upload keeps quotes and direction marks, and loses line ends', async (t) => {
+t.test('line ends are removed from the name of an upload; quotes and direction marks stay', async (t) => {
   t.equal(cleanUploadName('a "quoted"\r\n name.txt'), 'a "quoted" name.txt')
   t.equal(cleanUploadName('\u202egpj.exe'), '\u202egpj.exe', 'no control character: it is kept as sent')
 })
 
-t.test('the spellings of one mailbox have one name, other mailboxes others', async (t) => {
+t.test('all spellings of a mailbox have one name, and each mailbox has its own', async (t) => {
   for (const email of ['ann@example.org', 'ANN@Example.ORG', 'ann+news@example.org', 'Ann+a+b@example.org'])
     t.equal(mailboxOf(email), 'ann@example.org')
   for (const email of ['ann.b@gmail.com', 'a.n.n.b+x@googlemail.com', 'AnnB@gmail.com'])

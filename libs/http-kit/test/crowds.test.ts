@@ -59,7 +59,7 @@ const established = '01'
 
 const closedByClient = '08'
 
-t.test('those of a crowd that have ended take no place', onLinux, async (t) => {
+t.test('connections of a crowd that have already ended take no place', onLinux, async (t) => {
   const held = await listening(t, { connections: { max: 100, perNetworkMax: 10 } })
   const { port } = held.app.server.address() as { port: number }
   const ended = crowd(t, held, 40)
@@ -79,7 +79,7 @@ t.test('those of a crowd that have ended take no place', onLinux, async (t) => {
   t.equal(await refused(held, 'network'), 0)
 })
 
-t.test('silent ones of a crowd make room before their sockets are made', async (t) => {
+t.test('silent connections of a crowd are dropped for new ones before their sockets are made', async (t) => {
   const held = await listening(t, { connections: { max: 20, perNetworkMax: 20 } })
   crowd(t, held, 60)
   await until(

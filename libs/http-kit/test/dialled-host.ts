@@ -156,7 +156,7 @@ export const onLinux = { skip: process.platform !== 'linux' && 'accept4 is a cal
 /** A connection counts as about to send for a second. */
 export const idle = () => new Promise((resolve) => setTimeout(resolve, 1_050))
 
-/** All in one tick: the system has them in the listener's queue before the loop goes on. */
+/** All in one tick: the system has them in the listener's queue before the loop continues. */
 export function crowd(t: Test, held: DialledHost, count: number) {
   const { port } = held.app.server.address() as { port: number }
   return Array.from({ length: count }, () => {

@@ -293,7 +293,7 @@ async function answers(port: number, bytes: string): Promise<{ text: string; clo
     closed = true
   })
   socket.write(bytes)
-  // A second request shows whether the connection goes on.
+  // A second request shows whether the connection is still open.
   await once(socket, 'data')
   if (!closed) socket.write('GET /refused HTTP/1.1\r\nHost: a\r\n\r\n')
   while (!closed && !text.includes('error-tags')) await new Promise((resolve) => setTimeout(resolve, 1))
@@ -395,7 +395,7 @@ t.test('a tunnel is refused by the envelope', async (t) => {
     t.ok(closed, head)
   }
   const after = await answers(port, 'GET /refused HTTP/1.1\r\nHost: a\r\n\r\n')
-  t.match(after.text, /error-tags/, 'the host goes on')
+  t.match(after.text, /error-tags/, 'the host still answers')
 })
 
 t.test('targets of every form lead to a route or to the envelope', async (t) => {

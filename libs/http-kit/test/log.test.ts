@@ -45,7 +45,7 @@ t.test('text that only looks like a secret stays', async (t) => {
     )
 })
 
-t.test('a long line takes no long time', async (t) => {
+t.test('a long line is searched in a short time', async (t) => {
   const began = performance.now()
   for (const piece of ['a', 'a.', 'a@', 'a%40', '1%40.', '-'.repeat(63)])
     linesOf((log) => log.info({ text: piece.repeat(100_000 / piece.length) }, 'x'))

@@ -238,7 +238,7 @@ t.test('a connection that was just made is not closed for a network that has mor
   await until(async () => (await open(held)) === 6)
   t.equal(await ask(held, '127.0.1.2'), '503', 'its head may be on its way')
   pass(300)
-  t.equal(await ask(held, '127.0.1.2'), '503', 'it does not give way to a larger network')
+  t.equal(await ask(held, '127.0.1.2'), '503', 'a larger network does not take its place')
   user.socket.write(get('/now'))
   await until(() => user.received() !== '' || !user.isOpen())
   t.match(user.received(), /^HTTP\/1\.1 200 /)

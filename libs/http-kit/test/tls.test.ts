@@ -318,7 +318,7 @@ for (const [who, from] of [
     const { held } = proxied
     const hostile = await Promise.all(Array.from({ length: 1_000 }, () => dialPlain(t, proxied, from)))
     let at = 0
-    // A third says nothing, a third begins, and a third goes on byte by byte.
+    // A third says nothing, a third begins, and a third sends byte by byte.
     for (const [place, socket] of hostile.entries()) if (place % 3 > 0) socket.write(helloBegin)
     const drip = setInterval(() => {
       at++

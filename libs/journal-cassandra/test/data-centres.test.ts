@@ -87,7 +87,7 @@ t.test('a new data centre gets what is written, and the rows of before when it i
   const startedMs = performance.now()
   const backup = await connect('na-nyc')
   t.ok(performance.now() - startedMs < 30_000, 'it is opened while the row of its version is missing there')
-  t.equal(await backup.lookups.get('code/abc'), undefined, 'rows of before do not come by themselves')
+  t.equal(await backup.lookups.get('code/abc'), undefined, 'earlier rows are not copied by themselves')
   for (const words of [
     ['rebuild', '--keyspace', 'grown', '--', 'eu-par'],
     ['repair', '--full', 'grown'],

@@ -21,7 +21,7 @@ const here = await start(hereHost, 'eu-par', 'here')
 const there = await start(thereHost, 'na-nyc', 'there')
 t.teardown(async () => {
   await Promise.all([here.stop('SIGKILL'), there.stop('SIGKILL')])
-  // The driver goes on after a refused login.
+  // The driver continues after a refused login.
   setTimeout(() => process.exit(), 1_000).unref()
 })
 

@@ -77,7 +77,7 @@ export async function passesOverAllAccounts(t: Test, host: string): Promise<void
     )
   })
 
-  await t.test('a pass that ends among rows that are not to move continues behind them', async (t) => {
+  await t.test('a pass that is interrupted among rows that stay continues behind them', async (t) => {
     const { here, there, at } = await world('gaps')
     const accounts = names('moved')
     await Promise.all(accounts.map((account) => write(at(there, 2), account, ['one'])))
@@ -143,7 +143,7 @@ export async function passesOverAllAccounts(t: Test, host: string): Promise<void
     await Promise.all(accounts.map(async (account) => t.same(await read(next, account), ['one'])))
   })
 
-  await t.test('a host that opens the account while a pass has read it keeps what it writes', async (t) => {
+  await t.test('a host that opens an account after a pass has read it loses no write', async (t) => {
     const { there, at } = await world('host')
     await write(at(there, 1), 'used', ['one'])
     const [pass, before] = stopping(there, 'conditional')
@@ -202,7 +202,7 @@ async function read(journals: CassandraJournalStore, account: string): Promise<s
   return Array.fromAsync(journals.rows(ownership, 0), ({ bytes }) => Buffer.from(bytes).toString())
 }
 
-/** The connection, whose first call of this kind waits. @returns when it does, and lets it go on */
+/** Pauses the connection's first call of this kind. @returns when it waits, and what resumes it */
 function stopping(connection: CassandraConnection, what: 'conditional') {
   const reached = Promise.withResolvers<() => void>()
   let isFirst = true

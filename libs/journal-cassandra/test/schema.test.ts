@@ -1,4 +1,6 @@
-/** What a node that has just joined makes, and when. The order of its news is given here. */
+/**
+ * The tables that a node makes after it joined, and when. The test sets the order of its events.
+ */
 import type cassandra from 'cassandra-driver'
 import t from 'tap'
 import { makeKeyspace } from '../src/schema.ts'

@@ -2,8 +2,8 @@
  * The one writer of the store.
  *
  * A synced batch costs one fdatasync at any size. While one is in flight, further writes wait in
- * the order of issue and go into the next one. All of them share the cost of a sync. One batch at a
- * time also makes the store ordered: nothing becomes durable before what was issued before it.
+ * the order of issue. The next batch has them all, so they share the cost of a sync. There is one
+ * batch at a time, so the store is ordered: no write becomes durable before an earlier one.
  *
  * Fault model: a failed batch may or may not be in the log, and a later successful sync proves
  * nothing about it (the kernel drops dirty pages after reporting an error once). So after the first
@@ -104,8 +104,8 @@ export class GroupWriter {
   }
 
   /**
-   * Resolves when everything issued before is durable.
-   * @throws JournalFault `UNAVAILABLE` when that cannot be known any more; `CLOSED`.
+   * Resolves when all earlier writes are durable.
+   * @throws JournalFault `UNAVAILABLE` when the outcome of an earlier write is unknown; `CLOSED`.
    */
   async flushed(): Promise<void> {
     await this.#last

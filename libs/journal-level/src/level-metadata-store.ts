@@ -44,7 +44,7 @@ export interface LevelMetadataStoreOptions {
   onFailure: (fault: JournalFault) => void
   onReopened: () => void
   /**
-   * Called when files were damaged, at the opening and at each reopening. The store goes on with
+   * Called when files were damaged, at the opening and at each reopening. The store continues with
    * what is left.
    */
   onDamage: (damage: MetadataDamage) => void

@@ -7,7 +7,7 @@
  * - an account with rows left is noted as acknowledged in an epoch far above its own, so it is
  *   CORRUPT until it is repaired;
  * - an account without rows in a range that is kept is CORRUPT instead of never written;
- * - a counter goes on far behind the greatest number that is known;
+ * - a counter continues far above the greatest known number;
  * - lookups are no longer proof of anything (`lostBatches`).
  *
  * Markers need nothing: a batch without one counts as lost. May be repeated after a crash.

@@ -302,7 +302,7 @@ t.test('an account of which nothing is left is CORRUPT until it is seized', asyn
   t.equal(await faultOf(lookups.take('codes', 1)), 'CORRUPT', 'no number is given twice')
 })
 
-t.test('a counter goes on far behind the greatest number that is known', async (t) => {
+t.test('a counter continues far above the greatest known number', async (t) => {
   const { path, model } = await generationsOf(t, { seed, accounts: 5, generations: 2 })
   const next = model.counters.get('codes') as number
   const rows = await Rows.open(join(path, 'rows'))

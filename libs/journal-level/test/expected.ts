@@ -5,7 +5,7 @@ export function rowText(account: string, seq: number): string {
   return `${account} ${seq} ${'.'.repeat((seq * 37) % 200)}`
 }
 
-/** All rows of an account as texts, by a fresh hold. */
+/** All rows of an account as texts, read by a new owner. */
 export async function rowTexts(journals: JournalStore, account: string): Promise<string[]> {
   const ownership = await journals.acquire(account, { owner: 'reader' })
   return Array.fromAsync(journals.rows(ownership, 0), (row) => Buffer.from(row.bytes).toString())

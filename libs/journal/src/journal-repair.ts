@@ -46,10 +46,10 @@ export interface JournalRepair {
   copiesOfPage(account: string, name: string): AsyncIterable<Uint8Array>
 
   /**
-   * Takes the account over, in any state of damage. The head of the new ownership is the highest row
-   * number of which there is any trace. Rows up to it may be missing or damaged: do not read them
-   * with this ownership. It is valid for `setRoot` through its head,
-   * `trim` and `release`. Repeating it is harmless. Durable when it resolves.
+   * Takes the account over, in any state of damage. The head of the new ownership is the highest
+   * row number of which there is any trace. Rows up to it may be missing or damaged: do not read
+   * them with this ownership. It is valid for `setRoot` through its head, `trim` and `release`.
+   * Repeating it is harmless. Durable when it resolves.
    *
    * @param aboveEpoch the ownership's epoch is above it: names of pages contain epochs, and are
    *   used once.

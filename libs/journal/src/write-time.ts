@@ -1,7 +1,7 @@
 /**
  * The logical write time of a row that one account owns: references, wake and active rows.
  *
- * Two hosts may both believe that they own an account, and their clocks may differ. So these rows
+ * Two hosts may both act as owner of an account, and their clocks may differ. So these rows
  * are not ordered by clocks: each write carries (term, epoch, counter) of the activation that
  * issues it, and of two writes of one row the higher one wins, in any order of arrival. A delete of
  * an earlier owner never removes what a later owner has put.

@@ -106,7 +106,7 @@ const brokenJournals: PlantedFaults<JournalStore> = {
     acquire: (account, { askRelease: _, ...options }) => sound.acquire(account, options),
   }),
   'release keeps the owner': () => ({ release: async () => {} }),
-  'a released hold goes on': (sound) => ({
+  'a released ownership can still write': (sound) => ({
     release: (ownership) => sound.release({ ...ownership }),
   }),
   'setRoot ignores the epoch': (sound) => ({

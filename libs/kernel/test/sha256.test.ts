@@ -10,7 +10,7 @@ t.test('the digest of parts equals that of the joined parts, short or long', asy
   }
 })
 
-t.test('a digest that stays keeps its own bytes and no more', async (t) => {
+t.test('a digest that is kept needs no more memory than its own bytes', async (t) => {
   const first = sha256([Buffer.from('one')])
   const copy = Buffer.from(first)
   sha256([Buffer.from('two')])

@@ -21,7 +21,10 @@ export class OutboxMailer implements Mailer {
   readonly #folder: string
   readonly #from: string
   readonly #clock: Clock
-  /** One at a time: of two mails the later one has the newer token. Senders bound how many wait. */
+  /**
+   * Mails are written one at a time, so the later file has the newer token. Senders bound the
+   * queue.
+   */
   #last: Promise<void> = Promise.resolve()
   #lastMs = 0
   readonly #composer = nodemailer.createTransport({ streamTransport: true, buffer: true, newline: 'windows' })

@@ -19,7 +19,7 @@ export interface MemoryMembershipOptions {
   load?: () => number
   clock?: Clock
   /**
-   * Called with what a listener threw, for the log; the other listeners are called all the same.
+   * Called with what a listener threw, for the log; the other listeners are still called.
    */
   onListenerError?: (error: unknown) => void
 }

@@ -105,7 +105,7 @@ t.test('rows that arrive after their stamp are found', async (t) => {
   t.ok(lists.blocksBlob(blobId(1)), 'without a stamp the rows are not read each time')
   time.ms += 11 * 60_000
   await lists.refresh()
-  t.notOk(lists.blocksBlob(blobId(1)), 'but now and then')
+  t.notOk(lists.blocksBlob(blobId(1)), 'only at intervals')
 })
 
 t.test('an undo reverses only its act, and can be undone', async (t) => {

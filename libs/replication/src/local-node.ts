@@ -123,7 +123,7 @@ export class LocalNode implements StorageNode, WholeReads {
   ): Promise<BlobInfo> {
     await this.groups.admit(options.placement)
     const info = await this.fetch(blob, [from], options)
-    // A caller that shares another's fetch gets its own pin.
+    // A caller that shares a running fetch gets a pin of its own.
     if (await this.#store.pin(info, { ttlMs: options.pinMs })) return info
     throw new BlobFault('UNAVAILABLE', `${nameOfCopy(blob)} was deleted again while it was copied`)
   }
@@ -274,7 +274,7 @@ async function* otherCopies(
   blob: BlobInfo,
 ): AsyncIterable<Holder> {
   const copies = await answerOf(node.find(blob.id))
-  // its bytes are requested all the same, and that request reports the fault
+  // its bytes are still requested, and that request reports the fault
   if (copies instanceof BlobFault) return
   for (const copy of copies)
     if (Buffer.compare(copy.incarnation, blob.incarnation) !== 0)

@@ -2,9 +2,9 @@
  * A storage node's bytes for public downloads: its own copy, else another holder's.
  *
  * A copy that belongs here and is missing or damaged is fetched once for all concurrent readers.
- * Readers wait for small ones, so that a thousand viewers cost one transfer; larger ones are passed
- * on meanwhile. The copy is kept only when it is referenced. Nodes answer each other only from
- * their own store, so a request is never passed on and cannot loop.
+ * Readers wait for a small copy, so a thousand viewers cost one transfer. A large copy is passed on
+ * to readers while it is fetched. The copy is kept only if it is referenced. Nodes answer each
+ * other only from their own store, so a request is never passed on and cannot loop.
  */
 import {
   BlobFault,

@@ -407,7 +407,7 @@ t.test('a full node stops following, loses nothing, and continues when there is 
   )
 })
 
-t.test('a round without news moves a mark on, and writes nothing', async (t) => {
+t.test('a round without new entries advances a mark in memory, and writes nothing', async (t) => {
   const { region, replicator, time } = await world(t, three)
   const info = await put(region.frontend(), upload())
   const store = region.stores.get('c')!
@@ -428,7 +428,7 @@ t.test('a round without news moves a mark on, and writes nothing', async (t) => 
   await time.pass(3_600_000) // the pin ended long before
   t.equal(await region.stores.get('a')!.delete(info), 'deleted')
   await c.round('a')
-  t.equal(notes, 2, 'a deletion is news')
+  t.equal(notes, 2, 'a deletion is a new entry')
 })
 
 t.test('a thousand viewers and pullers of one missing copy share one fetch', async (t) => {

@@ -72,7 +72,7 @@ t.test('a storage node whose store does not recover within a minute is not alive
   t.equal(readiness.hopeless, undefined, 'it may recover')
   nowMs += 1
   t.match(readiness.hopeless, /^store fails since 60 s or more: /)
-  t.equal(readiness.endReason, undefined, 'it goes on trying, and reads work')
+  t.equal(readiness.endReason, undefined, 'it keeps trying, and reads work')
 
   limitFiles('unlimited')
   await note(3)

@@ -365,7 +365,7 @@ export const listing = cases('GET /contents/{contentId}', (test) => {
           folder = folder.children[chain[level - 1] as string] as Item
           assert.ok(folder, `maxdepth ${maxdepth} ends above level ${level}`)
         }
-        assert.deepEqual(folder.children ?? {}, {}, `maxdepth ${maxdepth} goes on`)
+        assert.deepEqual(folder.children ?? {}, {}, `maxdepth ${maxdepth} reads further`)
         assert.ok(folder.childrenCount > 0, 'a recursive reader must see that there is more')
       }
     },

@@ -20,7 +20,7 @@ export const gofile2: Client = {
     const tree = { [names.plain]: 'report', 'empty.bin': '', 'large.bin': large }
     await writeTree(join(person.home, 'files'), { ...tree, [names.quoted]: 'quoted', [names.foreign]: 'ü' })
 
-    await step('uploads without a token, and again with the token that came back', async () => {
+    await step('uploads without a token, and again with the returned token', async () => {
       const first = await call('upload', { file: file(names.plain) })
       assert.equal(first.md5, md5('report'))
       assert.ok(first.guestToken)

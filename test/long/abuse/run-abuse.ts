@@ -37,7 +37,7 @@ const ticksPerSecond = 100
 const calmMs = 1_500
 /** A longer recovery is not awaited. */
 const recoveryMaxMs = 30_000
-/** A generator that is told to end answers within this time, or is killed without its counts. */
+/** A generator that has to end answers within this time, or is killed without its counts. */
 const endingMs = 5_000
 
 export interface AbuseOptions {

@@ -212,7 +212,7 @@ export const faults: readonly Fault[] = [
         closeSync(file)
       }
       await world.ask(`${service.admin}/admin/collect`, { method: 'POST' })
-      // It ends by itself after a minute, and the next life has a catalogue again.
+      // It ends by itself after a minute, and the next start makes a catalogue again.
       return async () => {
         const deadline = performance.now() + endsWithinMs
         while (service.running && performance.now() < deadline) await later(500)

@@ -1,4 +1,4 @@
-/** A service with some life, and a Prometheus that watches it. */
+/** A service under a small load, and a Prometheus that scrapes it. */
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,7 +1,7 @@
 /**
  * Users beside a region: `load-program.ts <JSON of Places>` makes guests, prints a line, and lets
  * each of them make folders, upload and download until its standard input ends. Then it prints what
- * became of their requests. In faults many fail; each user goes on.
+ * became of their requests. In faults many fail; each user continues.
  */
 export interface Places {
   api: string

@@ -79,7 +79,7 @@ export class Call {
   /**
    * Waits for room for an answer of thousands of items. It is taken before the account is asked,
    * because afterwards the objects are there; and the answers of many accounts would wait together
-   * for their readers. Close it when they are written; it ends with the response in any case.
+   * for their readers. Close it when they are written; it always ends with the response.
    *
    * When many readers leave at once, those that wait get room one by one, before the loop has heard
    * that their own readers left too. So they begin a turn later, and in turns.

@@ -26,7 +26,7 @@ export function confirmEmail(app: FastifyInstance, context: ApiContext) {
     body: Type.Object({
       mailed: Type.String({ pattern: '^[A-Za-z0-9_-]{22}$', description: 'The proof of the link' }),
       keepToken: Type.Optional(
-        Type.Boolean({ description: 'A program of the owner made the account and goes on with its token' }),
+        Type.Boolean({ description: 'A program of the owner made the account and continues with its token' }),
       ),
     }),
     answer: Type.Object({

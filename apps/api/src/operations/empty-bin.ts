@@ -9,7 +9,7 @@ export function emptyBin(app: FastifyInstance, context: ApiContext) {
     name: 'emptyBin',
     method: 'DELETE',
     path: '/recyclebin',
-    summary: 'Delete for good what is in the recycle bin',
+    summary: 'Permanently delete everything in the recycle bin',
     group: 'Extensions',
     token: 'needed',
     answer: emptyAnswer,

@@ -38,7 +38,7 @@ export class AccountTurn {
     return this.#version
   }
 
-  /** A change is applied from here on; call `applied` in any case. */
+  /** A change is applied from here on; always call `applied`. */
   applies(): void {
     this.#version = {}
     this.#isApplying = true

@@ -1,6 +1,6 @@
 /**
- * Accounts of a store that no host serves, such as a copy of one: questions are answered from what
- * is stored there, damaged accounts as before their repair. Nothing is written.
+ * Accounts of a store that no host serves, such as a backup. Questions are answered from its rows,
+ * for damaged accounts too, without a repair. Nothing is written.
  */
 import { type AccountClient, AccountsUnavailable } from '@holdfast/accounts'
 import type { AccountStates } from '@holdfast/content-tree'
@@ -15,7 +15,7 @@ import type { ReadingServices } from '../services.ts'
 import { systemLoop } from '../timers.ts'
 import { ReadOnlyStates, readOnlyOperations } from './read-only-states.ts'
 
-/** Nothing changes them: only memory bounds how long a state is kept. */
+/** The accounts do not change, so a state is kept until its memory is needed. */
 const keptMs = 60_000
 
 export class StoredAccounts implements AccountClient {

@@ -52,7 +52,7 @@ export class Readiness {
 
   /**
    * The same, of parts that do not even try to recover: the process ends itself, so that its
-   * supervisor starts it again. The others go on trying, and what still works is served meanwhile.
+   * supervisor starts it again. The others keep trying, and serve what still works.
    */
   get endReason(): string | undefined {
     return this.#hopeless(({ needsRestart }) => needsRestart)

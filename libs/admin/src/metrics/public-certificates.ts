@@ -43,7 +43,7 @@ export class PublicCertificates {
     this.#timer.unref()
   }
 
-  /** A host that does not answer keeps what is known: its certificate ends all the same. */
+  /** A host that does not answer keeps what is known: its certificate still expires. */
   async read(): Promise<void> {
     await Promise.all(
       this.#hosts.map(async (host) => {
@@ -88,7 +88,7 @@ function labelOf({ host, port }: PublicHost): string {
 function shownExpiry({ host, port }: PublicHost): Promise<number> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host, port, servername: host, rejectUnauthorized: false })
-    // For all of it: a host that sends a byte now and then would keep its socket.
+    // For all of it: a host that sends a byte from time to time would keep its socket.
     const late = setTimeout(() => socket.destroy(new Error('no handshake in time')), handshakeTimeoutMs)
     socket.once('close', () => clearTimeout(late))
     socket.once('error', reject)

@@ -210,7 +210,7 @@ const words: Record<string, string> = {
   'error-report': 'There is no such report.',
   'error-final': 'Such an act cannot be undone.',
   'error-wide':
-    'The range is wider than /8 (IPv6: /16). To block it all the same, use ctl block network with --yes.',
+    'The range is wider than /8 (IPv6: /16). To block it anyway, use ctl block network with --yes.',
   'error-tooLate': 'It was done more than 30 days ago.',
   'error-forbidden': 'The request did not come from this page, or the page is old. Open it again.',
   'error-protectedFolder': 'A root folder or bin is not deleted. Suspend the account.',

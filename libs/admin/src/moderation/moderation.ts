@@ -65,7 +65,7 @@ export function moderationRoutes(
   })
 }
 
-/** A slip of the keyboard would shut everybody out. @throws RefusalError error-wide */
+/** A typing error must not block everybody. @throws RefusalError error-wide */
 export function assertNotWide(networks: readonly string[]): void {
   if (networks.some(isWide)) throw new RefusalError('error-wide')
 }
@@ -119,7 +119,7 @@ async function namesOf(
   return known
 }
 
-/** @throws RefusalError error-notFound for an account that there is not. */
+/** @throws RefusalError error-notFound for an account that does not exist. */
 async function nameIn(list: BlockList, text: string, accounts: OperatorDeps | undefined) {
   if (list !== 'account' || accounts === undefined) return listedName(list, text)
   return accountNamed(accounts, text)

@@ -107,8 +107,8 @@ export async function serveBlobStore(
   })
   const control = controlServer({ secret, callers, load, onRefused })
   control.addService(provenDefinition, controlService({ store, stages, notes }))
-  // We manage its connections, and their encryption: the library limits neither their number nor
-  // their idle time.
+  // This file manages connections and their encryption, because the library limits neither their
+  // number nor their idle time.
   const injector = control.createConnectionInjector(ServerCredentials.createInsecure())
   const calls = callListener({
     tls,

@@ -109,7 +109,7 @@ export class ExtentFiles implements FilesOfExtents {
 
   /** Waits for its current readers. */
   async remove(extent: Extent): Promise<void> {
-    await this.#close(extent).catch(() => {}) // its descriptor is freed all the same
+    await this.#close(extent).catch(() => {}) // its descriptor is freed anyway
     await this.#disk.remove(this.path(extent))
     await this.#disk.syncDirectory(this.#directory)
   }

@@ -185,7 +185,7 @@ export class Extent implements ExtentRow {
   /**
    * Frees dead ranges; readers that began before may still be sending them.
    * @param ranges all of them, including those already freed.
-   * @param goOn called now and then; false: stop.
+   * @param goOn called from time to time; false: stop.
    * @returns `some` when it was stopped, or the disk lacked the one block that this needs for
    *   a moment: the rest may be freed later.
    * @throws BlobFault `IO`: some may have been freed; retry.

@@ -38,7 +38,9 @@ export interface CompactorDeps extends MoverDeps {
 /** After a fault of the disk or the catalogue, which may be full: a retry may succeed. */
 const restMs = 5_000
 
-/** From this size on, holes must raise the disk's free space, by a quarter of their size at least. */
+/**
+ * From this size on, holes must raise the disk's free space, by a quarter of their size at least.
+ */
 const seenFromBytes = 16 * 1024 * 1024
 /**
  * After this many times without a rise no further holes are made, because the file system ignores

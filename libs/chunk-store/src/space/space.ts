@@ -1,8 +1,8 @@
 /**
- * How much can still be written. The disk is asked at most twice a second; in between, what extents
- * use of it is subtracted. Uploads end at a low-water mark, so that deletions, compaction, the
- * catalogue and other users of the disk have room; the ballast is for the case that another program
- * takes the last byte.
+ * How much can still be written. The free space is measured at most twice a second. Between two
+ * measurements, what extents use is subtracted. Uploads end at a low-water mark, so that deletions,
+ * compaction, the catalogue and other users of the disk have room. The ballast is released when
+ * another program takes the last byte.
  */
 import { join } from 'node:path'
 import { BlobFault } from '@holdfast/blob-store'
@@ -154,8 +154,8 @@ export class Space {
   }
 
   /**
-   * Blocks that extents already have are useless once others have used the reserve: the catalogue
-   * has nothing then.
+   * Blocks that extents already have are useless once others have used the reserve, because the
+   * catalogue cannot be written then.
    */
   #roomBut(keptBytes: number): number {
     return this.#diskBytes < keptBytes / 2 ? 0 : this.room - keptBytes

@@ -1,6 +1,5 @@
 /**
- * What a start does before anything else: it finds what the extents hold that the catalogue does
- * not know.
+ * The first step of a start: it finds what the extents have and the catalogue lacks.
  *
  * The catalogue is the state of some moment. Every group record written after it is in an extent
  * that the catalogue calls open, or in one whose header has an unknown generation. Those are
@@ -16,7 +15,7 @@
  * interrupted looks the same when the catalogue is lost later: no reference names its blobs, so the
  * collector removes them.
  *
- * That moment may be long before the shutdown, when RocksDB dropped a damaged part of its log.
+ * The catalogue may be much older than the shutdown if RocksDB dropped a damaged part of its log.
  * Extents that were paused then are scanned like open ones, unless `CleanShutdownMarker` says that
  * this is the catalogue of the last shutdown.
  */
@@ -215,7 +214,7 @@ export class Recovery {
   #add(row: RowEntry, known: Copy | undefined, copy: Copy, { damaged }: { damaged: boolean }): void {
     copy.quarantined = damaged
     if (damaged && this.#result.damaged++ < reportedMax)
-      this.#log.error({ blob: hex(row.id) }, 'a blob is damaged, or where the disk cannot read')
+      this.#log.error({ blob: hex(row.id) }, 'a blob is damaged or cannot be read from the disk')
     if (known === undefined) this.#ledger.addCopy(row, copy)
     else this.#ledger.replaceCopy(row, known, copy)
     this.#result.commits++

@@ -1,18 +1,18 @@
 /**
  * Whether an upload may be dropped in favour of an existing copy.
  *
- * The correct bytes are available at that moment and never again. So the old copy is first read
- * from the disk, unless that was done, or the copy was written, after the upload began. Uploads of
- * the same content at one time share a reading. A copy that is damaged, on an unreadable sector, or
- * in a file that cannot be opened is replaced.
+ * After the upload its bytes are gone, and they may be the only correct ones. So the old copy is
+ * first read from the disk, unless it was read or written after the upload began. Concurrent
+ * uploads of the same content share one read. A copy is replaced if it is damaged, on an unreadable
+ * sector, or in a file that cannot be opened.
  */
 import { BlobFault } from '@holdfast/blob-store'
 import type { Copy, RowEntry } from '../catalogue/rows.ts'
 import { isUnopenable } from '../disk/faults.ts'
 
 /**
- * Large copies that are read at once for this. More wait: others need the device, and each reader a
- * MiB of memory.
+ * Large copies that are read at once for this; more wait. The device has other users, and each
+ * reader needs a MiB of memory.
  */
 const largeReadsMax = 2
 

@@ -1,8 +1,8 @@
 /**
- * The one writer. Commits, deletions and moves wait here. While one group is being written the next
- * one gathers, and all of a group share one write and one fdatasync. Whether a blob is known,
- * pinned or being deleted is decided in the turn in which its group is formed, one group at a time:
- * there is no gap between check and write.
+ * The only writer. Commits, deletions and moves wait here. While one group is being written the
+ * next one gathers. A group has one write and one fdatasync. Whether a blob is known, pinned or
+ * being deleted is decided when its group is formed, one group at a time. So nothing can change
+ * between check and write.
  *
  * After a failed write or sync the extent accepts nothing more, every waiter of the group is
  * refused, and the next group begins with an entry that voids the refused one, so that no later
@@ -62,8 +62,8 @@ export class Writer {
   }
 
   /**
-   * Nothing is decided before the refused groups are durably void: one of them may have deleted, on
-   * disk, a copy that a caller would now be promised.
+   * Nothing is decided before the refused groups are durably void. One of them may have deleted a
+   * copy on the disk, and a caller would now be promised that copy.
    */
   async #voidRefused(): Promise<void> {
     if (this.#voids.length === 0) return

@@ -367,7 +367,7 @@ function same(a: BlobInfo, b: BlobInfo): boolean {
 export function promisesAfter({ promises }: History, event: number): PromisedBlob[] {
   const held: PromisedBlob[] = []
   for (const promise of promises) {
-    if (promise.reborn <= event) continue // its next life has a separate promise, or is unknown
+    if (promise.reborn <= event) continue // after that it has a separate promise, or is unknown
     if (promise.deleteAnswered <= event)
       held.push({ ...promise, committed: 0, deleteAsked: 0, deleteAnswered: 0, reborn: never })
     else if (promise.committed <= event && promise.deleteAsked > event)

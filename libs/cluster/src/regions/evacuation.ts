@@ -51,8 +51,9 @@ const portionMs = 15_000
 /** After this time it answers what it has, even while a slow account is not done. */
 const portionAnswerMs = portionMs + 45_000
 /**
- * How long an operator's call goes on: the next one continues where it ended. With the time until
- * homes have settled, and a last portion, an answer comes before anything on its way gives up.
+ * How long an operator's call takes at most: the next one continues where it ended. With the time
+ * until homes have settled, and a last portion, an answer comes before anything on its way gives
+ * up.
  */
 const takeMs = 60_000
 /** A host may be lost, or its data out of reach for a moment: another one continues. */

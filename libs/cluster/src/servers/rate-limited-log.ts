@@ -10,7 +10,7 @@ export class RateLimitedLog<Entry> {
   #count = 0
 
   /**
-   * @param write is called for the first event at once, then with the last one and the number since.
+   * @param write called for the first event at once, then with the last one and the number since.
    */
   constructor(write: (last: Entry, count: number) => void) {
     this.#write = write

@@ -1,6 +1,6 @@
 /**
  * Holding back the collectors of all storage nodes, for a backup that reads the copies after the
- * rows that name them. A node holds for a minute at a time, so it goes on when the asking process
+ * rows that name them. A node pauses for a minute at a time, so it resumes when the asking process
  * is gone.
  */
 import { setTimeout as delay } from 'node:timers/promises'

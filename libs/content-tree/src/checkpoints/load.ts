@@ -2,9 +2,9 @@
  * The state from the pages of a checkpoint.
  *
  * Whole columns are set: what is left to do for a row is its name, its place in the index and its
- * neighbours. Rows keep their numbers, so the next checkpoint can go on from the same parts; only a
- * table with far more rows than are taken is made dense, and saved as a whole then. Yields about
- * every millisecond.
+ * neighbours. Rows keep their numbers, so the next checkpoint can continue with the same parts;
+ * only a table with far more rows than are taken is made dense, and saved as a whole then. Yields
+ * about every millisecond.
  */
 
 import { isAscii } from 'node:buffer'

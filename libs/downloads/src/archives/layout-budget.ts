@@ -5,7 +5,7 @@
  * - Layouts in use stay. Below half of the budget every network may use another one; above it a
  *   network uses as much as its fair share. One layout that is larger than half of the budget may
  *   be in use besides: it must not shut out all others while its archive is read.
- * - Kept ones give way to all others: the oldest one of the network that has most of them.
+ * - Kept layouts are dropped first: the oldest of the network that has most of them.
  *
  * A network is that of the client for which a layout was made or kept at first.
  */
@@ -86,7 +86,7 @@ export class LayoutBudget {
   /**
    * Keeps the layout as long as there is room.
    *
-   * @param drop is called when it has to give way, maybe at once
+   * @param drop is called when it has to be dropped, maybe at once
    * @returns ends the keeping without `drop`; does nothing when it has ended
    */
   keep(layout: object, holder: LayoutHolder, drop: () => void): () => void {

@@ -21,7 +21,7 @@ export interface ConditionHeaders {
 export function evaluate(
   headers: ConditionHeaders,
   validators: Validators,
-): 'failed' | 'not modified' | 'go on' {
+): 'failed' | 'not modified' | 'continue' {
   const match = headers['if-match']
   if (match !== undefined) {
     if (!lists(match, validators.etag, { weak: false })) return 'failed'
@@ -29,9 +29,9 @@ export function evaluate(
 
   const noneMatch = headers['if-none-match']
   if (noneMatch !== undefined) {
-    return lists(noneMatch, validators.etag, { weak: true }) ? 'not modified' : 'go on'
+    return lists(noneMatch, validators.etag, { weak: true }) ? 'not modified' : 'continue'
   }
-  return modifiedAfter(headers['if-modified-since'], validators) === false ? 'not modified' : 'go on'
+  return modifiedAfter(headers['if-modified-since'], validators) === false ? 'not modified' : 'continue'
 }
 
 /**

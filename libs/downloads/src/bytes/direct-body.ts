@@ -1,8 +1,8 @@
 /**
  * A body that goes from the page cache to the socket directly: the store attaches verified pages to
- * the socket below Node, so Node must have no pending output. The rest, and the beginning with the
- * head, is written like any body: that waits for the client. Bytes that the store no longer has in
- * memory are read.
+ * the socket below Node, so Node must have no pending output. The head with the first bytes, and
+ * the rest, are written like any body, at the pace of the client. Bytes that the page cache no
+ * longer has are read from the disk.
  */
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'

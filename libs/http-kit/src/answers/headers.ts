@@ -26,9 +26,8 @@ export function sharedHeaders(cors: boolean): Readonly<Record<string, string>> {
 }
 
 /**
- * Takes the answer out of fastify's hands: for bodies with their own pump, which need no stream
- * around them. The head has all headers that were set. The caller writes the body to the result and
- * ends it.
+ * Ends fastify's part of the answer, for bodies that are written without a stream. The head has all
+ * headers that were set. The caller writes the body to the result and ends it.
  */
 export function takeOver(
   request: FastifyRequest,
@@ -41,7 +40,7 @@ export function takeOver(
   return reply.raw.writeHead(code, { ...hostHeaders(request), ...own, ...headers })
 }
 
-/** What every answer has, unless its operation says otherwise. */
+/** Headers of every answer, unless its operation sets others. */
 function hostHeaders(request: FastifyRequest): Record<string, string> {
   const headers: Record<string, string> = {
     'x-request-id': request.id,

@@ -97,7 +97,7 @@ export class ShareCodes {
     return read(code)
   }
 
-  /** Otherwise the walk goes on. */
+  /** Otherwise the walk continues. */
   #isCode(value: bigint): boolean {
     return value < this.#size && !isReservedWord(this.#write(value))
   }

@@ -22,7 +22,9 @@ export const slowBodies: Attack = {
     ),
 }
 
-/** Two chunked uploads that go on. A short chunked request of others must have its answer. */
+/**
+ * Two chunked uploads that do not end. Short chunked requests of other clients must be answered.
+ */
 export const slowChunks: Attack = {
   name: 'slow uploads in chunks beside short requests in chunks',
   run: async (hostile) => {

@@ -4,7 +4,7 @@
  *
  * A checkpoint is cut at one row, in slices in which the account decides nothing, so all its pages
  * show the same state. Parts that did not change since the current checkpoint keep their pages: the
- * new root names them again. The others are written while the account goes on; their names
+ * new root names them again. The others are written while the account keeps changing; their names
  * (`<epoch>-<n>-<page>`) are used once. It takes effect when its root is set, fenced, which the
  * flush pipeline does between two appends. Only then rows and pages behind it are removed, by exact
  * name: of pages those that the new root does not name. A root whose setting failed or is unknown
