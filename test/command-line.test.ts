@@ -45,7 +45,7 @@ for (const program of programs) {
 }
 
 /** `apps/standalone/test/guides.test.ts` runs `bash` blocks as written. */
-const languages = ['', 'bash', 'mermaid', 'sh', 'ts']
+const languages = ['bash', 'ini', 'mermaid', 'sh', 'sql', 'text', 'ts', 'yaml']
 
 interface PrintedCommand {
   document: string
@@ -61,20 +61,20 @@ const printed: PrintedCommand[] = execFileSync('git', ['ls-files', '*.md'], { cw
   .filter((path) => path !== '')
   .flatMap((document) => {
     const text = read(document)
-    const blocks = [...text.matchAll(/^```(\w*)\n(.*?)^```$/gms)]
+    const blocks = [...text.matchAll(/^ *```(\w*)\n(.*?)^ *```$/gms)]
     t.same(
       blocks.map(([, language = '']) => language).filter((language) => !languages.includes(language)),
       [],
       `${document}: blocks are ${languages.join(', ')}`,
     )
-    const pictures = blocks.filter(([, language]) => language === '')
+    const pictures = blocks.filter(([, language]) => language === 'text')
     t.notMatch(
       pictures.join(''),
       /^(npm|curl|node|cd|docker|install|systemctl) /m,
       `${document}: commands are in sh or bash blocks`,
     )
     const lines = blocks.flatMap(([, language, body = '']) => (language === 'sh' ? body.split('\n') : []))
-    const prose = text.replace(/^```.*?^```$/gms, '')
+    const prose = text.replace(/^ *```.*?^ *```$/gms, '')
     const spans = [...prose.matchAll(/`((?:[A-Z_]+=\S+ )*(?:npm|ctl)\s[^`]+)`/g)].map(
       ([, command = '']) => command,
     )
@@ -88,7 +88,10 @@ const printed: PrintedCommand[] = execFileSync('git', ['ls-files', '*.md'], { cw
 const foreign = ['rclone']
 
 /** Programs of the operator's machine. The files that they name are in the repository. */
-const ofTheMachine = ['apt-get', 'cd', 'docker', 'install', 'kubectl', 'systemctl', 'useradd']
+const ofTheMachine = [
+  ...['amtool', 'apt-get', 'cd', 'docker', 'install', 'kubectl', 'systemctl', 'useradd'],
+  '<folder>', // `<folder>/on` of a deployment on one machine
+]
 
 /** Values that a program accepts for an option, if it accepts only some. */
 const known: Readonly<Record<string, (value: string) => boolean>> = {

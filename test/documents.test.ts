@@ -2,8 +2,8 @@
  * Rules about the documents: pages that a program writes are up to date, READMEs are short, and
  * what a page or a comment refers to is there.
  */
-import { execFileSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { clusterSettings, readClusterConfig, settings } from '@holdfast/config'
 import { statuses } from '@holdfast/http-kit'
@@ -298,6 +298,47 @@ t.test('the design says of every app and lib why it is one, in one sentence', as
 t.test('notes of the laboratory have a date', async (t) => {
   const notes = pages.filter((name) => name.startsWith('bench/NOTES-'))
   for (const file of notes) t.match(read(file), /^# .* \([A-Z][a-z]+ 20\d\d\)$/m, file)
+})
+
+/** What the examples of a page use and do not show. */
+const given: Readonly<Record<string, string>> = {
+  'libs/accounts/README.md': `
+    declare const accounts: import('@holdfast/accounts').AccountClient
+    declare const clock: import('@holdfast/kernel').Clock
+    declare const accountId: string`,
+  'libs/http-kit/DESIGN.md': `
+    declare const answers: import('@holdfast/http-kit').AnswerBudget
+    declare const request: import('fastify').FastifyRequest
+    declare const response: import('node:http').ServerResponse
+    declare const pieces: Iterable<string>
+    declare const pieceBytes: number
+    declare function written(to: typeof response, piece: string): Promise<void>`,
+  'libs/membership/README.md': `
+    type Members = ReturnType<import('@holdfast/membership').Membership['members']>
+    declare const membership: import('@holdfast/membership').Membership
+    declare function hosts(members: Members): ConstructorParameters<typeof Placement>[0]`,
+}
+
+t.test('examples of code in pages compile', async (t) => {
+  const folder = t.testdir({
+    'tsconfig.json': JSON.stringify({ extends: join(root, 'tsconfig.json'), include: ['*.ts'] }),
+  })
+  const examples = pages.flatMap((page) =>
+    [...read(page).matchAll(/^ *```ts\n(.*?)^ *```$/gms)].map(([, code = '']) => ({ page, code })),
+  )
+  for (const [at, { page, code }] of examples.entries())
+    writeFileSync(
+      join(folder, `${page.replaceAll(/[/.]/g, '-')}-${at}.ts`),
+      `${code}\nexport {}\n${given[page] ?? ''}\n`,
+    )
+  const { stdout } = spawnSync(join(root, 'node_modules/.bin/tsc'), ['-p', folder], { encoding: 'utf8' })
+  t.ok(examples.length > 0)
+  t.equal(stdout, '')
+  for (const page of Object.keys(given))
+    t.ok(
+      examples.some((example) => example.page === page),
+      `${page} has examples`,
+    )
 })
 
 t.test('files that a page names are there', async (t) => {
