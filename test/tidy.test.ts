@@ -141,6 +141,24 @@ t.test('an exported name of a class or type means one thing', async (t) => {
   }
 })
 
+t.test('an exported name of a function or constant means one thing', async (t) => {
+  const declared = /^export (?:async )?(?:function\*?|const) (\w+)/gm
+  // The contract names an operation. The API reads its request, and the core decides it.
+  const parts = [/^apps\/api\/src\/operations\//, /^libs\/content-tree\/src\/decide\//]
+  const places = new Map<string, Set<string>>()
+  for (const file of tracked.filter(
+    (name) => isSource(name) && /^(apps|libs)\/[^/]+\/src\/.*\.ts$/.test(name),
+  ))
+    for (const [, name = ''] of read(file).matchAll(declared))
+      places.set(name, (places.get(name) ?? new Set()).add(file))
+  const isOperation = (files: string[]) =>
+    files.length === 2 && parts.every((part) => files.some((file) => part.test(file)))
+  const homonyms = [...places]
+    .map(([name, files]) => ({ name, files: [...files] }))
+    .filter(({ files }) => files.length > 1 && !isOperation(files))
+  t.strictSame(homonyms, [], 'rename one of them, or declare it once')
+})
+
 t.test('what a part is made of, set to or keeps has no optional fields', async (t) => {
   // A part that is not wired is a type error. What may be missing is written as undefined.
   const blocks = /^(?:export )?interface (\w+)\b[^{]*\{[\s\S]*?^}/gm

@@ -3,13 +3,13 @@
 import { randomBytes } from 'node:crypto'
 import { RoutedAccountClient } from '@holdfast/accounts'
 import { plainClient } from '@holdfast/accounts/testing'
-import { AccountHost, type RuntimeBounds, silentLog } from '@holdfast/actor-runtime'
+import { AccountHost, type RuntimeBounds } from '@holdfast/actor-runtime'
 import { plainHost } from '@holdfast/actor-runtime/testing'
 import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates } from '@holdfast/content-tree'
 import { plainSettings } from '@holdfast/content-tree/testing'
 import type { JournalRepair, JournalStore, LookupStore } from '@holdfast/journal'
-import { type AccountId, Keyring, mintRequestId } from '@holdfast/kernel'
+import { type AccountId, Keyring, mintRequestId, silentLog } from '@holdfast/kernel'
 import {
   type AccountOperation,
   type AccountReply,

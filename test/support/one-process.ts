@@ -20,7 +20,7 @@ import { type BlockChecks, type NotesTransfers, nothingBlocked, nothingNoted } f
 import {
   allIsGood,
   createUpload,
-  defaultBounds,
+  defaultUploadBounds,
   type JudgesContent,
   type UploadSettings,
 } from '@holdfast/upload'
@@ -118,7 +118,7 @@ export class OneProcess {
       serversOf: () => ['store1'],
       placeOf: undefined,
       settings: {
-        ...defaultBounds,
+        ...defaultUploadBounds,
         trustProxy: false,
         downloadUrl: 'http://down.test',
         webUrl: 'http://web.test',

@@ -19,7 +19,7 @@ import {
 } from '@holdfast/backup'
 import { BlobFault, type BlobInfo, nameOfCopy } from '@holdfast/blob-store'
 import { StartFault, upgradeOf } from '@holdfast/bootstrap/data-format'
-import { ChunkStore, chunkStoreDefaults, silentLog } from '@holdfast/chunk-store'
+import { ChunkStore, chunkStoreDefaults } from '@holdfast/chunk-store'
 import { JournalFault } from '@holdfast/journal'
 import {
   LevelMetadataStore,
@@ -27,9 +27,9 @@ import {
   referenceOfRow,
   rowsOfJournals,
 } from '@holdfast/journal-level'
-import { absent } from '@holdfast/kernel'
+import { absent, silentLog } from '@holdfast/kernel'
 import { type AdminCall, AdminError } from './admin-client.ts'
-import { type Command, json, numberOf, type Options, type Step, UsageFault } from './command.ts'
+import { type Command, json, type Options, parseNumber, type Step, UsageFault } from './command.ts'
 
 const pollMs = 500
 const progressEveryMs = 10_000
@@ -52,10 +52,10 @@ export const backupCommands: readonly Command[] = [
     plan: (words, { rate, 'key-file': keyFile, keep, within }) => {
       const body = {
         target: directoryOf(words),
-        ...(rate === undefined ? {} : { bytesPerSecond: Math.max(1, numberOf('rate', rate)) }),
+        ...(rate === undefined ? {} : { bytesPerSecond: Math.max(1, parseNumber('rate', rate)) }),
         ...(typeof keyFile === 'string' ? { keyFile: resolve(keyFile) } : {}),
-        ...(keep === undefined ? {} : { keep: numberOf('keep', keep) }),
-        ...(within === undefined ? {} : { withinDays: numberOf('within', within) }),
+        ...(keep === undefined ? {} : { keep: parseNumber('keep', keep) }),
+        ...(within === undefined ? {} : { withinDays: parseNumber('within', within) }),
       }
       return [{ about: body.target, run: (call, printLine) => runOf(call, printLine, '/admin/backup', body) }]
     },

@@ -4,7 +4,7 @@ import { resolve } from 'node:path'
 import { Authority, AuthorityFault, type CertificateInfo, clusterNames, type Kind } from '@holdfast/trust'
 import { parse } from 'yaml'
 import { AdminError } from './admin-client.ts'
-import { type Command, json, numberOf, type Options, type Step, UsageFault } from './command.ts'
+import { type Command, json, type Options, parseNumber, type Step, UsageFault } from './command.ts'
 
 const dayMs = 86_400_000
 const authorityDays = '3650'
@@ -55,7 +55,10 @@ export const certsCommands: readonly Command[] = [
     plan: (words, { within = renewWithinDays, days = hostDays }) => [
       local(words, async (directory) => {
         const authority = await Authority.open(directory)
-        const renewed = await authority.renew({ withinDays: numberOf('within', within), days: daysOf(days) })
+        const renewed = await authority.renew({
+          withinDays: parseNumber('within', within),
+          days: daysOf(days),
+        })
         return json(renewed.map(certificateShown))
       }),
     ],
@@ -96,7 +99,7 @@ function certificateShown({ name, names, issuedMs, expiresMs }: CertificateInfo)
 }
 
 function daysOf(text: string | boolean): number {
-  const days = numberOf('days', text)
+  const days = parseNumber('days', text)
   if (days < 1 || days > daysMax) throw new UsageFault(`--days takes 1 to ${daysMax}`)
   return days
 }

@@ -43,7 +43,7 @@ export function whole(others: string[], run: Step['run']): Step {
   return { about: '', run }
 }
 
-export function numberOf(name: string, text: string | boolean): number {
+export function parseNumber(name: string, text: string | boolean): number {
   if (typeof text !== 'string' || !/^\d{1,15}$/.test(text))
     throw new UsageFault(`--${name} takes a whole number`)
   return Number(text)

@@ -6,7 +6,7 @@ import { tiers } from '@holdfast/kernel'
 import { type AdminCall, AdminError } from './admin-client.ts'
 import { backupCommands } from './backup-commands.ts'
 import { certsCommands } from './certs-commands.ts'
-import { type Command, json, numberOf, type Step, UsageFault, whole } from './command.ts'
+import { type Command, json, parseNumber, type Step, UsageFault, whole } from './command.ts'
 import { moderationCommands } from './moderation-commands.ts'
 import { reportCommands } from './report-commands.ts'
 import { transferCommands } from './transfer-commands.ts'
@@ -48,7 +48,7 @@ export const commands: readonly Command[] = [
       namesOf(words).map((email) => ({
         about: email,
         run: async (call) => {
-          const body = { email, ...(days === undefined ? {} : { days: numberOf('days', days) }) }
+          const body = { email, ...(days === undefined ? {} : { days: parseNumber('days', days) }) }
           const invited = await call('POST', '/admin/invitations', body)
           const { addresses } = await call('GET', '/admin/status')
           const { web } = addresses as { web?: string }
@@ -159,7 +159,7 @@ export const commands: readonly Command[] = [
       'Frees unreferenced bytes now. Those of the last 10 minutes may belong to a running upload and stay.',
     options: { grace: 'string' },
     plan: (words, { grace }) => {
-      const body = grace === undefined ? {} : { graceSeconds: numberOf('grace', grace) }
+      const body = grace === undefined ? {} : { graceSeconds: parseNumber('grace', grace) }
       return [whole(words, async (call) => json(await call('POST', '/admin/collect', body)))]
     },
   },
@@ -321,7 +321,7 @@ function namesAndLast(words: string[], among: readonly string[]): { names: strin
 
 function limitOf(name: string, text: string | boolean | undefined): Record<string, number | null> {
   if (text === undefined) return {}
-  return { [name]: text === 'none' ? null : numberOf(name, text) }
+  return { [name]: text === 'none' ? null : parseNumber(name, text) }
 }
 
 function accountPath(name: string): string {

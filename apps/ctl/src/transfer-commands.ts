@@ -1,5 +1,5 @@
 /** The operator's search in the record of uploads and downloads. */
-import { type Command, json, numberOf, UsageFault, whole } from './command.ts'
+import { type Command, json, parseNumber, UsageFault, whole } from './command.ts'
 
 const conditions = ['address', 'account', 'content', 'name', 'hash'] as const
 const shown = 100
@@ -20,7 +20,7 @@ function search(words: 'uploads' | 'downloads', meaning: string): Command {
     meaning: `${meaning} N: at most that many, ${shown} without it.`,
     options: { ...Object.fromEntries(conditions.map((name) => [name, 'string' as const])), count: 'string' },
     plan: (others, options) => {
-      const count = options.count === undefined ? shown : numberOf('count', options.count)
+      const count = options.count === undefined ? shown : parseNumber('count', options.count)
       if (count < 1 || count > shownMax)
         throw new UsageFault(`--count takes a whole number from 1 to ${shownMax}`)
       const query = new URLSearchParams()

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createLog } from '@holdfast/http-kit'
 import { LevelMetadataStore } from '@holdfast/journal-level'
-import { testStore } from '@holdfast/journal-level/testing'
+import { testMetadataStore } from '@holdfast/journal-level/testing'
 import { readConfig, startStandalone } from '@holdfast/standalone'
 import t from 'tap'
 import { sizeOf } from '../../../test/forms.ts'
@@ -86,7 +86,7 @@ t.test(
     t.same({ used, missing }, { used: count, missing: 0 })
     await first.close()
 
-    const store = await LevelMetadataStore.open({ ...testStore, path: join(dataDir, 'metadata') })
+    const store = await LevelMetadataStore.open({ ...testMetadataStore, path: join(dataDir, 'metadata') })
     const references: string[] = []
     for await (const { key } of store.lookups.scan('ref/')) references.push(key)
     t.equal(references.length, count)

@@ -122,7 +122,7 @@ async function namesIn(folder: string): Promise<string[]> {
  * ballast spent, it uses that of the blobs.
  * @throws StartFault DATA_LOCKED, DATA_UNUSABLE
  */
-export async function openMetadata(
+export async function openEmbeddedMetadata(
   dir: DataDir,
   copies: ReadingCopies,
   log: Logger,

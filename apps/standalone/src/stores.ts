@@ -8,7 +8,7 @@ import { openStore } from '@holdfast/storage-role/store'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { ClockGuard } from './clock-guard.ts'
-import { openMetadata, openMetadataForReading, prepareDataDir } from './data-dir.ts'
+import { openEmbeddedMetadata, openMetadataForReading, prepareDataDir } from './data-dir.ts'
 import { ReadingCopies } from './full-disk.ts'
 
 export interface StoresOptions {
@@ -33,7 +33,7 @@ export async function openStores({
 }: StoresOptions & { onlyReads: boolean }) {
   const dir = await prepareDataDir(config.dataDir, { requireStore: config.requireStore, log })
   const copies = opened.use(new ReadingCopies(dir, log))
-  const metadata = await (onlyReads ? openMetadataForReading : openMetadata)(dir, copies, log)
+  const metadata = await (onlyReads ? openMetadataForReading : openEmbeddedMetadata)(dir, copies, log)
   opened.defer(() => metadata.close())
   await copies.removeOld()
   const { lookups } = metadata

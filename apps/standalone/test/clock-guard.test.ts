@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { ctl } from '@holdfast/ctl'
 import { MemoryLookupStore } from '@holdfast/journal/testing'
 import { LevelMetadataStore } from '@holdfast/journal-level'
-import { testStore } from '@holdfast/journal-level/testing'
+import { testMetadataStore } from '@holdfast/journal-level/testing'
 import t from 'tap'
 import { ClockGuard } from '../src/clock-guard.ts'
 import { call, dataDir, startHere, uploadText } from './run.ts'
@@ -68,7 +68,7 @@ t.test('due content stays until the clock is accepted', async (t) => {
   t.equal(updated.status, 'ok')
   const { data: account } = await call(`${first.addresses.api}/accounts/getid`, { headers })
   await first.close()
-  const metadata = await LevelMetadataStore.open({ ...testStore, path: join(dir, 'metadata') })
+  const metadata = await LevelMetadataStore.open({ ...testMetadataStore, path: join(dir, 'metadata') })
   const yearAgo = Buffer.from(String(Date.now() - 365 * day))
   await metadata.lookups.write([{ put: 'clock/newest', value: yearAgo }])
   await metadata.close()

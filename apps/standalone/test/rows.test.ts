@@ -2,7 +2,7 @@
 
 import { join } from 'node:path'
 import { LevelMetadataStore } from '@holdfast/journal-level'
-import { testStore } from '@holdfast/journal-level/testing'
+import { testMetadataStore } from '@holdfast/journal-level/testing'
 import t from 'tap'
 import { sameAsGolden } from '../../../infra/golden.ts'
 import { call, dataDir, operator, startHere, uploadText } from './run.ts'
@@ -25,7 +25,7 @@ t.test('keys of rows are those of the releases before', async (t) => {
   t.match(await ctl('reconcile'), { code: 0 })
   await service.close()
 
-  const store = await LevelMetadataStore.open({ ...testStore, path: join(dir, 'metadata') })
+  const store = await LevelMetadataStore.open({ ...testMetadataStore, path: join(dir, 'metadata') })
   t.teardown(() => store.close())
   const keys = new Set<string>()
   for await (const { key } of store.lookups.scan('')) keys.add(masked(key))

@@ -10,4 +10,4 @@ export {
 } from './scanning/content-scans.ts'
 export { openScans } from './scanning/open-scans.ts'
 export type { Scanner, Verdict } from './scanning/scanner.ts'
-export { defaultBounds, type UploadSettings, uploadSettings } from './settings.ts'
+export { defaultUploadBounds, type UploadSettings, uploadSettings } from './settings.ts'

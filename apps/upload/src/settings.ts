@@ -35,7 +35,11 @@ export interface UploadBounds {
   stagesMax: number
 }
 
-export const defaultBounds: UploadBounds = { uploadsPerNetworkMax: 256, uploadsMax: 2_048, stagesMax: 896 }
+export const defaultUploadBounds: UploadBounds = {
+  uploadsPerNetworkMax: 256,
+  uploadsMax: 2_048,
+  stagesMax: 896,
+}
 
 /** The settings of a process, as far as uploads follow them. */
 type Config = Omit<UploadSettings, keyof UploadBounds | 'downloadUrl' | 'webUrl' | 'founders'> & {
@@ -48,7 +52,7 @@ export function uploadSettings(
 ): UploadSettings {
   const { trustProxy, region, tokenKeyId, guestUploads, fileBytesMax, drainMs, rateLimits } = config
   return {
-    ...defaultBounds,
+    ...defaultUploadBounds,
     ...(rateLimits === 'off' ? { uploadsPerNetworkMax: Number.POSITIVE_INFINITY } : {}),
     downloadUrl: urls.download,
     webUrl: urls.web,

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { defaultBounds, uploadSettings } from '../src/settings.ts'
+import { defaultUploadBounds, uploadSettings } from '../src/settings.ts'
 
 t.test('uploads follow the configuration of their process', async (t) => {
   const config = {
@@ -10,7 +10,7 @@ t.test('uploads follow the configuration of their process', async (t) => {
   const founders = ['eu-par', 'na-nyc'] as const
   const settings = uploadSettings({ ...config, rateLimits: 'default' }, { urls, founders })
   t.strictSame(settings, {
-    ...{ ...config, ...defaultBounds, founders },
+    ...{ ...config, ...defaultUploadBounds, founders },
     ...{ downloadUrl: urls.download, webUrl: urls.web },
   })
   const { uploadsPerNetworkMax } = uploadSettings({ ...config, rateLimits: 'off' }, { urls, founders })

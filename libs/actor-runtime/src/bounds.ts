@@ -176,7 +176,7 @@ export interface RuntimeBounds {
 const KiB = 1024
 const MiB = 1024 * KiB
 
-export const defaultBounds: RuntimeBounds = {
+export const defaultRuntimeBounds: RuntimeBounds = {
   mailboxMax: 1024,
   requestsMax: 16_384,
   visitorsPerAccountMax: 512,

@@ -9,14 +9,6 @@ export interface RuntimeLog {
   error(fields: object, message: string): void
 }
 
-export const silentLog: RuntimeLog = {
-  isLevelEnabled: () => false,
-  debug() {},
-  info() {},
-  warn() {},
-  error() {},
-}
-
 /** Called as things happen; must not throw, must not wait. */
 export const mailOutcomes = ['sent', 'refused', 'failed'] as const
 export type MailOutcome = (typeof mailOutcomes)[number]

@@ -1,7 +1,6 @@
 /** For tests of what uses a host of accounts. */
-import { systemClock, systemTimers } from '@holdfast/kernel'
+import { silentLog, systemClock, systemTimers } from '@holdfast/kernel'
 import type { AccountHostOptions } from './host/account-host.ts'
-import { silentLog } from './observer.ts'
 import type { ReconcilerOptions } from './repair/reconciler.ts'
 
 type RequiredOption = 'hostId' | 'bus' | 'journal' | 'lookups' | 'states' | 'mailer' | 'sweepMs'

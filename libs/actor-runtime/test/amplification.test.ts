@@ -6,11 +6,11 @@ import { createAccountStates } from '@holdfast/content-tree'
 import { plainSettings } from '@holdfast/content-tree/testing'
 import type { JournalOwnership } from '@holdfast/journal'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
-import { Keyring, mintRequestId, systemClock } from '@holdfast/kernel'
+import { Keyring, mintRequestId, silentLog, systemClock } from '@holdfast/kernel'
 import { type AccountOperation, type AccountReply, AccountRequest, blank } from '@holdfast/wire'
 import t from 'tap'
 import { sizeOf } from '../../../test/forms.ts'
-import { AccountHost, silentLog } from '../src/index.ts'
+import { AccountHost } from '../src/index.ts'
 import { plainHost } from '../src/testing.ts'
 
 const contents = sizeOf('writtenContents')

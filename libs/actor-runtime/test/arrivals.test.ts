@@ -2,8 +2,8 @@
  * Acknowledged changes reach the second region, however long it was unavailable and however quiet
  * the account is.
  */
+import { silentLog } from '@holdfast/kernel'
 import t from 'tap'
-import { silentLog } from '../src/index.ts'
 import { Arrivals } from '../src/queues/arrivals.ts'
 import { blob } from './tiny-core.ts'
 import { ManualTime, settled, World } from './world.ts'

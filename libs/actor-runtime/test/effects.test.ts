@@ -1,6 +1,7 @@
 /** Mails and released references: durable before they happen, and repeated until they have. */
+import { silentLog } from '@holdfast/kernel'
 import t from 'tap'
-import { noMetrics, silentLog } from '../src/observer.ts'
+import { noMetrics } from '../src/observer.ts'
 import { expire, idleMs } from './asks.ts'
 import { blob } from './tiny-core.ts'
 import { ManualTime, settled, statusOf, World } from './world.ts'

@@ -7,8 +7,8 @@ import { MemoryBus } from '@holdfast/bus'
 import { type AccountStates, createAccountStates } from '@holdfast/content-tree'
 import { plainSettings } from '@holdfast/content-tree/testing'
 import { LevelMetadataStore } from '@holdfast/journal-level'
-import { testStore } from '@holdfast/journal-level/testing'
-import { Keyring, mintRequestId } from '@holdfast/kernel'
+import { testMetadataStore } from '@holdfast/journal-level/testing'
+import { Keyring, mintRequestId, silentLog } from '@holdfast/kernel'
 import {
   type AccountOperation,
   type AccountReply,
@@ -22,7 +22,7 @@ import {
 import t from 'tap'
 import { wrapped } from '../../../test/sim/observed-states.ts'
 import type { RuntimeBounds } from '../src/bounds.ts'
-import { AccountHost, silentLog } from '../src/index.ts'
+import { AccountHost } from '../src/index.ts'
 import { plainHost } from '../src/testing.ts'
 
 const ring = new Keyring(Buffer.alloc(32, 7))
@@ -36,7 +36,7 @@ async function live(
   bounds: Partial<RuntimeBounds> = { checkpointBytesMin: 4096 },
   core = states,
 ) {
-  const store = await LevelMetadataStore.open({ ...testStore, path })
+  const store = await LevelMetadataStore.open({ ...testMetadataStore, path })
   const bus = new MemoryBus()
   const faults: object[] = []
   const host = new AccountHost({

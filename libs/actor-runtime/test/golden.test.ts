@@ -2,13 +2,13 @@
 
 import { referenceKey } from '@holdfast/journal'
 import { MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
-import { hex, systemTimers } from '@holdfast/kernel'
+import { hex, silentLog, systemTimers } from '@holdfast/kernel'
 import { blank, Change } from '@holdfast/wire'
 import t from 'tap'
 import { sameAsGolden } from '../../../infra/golden.ts'
 import { encodeRoot } from '../src/account/rows/checkpoints.ts'
-import { cutPages, digestOf, encodeRow } from '../src/account/rows/flush-row.ts'
-import { Reconciler, silentLog } from '../src/index.ts'
+import { cutPages, encodeFlushRow, pageDigestOf } from '../src/account/rows/flush-row.ts'
+import { Reconciler } from '../src/index.ts'
 import { ActiveSegments } from '../src/lookups/active-segments.ts'
 import {
   activeSegmentPrefix,
@@ -102,10 +102,10 @@ t.test('rows of the journal and roots of checkpoints', async (t) => {
     operation: 44,
   }).finish()
   const large = cutPages(Buffer.alloc(300_000, 5), (page) => `2-e1-${page}`)
-  const page = { name: '2-0-0', digest: digestOf(Buffer.alloc(9)), part: 3, bytes: 9 }
+  const page = { name: '2-0-0', digest: pageDigestOf(Buffer.alloc(9)), part: 3, bytes: 9 }
   const lines = [
-    `row ${hex(encodeRow([change]))}`,
-    `row with a large change ${hex(encodeRow([change, large]))}`,
+    `row ${hex(encodeFlushRow([change]))}`,
+    `row with a large change ${hex(encodeFlushRow([change, large]))}`,
     `root ${hex(encodeRoot({ through: 70, pages: [page] }))}`,
   ]
   sameAsGolden(t, import.meta.dirname, 'journal.txt', lines)

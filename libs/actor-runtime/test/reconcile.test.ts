@@ -1,9 +1,9 @@
 /** References compared with accounts: differences are found and repaired, during any other work. */
 import { referenceKey } from '@holdfast/journal'
-import { IdCodec, mintRequestId, systemTimers } from '@holdfast/kernel'
+import { IdCodec, mintRequestId, silentLog, systemTimers } from '@holdfast/kernel'
 import type { ReconcileView } from '@holdfast/wire'
 import t, { type Test } from 'tap'
-import { Reconciler, type ReconcilerOptions, silentLog } from '../src/index.ts'
+import { Reconciler, type ReconcilerOptions } from '../src/index.ts'
 import { plainReconciler } from '../src/testing.ts'
 import { blob } from './tiny-core.ts'
 import { settled, statusOf, World } from './world.ts'

@@ -2,7 +2,7 @@
 
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { LevelMetadataStore } from '@holdfast/journal-level'
-import { testStore } from '@holdfast/journal-level/testing'
+import { testMetadataStore } from '@holdfast/journal-level/testing'
 import { Level } from 'level'
 import t, { type Test } from 'tap'
 import { type DamagedPart, type OfflineStores, repairCases } from '../../../test/support/damaged-accounts.ts'
@@ -49,7 +49,7 @@ function partKey(account: string, what: DamagedPart): Uint8Array {
 t.test('in LevelDB', async (t) => {
   const open = async (t: Test): Promise<OfflineStores> => {
     const path = t.testdir()
-    let store = await LevelMetadataStore.open({ ...testStore, path })
+    let store = await LevelMetadataStore.open({ ...testMetadataStore, path })
     t.teardown(() => store.close())
     const place: OfflineStores = {
       journal: store.journals,
@@ -67,7 +67,7 @@ t.test('in LevelDB', async (t) => {
         if (how === 'spoil') await level.put(key, spoiled(stored))
         else await level.del(key)
         await level.close()
-        store = await LevelMetadataStore.open({ ...testStore, path })
+        store = await LevelMetadataStore.open({ ...testMetadataStore, path })
         place.journal = store.journals
         place.lookups = store.lookups
       },

@@ -3,7 +3,7 @@
 import { cutRequest, RequestJoiner } from '@holdfast/accounts'
 import { maxEventBytes } from '@holdfast/journal'
 import { MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
-import { codesPerBlock, systemRandomness } from '@holdfast/kernel'
+import { codesPerBlock, silentLog, systemRandomness } from '@holdfast/kernel'
 import { type AccountReply, Change, type FileColumns, type Item, SweepReason } from '@holdfast/wire'
 import fc from 'fast-check'
 import t from 'tap'
@@ -11,11 +11,11 @@ import { reportSweeps, sweepsOf } from '../src/account/effects/sweeps.ts'
 import { CodeBlocks } from '../src/account/needs/code-blocks.ts'
 import { SpareIds } from '../src/account/needs/spare-ids.ts'
 import { bytesOfAnswer } from '../src/account/requests/pending-request.ts'
-import { cutPages, decodeRow, digestOf, encodeRow } from '../src/account/rows/flush-row.ts'
+import { cutPages, decodeFlushRow, encodeFlushRow, pageDigestOf } from '../src/account/rows/flush-row.ts'
 import { DueAccounts } from '../src/host/due-accounts.ts'
 import { CodeLeases, widthOf } from '../src/lookups/code-leases.ts'
 import { writeRows } from '../src/lookups/lookup-rows.ts'
-import { noMetrics, silentLog } from '../src/observer.ts'
+import { noMetrics } from '../src/observer.ts'
 import { forEachAtMost, Semaphore } from '../src/queues/semaphore.ts'
 import { TinyStates } from './tiny-core.ts'
 import { ManualTime, settled, World } from './world.ts'
@@ -47,9 +47,9 @@ t.test('rows return the changes of a flush in their order, large ones from pages
           for (const page of pages) stored.set(page.name, page.bytes)
           return pages
         })
-        const read = await decodeRow(encodeRow(entries), async (name, digest) => {
+        const read = await decodeFlushRow(encodeFlushRow(entries), async (name, digest) => {
           const bytes = stored.get(name) as Uint8Array
-          if (!digestOf(bytes).equals(digest)) throw new Error('wrong digest')
+          if (!pageDigestOf(bytes).equals(digest)) throw new Error('wrong digest')
           return bytes
         })
         return Buffer.concat(read.changes.map((one) => Change.encode(one).finish())).equals(

@@ -4,7 +4,7 @@
  */
 import { AddFile, blank, Flush } from '@holdfast/wire'
 import t, { type Test } from 'tap'
-import { defaultBounds } from '../src/bounds.ts'
+import { defaultRuntimeBounds } from '../src/bounds.ts'
 import { blob } from './tiny-core.ts'
 import { ManualTime, settled, statusOf, World } from './world.ts'
 
@@ -60,17 +60,17 @@ for (const capabilities of [embedded, shared]) {
 
   t.test(`${mode}: a report costs a row after a minute, and not before`, async (t) => {
     const time = new ManualTime()
-    const bounds = { idleMs: 10 * defaultBounds.waitingMs }
+    const bounds = { idleMs: 10 * defaultRuntimeBounds.waitingMs }
     const { world } = await worldWithFile(t, capabilities, { clock: time, timers: time, bounds })
     const head = await world.head()
     await world.report('f', 1)
-    await time.advance(defaultBounds.waitingMs / 2)
+    await time.advance(defaultRuntimeBounds.waitingMs / 2)
     await world.report('f', 2)
-    await time.advance(defaultBounds.waitingMs / 2 - 1)
+    await time.advance(defaultRuntimeBounds.waitingMs / 2 - 1)
     t.equal(await world.head(), head)
     await time.advance(1)
     t.equal(await world.head(), head + 1, 'a minute after the first one')
-    await time.advance(2 * defaultBounds.waitingMs)
+    await time.advance(2 * defaultRuntimeBounds.waitingMs)
     t.equal(await world.head(), head + 1, 'both are in it')
     t.equal(await world.downloads('f'), 2)
   })
@@ -162,7 +162,7 @@ t.test('reports that wait at an owner that is taken over are not counted later',
   t.equal(await world.downloads('f'), 0)
   await world.report('f', 1)
   await world.folder('a')
-  await time.advance(defaultBounds.waitingMs)
+  await time.advance(defaultRuntimeBounds.waitingMs)
   t.ok(world.warnings.includes('an activation was fenced'), 'its row was refused')
   t.equal(await world.downloads('f'), 1)
 })

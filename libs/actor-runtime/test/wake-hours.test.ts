@@ -5,7 +5,7 @@
 
 import { MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { LevelMetadataStore } from '@holdfast/journal-level'
-import { testStore } from '@holdfast/journal-level/testing'
+import { testMetadataStore } from '@holdfast/journal-level/testing'
 import t from 'tap'
 import { hourOf, WakeHours } from '../src/lookups/wake-hours.ts'
 import { wakeRowsOfBeginnings } from './beginnings.ts'
@@ -150,7 +150,7 @@ t.test('a host that dies while it begins hides no row', async (t) => {
 })
 
 t.test('two hosts begin, with each of their operations last, before hours are closed', async (t) => {
-  const store = await LevelMetadataStore.open({ ...testStore, path: t.testdir() })
+  const store = await LevelMetadataStore.open({ ...testMetadataStore, path: t.testdir() })
   t.teardown(() => store.close())
   await wakeRowsOfBeginnings(t, store.lookups, { hours: 72 })
 })

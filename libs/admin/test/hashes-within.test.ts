@@ -1,7 +1,7 @@
 /** Which bytes a report takes down: all below a folder, page by page, up to a bound. */
 import { blank, Item } from '@holdfast/wire'
 import t from 'tap'
-import { childrenPerRead, contentsMax, hashesWithin } from '../src/moderation/hashes-within.ts'
+import { childrenPerRead, contentsWithinMax, hashesWithin } from '../src/moderation/hashes-within.ts'
 
 function file(id: string, hash: number): Item {
   const blob = {
@@ -43,7 +43,7 @@ t.test('files of a folder count at any depth and on every page, equal ones once'
 })
 
 t.test('a folder of more contents than the bound is refused', async (t) => {
-  const few = Array.from({ length: contentsMax }, (_, at) => file(`f${at}`, 6))
+  const few = Array.from({ length: contentsWithinMax }, (_, at) => file(`f${at}`, 6))
   t.same(await hashesWithin('few', reading(folder('few', few))), [hashOf(6)])
   const more = folder('more', [...few, file('last', 7)])
   const refused = await hashesWithin('more', reading(more)).catch((error: unknown) => error)

@@ -31,7 +31,7 @@ export function namesOf(copies: readonly BlobInfo[]): Buffer {
 }
 
 /** @throws BlobFault INVALID */
-export function copiesOf(names: Buffer): BlobInfo[] {
+export function parseCopyNames(names: Buffer): BlobInfo[] {
   if (names.length % nameBytes !== 0) throw new BlobFault('INVALID', `names of ${names.length} bytes`)
   return Array.from({ length: names.length / nameBytes }, (_, n) => {
     const name = names.subarray(n * nameBytes, (n + 1) * nameBytes)

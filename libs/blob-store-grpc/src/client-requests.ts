@@ -24,8 +24,6 @@ export interface CallLog {
   debug(fields: object, message: string): void
 }
 
-export const silentLog: CallLog = { isLevelEnabled: () => false, debug() {} }
-
 export function clientRequestHeaders(): Record<string, string> {
   const [id, parent] = [clientRequest(), traceparent()]
   return {

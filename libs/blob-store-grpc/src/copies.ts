@@ -15,7 +15,7 @@ export function messageOf(info: BlobInfo): Copy {
 }
 
 /** @throws BlobFault INVALID */
-export function infoOf(copy: Copy): BlobInfo {
+export function infoOfMessage(copy: Copy): BlobInfo {
   return {
     id: contentId(copy.id),
     incarnation: uploadIdOf(copy.incarnation),

@@ -1,7 +1,6 @@
 /** For tests of what stores bytes over the network. */
-import { systemClock } from '@holdfast/kernel'
+import { silentLog, systemClock } from '@holdfast/kernel'
 import type { RemoteBlobStoreOptions } from './client/remote-blob-store.ts'
-import { silentLog } from './client-requests.ts'
 import type { ServeBlobStoreOptions } from './server/serve-blob-store.ts'
 
 /** Default parts of a server in tests: free ports, without encryption. */

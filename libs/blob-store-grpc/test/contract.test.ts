@@ -3,7 +3,7 @@
 import { type BlobInfo, type BlobName, MemoryBlobStore, type NodeStore } from '@holdfast/blob-store'
 import { blobStoreContract, nodeStoreContract } from '@holdfast/blob-store/testing'
 import { ChunkStore } from '@holdfast/chunk-store'
-import { testStore, withoutHashThreads } from '@holdfast/chunk-store/testing'
+import { testChunkStore, withoutHashThreads } from '@holdfast/chunk-store/testing'
 import t, { type Test } from 'tap'
 import { RemoteBlobStore, serveBlobStore } from '../src/index.ts'
 import { plainRemote, plainServer } from '../src/testing.ts'
@@ -18,7 +18,7 @@ const stores: [string, (t: Test) => Promise<NodeStore>][] = [
     (t) =>
       ChunkStore.open(
         {
-          ...testStore,
+          ...testChunkStore,
           path: t.testdir(),
           extentBytes: 16 * MiB,
           extentStepBytes: 4 * MiB,

@@ -16,7 +16,7 @@ import {
 } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import { ChunkStore } from '@holdfast/chunk-store'
-import { testStore } from '@holdfast/chunk-store/testing'
+import { testChunkStore } from '@holdfast/chunk-store/testing'
 import { hex, systemClock } from '@holdfast/kernel'
 import { StorageServiceService } from '@holdfast/wire/storage'
 import t, { type Test } from 'tap'
@@ -435,7 +435,7 @@ t.test('small blobs in transit into a node are bounded in memory', async (t) => 
 t.test('a small range comes in one piece, correct or not at all', async (t) => {
   await using opened = new AsyncDisposableStack()
   const chunks = await ChunkStore.open({
-    ...testStore,
+    ...testChunkStore,
     path: t.testdir(),
     extentBytes: 16 * MiB,
     hashThreadsMax: 1,

@@ -14,7 +14,7 @@ import { Crc32Combiner } from './hashing/crc32-combine.ts'
 import { type Hashing, WorkerHashing } from './hashing/hashing.ts'
 import type { Log } from './log.ts'
 import { BufferPool, bufferBytes, type DelayedCall } from './memory/buffer-pool.ts'
-import { boundsOf, type ChunkStoreMachine, type ChunkStoreOptions, type StoreBounds } from './options.ts'
+import { type ChunkStoreMachine, type ChunkStoreOptions, type StoreBounds, storeBoundsOf } from './options.ts'
 import { Inventory } from './reading/inventory.ts'
 import { Reads } from './reading/reads.ts'
 import { Compactor } from './space/compactor.ts'
@@ -87,7 +87,7 @@ export class Assembly {
     this.catalogue = opened.catalogue
     this.files = opened.files
     this.end = opened.end
-    this.#bounds = boundsOf(options, opened.space.totalBytes)
+    this.#bounds = storeBoundsOf(options, opened.space.totalBytes)
     this.#clock = options.clock
     this.#after = machine.after ?? setTimeout
     this.extents = this.#makeExtents(surveyed)

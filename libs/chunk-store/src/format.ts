@@ -21,7 +21,7 @@ export const firstRecordOffset = 2 * blockBytes
 /** The largest blob that is packed into a group record; one checksum each. */
 export const inlineBytesMax = chunkBytes
 
-export const formatVersion = 1
+export const storeFormatVersion = 1
 const identityMagic = Buffer.from('HFSTORE1', 'latin1')
 const extentMagic = Buffer.from('HFEXTENT', 'latin1')
 const recordMagic = 0x31524648 // "HFR1"
@@ -89,7 +89,7 @@ export const identityBytes = 2 * blockBytes
 export function encodeStoreIdentity({ storeId, secret }: StoreIdentity, into: Buffer): void {
   const block = into.subarray(0, blockBytes).fill(0)
   identityMagic.copy(block)
-  block.writeUInt16LE(formatVersion, 8)
+  block.writeUInt16LE(storeFormatVersion, 8)
   storeId.copy(block, 32)
   secret.copy(block, 48)
   block.set(new HeaderSeal(secret).sum(block.subarray(0, blockSealAt)), blockSealAt)
@@ -100,7 +100,7 @@ export function encodeStoreIdentity({ storeId, secret }: StoreIdentity, into: Bu
 export function decodeStoreIdentity(copy: Buffer): StoreIdentity | undefined {
   const block = copy.subarray(0, blockBytes)
   if (block.length < blockBytes || !block.subarray(0, 8).equals(identityMagic)) return undefined
-  if (block.readUInt16LE(8) !== formatVersion) return undefined
+  if (block.readUInt16LE(8) !== storeFormatVersion) return undefined
   const secret = Buffer.from(block.subarray(48, 80))
   const sum = new HeaderSeal(secret).sum(block.subarray(0, blockSealAt))
   if (!sum.equals(block.subarray(blockSealAt))) return undefined
@@ -122,7 +122,7 @@ export interface ExtentHeader extends StoreIdentity {
 export function encodeExtentHeader(header: ExtentHeader, into: Buffer): void {
   const block = into.subarray(0, blockBytes).fill(0)
   extentMagic.copy(block)
-  block.writeUInt16LE(formatVersion, 8)
+  block.writeUInt16LE(storeFormatVersion, 8)
   block.writeUInt32LE(header.number, 12)
   putU64(block, header.generation, 16)
   putU64(block, header.capacityBytes, 24)
@@ -137,7 +137,7 @@ export function encodeExtentHeader(header: ExtentHeader, into: Buffer): void {
 /** Reads one copy; undefined when it is no whole header of version 1. */
 export function decodeExtentHeader(block: Buffer): ExtentHeader | undefined {
   if (block.length < blockBytes || !block.subarray(0, 8).equals(extentMagic)) return undefined
-  if (block.readUInt16LE(8) !== formatVersion) return undefined
+  if (block.readUInt16LE(8) !== storeFormatVersion) return undefined
   const secret = Buffer.from(block.subarray(48, 80))
   const whole = block.subarray(0, blockBytes)
   const sum = new HeaderSeal(secret).sum(whole.subarray(0, blockSealAt))
@@ -348,7 +348,7 @@ export function recordHeaderBytes(
   place: RecordPlace,
   seal: HeaderSeal,
 ): number | undefined {
-  if (!startsRecord(bytes, at) || bytes.readUInt16LE(at + 4) !== formatVersion) return undefined
+  if (!startsRecord(bytes, at) || bytes.readUInt16LE(at + 4) !== storeFormatVersion) return undefined
   if (bytes.readUInt32LE(at + 8) !== place.extent || getU64(bytes, at + 24) !== place.offset) return undefined
   if (getU64(bytes, at + 16) !== place.generation) return undefined
   if (!seal.holdsHead(bytes.subarray(at, at + commonBytes))) return undefined
@@ -434,7 +434,7 @@ function putCommon(
   number: number,
 ): void {
   into.writeUInt32LE(recordMagic, 0)
-  into.writeUInt16LE(formatVersion, 4)
+  into.writeUInt16LE(storeFormatVersion, 4)
   into[6] = kind
   into.writeUInt32LE(place.extent, 8)
   into.writeUInt32LE(headerBytes, 12)

@@ -1,3 +1,3 @@
 export { ChunkStore } from './chunk-store.ts'
-export { type Log, silentLog } from './log.ts'
+export type { Log } from './log.ts'
 export { type ChunkStoreMachine, type ChunkStoreOptions, chunkStoreDefaults } from './options.ts'

@@ -127,7 +127,7 @@ export type StoreBounds = Pick<
 }
 
 /** @param diskBytes size of the file system. */
-export function boundsOf(options: ChunkStoreOptions, diskBytes: number): StoreBounds {
+export function storeBoundsOf(options: ChunkStoreOptions, diskBytes: number): StoreBounds {
   const lowWaterBytes = options.lowWaterBytes ?? Math.min(3 * GiB, Math.floor(diskBytes / 20))
   return {
     shortBytes: Math.max(4 * MiB, alignUp(options.extentBytes ?? GiB, blockBytes)),

@@ -1,12 +1,12 @@
+import { silentLog } from '@holdfast/kernel'
 import { openExtentsMaxDefault } from './extents/extent-files.ts'
 import { InlineHashing } from './hashing/hashing.ts'
-import { silentLog } from './log.ts'
 import { type ChunkStoreOptions, chunkStoreDefaults } from './options.ts'
 
 const MiB = 1024 * 1024
 
 /** The options of a test's store, without its path. */
-export const testStore: Omit<ChunkStoreOptions, 'path'> = {
+export const testChunkStore: Omit<ChunkStoreOptions, 'path'> = {
   ...chunkStoreDefaults,
   cataloguesIn: undefined,
   uploadMemoryBytes: 32 * MiB,

@@ -2,6 +2,7 @@
  * A catalogue that the system gives no descriptors, or no writes, for a while. Limits of this
  * process simulate both.
  */
+
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -9,11 +10,11 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { BlobFault } from '@holdfast/blob-store'
 import { put } from '@holdfast/blob-store/testing'
+import { silentLog } from '@holdfast/kernel'
 import t from 'tap'
 import { engineNames } from '../src/catalogue/engines/engine.ts'
 import { ThreadedCatalogue } from '../src/catalogue/threaded-catalogue.ts'
 import { ChunkStore } from '../src/index.ts'
-import { silentLog } from '../src/log.ts'
 import { openOn, realOptions } from './support/crash-history.ts'
 import { CrashMachine, seeded } from './support/crash-machine.ts'
 

@@ -1,4 +1,5 @@
 /** The catalogue's rows in each library, and the change from one to the other. */
+
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -6,11 +7,11 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { get, put } from '@holdfast/blob-store/testing'
+import { silentLog } from '@holdfast/kernel'
 import t from 'tap'
 import { engineNames } from '../src/catalogue/engines/engine.ts'
 import { ThreadedCatalogue } from '../src/catalogue/threaded-catalogue.ts'
 import { ChunkStore } from '../src/index.ts'
-import { silentLog } from '../src/log.ts'
 import { openCatalogue } from '../src/start/open-catalogue.ts'
 import { realOptions } from './support/crash-history.ts'
 

@@ -15,7 +15,7 @@ import { Extent } from '../src/extents/extent.ts'
 import { ExtentFiles, openExtentsMaxLeast } from '../src/extents/extent-files.ts'
 import { InlineHashing } from '../src/hashing/hashing.ts'
 import { ChunkStore } from '../src/index.ts'
-import { testStore } from '../src/testing.ts'
+import { testChunkStore } from '../src/testing.ts'
 
 const MiB = 1024 * 1024
 const small = {
@@ -77,7 +77,7 @@ t.test(
     const path = t.testdir()
     const open = (openExtentsMax?: number) =>
       ChunkStore.open(
-        { ...testStore, path, ...small, ...(openExtentsMax === undefined ? {} : { openExtentsMax }) },
+        { ...testChunkStore, path, ...small, ...(openExtentsMax === undefined ? {} : { openExtentsMax }) },
         { hashing: (memory) => new InlineHashing(memory), disk: coldDisk(new NodeDisk()), background: false },
       )
     let store = await open()

@@ -14,7 +14,7 @@ import { Filler, onSmallDisk } from '../../../test/support/small-disk.ts'
 import { engineNames } from '../src/catalogue/engines/engine.ts'
 import { ThreadedCatalogue } from '../src/catalogue/threaded-catalogue.ts'
 import { ChunkStore } from '../src/index.ts'
-import { testStore } from '../src/testing.ts'
+import { testChunkStore } from '../src/testing.ts'
 
 const MiB = 1024 * 1024
 const options = {
@@ -31,7 +31,7 @@ if (disk !== undefined) {
   let stores = 0
   const world = async (t: { teardown(undo: () => unknown): void }, bounds = options) => {
     const path = join(disk, `store-${stores++}`)
-    const store = await ChunkStore.open({ ...testStore, path, ...bounds })
+    const store = await ChunkStore.open({ ...testChunkStore, path, ...bounds })
     t.teardown(async () => {
       await filler.empty()
       await store.close()
@@ -226,7 +226,7 @@ if (disk !== undefined) {
     }
     await store.close()
     await filler.fill()
-    const again = await ChunkStore.open({ ...testStore, path, ...options })
+    const again = await ChunkStore.open({ ...testChunkStore, path, ...options })
     t.teardown(() => again.close())
     for (const [info, bytes] of kept) t.ok(bytes.equals(await get(again, info)))
     await t.rejects(put(again, randomBytes(1000)), { code: 'FULL' })
@@ -244,7 +244,7 @@ async function reopened(
   bounds: typeof options,
 ): Promise<ChunkStore> {
   await store.close()
-  const again = await ChunkStore.open({ ...testStore, path, ...bounds })
+  const again = await ChunkStore.open({ ...testChunkStore, path, ...bounds })
   t.teardown(() => again.close())
   return again
 }
@@ -283,7 +283,7 @@ async function uploadInSteps(store: ChunkStore, kept: Map<BlobInfo, Buffer>): Pr
 }
 
 async function isAllThere(t: Test, path: string, kept: ReadonlyMap<BlobInfo, Buffer>): Promise<void> {
-  const store = await ChunkStore.open({ ...testStore, path, ...options })
+  const store = await ChunkStore.open({ ...testChunkStore, path, ...options })
   try {
     for (const [info, bytes] of kept) if (!bytes.equals(await get(store, info))) t.fail('something is lost')
     t.ok((await store.usage()).blobs >= kept.size, `${kept.size} blobs, all of them whole`)

@@ -3,7 +3,7 @@
  * 200,000 of them.
  */
 
-import { systemClock } from '@holdfast/kernel'
+import { silentLog, systemClock } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
 import t from 'tap'
 import { type Copy, noHomes, type RowEntry } from '../src/catalogue/rows.ts'
@@ -12,7 +12,6 @@ import type { Extent } from '../src/extents/extent.ts'
 import { ExtentFiles } from '../src/extents/extent-files.ts'
 import { ExtentTable } from '../src/extents/extent-table.ts'
 import { blockBytes, decodeRecord, encodeDataHeader, HeaderSeal, type Run } from '../src/format.ts'
-import { silentLog } from '../src/log.ts'
 import { BlobReader, ExtentClaim } from '../src/reading/reader.ts'
 import { CommitIntent } from '../src/writing/commit-intent.ts'
 import type { Ledger } from '../src/writing/ledger.ts'

@@ -11,7 +11,7 @@ import { get, nodeStoreContract, put } from '@holdfast/blob-store/testing'
 import t, { type Test } from 'tap'
 import { MemoryCatalogue } from '../src/catalogue/catalogue.ts'
 import { ChunkStore } from '../src/index.ts'
-import { testStore, withoutHashThreads } from '../src/testing.ts'
+import { testChunkStore, withoutHashThreads } from '../src/testing.ts'
 import { rotOnDisk } from './support/rot.ts'
 
 const MiB = 1024 * 1024
@@ -26,12 +26,12 @@ t.test('with RocksDB', async (t) => {
   nodeStoreContract<Test>({
     test: (name, body) => t.test(name, body),
     passed: (t, name) => void t.pass(name),
-    open: (t) => ChunkStore.open({ ...testStore, path: t.testdir(), ...small }, withoutHashThreads),
+    open: (t) => ChunkStore.open({ ...testChunkStore, path: t.testdir(), ...small }, withoutHashThreads),
     rot: async (t, store, blob) => {
       const bytes = await get(store, blob)
       await store.close() // forgets what was verified
       if (rotOnDisk(t.testdirName, bytes) === 0) throw new Error('the bytes are not there')
-      return ChunkStore.open({ ...testStore, path: t.testdirName, ...small }, withoutHashThreads)
+      return ChunkStore.open({ ...testChunkStore, path: t.testdirName, ...small }, withoutHashThreads)
     },
   })
 })
@@ -53,7 +53,7 @@ class Rows {
       if (options.sync) this.synced = new Map(rows)
     }
     const store = await ChunkStore.open(
-      { ...testStore, path, ...small },
+      { ...testChunkStore, path, ...small },
       { ...withoutHashThreads, catalogue: async () => catalogue },
     )
     this.#stores.push(store)
@@ -120,7 +120,7 @@ t.test('entries that were not synced are not returned', async (t) => {
 
 t.test('a damaged copy is replaced under its name, and its space is returned', async (t) => {
   const path = t.testdir()
-  const store = await ChunkStore.open({ ...testStore, path, ...small })
+  const store = await ChunkStore.open({ ...testChunkStore, path, ...small })
   for (const size of [50_000, 3 * MiB + 5]) {
     const bytes = randomBytes(size)
     const info = await put(store, bytes, { pinMs: 0 })
@@ -155,7 +155,7 @@ t.test('a damaged copy is replaced under its name, and its space is returned', a
 t.test('old entries and tombstones are dropped, and their positions are unknown then', async (t) => {
   let nowMs = 1_700_000_000_000
   const clock = { now: () => nowMs, monotonic: () => performance.now() }
-  const store = await ChunkStore.open({ ...testStore, path: t.testdir(), ...small, clock })
+  const store = await ChunkStore.open({ ...testChunkStore, path: t.testdir(), ...small, clock })
   const start = await startOf(store)
   const old = await put(store, randomBytes(100), { pinMs: 0 })
   await store.delete(old)

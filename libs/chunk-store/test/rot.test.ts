@@ -3,18 +3,19 @@
  * refused, and nothing is silently missing. For a closed store catalogue and extents agree; for a
  * killed one the newest commits may be in their extent alone.
  */
+
 import { randomBytes } from 'node:crypto'
 import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BlobFault, BlobInfo, BlobName, LogPosition } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
+import { silentLog } from '@holdfast/kernel'
 import t from 'tap'
 import { sizeOf } from '../../../test/forms.ts'
 import { type EngineName, engineNames } from '../src/catalogue/engines/engine.ts'
 import { isMarkedDamaged, ThreadedCatalogue } from '../src/catalogue/threaded-catalogue.ts'
 import { InlineHashing } from '../src/hashing/hashing.ts'
 import { ChunkStore } from '../src/index.ts'
-import { silentLog } from '../src/log.ts'
 import { openCatalogue } from '../src/start/open-catalogue.ts'
 import { realOptions } from './support/crash-history.ts'
 

@@ -15,7 +15,7 @@ import { NodeDisk } from '../src/disk/node-disk.ts'
 import { SpliceSender } from '../src/disk/splice-sender.ts'
 import { ChunkStore } from '../src/index.ts'
 import { alignedBytes } from '../src/memory/buffer-pool.ts'
-import { testStore } from '../src/testing.ts'
+import { testChunkStore } from '../src/testing.ts'
 
 const MiB = 1024 * 1024
 
@@ -61,7 +61,7 @@ async function stored(t: Test, bytes: Buffer) {
   t.teardown(() => store?.close()) // before the directory is removed
   const path = t.testdir()
   const bounds = { extentBytes: 64 * MiB, extentStepBytes: 32 * MiB, lowWaterBytes: MiB, ballastBytes: MiB }
-  const store = await ChunkStore.open({ ...testStore, path, hashThreadsMax: 1, ...bounds })
+  const store = await ChunkStore.open({ ...testChunkStore, path, hashThreadsMax: 1, ...bounds })
   const info = await put(store, bytes, { pinMs: 0 })
   t.ok(bytes.equals(await get(store, info))) // and it is in memory
   const sender = (await store.openSender(info)) as BlobSender
@@ -128,7 +128,7 @@ t.test(
       ballastBytes: 0,
     }
     const store = await ChunkStore.open(
-      { ...testStore, path, hashThreadsMax: 1, ...bounds },
+      { ...testChunkStore, path, hashThreadsMax: 1, ...bounds },
       { disk, background: false },
     )
     const bytes = randomBytes(8 * MiB)

@@ -9,7 +9,7 @@ import type { Disk } from '../src/disk/disk.ts'
 import { NodeDisk } from '../src/disk/node-disk.ts'
 import { InlineHashing } from '../src/hashing/hashing.ts'
 import { ChunkStore, type ChunkStoreOptions } from '../src/index.ts'
-import { testStore } from '../src/testing.ts'
+import { testChunkStore } from '../src/testing.ts'
 import { crashOptions } from './support/crash-history.ts'
 import { CrashMachine, type DiskState, seeded } from './support/crash-machine.ts'
 
@@ -270,7 +270,7 @@ t.test(
       freeExtentsMax: 0,
     }
     const store = await ChunkStore.open(
-      { ...testStore, path: t.testdir(), hashThreadsMax: 1, log, ...bounds },
+      { ...testChunkStore, path: t.testdir(), hashThreadsMax: 1, log, ...bounds },
       { disk: keeping, background: false },
     )
     try {
@@ -323,7 +323,7 @@ t.test('on a small disk dead records become holes while there is room for some e
   const disk = new NodeDisk()
   disk.space = async () => ({ freeBytes: 300 * MiB, totalBytes: 1024 * MiB })
   const store = await ChunkStore.open(
-    { ...testStore, path: t.testdir(), hashThreadsMax: 1 },
+    { ...testChunkStore, path: t.testdir(), hashThreadsMax: 1 },
     { disk, background: false },
   )
   try {

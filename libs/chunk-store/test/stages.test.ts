@@ -6,7 +6,7 @@ import { runInNewContext } from 'node:vm'
 import { get } from '@holdfast/blob-store/testing'
 import t from 'tap'
 import { ChunkStore } from '../src/index.ts'
-import { testStore } from '../src/testing.ts'
+import { testChunkStore } from '../src/testing.ts'
 import { realOptions as small } from './support/crash-history.ts'
 import { MiB, machineOn, openWith } from './support/faulty-store.ts'
 
@@ -21,7 +21,7 @@ function memoryUsed(): number {
 }
 
 t.test('bytes that come one by one take little more memory than in one piece', async (t) => {
-  const store = await ChunkStore.open({ ...testStore, path: t.testdir(), ...small })
+  const store = await ChunkStore.open({ ...testChunkStore, path: t.testdir(), ...small })
   const stages = await Promise.all([1, 2, 3, 4].map(() => store.stage()))
   const before = memoryUsed()
   for (const stage of stages)
@@ -40,7 +40,7 @@ t.test('bytes that come one by one take little more memory than in one piece', a
 })
 
 t.test('no more stages than allowed are open at once, however many are requested in one turn', async (t) => {
-  const store = await ChunkStore.open({ ...testStore, path: t.testdir(), ...small, stagesMax: 2 })
+  const store = await ChunkStore.open({ ...testChunkStore, path: t.testdir(), ...small, stagesMax: 2 })
   const asked = await Promise.allSettled([1, 2, 3, 4].map(() => store.stage()))
   t.same(
     asked.map((one) => (one.status === 'fulfilled' ? 'open' : one.reason.code)),

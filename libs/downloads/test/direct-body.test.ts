@@ -10,7 +10,7 @@ import { type AddressInfo, connect } from 'node:net'
 import type { BlobSender } from '@holdfast/blob-store'
 import { put } from '@holdfast/blob-store/testing'
 import { ChunkStore } from '@holdfast/chunk-store'
-import { testStore } from '@holdfast/chunk-store/testing'
+import { testChunkStore } from '@holdfast/chunk-store/testing'
 import { AnswerBudget } from '@holdfast/http-kit'
 import { plainBudget } from '@holdfast/http-kit/testing'
 import t, { type Test } from 'tap'
@@ -33,7 +33,7 @@ interface ServeOptions {
 async function host(t: Test) {
   const bounds = { extentBytes: 64 * MiB, extentStepBytes: 32 * MiB, lowWaterBytes: MiB, ballastBytes: MiB }
   t.teardown(() => store?.close()) // before the directory is removed
-  const store = await ChunkStore.open({ ...testStore, path: t.testdir(), hashThreadsMax: 1, ...bounds })
+  const store = await ChunkStore.open({ ...testChunkStore, path: t.testdir(), hashThreadsMax: 1, ...bounds })
   const blob = await put(store, bytes, { pinMs: 0 })
   const all = { start: 0, end: bytes.length }
   for await (const _ of storedBytes(store, blob, all, new AbortController().signal)); // into memory

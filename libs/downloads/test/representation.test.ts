@@ -6,7 +6,7 @@ import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t from 'tap'
 import { until } from '../../../test/support/until.ts'
-import { type Representation, serve } from '../src/bytes/representation.ts'
+import { type Representation, serveRepresentation } from '../src/bytes/representation.ts'
 
 const readers = 40
 /** How long a first piece takes to make. */
@@ -44,7 +44,7 @@ t.test('answers that waited for the same begin in turns of the loop', async (t) 
   app.get('/', async (request, reply) => {
     waiting++
     await laidOut
-    return serve(request, reply, representation, observer)
+    return serveRepresentation(request, reply, representation, observer)
   })
   t.teardown(() => app.close())
   const address = await app.listen()

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { JsonWriter, nameBytesMax, numberBytesMax, uuidBytes } from '../src/items/json-writer.ts'
+import { JsonWriter, numberBytesMax, uuidBytes, writtenNameBytesMax } from '../src/items/json-writer.ts'
 
 function written(write: (json: JsonWriter) => void): string {
   const json = new JsonWriter()
@@ -11,7 +11,7 @@ t.test('strings equal the output of JSON.stringify and encodeURIComponent', asyn
   const ascii = Array.from({ length: 128 }, (_, code) => String.fromCharCode(code))
   for (const text of [...ascii, '', 'a b', ascii.join(''), 'é', '\u2028', '😀', 'x'.repeat(5_000), '€"\0']) {
     const both = written((json) => {
-      json.reserve(nameBytesMax(text.length))
+      json.reserve(writtenNameBytesMax(text.length))
       json.string(text)
       json.urlPart(text)
     })

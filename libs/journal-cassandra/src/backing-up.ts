@@ -22,7 +22,7 @@ import {
   optionalBytes,
   type Partition,
   pageNames,
-  pagesOf,
+  pagesKeyOf,
   readPage,
   statics,
   storedRows,
@@ -95,7 +95,7 @@ async function lacking(
   among?: { seqs: readonly number[]; names: readonly string[]; statics: readonly Statement[] },
 ): Promise<LackingRows> {
   const key = [partition.account, partition.term]
-  const pages = pagesOf(partition)
+  const pages = pagesKeyOf(partition)
   const [[own], [others], ownNames, othersNames] = await Promise.all([
     here.run(writtenStatics, key),
     backup.run(writtenStatics, key),
@@ -172,7 +172,7 @@ async function bringRows({ here, backup }: Places, partition: Partition, seqs: n
 }
 
 async function bringPages({ here, backup }: Places, partition: Partition, names: string[]): Promise<void> {
-  const pages = pagesOf(partition)
+  const pages = pagesKeyOf(partition)
   await inSlices(names, async (name) => {
     const written = 'SELECT WRITETIME(bytes) AS written_at FROM pages WHERE account = ? AND name = ?'
     const [times] = await here.run(written, [pages, name])
@@ -222,8 +222,8 @@ async function isBackedUp(
   ])
   if (numberOf(there?.root_through) < numberOf(here?.root_through)) return false
   const names = new Set<string>()
-  for await (const name of pageNames(backup, pagesOf({ account, term }))) names.add(name)
-  for await (const name of pageNames(connection, pagesOf({ account, term })))
+  for await (const name of pageNames(backup, pagesKeyOf({ account, term }))) names.add(name)
+  for await (const name of pageNames(connection, pagesKeyOf({ account, term })))
     if (!names.has(name) && !without.has(name)) return false
   return true
 }

@@ -58,14 +58,14 @@ import {
   type Partition,
   type PassStep,
   pageNames,
-  pagesOf,
+  pagesKeyOf,
   readPage,
   rowsUpToGap,
   servedBefore,
   statics,
   storedRows,
   type TakenJournal,
-  takeOver,
+  takeOverTerm,
   termBefore,
   writePage,
 } from './region-terms.ts'
@@ -183,7 +183,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       if (term === 1) return ownershipOf(undefined)
       // What was opened is current: the write that opened it was conditional on this epoch.
       const other = this.#otherOf(account)
-      const opened = await takeOver(
+      const opened = await takeOverTerm(
         this.#connection,
         { account, term },
         { epoch: epoch + 1, other, release: opensOnly },
@@ -358,7 +358,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       root: optionalBytes(found.row.root),
       through,
       rows,
-      page: (name) => readPage(this.#connection, pagesOf(partition), name),
+      page: (name) => readPage(this.#connection, pagesKeyOf(partition), name),
     }
   }
 
@@ -386,7 +386,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
 
   async deletePages(ownership: JournalOwnership, names: readonly string[]): Promise<void> {
     const partition = { account: ownership.account, term: this.#termOfOwnership(ownership) }
-    const pages = pagesOf(partition)
+    const pages = pagesKeyOf(partition)
     await untilBackedUp(this.#copies, partition, new Set(names))
     await this.#connection.runAll(
       names.map((name) => ({
@@ -604,7 +604,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     }
     const root = optionalBytes(row.root)
     for (const name of root === undefined ? [] : pagesNamedBy(root))
-      if ((await readPage(this.#connection, pagesOf({ account, term }), name)) === undefined)
+      if ((await readPage(this.#connection, pagesKeyOf({ account, term }), name)) === undefined)
         throw corruptJournal(account, `page ${name} did not arrive`)
     const known = numberOf(before.row.head)
     return { account, cut: numberOf(row.cut), known, changedMs: changedMsOf(before.row) }
@@ -650,7 +650,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   }
 
   #pages(account: string): string {
-    return pagesOf({ account, term: this.#termOf(account) })
+    return pagesKeyOf({ account, term: this.#termOf(account) })
   }
 
   /** @throws JournalFault `FENCED` when the home has moved since. */

@@ -173,7 +173,7 @@ export interface OpenedPartition {
  * @returns undefined when a newer epoch does it. @throws JournalFault `CORRUPT` when what is handed
  *   over has a gap.
  */
-export async function takeOver(
+export async function takeOverTerm(
   connection: CassandraConnection,
   { account, term }: Partition,
   {
@@ -312,7 +312,7 @@ export function isIntact(account: string, row: CassandraJournalRow, behind: Chai
 }
 
 /** Later terms have their own pages: what is deleted in an older one stays here. */
-export function pagesOf({ account, term }: Partition): string {
+export function pagesKeyOf({ account, term }: Partition): string {
   return term === 1 ? account : `${account}/${term}`
 }
 
@@ -343,10 +343,10 @@ export async function writePage(
 }
 
 async function copyPages(from: EarlierTerm, connection: CassandraConnection, to: Partition): Promise<void> {
-  const pages = pagesOf({ account: to.account, term: from.term })
+  const pages = pagesKeyOf({ account: to.account, term: from.term })
   for await (const name of pageNames(from.connection, pages)) {
     const bytes = await readPage(from.connection, pages, name)
-    if (bytes !== undefined) await writePage(connection, pagesOf(to), { name, bytes })
+    if (bytes !== undefined) await writePage(connection, pagesKeyOf(to), { name, bytes })
   }
 }
 

@@ -14,7 +14,7 @@ import {
   optionalBytes,
   type Partition,
   pageNames,
-  pagesOf,
+  pagesKeyOf,
   readPage,
   statics,
   storedRows,
@@ -51,8 +51,8 @@ export async function* remainsOf(
       row: whole ? row : undefined,
     }
   }
-  for await (const name of pageNames(here, pagesOf(partition))) {
-    const bytes = await readPage(here, pagesOf(partition), name)
+  for await (const name of pageNames(here, pagesKeyOf(partition))) {
+    const bytes = await readPage(here, pagesKeyOf(partition), name)
     if (bytes !== undefined) yield { kind: 'page', name, stored: bytes, bytes }
   }
 }
@@ -60,7 +60,7 @@ export async function* remainsOf(
 async function hasRemains(here: CassandraConnection, partition: Partition): Promise<boolean> {
   const range = { after: 0, last: Number.MAX_SAFE_INTEGER }
   for await (const _ of storedRows(here, partition, range)) return true
-  for await (const _ of pageNames(here, pagesOf(partition))) return true
+  for await (const _ of pageNames(here, pagesKeyOf(partition))) return true
   return false
 }
 

@@ -37,7 +37,7 @@ import {
   optionalBytes,
   type Partition,
   pageNames,
-  pagesOf,
+  pagesKeyOf,
   readPage,
   statics,
   storedRows,
@@ -142,7 +142,7 @@ export class CassandraWholeStore implements WholeStore {
   /** Those that were not given yet. */
   async *#pagesOf(partition: Partition, given: Set<string>): AsyncGenerator<PageEntry> {
     const { account } = partition
-    const place = pagesOf(partition)
+    const place = pagesKeyOf(partition)
     let batch: string[] = []
     const read = async () => {
       const names = batch
@@ -243,7 +243,7 @@ class CassandraEntryWriter implements EntryWriter {
         const { query, params } = insertRow(partition, entry)
         await this.#write(query, params)
       } else {
-        const params = [pagesOf(partition), entry.name, Buffer.from(entry.bytes)]
+        const params = [pagesKeyOf(partition), entry.name, Buffer.from(entry.bytes)]
         await this.#write('INSERT INTO pages (account, name, bytes) VALUES (?, ?, ?)', params)
       }
     }

@@ -15,8 +15,8 @@ import {
   encodeNumber,
   encodeRow,
   encodeSmall,
-  formatVersion,
   keys,
+  metadataFormatVersion,
   namedDigest,
 } from './format.ts'
 
@@ -28,7 +28,7 @@ export function rowsOfStore(name: string): StoredRow[] {
   const store = keys.meta('store')
   const id = sha256([Buffer.from(name)]).subarray(0, 16)
   return [
-    [format, encodeNumber(format, formatVersion)],
+    [format, encodeNumber(format, metadataFormatVersion)],
     [store, encodeSmall(store, id)],
   ]
 }

@@ -11,7 +11,7 @@ import { chainBytes, corruptJournal, firstChain, JournalFault, rowChecksum } fro
 import { sha256 } from '@holdfast/kernel'
 
 /** Version of the whole store; a newer one is refused at opening. */
-export const formatVersion = 1
+export const metadataFormatVersion = 1
 const rowVersion = 1
 
 /**

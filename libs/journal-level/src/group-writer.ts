@@ -17,7 +17,7 @@ import { JournalFault } from '@holdfast/journal'
  * One batch: a sync of this size costs the device little more than a small one, and does not delay
  * waiters behind it much.
  */
-export const batchBytesMax = 4 * 1024 * 1024
+export const groupBytesMax = 4 * 1024 * 1024
 /**
  * All waiting writes, above the working set of the busiest host; more is refused as `UNAVAILABLE`.
  */
@@ -164,7 +164,7 @@ export class GroupWriter {
     let bytes = 0
     let count = 0
     for (const place of this.#queue) {
-      if (!place.isDecided || (count > 0 && bytes + place.bytes > batchBytesMax)) break
+      if (!place.isDecided || (count > 0 && bytes + place.bytes > groupBytesMax)) break
       bytes += place.bytes
       count++
     }

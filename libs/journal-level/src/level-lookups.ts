@@ -17,7 +17,7 @@ import {
 import { RecentMap } from '@holdfast/kernel'
 import type { Suspicions } from './commit-audit.ts'
 import { decodeSmall, encodeSmall, keys } from './format.ts'
-import { batchBytesMax, type GroupWriter, type RowChange } from './group-writer.ts'
+import { type GroupWriter, groupBytesMax, type RowChange } from './group-writer.ts'
 import type { LostRanges } from './lost-ranges.ts'
 import type { Rows } from './rows.ts'
 import { copiedNumberAt, copiedNumberRows } from './stored-numbers.ts'
@@ -32,7 +32,7 @@ const writeTimesKept = 20_000
  * Changes of one write that go into a batch together: about half of its bytes with the largest
  * rows.
  */
-const sliceChanges = Math.floor(batchBytesMax / 2 / 4_608)
+const sliceChanges = Math.floor(groupBytesMax / 2 / 4_608)
 
 export class LevelLookups implements LookupStore, LookupWalk {
   readonly #rows: Rows

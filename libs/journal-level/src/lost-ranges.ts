@@ -119,7 +119,7 @@ export function decodeRanges(bytes: Buffer): KeyRange[] {
 }
 
 /** For people. */
-export function wordsOf({ after, through }: KeyRange): string {
+export function rangeInWords({ after, through }: KeyRange): string {
   const from = after === undefined ? 'from the first key' : `behind ${textOf(after)}`
   return `${from} ${through === undefined ? 'to the last' : `through ${textOf(through)}`}`
 }

@@ -7,10 +7,10 @@ import {
   decodeNumber,
   decodeSmall,
   encodeSmall,
-  formatVersion,
   isWholeValue,
   keys,
   markersMax,
+  metadataFormatVersion,
 } from './format.ts'
 import type { RowChange } from './group-writer.ts'
 import { LostRanges } from './lost-ranges.ts'
@@ -32,8 +32,8 @@ import {
  */
 export async function identify(rows: Rows, path: string): Promise<Uint8Array> {
   const format = await numberAt(rows, keys.meta('format'))
-  if (format > formatVersion) {
-    const versions = `format ${format}, this release reads up to ${formatVersion}`
+  if (format > metadataFormatVersion) {
+    const versions = `format ${format}, this release reads up to ${metadataFormatVersion}`
     throw new JournalFault('UNAVAILABLE', `the metadata store has ${versions}`)
   }
   const key = keys.meta('store')
@@ -47,7 +47,7 @@ export async function identify(rows: Rows, path: string): Promise<Uint8Array> {
   const name =
     stored === undefined ? ((await storeOfAudit(path)) ?? randomBytes(16)) : decodeSmall(key, stored)
   const named: RowChange = { type: 'put', key, value: encodeSmall(key, name) }
-  await rows.commit([numberRow(keys.meta('format'), formatVersion), named])
+  await rows.commit([numberRow(keys.meta('format'), metadataFormatVersion), named])
   return name
 }
 

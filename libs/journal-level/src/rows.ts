@@ -6,10 +6,10 @@ import { Level } from 'level'
 import { type DamagedFile, forgetDamage } from './damage-record.ts'
 import type { RowChange } from './group-writer.ts'
 import { applyLoss } from './loss.ts'
-import { wordsOf } from './lost-ranges.ts'
-import { needsSalvage, salvage } from './salvage.ts'
+import { rangeInWords } from './lost-ranges.ts'
+import { needsSalvage, salvageRows } from './salvage.ts'
 import type { ScanRange, StoredRows } from './stored-rows.ts'
-import { isUnreadable } from './tolerant-read.ts'
+import { isUnreadableFile } from './tolerant-read.ts'
 
 /** Rows fetched at a time while iterating. */
 const pageRows = 256
@@ -181,7 +181,7 @@ interface HealingOptions extends OpenOptions {
 
 /** What was lost is written into it before anything is read from it. */
 async function openSalvaged(path: string, { all, onDamage }: HealingOptions): Promise<Binary> {
-  const { files, lost, isRebuilt } = await salvage(path, { all })
+  const { files, lost, isRebuilt } = await salvageRows(path, { all })
   const level = await opened(path)
   try {
     if (isRebuilt) await (level as unknown as Compaction).compactRange(Buffer.of(0), Buffer.of(255))
@@ -190,7 +190,7 @@ async function openSalvaged(path: string, { all, onDamage }: HealingOptions): Pr
     if (files.length > 0)
       onDamage({
         files: files.map(({ name, damage }) => ({ name, damage })),
-        lost: lost.map(wordsOf),
+        lost: lost.map(rangeInWords),
         suspectAccounts,
       })
     return level
@@ -223,7 +223,7 @@ async function opened(path: string): Promise<Binary> {
 
 /** Whether a fault of LevelDB comes from what is on the disk. */
 export function isDamage(error: unknown): boolean {
-  return (error as { code?: string }).code === 'LEVEL_CORRUPTION' || isUnreadable(error)
+  return (error as { code?: string }).code === 'LEVEL_CORRUPTION' || isUnreadableFile(error)
 }
 
 function faultOfLevel(error: unknown): JournalFault {

@@ -9,9 +9,9 @@ import { mkdir, readdir, rm, stat, symlink } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { absent } from '@holdfast/kernel'
 import {
-  boundsOf,
   contentsOf,
   type KeyRange,
+  keyRangeOf,
   type LiveTable,
   type Manifest,
   readManifest,
@@ -73,7 +73,7 @@ export async function needsSalvage(rows: string, options: SalvageOptions): Promi
  *   `forgetDamage`
  * @throws JournalFault UNAVAILABLE when another process has the directory
  */
-export async function salvage(rows: string, options: SalvageOptions): Promise<DamageRecord> {
+export async function salvageRows(rows: string, options: SalvageOptions): Promise<DamageRecord> {
   const metadata = dirname(rows)
   return whileLocked(rows, async () => {
     const record = (await readDamage(metadata)) ?? { files: [], lost: [], isRebuilt: false }
@@ -219,7 +219,7 @@ function damageOf(
   const damage =
     read === undefined ? 'it is missing' : table.length < bytes ? 'its end is missing' : tableDamage(table)
   if (read !== undefined && damage === undefined && read.unreadable === 0) return undefined
-  const salvaged = salvagedTable(table, { bytes, bounds: boundsOf(live) })
+  const salvaged = salvagedTable(table, { bytes, bounds: keyRangeOf(live) })
   return {
     damage: damage ?? unreadable(read as TolerantRead),
     bytes: salvaged?.table ?? table,
@@ -301,5 +301,5 @@ function entriesOf(table: Buffer) {
 
 function missingFrom(manifest: Manifest | undefined, names: readonly string[]): KeyRange[] {
   const there = new Set(names.filter(isTable).map(numberOf))
-  return (manifest?.tables ?? []).filter(({ number }) => !there.has(number)).map(boundsOf)
+  return (manifest?.tables ?? []).filter(({ number }) => !there.has(number)).map(keyRangeOf)
 }

@@ -1,7 +1,7 @@
 import { type LevelMetadataStoreOptions, metadataStoreDefaults } from './level-metadata-store.ts'
 
 /** The options of a test's store, without its path. */
-export const testStore: Omit<LevelMetadataStoreOptions, 'path'> = {
+export const testMetadataStore: Omit<LevelMetadataStoreOptions, 'path'> = {
   ...metadataStoreDefaults,
   onFailure: () => {},
   onReopened: () => {},

@@ -15,7 +15,7 @@ export async function readTolerantly(path: string): Promise<TolerantRead | undef
   try {
     return { bytes: await readFile(path), unreadable: 0 }
   } catch (error) {
-    if (!isUnreadable(error)) return absent(error as NodeJS.ErrnoException)
+    if (!isUnreadableFile(error)) return absent(error as NodeJS.ErrnoException)
     await using file = await open(path, 'r')
     const { bytes, unreadable } = await readInPieces(file)
     // Also a place that could be read the second time is copied to another one.
@@ -32,7 +32,7 @@ export async function readInPieces(file: Pick<FileHandle, 'read' | 'stat'>): Pro
     try {
       await file.read(bytes, at, length, at)
     } catch (error) {
-      if (!isUnreadable(error)) throw error
+      if (!isUnreadableFile(error)) throw error
       bytes.fill(0, at, at + length)
       unreadable++
     }
@@ -41,7 +41,7 @@ export async function readInPieces(file: Pick<FileHandle, 'read' | 'stat'>): Pro
 }
 
 /** By the system, or in words by LevelDB. */
-export function isUnreadable(error: unknown): boolean {
+export function isUnreadableFile(error: unknown): boolean {
   const { code, message = '' } = (error ?? {}) as { code?: string; message?: string }
   return code === 'EIO' || message.includes('Input/output error')
 }

@@ -6,11 +6,11 @@
 
 import { writeSync } from 'node:fs'
 import { LevelMetadataStore } from '../src/index.ts'
-import { testStore } from '../src/testing.ts'
+import { testMetadataStore } from '../src/testing.ts'
 import { rowText } from './expected.ts'
 
 const [path = '', accounts = '1'] = process.argv.slice(2)
-const { journals, lookups } = await LevelMetadataStore.open({ ...testStore, path })
+const { journals, lookups } = await LevelMetadataStore.open({ ...testMetadataStore, path })
 
 async function append(account: string): Promise<never> {
   const ownership = await journals.acquire(account, { owner: 'child' })

@@ -7,16 +7,16 @@ import {
 } from '@holdfast/journal/testing'
 import t, { type Test } from 'tap'
 import { LevelMetadataStore } from '../src/index.ts'
-import { testStore } from '../src/testing.ts'
+import { testMetadataStore } from '../src/testing.ts'
 import { directory } from './directories.ts'
 
 async function open(t: Test) {
   const path = await directory(t)
-  let store = await LevelMetadataStore.open({ ...testStore, path })
+  let store = await LevelMetadataStore.open({ ...testMetadataStore, path })
   t.teardown(() => store.close())
   const reopen = async () => {
     await store.close()
-    store = await LevelMetadataStore.open({ ...testStore, path })
+    store = await LevelMetadataStore.open({ ...testMetadataStore, path })
     return store
   }
   return { store, reopen }

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
 import { LevelMetadataStore, type MetadataDamage } from '../src/index.ts'
-import { testStore } from '../src/testing.ts'
+import { testMetadataStore } from '../src/testing.ts'
 import { crashImage, directory } from './directories.ts'
 import { rowText, rowTexts } from './expected.ts'
 
@@ -37,7 +37,7 @@ t.test('a killed process has lost nothing that it acknowledged', async (t) => {
     const { heads, taken, count, signal } = await killedAfter(path, appends)
     t.equal(signal, 'SIGKILL')
     t.ok(count >= appends, `${count} acknowledged`)
-    const store = await LevelMetadataStore.open({ ...testStore, path })
+    const store = await LevelMetadataStore.open({ ...testMetadataStore, path })
     t.equal(store.lostBatches, 0, 'and no loss is reported')
     for (const account of accounts) {
       const rows = await rowTexts(store.journals, account)
@@ -65,7 +65,7 @@ interface AcknowledgedState {
 
 async function filled(t: Test) {
   const path = await directory(t)
-  const store = await LevelMetadataStore.open({ ...testStore, path })
+  const store = await LevelMetadataStore.open({ ...testMetadataStore, path })
   t.teardown(() => store.close())
   const acknowledged: AcknowledgedState = { rows: new Map(), lookups: new Map(), numbers: 0 }
   const ownerships = await Promise.all(
@@ -113,7 +113,7 @@ async function judge(path: string, { rows, lookups, numbers }: AcknowledgedState
   const opened = await ask(
     'open',
     async () => {
-      store = await LevelMetadataStore.open({ ...testStore, path })
+      store = await LevelMetadataStore.open({ ...testMetadataStore, path })
     },
     () => true,
   )
@@ -194,7 +194,7 @@ t.test('the verdict on a lost end is kept, and numbering continues behind it', a
   t.ok(lost > 1 && first.sound > 0, `${lost} signs, ${first.sound} accounts are whole`)
   t.same(first.silent, [])
   for (let time = 0; time < 2; time++) {
-    const store = await LevelMetadataStore.open({ ...testStore, path: image })
+    const store = await LevelMetadataStore.open({ ...testMetadataStore, path: image })
     t.ok(store.lostBatches > 0 && store.lostBatches < 30, `${store.lostBatches} lost batches, counted once`)
     await store.close()
     const again = await judge(image, acknowledged)
@@ -205,7 +205,7 @@ t.test('the verdict on a lost end is kept, and numbering continues behind it', a
 t.test('a flipped bit in a table is detected, and takes only accounts that are near it', async (t) => {
   const { path, store, acknowledged } = await filled(t)
   await store.close()
-  await (await LevelMetadataStore.open({ ...testStore, path })).close()
+  await (await LevelMetadataStore.open({ ...testMetadataStore, path })).close()
   const image = await crashImage(t, path)
   const verdict = await judgeFlips(t, image, { acknowledged, ending: '.ldb', places: 32 })
   t.same(verdict.silent, [])
@@ -217,7 +217,7 @@ t.test('a flipped bit in a table is detected, and takes only accounts that are n
   await truncate(join(cut, 'rows', table), 1_000)
   const reported: MetadataDamage[] = []
   const opened = await LevelMetadataStore.open({
-    ...testStore,
+    ...testMetadataStore,
     path: cut,
     onDamage: (one) => reported.push(one),
   })

@@ -24,9 +24,9 @@ import { LevelMetadataStore, type MetadataDamage } from '../src/index.ts'
 import { applyLoss } from '../src/loss.ts'
 import { LostRanges } from '../src/lost-ranges.ts'
 import { Rows } from '../src/rows.ts'
-import { salvage } from '../src/salvage.ts'
+import { salvageRows } from '../src/salvage.ts'
 import { keptRanges } from '../src/stored-numbers.ts'
-import { testStore } from '../src/testing.ts'
+import { testMetadataStore } from '../src/testing.ts'
 import { readInPieces } from '../src/tolerant-read.ts'
 import { crashImage } from './directories.ts'
 import { type AccountModel, generationsOf, type Model, seeded } from './generations.ts'
@@ -96,7 +96,11 @@ interface Verdict {
 /** Everything that was acknowledged is there, or is reported. */
 async function judge(t: Test, path: string, model: Model, about: string): Promise<Verdict> {
   const damage: MetadataDamage[] = []
-  const store = await LevelMetadataStore.open({ ...testStore, path, onDamage: (one) => damage.push(one) })
+  const store = await LevelMetadataStore.open({
+    ...testMetadataStore,
+    path,
+    onDamage: (one) => damage.push(one),
+  })
   const lost = new LostRanges(await rangesIn(store))
   const corrupt: string[] = []
   for (const account of model.accounts) {
@@ -176,7 +180,7 @@ t.test('an opening that was interrupted between its steps is continued by the ne
   t.ok(straight.corrupt.length > 0)
 
   const replaced = await crashImage(t, path)
-  await salvage(join(replaced, 'rows'), { all: false })
+  await salvageRows(join(replaced, 'rows'), { all: false })
   const unapplied = await crashImage(t, replaced)
   const second = await judge(t, unapplied, counters(), 'replaced, not applied')
   t.same(second.corrupt, straight.corrupt)
@@ -197,7 +201,7 @@ t.test('an opening that was interrupted between its steps is continued by the ne
   t.same((await judge(t, staged, counters(), 'staged, not recorded')).corrupt, straight.corrupt)
 
   writeFileSync(join(replaced, 'damage.json'), '{"version":1,"fi')
-  const opened = LevelMetadataStore.open({ ...testStore, path: replaced })
+  const opened = LevelMetadataStore.open({ ...testMetadataStore, path: replaced })
   await t.rejects(opened, { code: 'CORRUPT', message: /damage.json is damaged/ })
 })
 
@@ -209,7 +213,7 @@ t.test(
     const reported: MetadataDamage[] = []
     let isFailing = true
     const store = await LevelMetadataStore.open({
-      ...testStore,
+      ...testMetadataStore,
       path,
       reopenEveryMs: 20,
       commit: async (_changes, commit) => {
@@ -270,7 +274,8 @@ t.test('tables whose numbers say nothing of their age are put in order by their 
 t.test('a list of tables that lacks its end is made again, before its tables are removed', async (t) => {
   const { path, model } = await generationsOf(t, { seed, accounts: 30, generations: 3 })
   const earlier = await crashImage(t, path)
-  await (await LevelMetadataStore.open({ ...testStore, path })).close() // the log becomes a table
+  // The log becomes a table.
+  await (await LevelMetadataStore.open({ ...testMetadataStore, path })).close()
   const [now, before] = [join(path, 'rows'), join(earlier, 'rows')]
   const lists = (rows: string) => readdirSync(rows).filter((name) => /^(?:MANIFEST|CURRENT)/.test(name))
   for (const name of lists(now)) rmSync(join(now, name))
@@ -282,10 +287,11 @@ t.test('a list of tables that lacks its end is made again, before its tables are
 
 t.test('an account of which nothing is left is CORRUPT until it is seized', async (t) => {
   const { path, model, names } = await generationsOf(t, { seed, accounts: 20, generations: 1 })
-  await (await LevelMetadataStore.open({ ...testStore, path })).close() // the log becomes a table
+  // The log becomes a table.
+  await (await LevelMetadataStore.open({ ...testMetadataStore, path })).close()
   for (const name of readdirSync(join(path, 'rows')))
     if (name.endsWith('.ldb')) rmSync(join(path, 'rows', name))
-  const store = await LevelMetadataStore.open({ ...testStore, path })
+  const store = await LevelMetadataStore.open({ ...testMetadataStore, path })
   t.teardown(() => store.close())
   const { journals, lookups } = store
   const [name = ''] = names
@@ -310,7 +316,7 @@ t.test('a counter continues far above the greatest known number', async (t) => {
   await rows.commit([{ type: 'del', key }])
   await applyLoss(rows, { lost: [{ after: keys.counter('c'), through: key }], isRebuilt: false })
   await rows.close()
-  const store = await LevelMetadataStore.open({ ...testStore, path })
+  const store = await LevelMetadataStore.open({ ...testMetadataStore, path })
   t.teardown(() => store.close())
   t.equal(await store.lookups.take('codes', 1), next + 2 ** 20)
   t.equal(await store.lookups.take('legacy', 1), model.counters.get('legacy'))
@@ -330,7 +336,7 @@ t.test('what is known to be missing survives the next damage', async (t) => {
   t.ok(ranges.touches(keys.everythingOf(first)))
   t.notOk(ranges.touches(keys.everythingOf(second)))
   await rows.close()
-  const store = await LevelMetadataStore.open({ ...testStore, path })
+  const store = await LevelMetadataStore.open({ ...testMetadataStore, path })
   t.teardown(() => store.close())
   t.equal(await faultOf(store.journals.acquire(first, { owner: 'a' })), 'CORRUPT')
   t.equal(await faultOf(store.journals.acquire(second, { owner: 'a' })), undefined)
@@ -375,14 +381,14 @@ t.test('a store that another process has is not touched', async (t) => {
   })
   t.teardown(() => child.kill('SIGKILL'))
   await once(child.stdout, 'data')
-  await t.rejects(LevelMetadataStore.open({ ...testStore, path }), {
+  await t.rejects(LevelMetadataStore.open({ ...testMetadataStore, path }), {
     code: 'UNAVAILABLE',
     message: /is held by/,
   })
   t.notOk(readdirSync(path).includes('damage.json'))
   child.kill('SIGKILL')
   await once(child, 'exit')
-  const store = await LevelMetadataStore.open({ ...testStore, path })
+  const store = await LevelMetadataStore.open({ ...testMetadataStore, path })
   await store.close()
 })
 

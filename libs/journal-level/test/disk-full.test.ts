@@ -7,7 +7,7 @@ import type { JournalFault, JournalOwnership } from '@holdfast/journal'
 import t, { type Test } from 'tap'
 import { Filler, onSmallDisk } from '../../../test/support/small-disk.ts'
 import { LevelMetadataStore } from '../src/index.ts'
-import { testStore } from '../src/testing.ts'
+import { testMetadataStore } from '../src/testing.ts'
 
 const MiB = 1024 * 1024
 const row = (number: number) => Buffer.alloc(20_000, `row ${number} `)
@@ -20,7 +20,7 @@ if (disk !== undefined) {
     const path = join(disk, `store-${stores++}`)
     const reported: string[] = []
     const store = await LevelMetadataStore.open({
-      ...testStore,
+      ...testMetadataStore,
       path,
       ballastBytes,
       reopenEveryMs: 50,
@@ -67,7 +67,7 @@ if (disk !== undefined) {
     t.equal(store.lostBatches, 0)
     t.match(reported, [/No space left/, 'reopened', /No space left/, 'reopened'])
     await store.close()
-    const again = await LevelMetadataStore.open({ ...testStore, path })
+    const again = await LevelMetadataStore.open({ ...testMetadataStore, path })
     t.teardown(() => again.close())
     t.equal(again.lostBatches, 0)
     const next = await again.journals.acquire('one', { owner: 'host' })
@@ -95,7 +95,7 @@ if (disk !== undefined) {
       t.equal(await lookups.get('reference'), undefined, 'deleted although no other program made room')
       await filler.empty()
       await store.close()
-      const again = await LevelMetadataStore.open({ ...testStore, path, ballastBytes: 16 * MiB })
+      const again = await LevelMetadataStore.open({ ...testMetadataStore, path, ballastBytes: 16 * MiB })
       t.teardown(() => again.close())
       t.equal(again.lostBatches, 0)
       t.equal(await again.lookups.get('reference'), undefined)
@@ -105,10 +105,10 @@ if (disk !== undefined) {
 
   t.test('the file that names the holder may be missing', async (t) => {
     const path = join(disk, `store-${stores++}`)
-    await (await LevelMetadataStore.open({ ...testStore, path })).close()
+    await (await LevelMetadataStore.open({ ...testMetadataStore, path })).close()
     await rm(join(path, 'holder'))
     await symlink('/dev/full', join(path, 'holder'))
-    const store = await LevelMetadataStore.open({ ...testStore, path })
+    const store = await LevelMetadataStore.open({ ...testMetadataStore, path })
     t.equal(store.failure, undefined)
     await store.close()
     await rm(path, { recursive: true })
@@ -123,14 +123,14 @@ if (disk !== undefined) {
     )
     await store.close()
     await filler.fill()
-    const again = await LevelMetadataStore.open({ ...testStore, path, ballastBytes: 16 * MiB })
+    const again = await LevelMetadataStore.open({ ...testMetadataStore, path, ballastBytes: 16 * MiB })
     t.teardown(() => again.close())
     t.equal(await rowsOf(again, await again.journals.acquire('one', { owner: 'host' })), 50)
     await again.lookups.write([{ put: 'reference', value: row(0).subarray(0, 10) }])
     t.ok(await again.lookups.get('reference'), 'and there is room for what must be written')
     await again.close()
     await filler.fill()
-    await t.rejects(LevelMetadataStore.open({ ...testStore, path, ballastBytes: 16 * MiB }), {
+    await t.rejects(LevelMetadataStore.open({ ...testMetadataStore, path, ballastBytes: 16 * MiB }), {
       message: /No space left/,
     })
   })

@@ -6,7 +6,7 @@ import { hex } from '@holdfast/kernel'
 import t from 'tap'
 import { entriesOfRows, rowsOfEntry, rowsOfStore } from '../src/entries-as-rows.ts'
 import { LevelMetadataStore, referenceOfRow } from '../src/index.ts'
-import { testStore } from '../src/testing.ts'
+import { testMetadataStore } from '../src/testing.ts'
 
 const bytes = (text: string) => Buffer.from(text)
 
@@ -70,7 +70,7 @@ t.test('this store opens them', async (t) => {
   const rows = [...rowsOfStore('suite'), ...(await entriesOfTwo()).flatMap(rowsOfEntry)]
   const path = t.testdir()
   await LevelMetadataStore.restore(path, asynchronous(rows))
-  const store = await LevelMetadataStore.open({ ...testStore, path })
+  const store = await LevelMetadataStore.open({ ...testMetadataStore, path })
   t.teardown(() => store.close())
   const one = await store.journals.acquire('one', { owner: 'another' })
   t.match(one, { head: 2, root: bytes('root'), previousOwner: undefined })

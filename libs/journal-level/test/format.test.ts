@@ -17,7 +17,7 @@ import {
 } from '../src/format.ts'
 import { LevelMetadataStore } from '../src/index.ts'
 import { decodeRanges, encodeRanges } from '../src/lost-ranges.ts'
-import { testStore } from '../src/testing.ts'
+import { testMetadataStore } from '../src/testing.ts'
 import { directory } from './directories.ts'
 
 const sixteen = (byte: number) => Buffer.alloc(16, byte)
@@ -137,14 +137,14 @@ t.test('a row in another place is refused', async (t) => {
 
 t.test('a store of a newer format is not touched', async (t) => {
   const path = await directory(t)
-  await (await LevelMetadataStore.open({ ...testStore, path })).close()
+  await (await LevelMetadataStore.open({ ...testMetadataStore, path })).close()
   const level = new Level<Uint8Array, Uint8Array>(`${path}/rows`, {
     keyEncoding: 'view',
     valueEncoding: 'view',
   })
   await level.put(keys.meta('format'), encodeNumber(keys.meta('format'), 2))
   await level.close()
-  await t.rejects(LevelMetadataStore.open({ ...testStore, path }), {
+  await t.rejects(LevelMetadataStore.open({ ...testMetadataStore, path }), {
     code: 'UNAVAILABLE',
     message: /format 2/,
   })

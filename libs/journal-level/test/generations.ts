@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { Level } from 'level'
 import type { Test } from 'tap'
 import { LevelMetadataStore } from '../src/index.ts'
-import { testStore } from '../src/testing.ts'
+import { testMetadataStore } from '../src/testing.ts'
 import { directory } from './directories.ts'
 
 /** The same numbers for the same seed, from 0 to 1. */
@@ -47,7 +47,7 @@ export async function generationsOf(
   const names = Array.from({ length: accounts }, () => [8, 4, 4, 4, 12].map(hex).join('-'))
   const model: Model = { accounts: new Map(), lookups: new Map(), counters: new Map() }
   for (let generation = 0; generation < generations; generation++) {
-    const store = await LevelMetadataStore.open({ ...testStore, path })
+    const store = await LevelMetadataStore.open({ ...testMetadataStore, path })
     const chosen = names.filter(() => generation === 0 || random() < 0.3)
     // Of its own, because they run at the same time.
     const randomOf = (name: string) => seeded(seed + 997 * generation + Number.parseInt(name, 16))

@@ -8,14 +8,14 @@
 import { closeSync, openSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { LevelMetadataStore } from '../src/index.ts'
-import { testStore } from '../src/testing.ts'
+import { testMetadataStore } from '../src/testing.ts'
 
 const [, , path = ''] = process.argv
 const row = (number: number) => Buffer.alloc(60_000, `row ${number} `)
 
 const reported: string[] = []
 const store = await LevelMetadataStore.open({
-  ...testStore,
+  ...testMetadataStore,
   path,
   onFailure: ({ message }) => reported.push(message),
   onReopened: () => reported.push('reopened'),

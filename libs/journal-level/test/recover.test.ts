@@ -10,7 +10,7 @@ import t, { type Test } from 'tap'
 import { CommitAudit, readEntries } from '../src/commit-audit.ts'
 import { LevelMetadataStore } from '../src/index.ts'
 import { Rows } from '../src/rows.ts'
-import { testStore } from '../src/testing.ts'
+import { testMetadataStore } from '../src/testing.ts'
 import { directory } from './directories.ts'
 
 const run = promisify(execFile)
@@ -41,7 +41,7 @@ t.test(
     )
     t.equal(reported.after, reported.head + 1, 'everything acknowledged is there')
     t.ok(reported.wellAgain)
-    const again = await LevelMetadataStore.open({ ...testStore, path })
+    const again = await LevelMetadataStore.open({ ...testMetadataStore, path })
     t.equal(again.lostBatches, 0)
     await again.close()
   },
@@ -57,7 +57,7 @@ async function planted(t: Test) {
   }
   const reopened: (() => void)[] = []
   const store = await LevelMetadataStore.open({
-    ...testStore,
+    ...testMetadataStore,
     path: await directory(t),
     reopenEveryMs: 20,
     clock,
@@ -126,7 +126,7 @@ t.test('batches without an entry in the commit audit are counted, and reported o
   const reported: unknown[] = []
   const path = await directory(t)
   const store = await LevelMetadataStore.open({
-    ...testStore,
+    ...testMetadataStore,
     path,
     onUnaudited: (fault) => reported.push(fault),
   })

@@ -5,12 +5,12 @@ import { Level } from 'level'
 import t, { type Test } from 'tap'
 import { Suspicions } from '../src/commit-audit.ts'
 import { encodeSmall, keys } from '../src/format.ts'
-import { batchBytesMax, GroupWriter, queuedBytesMax, type RowChange } from '../src/group-writer.ts'
+import { GroupWriter, groupBytesMax, queuedBytesMax, type RowChange } from '../src/group-writer.ts'
 import { LevelMetadataStore } from '../src/index.ts'
 import { LevelLookups } from '../src/level-lookups.ts'
 import { LostRanges } from '../src/lost-ranges.ts'
 import { Rows } from '../src/rows.ts'
-import { testStore } from '../src/testing.ts'
+import { testMetadataStore } from '../src/testing.ts'
 import { UncommittedRows } from '../src/uncommitted-rows.ts'
 import { directory } from './directories.ts'
 
@@ -31,7 +31,7 @@ async function gated(t: Test) {
   const failures: JournalFault[] = []
   const gate = { closed: false, arrived: Promise.withResolvers<void>() }
   const store = await LevelMetadataStore.open({
-    ...testStore,
+    ...testMetadataStore,
     path,
     onFailure: (fault) => failures.push(fault),
     commit: async (changes, commit) => {
@@ -88,8 +88,8 @@ t.test('batches are bounded by bytes, one larger change goes alone', async (t) =
     { nextBatch: 1 },
   )
   const put = (length: number): RowChange[] => [{ type: 'put', key: bytes('k'), value: Buffer.alloc(length) }]
-  const third = Math.floor(batchBytesMax / 3)
-  await Promise.all([third, third, third, 2 * batchBytesMax, 1, 1].map((length) => writer.write(put(length))))
+  const third = Math.floor(groupBytesMax / 3)
+  await Promise.all([third, third, third, 2 * groupBytesMax, 1, 1].map((length) => writer.write(put(length))))
   t.same(sizes, [2, 1, 1, 2])
 })
 
@@ -103,7 +103,7 @@ t.test('a full queue refuses writes, and accepts again when it is written', asyn
     },
     { nextBatch: 1 },
   )
-  const value = Buffer.alloc(batchBytesMax)
+  const value = Buffer.alloc(groupBytesMax)
   const queued: Promise<void>[] = []
   for (let bytes = 0; bytes < queuedBytesMax; bytes += value.length) {
     queued.push(writer.write([{ type: 'put', key: Buffer.alloc(1), value }]))
@@ -154,7 +154,7 @@ t.test('after a failed batch nothing is written any more, and no caller gets a g
     'reads continue',
   )
   await store.close()
-  const again = await LevelMetadataStore.open({ ...testStore, path })
+  const again = await LevelMetadataStore.open({ ...testMetadataStore, path })
   t.teardown(() => again.close())
   const next = await again.journals.acquire('one', { owner })
   t.equal(next.head, 1)
@@ -180,7 +180,7 @@ t.test('every write to LevelDB is one synced batch', async (t) => {
   for (const name of forbidden) {
     t.intercept(Level.prototype, name, { value: () => t.fail(`${name} was called`) })
   }
-  const store = await LevelMetadataStore.open({ ...testStore, path: await directory(t) })
+  const store = await LevelMetadataStore.open({ ...testMetadataStore, path: await directory(t) })
   const ownership = await store.journals.acquire('one', { owner })
   await store.journals.append(ownership, bytes('row'))
   await store.journals.putPage('one', 'page', bytes('page'))
@@ -198,17 +198,17 @@ t.test('every write to LevelDB is one synced batch', async (t) => {
 
 t.test("a directory is held by one store, and the other one's error names the holder", async (t) => {
   const path = await directory(t)
-  const store = await LevelMetadataStore.open({ ...testStore, path })
-  const second = LevelMetadataStore.open({ ...testStore, path })
+  const store = await LevelMetadataStore.open({ ...testMetadataStore, path })
+  const second = LevelMetadataStore.open({ ...testMetadataStore, path })
   await t.rejects(second, { code: 'UNAVAILABLE', message: new RegExp(`process ${process.pid} on `) })
   await store.close()
-  const third = await LevelMetadataStore.open({ ...testStore, path })
+  const third = await LevelMetadataStore.open({ ...testMetadataStore, path })
   await third.close()
 })
 
 t.test('a closed store has written what was queued and refuses everything else', async (t) => {
   const path = await directory(t)
-  const store = await LevelMetadataStore.open({ ...testStore, path })
+  const store = await LevelMetadataStore.open({ ...testMetadataStore, path })
   const ownership = await store.journals.acquire('one', { owner })
   const last = store.lookups.write([{ put: 'key', value: bytes('value') }])
   await Promise.all([store.close(), last])
@@ -224,7 +224,7 @@ t.test('a closed store has written what was queued and refuses everything else',
   ]
   await Promise.all(late.map((work) => rejected(t, work, 'CLOSED')))
   await store.close()
-  const again = await LevelMetadataStore.open({ ...testStore, path })
+  const again = await LevelMetadataStore.open({ ...testMetadataStore, path })
   t.equal(String(await again.lookups.get('key')), 'value')
   await again.close()
 })
@@ -234,10 +234,10 @@ t.test('a foreign store, or one of a newer release, is not opened', async (t) =>
   const level = new Level(join(strange, 'rows'))
   await level.put('some', 'row')
   await level.close()
-  await t.rejects(LevelMetadataStore.open({ ...testStore, path: strange }), { code: 'CORRUPT' })
+  await t.rejects(LevelMetadataStore.open({ ...testMetadataStore, path: strange }), { code: 'CORRUPT' })
   const file = join(await directory(t), 'file')
   await writeFile(file, '')
-  await t.rejects(LevelMetadataStore.open({ ...testStore, path: file }))
+  await t.rejects(LevelMetadataStore.open({ ...testMetadataStore, path: file }))
 })
 
 t.test('rows in memory are dropped by age, never while a write of theirs is queued', async (t) => {
@@ -264,7 +264,11 @@ t.test('rows in memory are dropped by age, never while a write of theirs is queu
 })
 
 t.test('more accounts than are kept in memory stay fenced', async (t) => {
-  const store = await LevelMetadataStore.open({ ...testStore, path: await directory(t), cachedAccounts: 10 })
+  const store = await LevelMetadataStore.open({
+    ...testMetadataStore,
+    path: await directory(t),
+    cachedAccounts: 10,
+  })
   const old = await store.journals.acquire('one', { owner })
   const ownership = await store.journals.acquire('one', { owner })
   await store.journals.append(ownership, bytes('row'))

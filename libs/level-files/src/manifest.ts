@@ -152,7 +152,7 @@ export function writeManifest(manifest: Manifest): Buffer {
  * The bounds of the user keys of a table. Below the smallest key there may be others in the range
  * that are so near that no one has them.
  */
-export function boundsOf({ smallest, largest }: LiveTable): KeyRange {
+export function keyRangeOf({ smallest, largest }: LiveTable): KeyRange {
   return { after: keyBefore(userKey(smallest)), through: userKey(largest) }
 }
 

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { boundsOf, contentsOf, type LiveTable, readManifest, writeManifest } from '../src/index.ts'
+import { contentsOf, keyRangeOf, type LiveTable, readManifest, writeManifest } from '../src/index.ts'
 import { userKey } from '../src/internal-key.ts'
 import {
   copyOf,
@@ -105,7 +105,7 @@ t.test('bounds cover the keys of a table, and no other that is not close to them
       Buffer,
       Buffer,
     ]
-    return boundsOf({ level: 0, number: 1, bytes: 1, smallest: first, largest: last })
+    return keyRangeOf({ level: 0, number: 1, bytes: 1, smallest: first, largest: last })
   }
   for (const smallest of ['j 5', 'a\0', '\0', ''].map((key) => Buffer.from(key))) {
     const bounds = boundsFrom(smallest)

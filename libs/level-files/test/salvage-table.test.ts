@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { blockOf } from '../src/block.ts'
 import {
-  boundsOf,
   CompressedTableError,
   contentsOf,
   type KeyRange,
+  keyRangeOf,
   type LiveTable,
   salvagedTable,
   tableDamage,
@@ -46,7 +46,7 @@ async function world(t: Test): Promise<World> {
 
 /** @returns the file itself if it is whole */
 function salvaged(t: Test, file: Buffer, live: LiveTable): { table: Buffer; lost: KeyRange[] } {
-  const options = { bytes: live.bytes, bounds: boundsOf(live) }
+  const options = { bytes: live.bytes, bounds: keyRangeOf(live) }
   const found = salvagedTable(file, options)
   if (found === undefined) return { table: file, lost: [] }
   t.equal(found.table.length, live.bytes)

@@ -18,7 +18,7 @@ import { get, plainScrubber, put } from '@holdfast/blob-store/testing'
 import { type BlobStoreServer, RemoteBlobStore, serveBlobStore } from '@holdfast/blob-store-grpc'
 import { plainRemote, plainServer } from '@holdfast/blob-store-grpc/testing'
 import { ChunkStore } from '@holdfast/chunk-store'
-import { testStore } from '@holdfast/chunk-store/testing'
+import { testChunkStore } from '@holdfast/chunk-store/testing'
 import { systemClock } from '@holdfast/kernel'
 import {
   GroupMap,
@@ -56,7 +56,7 @@ class TwoNodes implements Peers {
 
   async start(id: string): Promise<void> {
     const store = await ChunkStore.open({
-      ...testStore,
+      ...testChunkStore,
       path: join(this.path, id),
       extentBytes: 16 * MiB,
       extentStepBytes: 4 * MiB,

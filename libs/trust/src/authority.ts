@@ -20,7 +20,7 @@ import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 
 import { isIP } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { type CertificateInfo, infoOf } from './certificate-info.ts'
+import { type CertificateInfo, certificateInfoOf } from './certificate-info.ts'
 
 export interface HostNames {
   /** The name of the folder, and the common name. */
@@ -159,7 +159,7 @@ export class Authority {
         await writeFile(file(`new-${name}`), text, { mode })
         await rename(file(`new-${name}`), join(folder, name))
       }
-      return { host, kind, ...infoOf(certificate) }
+      return { host, kind, ...certificateInfoOf(certificate) }
     })
   }
 
@@ -176,7 +176,7 @@ export class Authority {
   }
 
   async ofAuthority(): Promise<CertificateInfo> {
-    return infoOf(await readFile(join(this.#directory, 'ca.pem'), 'utf8'))
+    return certificateInfoOf(await readFile(join(this.#directory, 'ca.pem'), 'utf8'))
   }
 
   /** All that this authority has issued, by host. */
@@ -189,7 +189,7 @@ export class Authority {
       for (const kind of kinds) {
         const pem = await textOf(join(this.#directory, name, `${kind}.pem`))
         if (pem && (kind !== 'public' || (await this.#made(pem))))
-          found.push({ host: name, kind, ...infoOf(pem) })
+          found.push({ host: name, kind, ...certificateInfoOf(pem) })
       }
     }
     return found

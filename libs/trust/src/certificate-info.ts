@@ -12,7 +12,7 @@ export interface CertificateInfo {
 }
 
 /** About the first certificate of a PEM. @throws Error when there is none */
-export function infoOf(pem: string): CertificateInfo {
+export function certificateInfoOf(pem: string): CertificateInfo {
   const certificate = new X509Certificate(pem)
   return {
     name: /^CN=(.*)$/m.exec(certificate.subject)?.[1] ?? certificate.subject,

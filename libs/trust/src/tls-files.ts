@@ -9,7 +9,7 @@
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContext } from 'node:tls'
-import { type CertificateInfo, infoOf } from './certificate-info.ts'
+import { type CertificateInfo, certificateInfoOf } from './certificate-info.ts'
 
 export interface TlsPaths {
   /** PEM, one or several authorities: both are valid while one replaces the other. */
@@ -138,8 +138,8 @@ function loadedFrom(paths: TlsPaths, read: (path: string) => string, last?: Load
   const own = paths.own && { cert: text(paths.own.cert), key: text(paths.own.key) }
   const pem: TlsPem = { ca: text(paths.ca), own }
   if (last !== undefined && isSame(last.pem, pem)) return last
-  const authority = valid(paths.ca, () => infoOf(pem.ca))
-  const shown = paths.own && own && valid(paths.own.cert, () => infoOf(own.cert))
+  const authority = valid(paths.ca, () => certificateInfoOf(pem.ca))
+  const shown = paths.own && own && valid(paths.own.cert, () => certificateInfoOf(own.cert))
   if (paths.own && own)
     valid(paths.own.key, () => {
       if (!new X509Certificate(own.cert).checkPrivateKey(createPrivateKey(own.key)))

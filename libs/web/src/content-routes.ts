@@ -16,7 +16,7 @@ import { passwordPage } from './problem-page.ts'
 import { contentNamed, readAsVisitor } from './reader.ts'
 import { sendPage } from './shell.ts'
 
-export function contentRoutes(app: FastifyInstance, deps: PageDeps): void {
+export function contentPageRoutes(app: FastifyInstance, deps: PageDeps): void {
   const origins = { upload: deps.urls.upload }
   const secure = deps.urls.web.startsWith('https:')
   app.get<NamedContent>('/d/:name', pageRoute, (request, answer) =>

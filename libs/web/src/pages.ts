@@ -5,11 +5,11 @@
 import { httpCodeOf, refusalOf } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 import { assetRoutes } from './assets.ts'
-import { contentRoutes } from './content-routes.ts'
+import { contentPageRoutes } from './content-routes.ts'
 import { type PageDeps, pageRoute } from './page-deps.ts'
 import { problemPage } from './problem-page.ts'
 import { profilePage } from './profile-page.ts'
-import { reportRoutes } from './report-routes.ts'
+import { reportPageRoutes } from './report-routes.ts'
 import { sendPage } from './shell.ts'
 import { startPage } from './start-page.ts'
 import { webAccountRoute } from './web-account.ts'
@@ -40,7 +40,7 @@ export function webPages(deps: PageDeps): (app: FastifyInstance) => Promise<void
       sendPage(answer, startPage({ uploadUrl: deps.urls.upload, rules: deps.rules }), { origins }),
     )
     app.get('/profile', pageRoute, async (_request, answer) => sendPage(answer, profilePage(), { origins }))
-    contentRoutes(app, deps)
-    reportRoutes(app, deps)
+    contentPageRoutes(app, deps)
+    reportPageRoutes(app, deps)
   }
 }

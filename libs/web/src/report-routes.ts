@@ -7,7 +7,7 @@ import { contentNamed } from './reader.ts'
 import { notAddedPage, reportedPage, reportOf, reportPage } from './report-page.ts'
 import { sendPage } from './shell.ts'
 
-export function reportRoutes(app: FastifyInstance, deps: PageDeps): void {
+export function reportPageRoutes(app: FastifyInstance, deps: PageDeps): void {
   const origins = { upload: deps.urls.upload }
   app.get<NamedContent>('/report/:name', pageRoute, async (request, answer) => {
     await reported(request)

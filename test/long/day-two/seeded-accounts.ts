@@ -9,7 +9,7 @@ import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
 import { plainConnection, plainStore } from '@holdfast/journal-cassandra/testing'
 import { type Keyring, mintRequestId, type RegionCode, tokenKeyId } from '@holdfast/kernel'
 import { Change } from '@holdfast/wire'
-import { encodeRow } from '../../../libs/actor-runtime/src/account/rows/flush-row.ts'
+import { encodeFlushRow } from '../../../libs/actor-runtime/src/account/rows/flush-row.ts'
 import { keyspaceOf } from '../../../libs/cluster/src/servers/metadata.ts'
 import type { ClusterRegion } from '../../cluster/local-cluster.ts'
 import type { Office } from './office.ts'
@@ -114,7 +114,7 @@ async function makeGuest(
   if (outcome.kind !== 'change') throw new Error(`a new account answered with ${outcome.kind}`)
   // Its host is lost with its region, so no host releases it.
   const ownership = await journals.acquire(accountId, { owner: 'seed', unwritten: 'presume' })
-  const row = encodeRow([Change.encode(outcome.change).finish()])
+  const row = encodeFlushRow([Change.encode(outcome.change).finish()])
   await journals.append(ownership, row)
   return { accountId, row }
 }

@@ -17,7 +17,7 @@ import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { exitCodes } from '@holdfast/bootstrap'
 import { LevelMetadataStore } from '@holdfast/journal-level'
-import { testStore } from '@holdfast/journal-level/testing'
+import { testMetadataStore } from '@holdfast/journal-level/testing'
 import { Filler } from '../../support/small-disk.ts'
 import { SmtpServer } from '../../support/smtp-server.ts'
 import { later } from './prometheus.ts'
@@ -325,7 +325,10 @@ export const faults: readonly Fault[] = [
     besides: ['HoldfastProcessDown'],
     make: async ({ service }) => {
       await service.terminate()
-      const store = await LevelMetadataStore.open({ ...testStore, path: join(service.dataDir, 'metadata') })
+      const store = await LevelMetadataStore.open({
+        ...testMetadataStore,
+        path: join(service.dataDir, 'metadata'),
+      })
       const noted = Date.now() - 400 * 86_400_000
       await store.lookups.write([{ put: 'clock/newest', value: Buffer.from(String(noted)) }])
       await store.close()

@@ -37,6 +37,7 @@ import {
   type Randomness,
   type Span,
   type Subscription,
+  silentLog,
   systemClock,
   systemRandomness,
   type Tracer,
@@ -56,11 +57,11 @@ import {
 } from '../account/requests/pending-request.ts'
 import { Refusals } from '../account/requests/refusals.ts'
 import { codeOf } from '../account/rows/durable-log.ts'
-import { defaultBounds, type RuntimeBounds } from '../bounds.ts'
+import { defaultRuntimeBounds, type RuntimeBounds } from '../bounds.ts'
 import { ActiveSegments } from '../lookups/active-segments.ts'
 import { CodeLeases } from '../lookups/code-leases.ts'
 import { WakeHours } from '../lookups/wake-hours.ts'
-import { type HostMetrics, noMetrics, type RuntimeLog, silentLog } from '../observer.ts'
+import { type HostMetrics, noMetrics, type RuntimeLog } from '../observer.ts'
 import { Arrivals, type Lag } from '../queues/arrivals.ts'
 import { type PasswordCheck, PasswordChecks } from '../queues/password-checks.ts'
 import type { PasswordWork } from '../queues/password-work.ts'
@@ -166,7 +167,7 @@ export class AccountHost implements AccountVersions {
 
   constructor(options: AccountHostOptions) {
     const { lookups, metrics = noMetrics, clock = systemClock } = options
-    const bounds = { ...defaultBounds, ...options.bounds }
+    const bounds = { ...defaultRuntimeBounds, ...options.bounds }
     const randomness = options.randomness ?? systemRandomness()
     this.#bus = options.bus
     this.#journalRepair = options.journalRepair

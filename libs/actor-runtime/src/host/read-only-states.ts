@@ -6,7 +6,7 @@ import { AccountsUnavailable } from '@holdfast/accounts'
 import type { AccountState, Outcome } from '@holdfast/content-tree'
 import { type AccountReply, type AccountRequest, operations } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
-import { networkOf } from '../account/requests/mailbox.ts'
+import { clientNetworkOf } from '../account/requests/mailbox.ts'
 import { passwordCheckKey } from '../queues/password-checks.ts'
 import { Semaphore } from '../queues/semaphore.ts'
 import type { ReadingServices } from '../services.ts'
@@ -93,7 +93,7 @@ export class ReadOnlyStates {
       const asked = outcome.kind === 'needs' ? (outcome.verdicts ?? []) : []
       if (asked.length === 0 || verdicts.size >= bounds.passwordChecksPerRequestMax) return outcome
       for (const { verifier, password } of asked) {
-        const verdict = await passwords.verdict(verifier, password, networkOf(request))
+        const verdict = await passwords.verdict(verifier, password, clientNetworkOf(request))
         if (verdict === undefined)
           throw new AccountsUnavailable('too many passwords wait to be checked', { overloaded: true })
         verdicts.set(passwordCheckKey(verifier, password), verdict)

@@ -7,7 +7,7 @@ import type { AccountStates } from '@holdfast/content-tree'
 import type { JournalRepair } from '@holdfast/journal'
 import { systemClock, systemRandomness } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest } from '@holdfast/wire'
-import { defaultBounds } from '../bounds.ts'
+import { defaultRuntimeBounds } from '../bounds.ts'
 import { noMetrics } from '../observer.ts'
 import { PasswordChecks } from '../queues/password-checks.ts'
 import { readableState } from '../repair/repair.ts'
@@ -28,8 +28,8 @@ export class StoredAccounts implements AccountClient {
       clock,
       timers: systemLoop,
       randomness: systemRandomness(),
-      bounds: defaultBounds,
-      passwords: new PasswordChecks({ clock, bounds: defaultBounds, metrics: noMetrics }),
+      bounds: defaultRuntimeBounds,
+      passwords: new PasswordChecks({ clock, bounds: defaultRuntimeBounds, metrics: noMetrics }),
     }
     this.#states = new ReadOnlyStates(services, {
       read: (account) => readableState(services, journal, account),

@@ -3,7 +3,7 @@
  * bound are refused at once.
  */
 import type { AccountRequest } from '@holdfast/wire'
-import { networkOf } from '../account/requests/mailbox.ts'
+import { clientNetworkOf } from '../account/requests/mailbox.ts'
 import type { RuntimeBounds } from '../bounds.ts'
 
 type Bounds = Pick<RuntimeBounds, 'visitorsMax' | 'visitorsPerAccountMax' | 'visitorsPerNetworkMax'>
@@ -21,7 +21,7 @@ export class Visitors {
   /** @returns false: there are too many. True: `left` must be called once. */
   enter(request: AccountRequest): boolean {
     const { visitorsMax, visitorsPerAccountMax, visitorsPerNetworkMax } = this.#bounds
-    const network = networkOf(request)
+    const network = clientNetworkOf(request)
     const ofAccount = this.#byAccount.get(request.accountId) ?? 0
     const ofNetwork = this.#byNetwork.get(network) ?? 0
     if (this.#all >= visitorsMax || ofAccount >= visitorsPerAccountMax) return false
@@ -35,7 +35,7 @@ export class Visitors {
   left(request: AccountRequest): void {
     this.#all--
     lessOne(this.#byAccount, request.accountId)
-    lessOne(this.#byNetwork, networkOf(request))
+    lessOne(this.#byNetwork, clientNetworkOf(request))
   }
 }
 

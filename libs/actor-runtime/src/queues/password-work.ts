@@ -2,7 +2,7 @@
  * Slow hashes of passwords, a bounded number at one time: networks and folders in turn, in threads
  * that nothing else uses.
  */
-import { defaultBounds, type RuntimeBounds } from '../bounds.ts'
+import { defaultRuntimeBounds, type RuntimeBounds } from '../bounds.ts'
 import { FairSemaphore, type Lane } from './fair-semaphore.ts'
 import { type Derivation, ScryptThreads } from './scrypt-threads.ts'
 
@@ -11,7 +11,7 @@ export class PasswordWork {
   readonly #threads = new ScryptThreads()
 
   constructor(
-    bounds: Pick<RuntimeBounds, 'passwordChecksAtOnceMax' | 'passwordChecksQueuedMax'> = defaultBounds,
+    bounds: Pick<RuntimeBounds, 'passwordChecksAtOnceMax' | 'passwordChecksQueuedMax'> = defaultRuntimeBounds,
   ) {
     this.#turns = new FairSemaphore({
       atOnceMax: bounds.passwordChecksAtOnceMax,

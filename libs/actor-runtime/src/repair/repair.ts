@@ -22,7 +22,7 @@ import {
 import { equalBytes } from '@holdfast/kernel'
 import { type Change, CheckpointRoot } from '@holdfast/wire'
 import { encodeRoot, pagesOf } from '../account/rows/checkpoints.ts'
-import { decodeRow, digestOf } from '../account/rows/flush-row.ts'
+import { decodeFlushRow, pageDigestOf } from '../account/rows/flush-row.ts'
 import { forEachAtMost } from '../queues/semaphore.ts'
 import type { ReadingServices, Services } from '../services.ts'
 import { inTurns } from '../timers.ts'
@@ -251,7 +251,7 @@ async function wholePage(
 ): Promise<Uint8Array | undefined> {
   if (digest === undefined) return undefined
   for await (const bytes of journal.copiesOfPage(account, name))
-    if (digestOf(bytes).equals(digest)) return bytes
+    if (pageDigestOf(bytes).equals(digest)) return bytes
   return undefined
 }
 
@@ -292,7 +292,7 @@ async function changesBehind(
       continue
     }
     try {
-      const { changes } = await decodeRow(row.row.bytes, pageOf)
+      const { changes } = await decodeFlushRow(row.row.bytes, pageOf)
       for (const change of changes) entries.push({ seq, change, lost: undefined, refused: undefined })
     } catch (error) {
       lose(seq, `row ${seq} cannot be read: ${(error as Error).message}`)

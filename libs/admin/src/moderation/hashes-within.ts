@@ -6,14 +6,14 @@ import { hashesOf } from '../accounts/contents.ts'
 /** Children of a folder that the account gives in one answer. */
 export const childrenPerRead = 1_000
 /** Contents of a folder whose bytes one report can take down: some 100 bytes each are held. */
-export const contentsMax = 20_000
+export const contentsWithinMax = 20_000
 
 /** A content with one page of its children, `childrenPerRead` each. */
 export type ReadPage = (contentId: string, page: number) => Promise<Item>
 
 /**
  * The BLAKE3 of a file, or of all files in a folder, at any depth, each once.
- * @throws RefusalError error-tooMany when the folder has more contents than `contentsMax`.
+ * @throws RefusalError error-tooMany when the folder has more contents than `contentsWithinMax`.
  */
 export async function hashesWithin(contentId: string, readPage: ReadPage): Promise<string[]> {
   const hashes = new Set<string>()
@@ -29,7 +29,7 @@ export async function hashesWithin(contentId: string, readPage: ReadPage): Promi
       const item = await readPage(id, page)
       if (!item.isFolder) note(item)
       count += item.children.length
-      if (count > contentsMax) throw new RefusalError('error-tooMany')
+      if (count > contentsWithinMax) throw new RefusalError('error-tooMany')
       for (const child of item.children) note(child)
       more = item.children.length === childrenPerRead
     }

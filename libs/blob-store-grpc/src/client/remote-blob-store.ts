@@ -25,7 +25,7 @@ import type { TlsContext } from '@holdfast/trust'
 import { type PullResponse, StorageServiceClient, StorageServiceService } from '@holdfast/wire/storage'
 import { nameClientRequest } from '../client-requests.ts'
 import { ClusterSecret, type ClusterSecretSource } from '../cluster-secret.ts'
-import { blobNameOf, infoOf, messageOf } from '../copies.ts'
+import { blobNameOf, infoOfMessage, messageOf } from '../copies.ts'
 import { faultOfCall } from '../faults.ts'
 import { proveCall } from '../server/proven-calls.ts'
 import { byteAgent, callCredentials, callOptions, inFlightMax } from './connections.ts'
@@ -119,7 +119,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
       commit: async ({ pinMs, createdMs, asNew }) => {
         const request = { uploadId: Buffer.from(uploadId), pinMs, noDedup: asNew ?? false, createdMs }
         const { copy } = await this.#commit(request)
-        return infoOf(requireValue(copy))
+        return infoOfMessage(requireValue(copy))
       },
       abort: async () => {
         const call = { timeoutMs: this.#options.callTimeoutMs, changes: true }
@@ -141,17 +141,17 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
 
   async committed(uploadId: Uint8Array): Promise<BlobInfo | undefined> {
     const { copy } = await this.#call('committed', { uploadId: Buffer.from(uploadId) })
-    return copy && infoOf(copy)
+    return copy && infoOfMessage(copy)
   }
 
   async find(id: Uint8Array): Promise<BlobInfo[]> {
     const { copies } = await this.#call('find', { id: Buffer.from(id) })
-    return copies.map(infoOf)
+    return copies.map(infoOfMessage)
   }
 
   async stat(blob: BlobName): Promise<BlobInfo | undefined> {
     const { copy } = await this.#call('stat', buffers(blob))
-    return copy && infoOf(copy)
+    return copy && infoOfMessage(copy)
   }
 
   async *read(
@@ -233,8 +233,8 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
       this.#proof(path, message),
     )
     try {
-      for await (const { copies } of call as AsyncIterable<{ copies: Parameters<typeof infoOf>[0][] }>)
-        for (const copy of copies) yield infoOf(copy)
+      for await (const { copies } of call as AsyncIterable<{ copies: Parameters<typeof infoOfMessage>[0][] }>)
+        for (const copy of copies) yield infoOfMessage(copy)
     } catch (error) {
       throw this.#faultOfNode(error as ServiceError, { changes: false })
     } finally {
@@ -296,7 +296,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
         changes: true,
       },
     )
-    return infoOf(requireValue(copy))
+    return infoOfMessage(requireValue(copy))
   }
 
   /** Bytes in transit are counted as staged. */
@@ -433,7 +433,7 @@ function pulledOf(response: PullResponse): PullAnswer {
   const { nowMs, behind } = response
   if (response.unknownPosition) return { kind: 'unknown position', now: position, nowMs }
   const entries = response.entries.map(({ sequence, copy, deleted }): LogEntry => {
-    const info = infoOf(requireValue(copy))
+    const info = infoOfMessage(requireValue(copy))
     if (!deleted) return { kind: 'committed', sequence, copy: info }
     return {
       kind: 'deleted',

@@ -50,7 +50,7 @@ export async function* readBytes(
   })
   try {
     const response = await responseTo(request)
-    if (response.statusCode !== 200) throw await refusalOf(line.node, response, end)
+    if (response.statusCode !== 200) throw await faultOfAnswer(line.node, response, end)
     let missing = end - start
     let sum = 0
     let held: Uint8Array | undefined
@@ -135,7 +135,7 @@ export function readSmall(
       const bytes = Buffer.allocUnsafeSlow(range.end - range.start)
       const { [crcKey]: sum, 'content-length': length } = response.headers
       if (response.statusCode !== 200) {
-        refusalOf(line.node, response, range.end).then(reject, fail)
+        faultOfAnswer(line.node, response, range.end).then(reject, fail)
         return
       }
       if (sum === undefined || Number(length) !== bytes.length) {
@@ -181,7 +181,7 @@ export async function readCopies(
   )
   try {
     const response = await responseTo(request, names)
-    if (response.statusCode !== 200) throw await refusalOf(line.node, response)
+    if (response.statusCode !== 200) throw await faultOfAnswer(line.node, response)
     const pieces: Buffer[] = []
     let length = 0
     for await (const piece of response as AsyncIterable<Buffer>) {
@@ -226,7 +226,7 @@ export async function textOf(response: IncomingMessage): Promise<string> {
 const messageBytesMax = 4096
 
 /** Maps a status to a fault; the connection ends. */
-export async function refusalOf(
+export async function faultOfAnswer(
   node: string,
   response: IncomingMessage,
   end = 0,

@@ -3,7 +3,7 @@ import { request as httpRequest } from 'node:http'
 import { BlobFault, type BlobInfo, type PutOptions, type SmallBlob } from '@holdfast/blob-store'
 import { clientRequestHeaders } from '../client-requests.ts'
 import { putInfoOf, putPath } from '../put-terms.ts'
-import { type ByteLine, refusalOf, responseTo, textOf } from './remote-bytes.ts'
+import { type ByteLine, faultOfAnswer, responseTo, textOf } from './remote-bytes.ts'
 
 /**
  * One attempt.
@@ -31,7 +31,7 @@ export async function putBytes(
   }, line.timeoutMs)
   try {
     const response = await responseTo(request, bytes)
-    if (response.statusCode !== 200) throw await refusalOf(node, response)
+    if (response.statusCode !== 200) throw await faultOfAnswer(node, response)
     return putInfoOf(JSON.parse(await textOf(response)), id)
   } catch (error) {
     if (error instanceof BlobFault) throw error

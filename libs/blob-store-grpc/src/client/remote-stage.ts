@@ -16,7 +16,7 @@ import { crc32 } from '@node-rs/crc32'
 import { clientRequestHeaders } from '../client-requests.ts'
 import { sentContent } from '../cluster-secret.ts'
 import { proofKey } from '../server/byte-routes.ts'
-import { type ByteLine, refusalOf, textOf } from './remote-bytes.ts'
+import { type ByteLine, faultOfAnswer, textOf } from './remote-bytes.ts'
 
 export interface RemoteStageDeps extends ByteLine {
   /** From the last byte to the answer, ms. */
@@ -160,7 +160,7 @@ export class RemoteStage implements PlacedStage {
 
   async #answered(response: IncomingMessage): Promise<SealedContent> {
     const { node } = this.#deps
-    if (response.statusCode !== 200) throw await refusalOf(node, response)
+    if (response.statusCode !== 200) throw await faultOfAnswer(node, response)
     const sealed = sealedOf(JSON.parse(await textOf(response)))
     if (this.#state !== 'sealed') throw new BlobFault('UNAVAILABLE', `${node} answered before the end`)
     if (sealed.size !== this.bytesWritten || sealed.crc32 !== this.#crc32)

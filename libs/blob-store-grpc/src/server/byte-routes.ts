@@ -26,7 +26,7 @@ import {
 } from '@holdfast/blob-store'
 import { hex, isFramed } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
-import { batchAnswer, batchKey, batchRequestBytesMax, copiesOf, digestOfNames } from '../batch.ts'
+import { batchAnswer, batchKey, batchRequestBytesMax, digestOfNames, parseCopyNames } from '../batch.ts'
 import type { CallNotes } from '../client-requests.ts'
 import { type ClusterSecret, sentContent } from '../cluster-secret.ts'
 import { faultKey, faultOfStore, httpStatusOfFault } from '../faults.ts'
@@ -227,7 +227,7 @@ export class ByteRoutes {
     const names = await bodyOf(request, length)
     if (digestOfNames(names) !== request.headers[batchKey])
       throw new BlobFault('INVALID', 'these are not the names that the caller proves')
-    const answer = batchAnswer(await this.#store.readBatch(copiesOf(names)))
+    const answer = batchAnswer(await this.#store.readBatch(parseCopyNames(names)))
     response.setTimeout(readerIdleMs, () => response.destroy())
     response.writeHead(200, { 'content-length': answer.length }).end(answer)
   }

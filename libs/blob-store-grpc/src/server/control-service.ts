@@ -18,7 +18,7 @@ import type {
   StorageServiceServer,
 } from '@holdfast/wire/storage'
 import type { CallNotes } from '../client-requests.ts'
-import { blobNameOf, contentId, infoOf, messageOf, uploadIdOf } from '../copies.ts'
+import { blobNameOf, contentId, infoOfMessage, messageOf, uploadIdOf } from '../copies.ts'
 import { faultKey, faultOfStore, grpcStatusOf } from '../faults.ts'
 import type { OpenStages } from './open-stages.ts'
 import type { ServedStore } from './served-store.ts'
@@ -102,7 +102,7 @@ export function controlService({ store, stages, notes }: ServiceDeps): StorageSe
         throw new BlobFault('INVALID', 'this node does not copy from others')
       const stop = new AbortController()
       call.once('cancelled', () => stop.abort())
-      const info = await store.copyFrom(request.source, infoOf(request.copy), {
+      const info = await store.copyFrom(request.source, infoOfMessage(request.copy), {
         pinMs: request.pinMs,
         placement: placementOf(request),
         signal: stop.signal,

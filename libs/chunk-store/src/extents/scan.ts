@@ -151,7 +151,7 @@ export function belongsTo(
 }
 
 /** @param from where the bytes begin in the record's payload; a multiple of 64 KiB. */
-export function matches(payload: Buffer, checksums: Uint32Array, from: number): boolean {
+export function matchesChecksums(payload: Buffer, checksums: Uint32Array, from: number): boolean {
   for (let at = 0, n = from / chunkBytes; at < payload.length; at += chunkBytes, n++)
     if (crc32(payload.subarray(at, at + chunkBytes)) !== checksums[n]) return false
   return true
@@ -201,7 +201,7 @@ export async function readRecord(
   const place = { extent: extent.number, generation: extent.generation, offset }
   const header = decodeRecord(bytes, place, seal)
   if (!belongsTo(header, incarnation, position, payloadBytes)) return undefined
-  return matches(bytes.subarray(blockBytes, blockBytes + payloadBytes), header.checksums, 0)
+  return matchesChecksums(bytes.subarray(blockBytes, blockBytes + payloadBytes), header.checksums, 0)
     ? header
     : undefined
 }

@@ -3,7 +3,7 @@ import type { BlobInfo, BlobName } from '@holdfast/blob-store'
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import { blobPrefix, decodeCopies, type RowCache } from '../catalogue/rows.ts'
 import type { DamagedCopies } from '../writing/damaged-copies.ts'
-import { infoOf, type Ledger } from '../writing/ledger.ts'
+import { infoOfCopy, type Ledger } from '../writing/ledger.ts'
 import { copyNamed } from './reads.ts'
 
 const batchRows = 1000
@@ -30,7 +30,7 @@ export class Inventory {
     const entry = await rows.acquire(blob.id)
     try {
       const copy = copyNamed(entry, blob.incarnation)
-      return copy && infoOf(entry.id, copy)
+      return copy && infoOfCopy(entry.id, copy)
     } finally {
       rows.release(entry)
     }
@@ -44,7 +44,7 @@ export class Inventory {
     try {
       return entry.copies
         .filter((copy) => !copy.quarantined && !entry.deleting.includes(copy))
-        .map((copy) => infoOf(entry.id, copy))
+        .map((copy) => infoOfCopy(entry.id, copy))
     } finally {
       rows.release(entry)
     }
@@ -62,7 +62,7 @@ export class Inventory {
       for (const { key, value } of rows)
         for (const copy of decodeCopies(value)) {
           if (copy.quarantined) damaged.add(key.subarray(1), copy)
-          if (groups?.includes(copy.placementGroup) !== false) yield infoOf(key.subarray(1), copy)
+          if (groups?.includes(copy.placementGroup) !== false) yield infoOfCopy(key.subarray(1), copy)
         }
       after = rows.at(-1)?.key
       if (after === undefined) return

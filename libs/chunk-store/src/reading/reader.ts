@@ -21,7 +21,7 @@ import { readFaultOf } from '../disk/faults.ts'
 import type { HeldRead } from '../disk/splice-sender.ts'
 import type { Extent } from '../extents/extent.ts'
 import type { ExtentTable } from '../extents/extent-table.ts'
-import { belongsTo, matches, readInline } from '../extents/scan.ts'
+import { belongsTo, matchesChecksums, readInline } from '../extents/scan.ts'
 import {
   blockBytes,
   chunkBytes,
@@ -473,7 +473,7 @@ export class BlobReader {
   ): Buffer | undefined {
     const payload = buffer.subarray(blockBytes, blockBytes + to - from)
     const checksums = known ?? this.#checksumsOf(buffer.subarray(0, blockBytes), copy, record)
-    if (checksums === undefined || !matches(payload, checksums, from)) return undefined
+    if (checksums === undefined || !matchesChecksums(payload, checksums, from)) return undefined
     if (known === undefined && to - from < record.payloadBytes)
       this.#headers.set(recordKey(record), checksums)
     return payload

@@ -13,7 +13,7 @@ import type { Copy, RowEntry } from '../catalogue/rows.ts'
 import { readFaultOf } from '../disk/faults.ts'
 import type { Extent } from '../extents/extent.ts'
 import type { ExtentTable } from '../extents/extent-table.ts'
-import { belongsTo, matches } from '../extents/scan.ts'
+import { belongsTo, matchesChecksums } from '../extents/scan.ts'
 import { blockBytes, dataRecordBytes, decodeRecord, type HeaderSeal, recordBytesMax } from '../format.ts'
 import { alignedBytes, bufferBytes } from '../memory/buffer-pool.ts'
 import type { ExtentClaim } from './reader.ts'
@@ -114,7 +114,7 @@ export class Verifier {
         )
         return (
           belongsTo(header, copy.incarnation, place.position, payloadBytes) &&
-          matches(into.subarray(blockBytes, blockBytes + payloadBytes), header.checksums, 0)
+          matchesChecksums(into.subarray(blockBytes, blockBytes + payloadBytes), header.checksums, 0)
         )
       }
       if (!(await this.#reads({ entry, lease, extent, offset, into, isRight })))

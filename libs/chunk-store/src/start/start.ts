@@ -16,7 +16,7 @@ import { ExtentFiles, extentNumberOf } from '../extents/extent-files.ts'
 import { blockBytes } from '../format.ts'
 import type { Log } from '../log.ts'
 import { alignedBytes } from '../memory/buffer-pool.ts'
-import { boundsOf, type ChunkStoreMachine, type ChunkStoreOptions } from '../options.ts'
+import { type ChunkStoreMachine, type ChunkStoreOptions, storeBoundsOf } from '../options.ts'
 import { CleanShutdownMarker, endMarkKey } from './clean-shutdown-marker.ts'
 import { IdentityFile } from './identity-file.ts'
 import { openCatalogue } from './open-catalogue.ts'
@@ -95,7 +95,7 @@ async function startOnce(start: Start, { rebuild }: { rebuild: boolean }): Promi
     openCatalogue(options.cataloguesIn ?? options.path, log, { engine: options.catalogue, rebuild }))
   let parts: Assembly | undefined
   try {
-    const { openExtentsMax } = boundsOf(options, 0)
+    const { openExtentsMax } = storeBoundsOf(options, 0)
     const files = new ExtentFiles(disk, directory, { openMax: openExtentsMax })
     const end = new CleanShutdownMarker(disk, options.path)
     const identity = new IdentityFile(disk, options.path, log)

@@ -5,7 +5,7 @@ import { entryBytes, type GroupEntry, type Run } from '../format.ts'
 import { copyOf } from './copy-of-entry.ts'
 import type { CommittedRecord, Follower, Group, Intent, Leader, WriterDeps } from './group.ts'
 import { knownCopyOf } from './known-copies.ts'
-import { infoOf } from './ledger.ts'
+import { infoOfCopy } from './ledger.ts'
 
 /** Runs of one blob: a table of 64 MiB. At one run a MiB in the worst case that is 2 TiB. */
 export const runsMax = 2 * 1024 * 1024
@@ -151,6 +151,6 @@ export class CommitIntent implements Intent, Leader, Follower {
 
   settle(copy: Copy): void {
     this.#writer.pins.extend(this.#entry.id, copy.incarnation, this.#pinMs)
-    this.#resolve(infoOf(this.#entry.id, copy))
+    this.#resolve(infoOfCopy(this.#entry.id, copy))
   }
 }

@@ -16,7 +16,7 @@ import { type Copy, neverVerified, noHomes, type RowEntry } from '../catalogue/r
 import type { Run } from '../format.ts'
 import type { Log } from '../log.ts'
 import type { Reads } from '../reading/reads.ts'
-import { infoOf, type Ledger } from './ledger.ts'
+import { infoOfCopy, type Ledger } from './ledger.ts'
 
 /** Counted damaged copies, 150 bytes each. A store with more has lost its disk. */
 const damagedKnownMax = 100_000
@@ -90,7 +90,7 @@ export class DamagedCopies {
     const running = this.#replacing.get(name)
     if (running !== undefined) return running
     const { store, log } = this.#deps
-    const info = infoOf(entry.id, damaged)
+    const info = infoOfCopy(entry.id, damaged)
     const { pinMs } = upload
     const bytes = this.#staged(entry, damaged, upload)
     const replacing = restoreCopy(store, info, bytes, { pinMs, source: 'an upload' })
@@ -137,7 +137,7 @@ export class DamagedCopies {
 }
 
 /** The blob of a `copyKey`. */
-export function blobNamed(name: string): BlobName {
+export function parseBlobName(name: string): BlobName {
   const bytes = Buffer.from(name, 'latin1')
   return {
     id: bytes.subarray(0, blobIdBytes),

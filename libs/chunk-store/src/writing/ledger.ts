@@ -320,7 +320,7 @@ export function bytesOfRun(run: Run): number {
   return full * dataRecordBytes(recordBytesMax) + (rest > 0 ? dataRecordBytes(rest) : 0)
 }
 
-export function infoOf(id: Buffer, copy: Copy): BlobInfo {
+export function infoOfCopy(id: Buffer, copy: Copy): BlobInfo {
   return {
     id: Buffer.from(id),
     incarnation: Buffer.from(copy.incarnation),

@@ -11,7 +11,7 @@ import type { BlobReader } from '../reading/reader.ts'
 import { copyNamed } from '../reading/reads.ts'
 import type { Space } from '../space/space.ts'
 import { CommitIntent } from './commit-intent.ts'
-import { blobNamed, type DamagedCopies, type UploadBody } from './damaged-copies.ts'
+import { type DamagedCopies, parseBlobName, type UploadBody } from './damaged-copies.ts'
 import { DeleteIntent } from './delete-intent.ts'
 import type { WriterDeps } from './group.ts'
 import type { KnownCopies } from './known-copies.ts'
@@ -93,7 +93,7 @@ export class Writes {
     const { inventory } = this.#deps
     this.#deps.assertOpen()
     const outcome = this.#outcomes.get(latin1(uploadId))
-    if (outcome !== undefined) return inventory.stat(blobNamed(outcome))
+    if (outcome !== undefined) return inventory.stat(parseBlobName(outcome))
     const id = await this.blobOf(Buffer.from(uploadId))
     return id && inventory.stat({ id, incarnation: uploadId, placementGroup: undefined })
   }

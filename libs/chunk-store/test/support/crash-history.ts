@@ -19,7 +19,7 @@ import { blobPrefix, decodeCopies } from '../../src/catalogue/rows.ts'
 import { extentFileName } from '../../src/extents/extent-files.ts'
 import { InlineHashing } from '../../src/hashing/hashing.ts'
 import { ChunkStore } from '../../src/index.ts'
-import { testStore } from '../../src/testing.ts'
+import { testChunkStore } from '../../src/testing.ts'
 import { CrashMachine, type DiskState, seeded } from './crash-machine.ts'
 
 const MiB = 1024 * 1024
@@ -59,7 +59,7 @@ const alive = { deleteAsked: never, deleteAnswered: never, reborn: never }
 const amplyFree = 1e12
 
 export const crashOptions = {
-  ...testStore,
+  ...testChunkStore,
   path: '/store',
   extentBytes: 4 * MiB,
   extentStepBytes: MiB,
@@ -71,7 +71,7 @@ export const crashOptions = {
 
 /** For stores on the real file system. */
 export const realOptions = {
-  ...testStore,
+  ...testChunkStore,
   extentBytes: 16 * MiB,
   extentStepBytes: 4 * MiB,
   uploadMemoryBytes: 8 * MiB,

@@ -1,6 +1,6 @@
 /** Opens the catalogue of a store and keeps it, until it is killed. */
+import { silentLog } from '@holdfast/kernel'
 import type { EngineName } from '../../src/catalogue/engines/engine.ts'
-import { silentLog } from '../../src/log.ts'
 import { openCatalogue } from '../../src/start/open-catalogue.ts'
 
 const [, , path = '', engine] = process.argv

@@ -5,7 +5,12 @@ import { type BusFigures, NatsBus } from '@holdfast/bus-nats'
 import type { ClusterConfig, ClusterSecrets, Credentials } from '@holdfast/config'
 import type { Logger } from 'pino'
 import type { RegionOrder } from '../regions/region-order.ts'
-import { type MetadataConnections, type MetadataOptions, openMetadata, refusal } from './metadata.ts'
+import {
+  type MetadataConnections,
+  type MetadataOptions,
+  openMetadata,
+  refusedCredentials,
+} from './metadata.ts'
 import { RateLimitedLog } from './rate-limited-log.ts'
 import type { ClusterTrust } from './trust.ts'
 import { openWholeKeyspaces, type WholeKeyspaces } from './whole-keyspaces.ts'
@@ -59,7 +64,11 @@ export async function connectServers({
   }).catch((error) => {
     unanswered.close()
     if (!(error instanceof BusFault && error.code === 'REFUSED')) throw error
-    throw refusal({ what: 'NATS', servers: `NATS at ${servers.join(', ')}`, credentials: secrets.nats })
+    throw refusedCredentials({
+      what: 'NATS',
+      servers: `NATS at ${servers.join(', ')}`,
+      credentials: secrets.nats,
+    })
   })
   return {
     bus,

@@ -179,7 +179,8 @@ export function startFaultOf(
 ): unknown {
   const [server] = config.cassandra.nodes[config.region] ?? []
   const servers = `Cassandra at ${server?.host}:${server?.port}`
-  if (isRefused(error)) return refusal({ what: 'CASSANDRA', servers, credentials: credentials?.() })
+  if (isRefused(error))
+    return refusedCredentials({ what: 'CASSANDRA', servers, credentials: credentials?.() })
   if (!(error instanceof JournalFault)) return error
   return new StartFault('SERVER_AWAY', `${servers} cannot be used (HOLDFAST_CASSANDRA): ${error.message}`, {
     cause: error,
@@ -187,7 +188,7 @@ export function startFaultOf(
 }
 
 /** Refused credentials are a wrong setting: a restarted process fails again. */
-export function refusal({
+export function refusedCredentials({
   what,
   servers,
   credentials,

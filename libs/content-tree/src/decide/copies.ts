@@ -107,7 +107,7 @@ function* addCopies(
     pairs.push(source.contentId, ids[start] as string)
     start += sizes[index] as number
   }
-  const result = () => copiesOf(context, pairs)
+  const result = () => decideCopies(context, pairs)
   return context.changed([{ $case: 'contentsCopied', value: event }], result, { uses, codesUsed: contents })
 }
 
@@ -228,7 +228,7 @@ function newBlobs({ tree }: RequestContext, sources: readonly CopySource[]): Blo
 }
 
 /** @param pairs source, copy, source, copy, … */
-export function copiesOf(context: RequestContext, pairs: readonly string[]): Result {
+export function decideCopies(context: RequestContext, pairs: readonly string[]): Result {
   const view = context.owners()
   const results = []
   for (let at = 0; at < pairs.length; at += 2) {

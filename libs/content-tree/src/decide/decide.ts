@@ -25,7 +25,7 @@ import {
   setAccount,
 } from './account.ts'
 import { addFile, addLegacyFolder, createFolder, updateContent } from './contents.ts'
-import { copiesOf, copyContents } from './copies.ts'
+import { copyContents, decideCopies } from './copies.ts'
 import { deleteDirectLink, linkView, putDirectLink } from './direct-links.ts'
 import { readHeld, undoSweeps } from './held.ts'
 import { deleteContents, emptyBin, itemsOf, moveContents, restoreContents } from './lists.ts'
@@ -242,7 +242,7 @@ function replyOf(bytes: Buffer): AccountReply {
 
 function madeAgain(context: RequestContext, ids: string[]): Result {
   const { operation, tree } = context
-  if (operation === 'copyContents') return copiesOf(context, ids)
+  if (operation === 'copyContents') return decideCopies(context, ids)
   if (operation === 'moveContents' || operation === 'restoreContents' || operation === 'undoSweeps')
     return itemsOf(context, ids)
   if (operation === 'setAccount') return ofAccount(context.accountView())

@@ -20,7 +20,7 @@ import { binBytesMax, itemsPerAnswerMax, itemsPerSlice, searchPageSizeMax } from
 import type { Outcome } from '../contract.ts'
 import { listedBytes } from '../reading/listed-bytes.ts'
 import { listing } from '../reading/listing.ts'
-import { manifestOf, pagesOf, readableOnly } from '../reading/manifest.ts'
+import { manifestOf, manifestPages, readableOnly } from '../reading/manifest.ts'
 import type { ReaderView } from '../reading/reader-view.ts'
 import { search, searchAll } from '../reading/search.ts'
 import { sortFields } from '../tree/listing-order.ts'
@@ -192,7 +192,7 @@ function* archive(context: RequestContext, row: number, version: Buffer): Genera
     return readable(folder)
   })
   if ('refuse' in manifest) return refuse(manifest.refuse)
-  const pages = yield* pagesOf(manifest)
+  const pages = yield* manifestPages(manifest)
   return answer({ $case: 'archive', value: { version, ends, pages, entries: manifest.entries.length } })
 }
 

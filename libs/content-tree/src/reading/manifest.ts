@@ -43,7 +43,7 @@ export function* manifestOf(
 }
 
 /** The manifest, encoded in pages. Yields between pages. */
-export function* pagesOf({ entries }: Manifest): Generator<void, Buffer[]> {
+export function* manifestPages({ entries }: Manifest): Generator<void, Buffer[]> {
   const pages: Buffer[] = []
   for (let at = 0; at < entries.length; at += manifestEntriesPerSlice) {
     if (at > 0) yield

@@ -62,7 +62,7 @@ export interface ServeObserver {
  * @throws RefusalError error-blocked (451), error-precondition (412), error-range (416); what the
  *   first read throws.
  */
-export async function serve(
+export async function serveRepresentation(
   request: FastifyRequest,
   reply: FastifyReply,
   representation: Representation,

@@ -13,7 +13,7 @@ import type { ArchiveView, FileView, Item, OpenDirectLink } from '@holdfast/wire
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { FolderNow } from '../archives/folder-layouts.ts'
 import { openedFile } from '../bytes/opened-file.ts'
-import { serve } from '../bytes/representation.ts'
+import { serveRepresentation } from '../bytes/representation.ts'
 import type { DownloadContext } from '../context.ts'
 import { noteDownload } from './download.ts'
 
@@ -41,7 +41,7 @@ export async function directLink(
   if (opened.$case === 'file') {
     const item = itemOf(opened.value)
     const begun = () => noteDownload(context, request, { accountId, item })
-    return serve(request, reply, openedFile(context, item), { answers, begun, sent })
+    return serveRepresentation(request, reply, openedFile(context, item), { answers, begun, sent })
   }
   const network = networkOf(clientAddress(request))
   const now: FolderNow = {
@@ -70,7 +70,7 @@ export async function directLink(
       blob: undefined,
     })
   }
-  return serve(request, reply, archive, { answers, begun, sent })
+  return serveRepresentation(request, reply, archive, { answers, begun, sent })
 }
 
 interface Link {

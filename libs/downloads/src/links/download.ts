@@ -19,7 +19,7 @@ import { type AccountId, hex, parseToken } from '@holdfast/kernel'
 import type { FileView, Item } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { openedFile } from '../bytes/opened-file.ts'
-import { serve } from '../bytes/representation.ts'
+import { serveRepresentation } from '../bytes/representation.ts'
 import type { DownloadContext, VerifiedGrant } from '../context.ts'
 
 export async function download(
@@ -67,7 +67,7 @@ export function sendFile(
     file = openedFile(context, item)
     context.opened.set(view, file)
   }
-  return serve(request, reply, file, {
+  return serveRepresentation(request, reply, file, {
     answers: context.answers,
     begun: () => noteDownload(context, request, { accountId, item }),
     sent: (bytes) => context.sent(accountId, 'web', bytes),

@@ -4,7 +4,7 @@
  * defines the members of a file and their order; a test compares both.
  */
 import type { FileColumns } from '@holdfast/wire'
-import { type JsonWriter, nameBytesMax, numberBytesMax, uuidBytes } from './json-writer.ts'
+import { type JsonWriter, numberBytesMax, uuidBytes, writtenNameBytesMax } from './json-writer.ts'
 
 /** What all files of one folder share. */
 export interface RowInfo {
@@ -97,7 +97,7 @@ export class FileRows {
     const created = this.#created.getFloat64(row * 8, true)
     const mimetype = this.#mimetypes[this.#types.getUint16(row * 2, true)] as Buffer
     const servers = this.#serversAt(this.#groups.getUint32(row * 4, true), created)
-    json.reserve(this.#fixedBytes + mimetype.length + servers.length + nameBytesMax(name.length))
+    json.reserve(this.#fixedBytes + mimetype.length + servers.length + writtenNameBytesMax(name.length))
     json.raw(quote)
     const id = json.uuid(files.ids, row * 16)
     json.raw(idMember)

@@ -211,7 +211,7 @@ export function textBytesMax(units: number): number {
 }
 
 /** Maximum bytes of `string` and `urlPart` for this many UTF-16 units: `\u0000`, `%E2%82%AC`. */
-export function nameBytesMax(units: number): number {
+export function writtenNameBytesMax(units: number): number {
   return 2 + units * (6 + 9)
 }
 

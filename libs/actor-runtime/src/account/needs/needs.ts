@@ -4,7 +4,7 @@ import type { PasswordVerifier } from '@holdfast/wire'
 import { legacyCodesCounter } from '../../lookups/lookup-rows.ts'
 import { passwordCheckKey } from '../../queues/password-checks.ts'
 import type { Services } from '../../services.ts'
-import { networkOf } from '../requests/mailbox.ts'
+import { clientNetworkOf } from '../requests/mailbox.ts'
 import type { PendingRequest } from '../requests/pending-request.ts'
 import type { CodeBlocks } from './code-blocks.ts'
 
@@ -48,7 +48,7 @@ async function checkPassword(
     verdict =
       ++ask.slowChecks > bounds.passwordChecksPerRequestMax
         ? false
-        : await passwords.verdict(verifier, password, networkOf(ask.request))
+        : await passwords.verdict(verifier, password, clientNetworkOf(ask.request))
   }
   if (verdict === undefined) return false
   ask.verdicts.set(passwordCheckKey(verifier, password), verdict)

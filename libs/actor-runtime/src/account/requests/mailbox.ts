@@ -25,7 +25,7 @@ export class Mailbox {
   }
 
   push(ask: PendingRequest): void {
-    if (isVisitors(ask.request)) this.#visitors.push(networkOf(ask.request), ask)
+    if (isVisitors(ask.request)) this.#visitors.push(clientNetworkOf(ask.request), ask)
     else this.#owners.push(ask)
   }
 
@@ -58,6 +58,6 @@ export function isVisitors({ caller }: AccountRequest): boolean {
 const networkNameMax = 32
 
 /** Empty: not known. */
-export function networkOf({ clientNetwork = '' }: AccountRequest): string {
+export function clientNetworkOf({ clientNetwork = '' }: AccountRequest): string {
   return clientNetwork.length > networkNameMax ? '' : clientNetwork
 }

@@ -17,7 +17,7 @@ import { CheckpointRoot } from '@holdfast/wire'
 import { forEachAtMost } from '../../queues/semaphore.ts'
 import type { Services } from '../../services.ts'
 import { inTurns } from '../../timers.ts'
-import { digestOf } from './flush-row.ts'
+import { pageDigestOf } from './flush-row.ts'
 
 export interface TailRow {
   seq: number
@@ -347,7 +347,7 @@ export function pagesOf(
     return written.map((bytes) => {
       const name = `${prefix}-${fresh.length}`
       fresh.push({ name, bytes })
-      return { name, digest: digestOf(bytes), part, bytes: bytes.length }
+      return { name, digest: pageDigestOf(bytes), part, bytes: bytes.length }
     })
   })
   return { mark, pages, bytes: pages.reduce((sum, page) => sum + page.bytes, 0), fresh }

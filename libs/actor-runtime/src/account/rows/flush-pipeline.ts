@@ -28,7 +28,7 @@ import type { AccountRows } from './account-rows.ts'
 import { Batch, tracedFlush } from './batch.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import { DurableLog } from './durable-log.ts'
-import { cutPages, encodeRow, type FlushEntry } from './flush-row.ts'
+import { cutPages, encodeFlushRow, type FlushEntry } from './flush-row.ts'
 import type { Leftovers } from './leftovers.ts'
 import { WaitingChanges } from './waiting-changes.ts'
 
@@ -298,7 +298,7 @@ export class FlushPipeline {
     const cut = this.#mayCut
     if (cut) await this.#turn.hold(() => this.#checkpoints.cut(this.#ownership.head + 1))
     if (this.#turn.loss !== undefined) return
-    const row = encodeRow(batch.entries)
+    const row = encodeFlushRow(batch.entries)
     const makes = isUnwritten(this.#ownership)
     const pages = batch.pages
     if (pages.length > 0 && isUnwritten(this.#ownership))

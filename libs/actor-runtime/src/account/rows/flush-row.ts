@@ -39,7 +39,7 @@ export function bytesOfEntry(entry: FlushEntry): number {
   return entryOverheadBytes + (Array.isArray(entry) ? entry.length * pageEntryBytes : entry.length)
 }
 
-export function encodeRow(entries: readonly FlushEntry[]): Uint8Array {
+export function encodeFlushRow(entries: readonly FlushEntry[]): Uint8Array {
   const parts: Uint8Array[] = []
   for (const [place, entry] of entries.entries()) {
     if (Array.isArray(entry)) parts.push(...field(pagedTag, encodePaged(entry, place)))
@@ -50,7 +50,7 @@ export function encodeRow(entries: readonly FlushEntry[]): Uint8Array {
 
 function encodePaged(entry: readonly Page[], place: number): Uint8Array {
   const pages = entry.map(({ name }) => name)
-  const digests = entry.map(({ bytes }) => digestOf(bytes))
+  const digests = entry.map(({ bytes }) => pageDigestOf(bytes))
   return PagedChange.encode({ place, pages, digests }).finish()
 }
 
@@ -69,7 +69,7 @@ export interface ReadRow {
 }
 
 /** @param pageOf the verified bytes of a page; throws when it is missing or damaged. */
-export async function decodeRow(
+export async function decodeFlushRow(
   row: Uint8Array,
   pageOf: (name: string, digest: Uint8Array) => Promise<Uint8Array>,
 ): Promise<ReadRow> {
@@ -87,6 +87,6 @@ export async function decodeRow(
   return { changes, pages }
 }
 
-export function digestOf(bytes: Uint8Array): Buffer {
+export function pageDigestOf(bytes: Uint8Array): Buffer {
   return createHash('sha256').update(bytes).digest()
 }

@@ -11,7 +11,7 @@ import { CheckpointRoot } from '@holdfast/wire'
 import type { Services } from '../../services.ts'
 import { inTurns } from '../../timers.ts'
 import type { CurrentCheckpoint, TailRow } from './checkpoints.ts'
-import { decodeRow, digestOf } from './flush-row.ts'
+import { decodeFlushRow, pageDigestOf } from './flush-row.ts'
 
 export interface RecoveredAccount {
   state: AccountState
@@ -38,7 +38,9 @@ export async function recover(services: Services, ownership: JournalOwnership): 
   let turnEndsMs = clock.monotonic() + bounds.turnMs
   for await (const row of services.journal.rows(ownership, seq)) {
     if (row.seq !== ++seq) throw damageFault(ownership, `row ${row.seq} came where ${seq} was due`)
-    const read = await decodeRow(row.bytes, (name, digest) => readPage(services, ownership, name, digest))
+    const read = await decodeFlushRow(row.bytes, (name, digest) =>
+      readPage(services, ownership, name, digest),
+    )
     for (const change of read.changes) await inTurns(state.applying(change), turns)
     tail.push({ seq, bytes: row.bytes.length, pages: read.pages })
     if (clock.monotonic() < turnEndsMs) continue
@@ -81,7 +83,7 @@ async function readPage(
   digest: Uint8Array,
 ): Promise<Uint8Array> {
   const bytes = await services.journal.page(ownership.account, name)
-  if (bytes !== undefined && digestOf(bytes).equals(digest)) return bytes
+  if (bytes !== undefined && pageDigestOf(bytes).equals(digest)) return bytes
   const { epoch } = await services.journal.head(ownership.account)
   if (epoch !== ownership.epoch)
     throw new JournalFault('FENCED', `${ownership.account} was taken over while it was read`)
