@@ -42,9 +42,9 @@ export const defaultPolicies: RateLimitPolicies = {
     // the loop.
     smallPieces: { quota: 50, windowSeconds: 10 },
     resetToken: { quota: 20, windowSeconds: 60 },
-    search: { quota: 200, windowSeconds: 10 },
-    copy: { quota: 300, windowSeconds: 10 },
-    import: { quota: 300, windowSeconds: 10 },
+    searchContents: { quota: 200, windowSeconds: 10 },
+    copyContents: { quota: 300, windowSeconds: 10 },
+    importContents: { quota: 300, windowSeconds: 10 },
     // A person reports a few things; an office shares an address.
     report: { quota: 10, windowSeconds: 600 },
     webContents: { quota: 500, windowSeconds: 10 },
