@@ -198,6 +198,9 @@ const table: Record<string, string[]> = {
     'error-passwordRequired',
     'error-passwordWrong',
   ],
+  'POST /web/contents/copy': ['success', 'caps', 'error-token', 'error-contentsId', 'error-notOwner'],
+  'PUT /web/contents/move': ['success', 'error-token', 'error-contentsId', 'error-notOwner'],
+  'GET /web/contents/search': ['success', 'error-token', 'error-searchedString', 'error-notOwner'],
   'POST /contents/{contentId}/directlinks': [
     'success: file',
     'success: folder',

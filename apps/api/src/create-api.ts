@@ -23,13 +23,16 @@ import { getServers } from './operations/get-servers.ts'
 import { getStatus } from './operations/get-status.ts'
 import { importContents } from './operations/import-contents.ts'
 import { moveContents } from './operations/move-contents.ts'
+import { webContents } from './operations/pages/web-contents.ts'
+import { webCopy } from './operations/pages/web-copy.ts'
+import { webMove } from './operations/pages/web-move.ts'
+import { webSearch } from './operations/pages/web-search.ts'
 import { readBin } from './operations/read-bin.ts'
 import { resetToken } from './operations/reset-token.ts'
 import { restoreContents } from './operations/restore-contents.ts'
 import { searchContents } from './operations/search-contents.ts'
 import { updateContents } from './operations/update-contents.ts'
 import { updateDirectLink } from './operations/update-directlink.ts'
-import { webContents } from './operations/web-contents.ts'
 
 const operations = [
   createFolder,
@@ -52,7 +55,10 @@ const operations = [
   readBin,
   restoreContents,
   emptyBin,
+  webSearch,
   webContents,
+  webCopy,
+  webMove,
   getServers,
   getRegions,
   getStatus,

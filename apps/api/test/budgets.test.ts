@@ -13,6 +13,11 @@ t.test('each operation draws on the budget of its name', async (t) => {
     String((await ask(method, path, rest)).headers['ratelimit-policy']).replace(/^"\w+";/, '')
   t.equal(await policyOf('GET', `/contents/${id}`, { token }), 'q=1000;w=10')
   t.equal(await policyOf('GET', `/contents/search?contentId=${id}&searchedString=x`, { token }), 'q=200;w=10')
+  t.equal(
+    await policyOf('GET', `/web/contents/search?contentId=${id}&searchedString=x`, { token }),
+    'q=200;w=10',
+  )
+  t.equal(await policyOf('POST', '/web/contents/copy', { token, body: destination }), 'q=300;w=10')
   t.equal(await policyOf('POST', '/contents/copy', { token, body: destination }), 'q=300;w=10')
   t.equal(await policyOf('POST', '/contents/import', { token, body: { contentsId: id } }), 'q=300;w=10')
   t.equal(await policyOf('GET', `/web/contents/${id}`, {}), 'q=500;w=10')

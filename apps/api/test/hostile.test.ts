@@ -35,6 +35,9 @@ const routes = [
     ],
   ],
   ['GET', '/web/contents/:id', ['password', 'page', 'pageSize']],
+  ['GET', '/web/contents/search', ['contentId', 'searchedString', 'createTimeFrom', 'page']],
+  ['POST', '/web/contents/copy', ['contentsId', 'folderId']],
+  ['PUT', '/web/contents/move', ['contentsId', 'folderId']],
   [
     'GET',
     '/contents/search',

@@ -117,6 +117,63 @@ export const extensions = cases('beyond the contract', (test) => {
   )
 
   test(
+    'owners of every tier copy, move and search their own content, and only that',
+    [
+      'POST /web/contents/copy · success',
+      'POST /web/contents/copy · caps',
+      'POST /web/contents/copy · error-token',
+      'POST /web/contents/copy · error-contentsId',
+      'POST /web/contents/copy · error-notOwner',
+      'PUT /web/contents/move · success',
+      'PUT /web/contents/move · error-token',
+      'PUT /web/contents/move · error-contentsId',
+      'PUT /web/contents/move · error-notOwner',
+      'GET /web/contents/search · success',
+      'GET /web/contents/search · error-token',
+      'GET /web/contents/search · error-searchedString',
+      'GET /web/contents/search · error-notOwner',
+    ],
+    async (world) => {
+      const [guest, other] = await Promise.all([world.guest(), world.guest()])
+      const [from, into] = [await guest.folder({ name: 'from' }), await guest.folder({ name: 'into' })]
+      const shared = await other.folder({ name: 'shared', public: true })
+      await guest.file({ in: from.id, name: 'song.ogg', content: 'la' })
+      const copy = (ids: string, folderId: string, options: CallOptions = {}) =>
+        guest.call('POST', '/web/contents/copy', { json: { contentsId: ids, folderId }, ...options })
+      const move = (ids: string, folderId: string, options: CallOptions = {}) =>
+        guest.call('PUT', '/web/contents/move', { json: { contentsId: ids, folderId }, ...options })
+      const search = (contentId: string, searchedString = 'SONG', options: CallOptions = {}) =>
+        guest.call('GET', '/web/contents/search', { query: { contentId, searchedString }, ...options })
+      const found = async (id: string) =>
+        Object.values((await search(id)).ok<Record<string, Item>>()).map(({ name }) => name)
+
+      assert.deepEqual((await copy(from.id, into.id)).ok(), {})
+      assert.deepEqual(await found(into.id), ['song.ogg'])
+      assert.deepEqual(await found(guest.root), ['song.ogg', 'song.ogg'])
+      assert.deepEqual((await move(from.id, into.id)).ok(), {})
+      assert.deepEqual(await found(into.code), ['song.ogg', 'song.ogg'])
+      const { folder } = (await guest.call('GET', `/web/contents/${from.id}`)).listing()
+      assert.equal(folder.parentFolder, into.id)
+      const { statsCurrent } = await guest.details()
+      assert.deepEqual([statsCurrent.fileCount, statsCurrent.folderCount, statsCurrent.storage], [2, 3, 4])
+
+      await guest.operator({ limits: { contents: 5 } })
+      ;(await copy(from.id, guest.root)).refused('error-limits')
+      for (const call of [copy, move]) {
+        ;(await call(shared.id, into.id)).refused('error-notOwner')
+        ;(await call(from.id, shared.id)).refused('error-notOwner')
+        ;(await call(from.code, into.id)).refused('error-contentsId')
+        ;(await call(from.id, into.id, { token: 'nonsense' })).refused('error-token')
+      }
+      ;(await search(shared.id)).refused('error-notOwner')
+      ;(await search(shared.code)).refused('error-notOwner')
+      ;(await search(from.id, ' ')).refused('error-searchedString')
+      ;(await search(from.id, 'x', { token: 'nonsense' })).refused('error-token')
+      ;(await guest.copy([from.id], guest.root)).refused('error-notPremium')
+    },
+  )
+
+  test(
     'with a website token every tier reads as the pages do, without an account token',
     ['GET /contents/{contentId} · website token', 'GET /contents/{contentId} · error-notPremium'],
     async (world) => {

@@ -5,7 +5,7 @@ import { listingQuery, readListing, refusalsOfReading } from '../answers/listing
 import type { ApiContext } from '../calls/context.ts'
 import { serve } from '../calls/operation.ts'
 import { contentPath, itemAnswer, pageAnswer } from '../documents/schemas.ts'
-import { pagesAccess } from './web-contents.ts'
+import { pagesAccess } from './pages/web-contents.ts'
 
 export function getContents(app: FastifyInstance, context: ApiContext) {
   serve(app, context, {

@@ -47,6 +47,8 @@ export const defaultPolicies: RateLimitPolicies = {
     importContents: { quota: 300, windowSeconds: 10 },
     // A person reports a few things; an office shares an address.
     report: { quota: 10, windowSeconds: 600 },
+    webSearch: { quota: 200, windowSeconds: 10 },
+    webCopy: { quota: 300, windowSeconds: 10 },
     webContents: { quota: 500, windowSeconds: 10 },
     // Mails that clients of one network can cause by naming addresses: enough for an office that
     // signs up.

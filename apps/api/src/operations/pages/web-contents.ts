@@ -1,8 +1,8 @@
 import type { FastifyInstance } from 'fastify'
-import { listingQuery, readListing, refusalsOfReading } from '../answers/listing.ts'
-import type { ApiContext } from '../calls/context.ts'
-import { serve } from '../calls/operation.ts'
-import { contentPath, itemAnswer, pageAnswer } from '../documents/schemas.ts'
+import { listingQuery, readListing, refusalsOfReading } from '../../answers/listing.ts'
+import type { ApiContext } from '../../calls/context.ts'
+import { serve } from '../../calls/operation.ts'
+import { contentPath, itemAnswer, pageAnswer } from '../../documents/schemas.ts'
 
 /** Visitors, and owners of every tier. */
 export const pagesAccess = { name: 'webContents', token: 'optional' } as const
