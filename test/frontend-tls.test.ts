@@ -6,7 +6,7 @@ import { cp } from 'node:fs/promises'
 import https from 'node:https'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
-import { ok } from '@holdfast/http-kit'
+import { healthRoute, ok } from '@holdfast/http-kit'
 import { Authority, clusterNames } from '@holdfast/trust'
 import { openTlsFiles } from '@holdfast/trust/testing'
 import t, { type Test } from 'tap'
@@ -76,14 +76,47 @@ for (const proxy of ['nginx', 'caddy'] as const)
     await running.stop()
     const impostor = await startHost(t, authority, { folder, host: 'two', names: ['127.0.0.1'] })
     running = await start(impostor.port, impostor.port)
-    t.equal(running.firstCode, 502)
+    // Caddy has seen by then that it says nothing about its health.
+    t.match(String(running.firstCode), /^50[23]$/)
     t.equal(impostor.held.begun(), 0)
+    await running.stop()
+  })
+
+for (const proxy of ['nginx', 'caddy'] as const)
+  t.test(`${proxy} gives calls to processes that are ready`, async (t) => {
+    const folder = t.testdir({})
+    const authority = await Authority.create(join(folder, 'ca'), { name: 'test', days: 30 })
+    await authority.issue({ host: 'tls', names: [clusterNames.proxy] }, { days: 10, kind: 'proxy' })
+    await authority.issuePublic({ host: 'tls', names: Object.values(names) }, { days: 10 })
+    await cp(join(folder, 'ca/tls'), join(folder, 'tls'), { recursive: true })
+    const named = { folder, names: [clusterNames.frontend] }
+    const one = await startHost(t, authority, { ...named, host: 'one' })
+    const two = await startHost(t, authority, { ...named, host: 'two' })
+    const [port, ...others] = (await freePorts(3)) as [number, ...number[]]
+    const running = await startProxy(t, proxy, { folder, port, others, ports: [one.port, two.port] })
+    const health = async () => (await call({ folder, port }, '/health')).code
+
+    one.ready = false
+    await until(async () => {
+      const codes = await Promise.all(Array.from({ length: 8 }, health))
+      return codes.every((code) => code === 200)
+    })
+    for (let count = 0; count < 20; count++) t.equal(await health(), 200, 'the other one is asked')
+    one.ready = true
+    two.ready = false
+    await until(async () => {
+      const codes = await Promise.all(Array.from({ length: 8 }, health))
+      return codes.every((code) => code === 200)
+    })
+    one.ready = false
+    await until(async () => (await health()) === 503)
     await running.stop()
   })
 
 interface StartedHost {
   held: DialledHost
   port: number
+  ready: boolean
   renew(): Promise<void>
 }
 
@@ -100,6 +133,7 @@ async function startHost(
     trustProxy: ['127.0.0.1'],
     tls: { context: files, peerName: clusterNames.proxy, plainToo: false },
     routes(app) {
+      healthRoute(app, { isReady: async () => started.ready })
       app.addContentTypeParser('x/bytes', (_request, _payload, done) => done(null))
       app.post('/bytes', async ({ raw }) => {
         let bytes = 0
@@ -108,14 +142,16 @@ async function startHost(
       })
     },
   })
-  return {
+  const started: StartedHost = {
     held,
+    ready: true,
     port: (held.app.server.address() as { port: number }).port,
     async renew() {
       await authority.issue(named, { days: 10 })
       if (!files.reload()) throw new Error('the certificate is the same')
     },
   }
+  return started
 }
 
 /** @param place.ports of the API processes of both hosts */

@@ -6,15 +6,16 @@ export interface RecordingRule {
   expr: string
 }
 
-/** Probes of the admin host are no requests of users. */
-const users = 'host!="admin"'
+/** Probes are no requests of users. */
+const noProbe = 'route!="/health"'
+const users = `host!="admin",${noProbe}`
 const count = `holdfast_http_request_seconds_count{${users}}`
 const failed = `holdfast_http_request_seconds_count{${users},outcome="failed"}`
 /**
  * Answers of the API have no long bodies: those of the other hosts last as long as the bytes do.
  */
-const calls = 'holdfast_http_request_seconds_count{host="api"}'
-const quickCalls = 'holdfast_http_request_seconds_bucket{host="api",le="1"}'
+const calls = `holdfast_http_request_seconds_count{host="api",${noProbe}}`
+const quickCalls = `holdfast_http_request_seconds_bucket{host="api",${noProbe},le="1"}`
 
 export const burnWindows = [5 * minute, hour, 2 * hour, day] as const
 export type BurnWindow = (typeof burnWindows)[number]

@@ -384,6 +384,7 @@ const table: Record<string, string[]> = {
   'beyond the contract': [
     'GET /openapi.json',
     'GET /status',
+    'GET /health',
     'GET /regions',
     'GET /servers',
     'pages',

@@ -25,6 +25,9 @@ const backup = (process: string, role: string) =>
 const days = (count: number) => count * 86_400
 const minutesOfDay = 24 * 60
 
+/** Of a process that starts: a proxy asks it for its health. */
+const probes = `holdfast_http_request_seconds_count{${of}, host="api", method="GET", route="/health", outcome="failed"}`
+
 /** Nothing fires over these; each lasts as long as its case. Cases replace some of them. */
 export const healthy: Record<string, string> = {
   [`up{${of}}`]: '1x',
@@ -36,6 +39,7 @@ export const healthy: Record<string, string> = {
   'prometheus_notifications_alertmanagers_discovered{instance="o"}': '1x',
   [`process_start_time_seconds{${of}}`]: '1x',
   [`holdfast_ready{${of}, check="store"}`]: '1x',
+  [probes]: '0+600x',
   [`holdfast_metadata_writable{${of}}`]: '1x',
   [`holdfast_metadata_lost_batches{${of}}`]: '0x',
   [`holdfast_store_writable{${of}}`]: '1x',

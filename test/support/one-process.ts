@@ -103,6 +103,7 @@ export class OneProcess {
       transfers: options.transfers ?? nothingNoted,
       keyring,
       clock,
+      readiness: { isReady: async () => true },
       log: pino({ level: 'silent' }),
       metrics: this.metrics,
       // Windows are aligned to the clock: none ends during a test.

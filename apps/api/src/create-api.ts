@@ -1,7 +1,7 @@
 /**
  * The API host: one fastify instance with all operations. Pages may be added before it is ready.
  */
-import { createHttpHost, sharedParts } from '@holdfast/http-kit'
+import { createHttpHost, healthRoute, sharedParts } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 import { contextOf } from './calls/context.ts'
 import type { ApiDeps } from './calls/deps.ts'
@@ -79,6 +79,7 @@ export function createApi(deps: ApiDeps): FastifyInstance {
   documentation(app, deps.settings)
   app.register(async (scope) => {
     for (const operation of operations) operation(scope, context)
+    healthRoute(scope, deps.readiness)
   })
   return app
 }

@@ -117,6 +117,7 @@ export function world(t: Test, options: WorldOptions = {}) {
     uploadUrlOf: undefined,
     rateLimits: createRateLimits(policies ? { mode: 'default', clock, policies } : { mode: 'off', clock }),
     blocked: options.blocked ?? nothingBlocked,
+    readiness: { isReady: async () => true },
     log: pino({ level: process.env.LOG ?? 'silent' }),
     metrics: new Registry(),
     clock,

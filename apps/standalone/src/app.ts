@@ -164,6 +164,7 @@ async function startWith(
     keyring,
     rateLimits,
     budgets: { connections: descriptors.connections, ...sharedBudgets(parts) },
+    readiness,
     clock,
     log,
     metrics,

@@ -5,7 +5,13 @@ import { createApi } from '@holdfast/api'
 import type { BlobStore } from '@holdfast/blob-store'
 import type { Config } from '@holdfast/config'
 import { createDownloads, downloadSettings, webDownloads } from '@holdfast/downloads'
-import { drainOnClose, type HostBudgets, ItemPresenter, type RateLimits } from '@holdfast/http-kit'
+import {
+  drainOnClose,
+  type HostBudgets,
+  ItemPresenter,
+  type RateLimits,
+  type TellsReadiness,
+} from '@holdfast/http-kit'
 import type { LookupStore } from '@holdfast/journal'
 import { type Clock, type Keyring, tokenKeyId } from '@holdfast/kernel'
 import type { BlockChecks, NotesTransfers, Reports } from '@holdfast/moderation'
@@ -31,6 +37,7 @@ export interface HostDeps {
   keyring: Keyring
   rateLimits: RateLimits
   budgets: HostBudgets
+  readiness: TellsReadiness
   clock: Clock
   log: Logger
   metrics: Registry

@@ -1,6 +1,13 @@
 /** Builds the upload host from its parts. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { createHttpHost, drainOnClose, ItemPresenter, RefusalError, sharedParts } from '@holdfast/http-kit'
+import {
+  createHttpHost,
+  drainOnClose,
+  healthRoute,
+  ItemPresenter,
+  RefusalError,
+  sharedParts,
+} from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 import type { UploadContext, UploadDeps } from './context.ts'
 import { FormMemory } from './form-scanner.ts'
@@ -65,6 +72,7 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
       },
     })
   }
+  healthRoute(app, deps.readiness)
   drainOnClose(app, { drainMs: settings.drainMs })
   return app
 }

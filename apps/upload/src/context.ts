@@ -1,6 +1,6 @@
 import type { AccountClient } from '@holdfast/accounts'
 import type { BlobStore } from '@holdfast/blob-store'
-import type { HostBudgets, ItemPresenter, RateLimits } from '@holdfast/http-kit'
+import type { HostBudgets, ItemPresenter, RateLimits, TellsReadiness } from '@holdfast/http-kit'
 import type { Clock, Keyring, RegionCode } from '@holdfast/kernel'
 import type { BlockChecks, NotesTransfers } from '@holdfast/moderation'
 import type { FastifyRequest } from 'fastify'
@@ -24,6 +24,7 @@ export interface UploadDeps {
   transfers: NotesTransfers
   keyring: Keyring
   clock: Clock
+  readiness: TellsReadiness
   log: Logger
   metrics: Registry
   rateLimits: RateLimits

@@ -5,6 +5,7 @@
  * 53 with routing by latency. `<region>.health-check.json` is the check of a region: Route 53 gives
  * it an id, which the operator writes into the deployment's file, and the region's records name it.
  */
+import { healthPath } from '@holdfast/http-kit'
 import type { RegionCode } from '@holdfast/kernel'
 import { hostsWith, type Plan, type PlannedHost, type PlannedRegion } from '../plan.ts'
 
@@ -122,8 +123,8 @@ function latencyBatch(names: Name[]): string {
 }
 
 /**
- * What Route 53 asks a region for, from several places: its list of regions, by the name of its own
- * upload host. With one region there is nothing to lead to instead.
+ * What Route 53 asks a region for, from several places: whether it takes requests, by the name of
+ * its own upload host. With one region there is nothing to lead to instead.
  */
 function healthChecks({ regions }: Plan): [path: string, text: string][] {
   if (regions.length < 2) return []
@@ -132,7 +133,7 @@ function healthChecks({ regions }: Plan): [path: string, text: string][] {
       Type: 'HTTPS',
       FullyQualifiedDomainName: names.regionalUpload,
       Port: 443,
-      ResourcePath: '/regions',
+      ResourcePath: healthPath,
       EnableSNI: true,
       RequestInterval: 10,
       FailureThreshold: 3,

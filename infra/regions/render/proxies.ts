@@ -2,6 +2,7 @@
  * The public names of a region and the processes behind each, for nginx and for Caddy. Bodies are
  * streamed both ways; the admin host is behind no proxy.
  */
+import { healthPath } from '@holdfast/http-kit'
 import { clusterNames } from '@holdfast/trust'
 import { allHosts, hostsWith, isAlone, type Plan, type PlannedHost, type PlannedRegion } from '../plan.ts'
 import { certificates } from '../platform.ts'
@@ -103,6 +104,8 @@ export function nginxConfig(plan: Plan, region: PlannedRegion, host: PlannedHost
             [['proxy_http_version', '1.1']],
             // To a host without power nothing is refused.
             [['proxy_connect_timeout', '1s']],
+            // A process that is not ready answers 503. Changes are never sent to a second one.
+            [['proxy_next_upstream', 'error', 'timeout', 'http_503']],
             [['proxy_set_header', 'Connection', '']],
             [['proxy_set_header', 'Host', '$host']],
             // Set, not appended: what clients claim does not count.
@@ -190,7 +193,7 @@ export function caddyfile(plan: Plan, region: PlannedRegion, host: PlannedHost):
       '\t\tlb_policy least_conn',
       '\t\tlb_try_duration 3s',
       // The only process is never taken out of use.
-      ...(backends.length > 1 ? ['\t\tfail_duration 5s', `\t\tmax_fails ${failuresMax}`] : []),
+      ...(backends.length > 1 ? caddyChoice : []),
       '\t\tflush_interval -1',
       '\t\ttransport http {',
       '\t\t\tdial_timeout 1s',
@@ -207,6 +210,19 @@ export function caddyfile(plan: Plan, region: PlannedRegion, host: PlannedHost):
   const options = [`email ${plan.deployment.contact}`, ...global].map((line) => `\t${line}`)
   return `${[['{', ...options, '}'].join('\n'), ...blocks, site.join('\n')].join('\n\n')}\n`
 }
+
+/**
+ * A process that starts, drains or lost its servers gets no requests, although it answers. While
+ * none is ready, users get 503.
+ */
+const caddyChoice = [
+  '\t\tfail_duration 5s',
+  `\t\tmax_fails ${failuresMax}`,
+  `\t\thealth_uri ${healthPath}`,
+  '\t\thealth_interval 2s',
+  '\t\thealth_timeout 5s',
+  '\t\thealth_status 200',
+]
 
 /** The code stays that of the fault. */
 const caddyFaults = [

@@ -105,3 +105,30 @@ t.test('a part that does not recover within a minute makes the process count as 
   failing = undefined
   t.equal(await code(), 200)
 })
+
+t.test('what anybody may ask costs one round of checks a second, and knows the phase at once', async (t) => {
+  const clock = { nowMs: 1_000, now: () => clock.nowMs, monotonic: () => clock.nowMs }
+  let checked = 0
+  let fails = false
+  const check = async () => {
+    checked++
+    if (fails) throw new Error('no link')
+  }
+  const readiness = new Readiness({ check }, { clock })
+  t.equal(await readiness.isReady(), false, 'it starts')
+  t.equal(checked, 0)
+  readiness.phase = 'ready'
+  t.same(await Promise.all([readiness.isReady(), readiness.isReady()]), [true, true])
+  t.equal(checked, 1)
+  fails = true
+  clock.nowMs += 999
+  t.equal(await readiness.isReady(), true)
+  clock.nowMs += 1
+  t.equal(await readiness.isReady(), false)
+  t.equal(checked, 2)
+  fails = false
+  clock.nowMs += 1_000
+  const asked = readiness.isReady()
+  readiness.phase = 'draining'
+  t.equal(await asked, false, 'it drains since')
+})

@@ -1,5 +1,11 @@
 /** Builds the download host out of its context. */
-import { createHttpHost, drainOnClose, sharedParts } from '@holdfast/http-kit'
+import {
+  createHttpHost,
+  drainOnClose,
+  healthRoute,
+  sharedParts,
+  type TellsReadiness,
+} from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 import { type DownloadContextDeps, downloadContext } from './download-context.ts'
 import { type DirectLinkParams, directLink } from './links/direct-link.ts'
@@ -12,7 +18,7 @@ import { downloadWebRoutes } from './links/download-web.ts'
  * `close` stops listening, lets running requests end within `drainMs`, cuts the rest, and reports
  * the remaining counts. The ports stay open: they belong to the caller.
  */
-export function createDownloads(deps: DownloadContextDeps): FastifyInstance {
+export function createDownloads(deps: DownloadContextDeps & { readiness: TellsReadiness }): FastifyInstance {
   const { blocked, log, rateLimits, settings } = deps
   const app = createHttpHost({
     ...sharedParts(deps.budgets),
@@ -43,6 +49,7 @@ export function createDownloads(deps: DownloadContextDeps): FastifyInstance {
       handler: (request, reply) => directLink(context, request, reply),
     })
   }
+  healthRoute(app, deps.readiness)
   drainOnClose(app, settings)
   app.addHook('onClose', () => context.reports.close())
   return app

@@ -27,6 +27,12 @@ export interface HttpHostOptions extends HostParts {
   isBanned: ((address: string) => boolean) | undefined
 }
 
+/** What a public host says about its process at `GET /health`. */
+export interface TellsReadiness {
+  /** Cheap: strangers may ask as often as rate limits allow. Never rejects. */
+  isReady(): Promise<boolean>
+}
+
 /** What a host has by itself where it is undefined (`ownParts`). */
 export interface HostParts {
   /** Its connections; undefined: `defaultConnections`. */

@@ -28,8 +28,10 @@ export type {
   HttpHostOptions,
   RateLimitShown,
   RateLimits,
+  TellsReadiness,
 } from './contract.ts'
 export { drainOnClose } from './drain.ts'
+export { healthPath, healthRoute } from './health.ts'
 export { createHttpHost, defaultIdle, logFailure, ok, ownParts, sharedParts } from './host.ts'
 export { type ItemShape, itemDocument, ownerTextBytes } from './items/item-members.ts'
 export type { JsonWriter } from './items/json-writer.ts'

@@ -54,6 +54,19 @@ export const extensions = cases('beyond the contract', (test) => {
     },
   )
 
+  test('/health of every public host needs no token and ignores case', ['GET /health'], async (world) => {
+    const { api, upload, download } = world.hosts
+    for (const host of [...api, ...upload, ...download])
+      for (const path of ['/health', '/Health/']) {
+        const answer = await world.request('GET', host + path, { token: 'nonsense' })
+        assert.deepEqual(answer.ok(), {}, host)
+        assert.equal(answer.header('cache-control'), 'no-store')
+      }
+    const other = await world.call('POST', '/health', { json: {} })
+    other.refused('error-method')
+    assert.equal(other.header('allow'), 'GET, HEAD')
+  })
+
   test('the pages are HTML and old download pages redirect to them', ['pages'], async (world) => {
     const file = (await world.uploadForm([filePart({ name: 'shown on the page.txt', content: 'x' })])).ok()
     for (const path of [

@@ -1,6 +1,6 @@
 import type { AccountClient } from '@holdfast/accounts'
 import type { PasswordWork } from '@holdfast/actor-runtime'
-import type { HostBudgets, HttpHostOptions, RateLimits } from '@holdfast/http-kit'
+import type { HostBudgets, HttpHostOptions, RateLimits, TellsReadiness } from '@holdfast/http-kit'
 import type { LookupStore } from '@holdfast/journal'
 import type { Clock, Keyring, RegionCode } from '@holdfast/kernel'
 import type { BlockChecks } from '@holdfast/moderation'
@@ -20,6 +20,7 @@ export interface ApiDeps {
   budgets: HostBudgets | undefined
   /** Shared with the checks of passwords of the same process. Undefined: it makes none. */
   passwordWork: PasswordWork | undefined
+  readiness: TellsReadiness
   log: Logger
   metrics: Registry
   clock: Clock

@@ -12,6 +12,9 @@ export type Check = (signal: AbortSignal) => Promise<void>
 /** A slower check has failed: a probe gives up after a few seconds itself. */
 const checkTimeoutMs = 2000
 
+/** Within this time strangers' questions share one report: a check asks Cassandra, or the disk. */
+const sharedMs = 1000
+
 /**
  * A part that fails for this long does not recover without a restart: most causes last seconds, and
  * a restart takes some, too.
@@ -25,6 +28,7 @@ export class Readiness {
   readonly #checks: ReadonlyMap<string, Check>
   readonly #vital: Map<string, VitalPart>
   readonly #clock: Clock
+  #shared: { sinceMs: number; ready: Promise<boolean> } | undefined
   phase: Phase = 'starting'
 
   /**
@@ -66,6 +70,20 @@ export class Readiness {
         return `${name} fails since ${hopelessMs / 1000} s or more: ${failure.reason}`
     }
     return undefined
+  }
+
+  /** What `report` said within the last second, for anybody; the phase is that of now. */
+  async isReady(): Promise<boolean> {
+    if (this.phase !== 'ready') return false
+    const nowMs = this.#clock.monotonic()
+    if (this.#shared === undefined || nowMs - this.#shared.sinceMs >= sharedMs)
+      this.#shared = { sinceMs: nowMs, ready: this.#checksAreOk() }
+    return (await this.#shared.ready) && this.phase === 'ready'
+  }
+
+  async #checksAreOk(): Promise<boolean> {
+    const { phase: _, ...checks } = (await this.report()).checks
+    return Object.values(checks).every((text) => text === 'ok')
   }
 
   async report(): Promise<{ ready: boolean; checks: Record<string, string> }> {
