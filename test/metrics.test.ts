@@ -35,6 +35,7 @@ import { scanMetrics } from '../apps/upload/src/scanning/scan-metrics.ts'
 import { UploadMetrics } from '../apps/upload/src/upload-metrics.ts'
 import { sameAsGolden } from '../infra/golden.ts'
 import { readinessMetrics } from '../libs/admin/src/metrics/readiness-metrics.ts'
+import { groupMetrics } from '../libs/cluster/src/operator/group-metrics.ts'
 import { certificateMetrics } from '../libs/cluster/src/servers/certificate-metrics.ts'
 import {
   busMetrics,
@@ -256,6 +257,9 @@ function registerNodes(registry: Registry): void {
     },
     regionOf: () => 'eu-par',
     clock,
+  })
+  groupMetrics(registry, {
+    read: () => ({ full: of(156), lacking: of(157), limited: of(158), regional: of(159) }),
   })
   const certificates = {
     get ca() {

@@ -34,6 +34,7 @@ function promtool(words: string[], input = '') {
 const ofClusters = [
   ...['HoldfastCertificateEnds', 'HoldfastCertificateEnded', 'HoldfastClock', 'HoldfastReplicationLag'],
   ...['HoldfastNatsDown', 'HoldfastCassandraNodes', 'HoldfastBackupLag', 'HoldfastUnknownOutcomes'],
+  'HoldfastCopiesLack',
 ]
 /** Caused in a drill of day two. */
 const ofDayTwo = [owedDrill.alert]

@@ -1,6 +1,7 @@
 /** `infra/METRICS.md`: what `/metrics` of a process shows, from the metrics themselves. */
 import { clockMetric } from '@holdfast/admin'
 import { Registry } from 'prom-client'
+import { groupMetrics } from '../../libs/cluster/src/operator/group-metrics.ts'
 import { certificateMetrics } from '../../libs/cluster/src/servers/certificate-metrics.ts'
 import {
   busMetrics,
@@ -55,6 +56,7 @@ function clusterMetrics(): Registry {
   busMetrics(registry, unread)
   cassandraMetrics(registry)
   cassandraNodeMetrics(registry, unread)
+  groupMetrics(registry, unread)
   peerMetrics(registry, unread)
   replicationMetrics(registry, unread)
   return registry

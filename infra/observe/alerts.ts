@@ -268,6 +268,12 @@ function clusterAlerts({ window, age }: Times): Record<string, AlertInput> {
       expr: 'holdfast_replication_owed > 0',
       summary: 'Copies of {{ $labels.source }} are missing and no node has them whole.',
     },
+    HoldfastCopiesLack: {
+      severity: 'ticket',
+      pending: 10 * minute,
+      expr: 'max by (state) (holdfast_placement_groups{state=~"lacking|limited"}) > 0',
+      summary: '{{ $value }} placement groups have too few copies ({{ $labels.state }}).',
+    },
     HoldfastBackupLag: {
       severity: 'page',
       pending: 10 * minute,

@@ -276,6 +276,7 @@ export const dashboards: readonly Dashboard[] = [
       lines('Lag, by regions', 's', ['{{source_region}} to {{region}}', regionPairLag]),
       lines('Lag, by nodes', 's', ['{{source}} to {{process}}', 'holdfast_replication_lag_seconds']),
       lines('Entries behind', 'short', ['{{source}} to {{process}}', 'holdfast_replication_entries_behind']),
+      lines('Placement groups', 'short', ['{{state}}', 'max by (state) (holdfast_placement_groups)']),
       lines('Copies owed', 'short', ['{{source}} to {{process}}', 'holdfast_replication_owed']),
       lines('Since inventories were compared', 's', [
         '{{source}} to {{process}}',

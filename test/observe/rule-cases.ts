@@ -48,6 +48,10 @@ export const healthy: Record<string, string> = {
   [`holdfast_store_quarantined_extents{${of}, reason="missing"}`]: '0x',
   [`holdfast_accounts_quarantined{${of}}`]: '0x',
   [`holdfast_collect_paused_seconds{${of}}`]: '0x',
+  [`holdfast_placement_groups{${of}, state="lacking"}`]: '0x',
+  [`holdfast_placement_groups{${of}, state="limited"}`]: '0x',
+  // One region alone.
+  [`holdfast_placement_groups{${of}, state="regional"}`]: '4x',
   [`holdfast_reconcile_age_seconds{${of}}`]: '0x',
   [`holdfast_scrub_last_pass_timestamp_seconds{${of}}`]: '0x',
   [`holdfast_disk_size_bytes{${of}}`]: '1000000x',
@@ -185,6 +189,8 @@ export const ruleCases: readonly RuleCase[] = [
     '1x100',
     62,
   ),
+  one('HoldfastCopiesLack', `holdfast_placement_groups{${of}, state="lacking"}`, '1x20', 11),
+  one('HoldfastCopiesLack', `holdfast_placement_groups{${of}, state="limited"}`, '1x20', 11),
   one('HoldfastBackupLag', `holdfast_backup_lag_seconds{${of}}`, '700x20', 12),
   one('HoldfastClock', `holdfast_clock_offset_seconds{${of}}`, '3x10', 3),
   one(

@@ -67,6 +67,13 @@ export const clusterFaults: readonly ClusterFault[] = [
     make: (deployed) => frozen(deployed, { hosts: ['nyc1'], unit: 'holdfast-storage-1-nyc1' }),
   },
   {
+    name: 'a storage node of the region stops',
+    alerts: ['HoldfastCopiesLack'],
+    besides: [...users, 'HoldfastReplicationLag'],
+    times: short,
+    make: (deployed) => stopped(deployed, { hosts: ['par2'], unit: 'holdfast-storage-1-par2' }),
+  },
+  {
     name: 'every NATS server of the region stops',
     alerts: ['HoldfastNatsDown'],
     besides: [...users, 'HoldfastReplicationLag'],

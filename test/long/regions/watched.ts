@@ -25,7 +25,9 @@ const calmWithinMs = 300_000
  * They look back or wait for long: what passes at once, as a slow scrape on a busy machine, fires
  * them when that is seconds.
  */
-const hasty = ['HoldfastDiskFull', 'HoldfastReplicationOwed', 'HoldfastProcessDown']
+const hasty = [
+  ...['HoldfastDiskFull', 'HoldfastReplicationOwed', 'HoldfastProcessDown', 'HoldfastCopiesLack'],
+]
 /** The receivers of the example do not exist here; `test/alerts-sent.test.ts` has real ones. */
 const undelivered = 'HoldfastNotificationsFail'
 /** Their events do not happen in a healthy cluster, or not yet, or are of one machine alone. */

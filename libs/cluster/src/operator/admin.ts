@@ -13,7 +13,8 @@ import type { ClusterPart } from '../cluster-part.ts'
 import { evacuate, returnHome } from '../regions/evacuation.ts'
 import { collectEverywhere } from '../storage/collecting.ts'
 import { drainNode, removeNode, returnNode } from '../storage/storage-nodes.ts'
-import { clusterStatus } from './cluster-status.ts'
+import { clusterStatus, ownGroups } from './cluster-status.ts'
+import { GroupFigures, groupMetrics } from './group-metrics.ts'
 
 export interface ClusterAdminOptions {
   role: string
@@ -36,6 +37,8 @@ export async function startAdmin(
   const { config, secrets, rateLimits, readiness, clock, keyring, lookups, accounts, bans } = cluster
   const backups = new ClusterBackups(cluster)
   backupMetrics(cluster.metrics, () => backups.lastBackupMs)
+  // Others would only repeat it: each round asks the storage nodes of the region.
+  if (options.role === 'api') groupMetrics(cluster.metrics, new GroupFigures(() => ownGroups(cluster)))
   const startedMs = clock.now()
   const status = async () => ({
     version,

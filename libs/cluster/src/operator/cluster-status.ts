@@ -31,7 +31,7 @@ export function serveGroupStatus(
 export async function clusterStatus(cluster: ClusterPart) {
   const { membership, groups, peers, config, regions, nodes: orders } = cluster
   const [statuses, collecting, quarantined, backup] = await Promise.all([
-    groupStatuses(cluster),
+    groupStatuses(cluster, () => true),
     collectingStatus(cluster),
     quarantinedAccounts(cluster),
     backupStatus(cluster),
@@ -159,9 +159,28 @@ async function quarantinedAccounts({
   return (await Promise.all(reported)).flat()
 }
 
+/**
+ * The placement groups of this process's region with their copies, as `clusterStatus` has them.
+ * Undefined: without a link to NATS nothing is known.
+ */
+export async function ownGroups(cluster: ClusterPart) {
+  if (!cluster.bus.up) return undefined
+  const own = cluster.groups.map.all().filter(({ region }) => region === cluster.config.region)
+  const nodes = new Set(own.flatMap(nodesOf))
+  const statuses = await groupStatuses(cluster, (id) => nodes.has(id))
+  return own.map((group) => {
+    const { full, copies, limited } = groupStatus(group, { cluster, statuses })
+    return { full, copies, limited }
+  })
+}
+
 /** By node, then by group; a node that does not answer is missing. */
-async function groupStatuses({ bus, peers }: ClusterPart): Promise<Map<string, Map<number, GroupStatus>>> {
-  const asked = peers.beats().map(async ({ id }): Promise<[string, Map<number, GroupStatus>] | undefined> => {
+async function groupStatuses(
+  { bus, peers }: ClusterPart,
+  isAsked: (node: string) => boolean,
+): Promise<Map<string, Map<number, GroupStatus>>> {
+  const nodes = peers.beats().filter(({ id }) => isAsked(id))
+  const asked = nodes.map(async ({ id }): Promise<[string, Map<number, GroupStatus>] | undefined> => {
     try {
       const answer = await bus.request(groupsSubjectOf(id), new Uint8Array(), { timeoutMs: askMs })
       const statuses = JSON.parse(Buffer.from(answer).toString()) as GroupStatus[]
