@@ -462,6 +462,41 @@ echo "$1 $step" >> "$HOME/record"
   ])
 })
 
+t.test('a host that gives no answer is named, and the others are shown', async (t) => {
+  const home = t.testdir({
+    'via.sh': `cat > /dev/null
+case "$1" in
+  par1) touch "$HOME/par1"; while [ ! -e "$HOME/par3" ]; do sleep 0.1; done; echo "a.service active";;
+  par2) echo "No route to host" >&2; exit 255;;
+  par3) touch "$HOME/par3"; while [ ! -e "$HOME/par1" ]; do sleep 0.1; done; echo "a.service active";;
+  *) kill -KILL $$;;
+esac
+`,
+  })
+  const via = ['--via', `sh ${join(home, 'via.sh')} {host}`]
+  const infra = (...words: string[]) =>
+    spawnSync(process.execPath, [join(folder, 'main.ts'), ...words, ...via], {
+      env: { ...process.env, HOME: home },
+      encoding: 'utf8',
+      // One host after the other would never end.
+      timeout: 60_000,
+    })
+  const three = join(folder, 'three.yaml')
+  const status = infra('status', three)
+  t.equal(status.status, 1)
+  t.strictSame(status.stdout.split('\n').slice(0, 4), [
+    'eu-par par1 a.service active',
+    'eu-par par2 gives no answer: No route to host (exit 255)',
+    'eu-par par3 a.service active',
+    'na-nyc nyc1 gives no answer: ended by SIGKILL',
+  ])
+  const diff = infra('diff', three, '--only', 'eu-par')
+  t.equal(diff.status, 1)
+  t.match(diff.stderr, /^par2 gives no answer: No route to host \(exit 255\)$/m)
+  t.match(diff.stdout, /^missing par1:[\s\S]*^missing par3:/m)
+  t.match(infra('up', three), { status: 1, stderr: /^par2: No route to host \(exit 255\)/ })
+})
+
 t.test('render, diff, up, status and down by their commands', async (t) => {
   const home = t.testdir({ bin: {}, root: {} })
   const rendered = join(home, 'out')
@@ -602,4 +637,5 @@ esac
     stderr: /bad.yaml:1: domain is missing/,
   })
   t.match(infra('rendre', file), { status: 2, stderr: /npm run -s infra/ })
+  t.match(infra('rendre', file), { stderr: /ssh .*ConnectTimeout=5 .*ServerAliveInterval=5 / })
 })

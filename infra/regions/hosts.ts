@@ -215,11 +215,52 @@ export function changedOn(work: HostWork, answer: string): HostDifference[] {
   return [...files, ...units.map((path): HostDifference => ({ path, state: 'restart' }))]
 }
 
+/** A host that did not do what a script says. */
+export class HostFault extends Error {
+  override readonly name = 'HostFault'
+  readonly code = 'HOST_FAILED'
+  readonly reason: string
+
+  constructor(host: string, reason: string) {
+    super(`${host}: ${reason}`)
+    this.reason = reason
+  }
+}
+
+/** Connections of ssh. More would be a load; with fewer, silent hosts delay the others. */
+const hostsAtOnce = 32
+
+/**
+ * Runs a script on each host, on many at once. A host that fails keeps none of the others from
+ * answering.
+ * @returns answers in the order of the hosts, each when it is there
+ */
+export async function* askAll(
+  chosen: readonly HostWork[],
+  via: string,
+  scriptOf: (work: HostWork) => string,
+): AsyncGenerator<{ work: HostWork; answer: string | HostFault }> {
+  const ask = (work: HostWork) =>
+    runOn(work, via, scriptOf(work)).catch((error: unknown) => {
+      if (error instanceof HostFault) return error
+      throw error
+    })
+  const asked: Promise<string | HostFault>[] = []
+  for (const [at, work] of chosen.entries()) {
+    while (asked.length < Math.min(at + hostsAtOnce, chosen.length)) {
+      const next = ask(chosen[asked.length] as HostWork)
+      next.catch(() => {})
+      asked.push(next)
+    }
+    yield { work, answer: await (asked[at] as Promise<string | HostFault>) }
+  }
+}
+
 /**
  * Runs a script on a host.
  * @param via a command that reads a script on its standard input. `{host}` and `{address}` in it
  *   are the host's. Its words are separated by spaces.
- * @throws Error with what the script wrote to its standard error
+ * @throws HostFault with what the script wrote to its standard error, and how it ended
  */
 export async function runOn({ host }: HostWork, via: string, script: string): Promise<string> {
   const words = via
@@ -234,13 +275,14 @@ export async function runOn({ host }: HostWork, via: string, script: string): Pr
   child.stderr.on('data', (bytes: Buffer) => err.push(bytes))
   // A command that ends early takes no more input; its exit code says why.
   child.stdin.on('error', () => {})
-  const ended = new Promise<number | null>((resolve, reject) => {
-    child.once('error', (error) => reject(new Error(`${host.name}: ${command}: ${error.message}`)))
-    child.once('close', resolve)
+  const ended = new Promise<string>((resolve, reject) => {
+    child.once('error', (error) => reject(new HostFault(host.name, `${command}: ${error.message}`)))
+    child.once('close', (code, signal) => resolve(signal === null ? `exit ${code}` : `ended by ${signal}`))
   })
   child.stdin.end(script)
-  const code = await ended
-  if (code !== 0) throw new Error(`${host.name}: ${Buffer.concat(err).toString().trim() || `exit ${code}`}`)
+  const end = await ended
+  const said = Buffer.concat(err).toString().trim()
+  if (end !== 'exit 0') throw new HostFault(host.name, said === '' ? end : `${said} (${end})`)
   return Buffer.concat(out).toString()
 }
 

@@ -8,9 +8,11 @@ import { cutPower, removeAll, startHosts, viaOf } from '../namespaces/namespaces
 import { type Deployment, readDeployment } from './deployment.ts'
 import { fillingScripts, joiningOf, regionsScript } from './growth.ts'
 import {
+  askAll,
   changedOn,
   digestScript,
   downScript,
+  HostFault,
   type HostWork,
   runOn,
   statusScript,
@@ -24,6 +26,10 @@ import { render } from './render.ts'
 import { DeploymentFault } from './source.ts'
 import { warningsOf } from './warnings.ts'
 
+/** A host without power is named after 5 s; one that goes silent meanwhile, after 20 s. */
+const ssh =
+  'ssh -o BatchMode=yes -o ConnectTimeout=5 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 root@{address} sh'
+
 const usage = `npm run -s infra -- render <file> --out <folder>  writes all files of the deployment
 npm run -s infra -- diff <file> --out <folder>    what render would change in the folder; 1 if anything
 npm run -s infra -- diff <file>                   what up would change on the hosts; 1 if anything
@@ -32,7 +38,7 @@ npm run -s infra -- down <file>                   stops what the hosts run; file
 npm run -s infra -- status <file>                 what runs on the hosts; 1 if anything does not
 
 --only <name>           this region or this host alone
---via <command>         how a script reaches a host (ssh -o BatchMode=yes root@{address} sh)
+--via <command>         how a script reaches a host (${ssh})
 --namespaces <folder>   hosts are network namespaces of this machine: up makes those that do not run, with their disks in
                         the folder; down takes all of it away, down --only cuts their power and leaves disks`
 
@@ -109,22 +115,26 @@ async function up(deployment: Deployment, chosen: readonly HostWork[], via: stri
   }
 }
 
+/** Names hosts without an answer on the standard error. */
 async function diffOf(chosen: readonly HostWork[], via: string) {
   const found: { path: string; state: string }[] = []
-  for (const work of chosen) {
-    const answer = await runOn(work, via, digestScript(work))
-    found.push(
-      ...changedOn(work, answer).map(({ path, state }) => ({ state, path: `${work.host.name}:${path}` })),
-    )
+  for await (const { work, answer } of askAll(chosen, via, digestScript)) {
+    const { name } = work.host
+    if (answer instanceof HostFault) {
+      console.error(`${name} gives no answer: ${answer.reason}`)
+      process.exitCode = 1
+    } else
+      found.push(...changedOn(work, answer).map(({ path, state }) => ({ state, path: `${name}:${path}` })))
   }
   return found
 }
 
 async function status(chosen: readonly HostWork[], via: string): Promise<void> {
-  for (const work of chosen) {
-    const lines = await runOn(work, via, statusScript(work)).catch((error: Error) => error.message)
+  for await (const { work, answer } of askAll(chosen, via, statusScript)) {
+    const { region, name } = work.host
+    const lines = answer instanceof HostFault ? `gives no answer: ${answer.reason}` : answer
     for (const line of lines.trim().split('\n')) {
-      console.log(`${work.host.region} ${work.host.name} ${line}`)
+      console.log(`${region} ${name} ${line}`)
       if (!line.endsWith(' active')) process.exitCode = 1
     }
   }
@@ -139,7 +149,7 @@ function wordsOf() {
         out: { type: 'string' },
         only: { type: 'string' },
         namespaces: { type: 'string' },
-        via: { type: 'string', default: 'ssh -o BatchMode=yes root@{address} sh' },
+        via: { type: 'string', default: ssh },
         help: { type: 'boolean', short: 'h' },
       },
     })
