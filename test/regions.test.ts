@@ -586,6 +586,38 @@ esac
   })
   t.match(recorded(), 'restart holdfast-files1-holdfast.service\n', 'what uses the file is restarted')
   t.notMatch(recorded(), 'restart caddy', 'and nothing else')
+  const old = [
+    '/etc/systemd/system/holdfast-nats.service',
+    '/etc/systemd/system/holdfast-api-2-old.service',
+    '/etc/systemd/system/holdfast-old-holdfast.service',
+    '/etc/holdfast/nats.conf',
+    '/etc/holdfast/api-2-old.env',
+  ]
+  const own = ['/etc/systemd/system/holdfast-backup.service', '/etc/holdfast/mail.env']
+  for (const path of [...old, ...own]) writeFileSync(join(home, 'root', path), '')
+  writeFileSync(join(home, 'root/var/lib/holdfast/started/nginx.service'), 'x\n')
+  t.strictSame(
+    infra('diff', file, ...via)
+      .stdout.trim()
+      .split('\n')
+      .sort(),
+    [...old.map((path) => `left over files1:${path}`).sort(), 'left over files1:nginx.service'],
+  )
+  writeFileSync(join(home, 'record'), '')
+  t.strictSame(
+    infra('up', file, ...via)
+      .stdout.trim()
+      .split('\n')
+      .sort(),
+    [...old.map((path) => `files1: removed ${path}`).sort(), 'files1: stopped nginx.service'],
+  )
+  const [first, second] = recorded().split('\n')
+  t.strictSame([first, second], ['stop holdfast-nats.service', 'disable --quiet holdfast-nats.service'])
+  t.ok(recorded().lastIndexOf('\nstop ') < recorded().indexOf('\nstart '), 'before anything is started')
+  t.match(recorded(), 'stop nginx.service\n')
+  t.strictSame(infra('diff', file, ...via), { status: 0, stdout: '', stderr: '' })
+  for (const path of own) t.ok(statSync(join(home, 'root', path)), 'what it never wrote stays')
+
   const env = join(home, 'root/etc/holdfast/files1-holdfast.env')
   for (const [end, why] of [
     [{ REFUSED: files1 }, /files1: holdfast-files1-holdfast.service does not start; see .* journalctl -eu/],

@@ -14,7 +14,7 @@ import { natsPasswords, natsRoutes, natsRoutesOf, natsUser } from './render/nats
 import { proxyMetricsAddress } from './render/proxies.ts'
 import { isOwnDisk, unitName, unitsOf } from './render/units.ts'
 import { hostFiles } from './render.ts'
-import { serverPorts } from './roles.ts'
+import { serverPorts, shortNames } from './roles.ts'
 
 const joinSeconds = 900
 /** A first process also makes all tables. */
@@ -54,9 +54,9 @@ export function needsOf({ host, files }: HostWork): string[] {
 }
 
 /**
- * Lays files over the root of the host, gives secrets and keys to their readers, and starts its
- * units or restarts those that were not started with just these files. Prints what changed. It ends
- * at the first unit that fails.
+ * Stops and removes what is left over, lays files over the root of the host, gives secrets and keys
+ * to their readers, and starts its units or restarts those that were not started with just these
+ * files. Prints what changed. It ends at the first unit that fails.
  */
 export function upScript(work: HostWork, which: 'servers' | 'processes'): string {
   const { host } = work
@@ -69,6 +69,8 @@ export function upScript(work: HostWork, which: 'servers' | 'processes'): string
     ...needsOf(work).map((path) => `[ -e "$root${path}" ] || missing="$missing ${path}"`),
     '[ -z "$missing" ] || { echo "missing:$missing" >&2; exit 1; }',
     steps,
+    // Their ports are needed, or they would go on beside what took their place.
+    ...(which === 'servers' ? [leftOvers(work), 'left | while read -r one; do clear "$one"; done'] : []),
     ...ownersOf(work),
     ...(which === 'servers' && work.routes.length > 0 ? [`routes ${work.routes.join(' ')}`] : []),
     ...[...files].flatMap(([path, text]) => [
@@ -136,6 +138,15 @@ lay() {
   mv "$root$path.new" "$root$path"
   echo "changed $path"
 }
+clear() {
+  unit=\${1##*/}
+  case "$unit" in *.service | *.target)
+    systemctl stop "$unit" || [ $? -eq 5 ] || failed "$unit" "does not stop"
+    systemctl disable --quiet "$unit" || [ ! -e "$root$1" ]
+    rm -f "$root${records}/$unit"
+  esac
+  case "$1" in /*) rm -f "$root$1"; echo "removed $1";; *) echo "stopped $1";; esac
+}
 begin() {
   if [ "$(cat "$root${records}/$1" 2>/dev/null)" = "$2" ]; then systemctl start "$1" || failed "$1"
   else rm -f "$root${records}/$1"; systemctl restart "$1" || failed "$1"; fi
@@ -183,19 +194,56 @@ export function statusScript(work: HostWork): string {
   return `${[prelude, ...lines].join('\n')}\n`
 }
 
-/** Prints the digests of all files that are there, and the record of each unit. */
+/**
+ * `left` prints what an earlier file brought to the host and this one does not: paths of units and
+ * settings with names that only `up` gives, and units of the distribution that it started.
+ */
+function leftOvers(work: HostWork): string {
+  const names = Object.entries(shortNames).map(([role, short]) =>
+    role === 'standalone' ? `*-${short}` : `${short}-[0-9]*-*`,
+  )
+  const units = ['nats', 'cassandra', ...names].map((name) => `/etc/systemd/system/${unitName(name)}`)
+  const settings = names.map((name) => `${places.etc}/${name}.env`)
+  const others = [
+    '/etc/systemd/system/holdfast.target',
+    `${places.etc}/nats.conf`,
+    `${places.etc}/compose.yaml`,
+  ]
+  const paths = [...units, ...others, ...settings, '/etc/nginx/conf.d/holdfast.conf']
+  return `
+left() {
+  for path in ${paths.map((path) => `"$root"${path}`).join(' ')}; do
+    [ -e "$path" ] || continue
+    path=\${path#"$root"}
+    case " ${[...work.files.keys()].join(' ')} " in *" $path "*) ;; *) echo "$path";; esac
+  done
+  for record in "$root${records}"/*; do
+    unit=\${record##*/}
+    [ -e "$record" ] && [ ! -e "$root/etc/systemd/system/$unit" ] || continue
+    case " ${allUnits(work).join(' ')} " in *" $unit "*) ;; *) echo "$unit";; esac
+  done
+}`
+}
+
+/**
+ * Prints the digests of all files that are there, the record of each unit, and what is left over.
+ */
 export function digestScript(work: HostWork): string {
   const lines = [...work.files.keys()].map(
     (path) => `[ -f "$root${path}" ] && echo "$(sha256sum < "$root${path}") ${path}"`,
   )
   const records = allUnits(work).map((unit) => `echo "$(cat "$root${recordOf(unit)}" 2>/dev/null) - ${unit}"`)
-  return `${[prelude, ...lines, ...records, ':'].join('\n')}\n`
+  const left = [leftOvers(work), 'left | sed "s/^/left /"']
+  return `${[prelude, ...lines, ...records, ...left, ':'].join('\n')}\n`
 }
 
 export interface HostDifference {
-  /** A file, or a unit that `up` would restart: it was not started with the files of now. */
+  /**
+   * A file, or a unit that `up` would restart: it was not started with the files of now. What is
+   * left over `up` stops and removes.
+   */
   path: string
-  state: 'missing' | 'changed' | 'restart'
+  state: 'missing' | 'changed' | 'restart' | 'left over'
 }
 
 /** @param answer of `digestScript` */
@@ -212,7 +260,12 @@ export function changedOn(work: HostWork, answer: string): HostDifference[] {
     return [{ path, state: digest === undefined ? 'missing' : 'changed' }]
   })
   const units = allUnits(work).filter((unit) => digests.get(unit) !== digestOfUnit(unit, work.files))
-  return [...files, ...units.map((path): HostDifference => ({ path, state: 'restart' }))]
+  const left = [...digests].filter(([, digest]) => digest === 'left')
+  return [
+    ...left.map(([path]): HostDifference => ({ path, state: 'left over' })),
+    ...files,
+    ...units.map((path): HostDifference => ({ path, state: 'restart' })),
+  ]
 }
 
 /** A host that did not do what a script says. */

@@ -33,7 +33,8 @@ const ssh =
 const usage = `npm run -s infra -- render <file> --out <folder>  writes all files of the deployment
 npm run -s infra -- diff <file> --out <folder>    what render would change in the folder; 1 if anything
 npm run -s infra -- diff <file>                   what up would change on the hosts; 1 if anything
-npm run -s infra -- up <file>                     lays the files over the hosts and starts what they run
+npm run -s infra -- up <file>                     stops and removes what the file no longer names, lays the files over the hosts and starts
+                                                  what they run
 npm run -s infra -- down <file>                   stops what the hosts run; files and data stay
 npm run -s infra -- status <file>                 what runs on the hosts; 1 if anything does not
 
