@@ -462,6 +462,34 @@ echo "$1 $step" >> "$HOME/record"
   ])
 })
 
+t.test('a node of Cassandra is replaced without itself among the seeds, until the next up', async (t) => {
+  const deployment = deploymentOf('three.yaml')
+  const [usual] = workOf(deployment)
+  const [work, other] = workOf(deployment, { replaced: 'par1' })
+  const place = '/etc/systemd/system/holdfast-cassandra.service.d/replace.conf'
+  if (work === undefined || usual === undefined) throw new Error('three.yaml has no host')
+  const seedsOf = (files: ReadonlyMap<string, string>) => {
+    const text = files.get('/etc/cassandra/cassandra.yaml') ?? ''
+    return parse(text).seed_provider[0].parameters[0].seeds.split(',')
+  }
+  t.ok(seedsOf(usual.files).includes('10.1.0.11:7000'))
+  t.strictSame(
+    seedsOf(work.files),
+    seedsOf(usual.files).filter((seed: string) => seed !== '10.1.0.11:7000'),
+  )
+  t.match(work.files.get(place), 'JVM_EXTRA_OPTS -Dcassandra.replace_address_first_boot=10.1.0.11"')
+  t.match(upScript(work, 'servers'), `put ${place} holdfast-cassandra.service`)
+  t.notOk(other?.files.has(place))
+  t.match(upScript(usual, 'servers'), `"$root"${place}`, 'it is left over then')
+
+  const main = (...words: string[]) =>
+    spawnSync(process.execPath, [join(folder, 'main.ts'), ...words, '--via', 'false'], { encoding: 'utf8' })
+  const file = join(folder, 'three.yaml')
+  t.match(main('diff', file, '--replace', '--only', 'par1'), { status: 2, stderr: /--replace is for up/ })
+  for (const words of [[], ['--only', 'eu-par']])
+    t.match(main('up', file, '--replace', ...words), { status: 1, stderr: /--only with a host of Cassandra/ })
+})
+
 t.test('a host that gives no answer is named, and the others are shown', async (t) => {
   const home = t.testdir({
     'via.sh': `cat > /dev/null

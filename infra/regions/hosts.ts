@@ -12,7 +12,7 @@ import { operatorPasswordFile, places } from './platform.ts'
 import { alertmanagerAddress } from './render/alertmanager.ts'
 import { natsPasswords, natsRoutes, natsRoutesOf, natsUser } from './render/nats.ts'
 import { proxyMetricsAddress } from './render/proxies.ts'
-import { isOwnDisk, unitName, unitsOf } from './render/units.ts'
+import { isOwnDisk, replacementFile, unitName, unitsOf } from './render/units.ts'
 import { hostFiles } from './render.ts'
 import { serverPorts, shortNames } from './roles.ts'
 
@@ -30,13 +30,19 @@ export interface HostWork {
   routes: readonly string[]
 }
 
-/** In the order of the file. */
-export function workOf(deployment: Deployment): HostWork[] {
+/**
+ * In the order of the file.
+ * @param options.replaced name of a host whose Cassandra takes the place of a node that is gone
+ */
+export function workOf(
+  deployment: Deployment,
+  { replaced }: { replaced: string | undefined } = { replaced: undefined },
+): HostWork[] {
   const plan = planOf(deployment)
   return plan.regions.flatMap((region) =>
     region.hosts.map((host) => ({
       host,
-      files: hostFiles(plan, region, host),
+      files: hostFiles(plan, region, host, { replaces: host.name === replaced }),
       listens: listensOf(plan, host),
       routes: host.roles.includes('nats') ? natsRoutesOf(plan, host) : [],
     })),
@@ -209,7 +215,7 @@ function leftOvers(work: HostWork): string {
     `${places.etc}/nats.conf`,
     `${places.etc}/compose.yaml`,
   ]
-  const paths = [...units, ...others, ...settings, '/etc/nginx/conf.d/holdfast.conf']
+  const paths = [...units, ...others, ...settings, replacementFile, '/etc/nginx/conf.d/holdfast.conf']
   return `
 left() {
   for path in ${paths.map((path) => `"$root"${path}`).join(' ')}; do
@@ -403,7 +409,7 @@ function digestOfUnit(unit: string, files: ReadonlyMap<string, string>): string 
 function filesOfUnit(unit: string, files: ReadonlyMap<string, string>): string[] {
   const folders: Record<string, RegExp> = {
     'holdfast-nats.service': /\/(nats\.conf|holdfast-nats\.service)$/,
-    'holdfast-cassandra.service': /^\/etc\/cassandra\/|\/holdfast-cassandra\.service$/,
+    'holdfast-cassandra.service': /^\/etc\/cassandra\/|\/holdfast-cassandra\.service(\.d\/replace\.conf)?$/,
     'caddy.service': /\/caddy\//,
     'nginx.service': /\/nginx\//,
     'prometheus.service': /\/prometheus\/(prometheus|holdfast\.rules)\.yml$|\/default\/prometheus$/,

@@ -39,22 +39,25 @@ npm run -s infra -- down <file>                   stops what the hosts run; file
 npm run -s infra -- status <file>                 what runs on the hosts; 1 if anything does not
 
 --only <name>           this region or this host alone
+--replace               up --only <host>: its empty Cassandra takes the place of the node that had its address. Repeat it
+                        until it succeeds; the next up without it ends that
 --via <command>         how a script reaches a host (${ssh})
 --namespaces <folder>   hosts are network namespaces of this machine: up makes those that do not run, with their disks in
                         the folder; down takes all of it away, down --only cuts their power and leaves disks`
 
 const verbs = ['render', 'diff', 'up', 'down', 'status'] as const
-const { verb, file, out, only, namespaces, ...words } = wordsOf()
+const { verb, file, out, only, replace, namespaces, ...words } = wordsOf()
 
 try {
   const deployment = readDeployment(readFileSync(file, 'utf8'), file)
   const layout: Layout | undefined =
     namespaces === undefined ? undefined : { folder: resolve(namespaces), plan: planOf(deployment) }
   const via = layout === undefined ? words.via : viaOf(layout)
-  const chosen = workOf(deployment).filter(
+  const chosen = workOf(deployment, { replaced: replace ? only : undefined }).filter(
     ({ host }) => only === undefined || host.name === only || host.region === only,
   )
   if (chosen.length === 0) throw new Error(`${file} has no region and no host ${only}`)
+  if (replace) checkReplacement(deployment)
   if (verb === 'render') {
     for (const warning of warningsOf(planOf(deployment))) console.error(`${file}: ${warning}`)
     writeOutput(render(deployment), out ?? refuse('render needs --out <folder>'))
@@ -77,6 +80,17 @@ try {
 } catch (error) {
   console.error((error as Error).message)
   process.exitCode = error instanceof DeploymentFault ? exitCodes.SETTINGS : 1
+}
+
+/** @throws Error when no node of Cassandra can be replaced so */
+function checkReplacement({ regions }: Deployment): void {
+  if (verb !== 'up') refuse('--replace is for up')
+  const nodes = regions
+    .flatMap(({ hosts }) => hosts)
+    .filter(({ roles }) => roles.some(({ role }) => role === 'cassandra'))
+  if (!nodes.some(({ name }) => name === only))
+    throw new Error('--replace needs --only with a host of Cassandra')
+  if (nodes.length === 1) throw new Error(`${only} has the only Cassandra: restore a backup instead`)
 }
 
 /**
@@ -149,6 +163,7 @@ function wordsOf() {
       options: {
         out: { type: 'string' },
         only: { type: 'string' },
+        replace: { type: 'boolean', default: false },
         namespaces: { type: 'string' },
         via: { type: 'string', default: ssh },
         help: { type: 'boolean', short: 'h' },

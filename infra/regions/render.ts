@@ -14,7 +14,16 @@ import { kubernetesFiles } from './render/kubernetes.ts'
 import { natsConfig } from './render/nats.ts'
 import { prometheusFiles } from './render/prometheus.ts'
 import { proxyFile } from './render/proxies.ts'
-import { cassandraUnit, environmentFile, natsUnit, processUnit, target, unitName } from './render/units.ts'
+import {
+  cassandraReplacement,
+  cassandraUnit,
+  environmentFile,
+  natsUnit,
+  processUnit,
+  replacementFile,
+  target,
+  unitName,
+} from './render/units.ts'
 
 const units = '/etc/systemd/system'
 
@@ -31,8 +40,16 @@ export function render(deployment: Deployment): Map<string, string> {
   return new Map(files.sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-/** The files of one host, by their absolute paths there. */
-export function hostFiles(plan: Plan, region: PlannedRegion, host: PlannedHost): Map<string, string> {
+/**
+ * The files of one host, by their absolute paths there.
+ * @param options.replaces its Cassandra takes the place of the node that had its address
+ */
+export function hostFiles(
+  plan: Plan,
+  region: PlannedRegion,
+  host: PlannedHost,
+  { replaces }: { replaces: boolean } = { replaces: false },
+): Map<string, string> {
   const files = new Map<string, string>()
   const has = (role: PlannedHost['roles'][number]) => host.roles.includes(role)
   for (const process of host.processes) {
@@ -44,9 +61,10 @@ export function hostFiles(plan: Plan, region: PlannedRegion, host: PlannedHost):
     files.set(`${units}/holdfast-nats.service`, natsUnit())
   }
   if (has('cassandra')) {
-    files.set('/etc/cassandra/cassandra.yaml', cassandraYaml(plan, host))
+    files.set('/etc/cassandra/cassandra.yaml', cassandraYaml(plan, host, { replaces }))
     files.set('/etc/cassandra/cassandra-rackdc.properties', cassandraRack(host))
     files.set(`${units}/holdfast-cassandra.service`, cassandraUnit())
+    if (replaces) files.set(replacementFile, cassandraReplacement(host))
   }
   if (host.processes.length > 0 || has('nats') || has('cassandra')) {
     files.set(`${units}/holdfast.target`, target(host))

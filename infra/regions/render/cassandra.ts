@@ -23,13 +23,22 @@ export interface CassandraNode {
   tls: { authority: string; own: string } | undefined
 }
 
-export function cassandraYaml({ deployment, platform, regions }: Plan, host: PlannedHost): string {
+/**
+ * @param options.replaces it takes the place of the node that had its address: then it does not
+ *   name itself, because a seed joins without data
+ */
+export function cassandraYaml(
+  { deployment, platform, regions }: Plan,
+  host: PlannedHost,
+  { replaces }: { replaces: boolean } = { replaces: false },
+): string {
   const { cassandra: ports } = platform.serverPorts
   const node: CassandraNode = {
     cluster: deployment.name,
     seeds: regions.flatMap(({ hosts }) =>
       hostsWith(hosts, 'cassandra')
         .slice(0, seedsPerRegion)
+        .filter(({ name }) => !replaces || name !== host.name)
         .map(({ internal }) => `${internal}:${ports.storage}`),
     ),
     address: host.internal,

@@ -66,6 +66,24 @@ export function cassandraUnit(): string {
   ])
 }
 
+/** Beside the unit until the node has joined. */
+export const replacementFile = '/etc/systemd/system/holdfast-cassandra.service.d/replace.conf'
+
+/** Options of other files beside the unit stay. */
+export function cassandraReplacement({ internal }: PlannedHost): string {
+  const options = `$$JVM_EXTRA_OPTS -Dcassandra.replace_address_first_boot=${internal}`
+  const start = `export JVM_EXTRA_OPTS="${options}"; exec /usr/sbin/cassandra -f`
+  return textOf([
+    [
+      'Service',
+      [
+        ['ExecStart', ''],
+        ['ExecStart', `/bin/sh -c '${start}'`],
+      ],
+    ],
+  ])
+}
+
 /** All Holdfast units together: `systemctl start holdfast.target`. */
 export function target({ processes, roles }: PlannedHost): string {
   return textOf([

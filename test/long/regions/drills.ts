@@ -1,6 +1,5 @@
 /** The procedures of `infra/OPERATING.md` for a lost region and a lost host, by its commands. */
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { rmSync } from 'node:fs'
 import { hostFolder } from '../../../infra/namespaces/layout.ts'
 import { type DeployedRegions, successful } from './deployed.ts'
 import type { UserAnswer, UserRequest } from './user.ts'
@@ -60,7 +59,7 @@ export async function loseRegion(deployed: DeployedRegions, lost: string, other:
   ]
 }
 
-/** A host with Cassandra, NATS and a storage node, which is no seed. */
+/** A host with Cassandra, NATS and a storage node. */
 export async function replaceHost(
   deployed: DeployedRegions,
   host: string,
@@ -70,22 +69,13 @@ export async function replaceHost(
     .flatMap(({ hosts }) => hosts)
     .find(({ name }) => name === host)
     ?.processes.find(({ role }) => role === 'storage-node')?.name
-  const internal = deployed.cassandraOf(host).split(':')[0]
   if (node === undefined) throw new Error(`${host} has no storage node`)
   await deployed.infra('down', '--only', host)
   rmSync(hostFolder(deployed.layout, host), { recursive: true })
   await deployed.ctl(region, 'node', 'remove', node)
 
-  // The new machine, before `up`: Cassandra takes the place of the node that had this address.
-  const dropIn = join(
-    hostFolder(deployed.layout, host),
-    'disk/etc/systemd/system/holdfast-cassandra.service.d/zz-replace.conf',
-  )
-  mkdirSync(join(dropIn, '..'), { recursive: true })
-  const option = `-Dcassandra.replace_address_first_boot=${internal}`
-  writeFileSync(dropIn, `[Service]\nEnvironment="JVM_EXTRA_OPTS=-Dcassandra.ring_delay_ms=5000 ${option}"\n`)
   const upMs = performance.now()
-  await deployed.infra('up', '--only', host)
+  await deployed.infra('up', '--only', host, '--replace')
   const tookMs = performance.now() - upMs
   await deployed.ctl(region, 'node', 'return', node)
   await until('its storage node is an ordinary one', async () =>
@@ -98,8 +88,10 @@ export async function replaceHost(
     .filter(({ roles }) => roles.includes('cassandra')).length
   if (states.length !== all || states.some((state) => state !== 'UN'))
     throw new Error(`nodes of Cassandra are ${states.join()} of ${all}`)
+  // The seed list of the file again.
+  await deployed.infra('up', '--only', host)
   return [
-    `  ${host} replaced         up --only ${host} ${seconds(tookMs)}; ${states.length} nodes of Cassandra, all UN`,
+    `  ${host} replaced         up --only ${host} --replace ${seconds(tookMs)}; ${states.length} nodes of Cassandra, all UN`,
   ]
 }
 

@@ -44,7 +44,7 @@ export async function regionsTrial(report: (line: string) => void): Promise<stri
       await tried(async () => [`  acceptance ${code}      ${await acceptFrom(deployed, at)}`])
     await tried(() => askAll(deployed))
     await tried(() => loseRegion(deployed, 'na-nyc', 'eu-par'))
-    await tried(() => replaceHost(deployed, 'par3', 'eu-par'))
+    await tried(() => replaceHost(deployed, 'par2', 'eu-par'))
     await tried(() => fireAll(deployed))
   } catch (error) {
     // The first failure counts: what `up` has not made cannot be taken down.
