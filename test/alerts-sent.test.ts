@@ -15,6 +15,7 @@ import { allHosts, planOf } from '../infra/regions/plan.ts'
 import { places } from '../infra/regions/platform.ts'
 import { render } from '../infra/regions/render.ts'
 import { freePorts } from '../infra/servers/ports.ts'
+import { onLoopback } from './support/on-loopback.ts'
 
 const example = readFileSync(join(import.meta.dirname, '../infra/regions/three.yaml'), 'utf8')
 const proxies = { caddy: '/etc/caddy/Caddyfile', nginx: '/etc/nginx/conf.d/holdfast.conf' }
@@ -73,12 +74,11 @@ interface DeployedObservers {
 async function lay(t: Test, proxy: 'caddy' | 'nginx', receiver: number): Promise<DeployedObservers> {
   const folder = t.testdir({})
   const peerSeconds = 1
-  const deployment = readDeployment(
-    example
-      .replace(/internal: 10\.(\d)\.0\.(\d+)/g, 'internal: 127.77.$1.$2')
-      .replace('proxy: caddy', `proxy: ${proxy}`)
-      .replace(/page: \S+,/, `page: 'http://127.0.0.1:${receiver}/',`),
-    'three.yaml',
+  const text = example
+    .replace('proxy: caddy', `proxy: ${proxy}`)
+    .replace(/page: \S+,/, `page: 'http://127.0.0.1:${receiver}/',`)
+  const deployment = onLoopback(readDeployment(text, 'three.yaml'), (internal) =>
+    internal.replace(/^10\.(\d)\.0\./, '127.77.$1.'),
   )
   const hosts = allHosts(planOf(deployment))
   const [web, gossip, metrics, http, tls, ...own] = (await freePorts(5 + hosts.length)) as [

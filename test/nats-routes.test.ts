@@ -12,6 +12,7 @@ import { readDeployment } from '../infra/regions/deployment.ts'
 import { type HostWork, needsOf, upScript, workOf } from '../infra/regions/hosts.ts'
 import { natsPasswordsText } from '../infra/regions/render/nats.ts'
 import { startConfiguredNats } from '../infra/servers/nats.ts'
+import { onLoopback } from './support/on-loopback.ts'
 import { until } from './support/until.ts'
 
 /** Loopback addresses that no other test uses. */
@@ -68,9 +69,8 @@ t.test('servers of a region join by certificate and password', async (t) => {
 const tls = '/etc/holdfast/tls'
 
 function deployment() {
-  return readDeployment(
-    readFileSync(example, 'utf8').replaceAll('internal: 10.1.0.', `internal: ${network}.`),
-    example,
+  return onLoopback(readDeployment(readFileSync(example, 'utf8'), example), (internal) =>
+    internal.replace('10.1.0.', `${network}.`),
   )
 }
 

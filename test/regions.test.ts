@@ -102,6 +102,7 @@ t.test('a fault names its line and field, and all are found at once', async (t) 
     }
   }
   const changed = (from: string | RegExp, to: string) => faultsOf(three.replace(from, to))
+  const twice = (role: string) => changed('roles: [nats,', `roles: [${role}, ${role}, nats,`)
   const lineOf = (text: string) => three.split('\n').findIndex((line) => line.includes(text)) + 1
   t.strictSame(faultsOf(three), [])
   t.match(changed('rack: r1', 'rakc: r1'), [
@@ -126,6 +127,30 @@ t.test('a fault names its line and field, and all are found at once', async (t) 
     t.match(changed('internal: 10.1.0.12', `internal: ${open}`), [
       new RegExp(`^x.yaml:\\d+: regions\\[0\\].hosts\\[1\\] par2 has the internal address ${open}, on which`),
     ])
+  t.match(changed('internal: 10.1.0.12', 'internal: 127.0.0.2'), [/where no other host reaches it$/])
+  t.match(changed('internal: 10.1.0.12', 'internal: 203.0.113.12'), [/203.0.113.12, on which everybody/])
+  for (const own of ['172.16.0.9', '192.168.7.1', '100.64.0.1'])
+    t.strictSame(changed('internal: 10.1.0.12', `internal: ${own}`), [], own)
+  t.strictSame(faultsOf(textOf('one.yaml').replace(/internal: \S+/, 'internal: 127.0.0.1')), [])
+  t.match(changed(/address: 192.0.2.11/, 'address: 0.0.0.0'), [
+    /address must be the IPv4 address of the host/,
+  ])
+  for (const none of ['"::"', '"0:0::0"', 'fe80::1%eth0', '2001:db8::g'])
+    t.match(changed(/address6: \S+/, `address6: ${none}`), [/address6 must be the IPv6 address of the host/])
+  t.match(changed('address6: 2001:db8:1::2', 'address6: 2001:DB8:1:0::1'), [
+    /name the address 2001:db8:1::1 twice/,
+  ])
+  t.match(twice('nats').slice(0, 1), [/roles names nats twice, but a host runs one$/])
+  t.match(twice('api'), [/names api twice; write \{role: api, count: 2\}/])
+  for (const [data, why] of [
+    ['/etc/holdfast/disk', /roles have the directory \/etc\/holdfast\/disk; \/etc is not for data/],
+    ['/srv/../etc', /write it without \. and \.\./],
+    ['/srv/disk1/two', /have the directory \/srv\/disk1\/two inside of \/srv\/disk1$/],
+  ] as const)
+    t.match(faultsOf(textOf('three-hosts.yaml').replace('/srv/disk2', data)), [why])
+  t.match(changed(/nameservers: .*/, 'nameservers: [ns1.files.example]'), [
+    /nameservers\[0\] is ns1.files.example, inside of the zone files.example, which has no address of it/,
+  ])
   t.match(changed('replicas: 3', 'replicas: 4').length, 3, 'each region has three Cassandra nodes')
   t.match(changed('domain: files.example', 'domain: "files.example; rm"'), [/domain must be a domain name/])
   t.match(changed('alerts:', 'alerts: {}\nalerts:'), [/x.yaml:\d+: .*unique/], 'of YAML itself')
@@ -216,6 +241,14 @@ t.test('a region that users with one version of IP alone do not reach is a warni
   t.match(warnings(three.replace(/ +address6: 2001:db8:[23].*\n/g, '')), [
     /^na-nyc, ap-sgp: no proxy has address6, so users with IPv6 alone/,
   ])
+})
+
+t.test('a deployment whose alerts reach no person is a warning', async (t) => {
+  const warnings = (text: string) => warningsOf(planOf(readDeployment(text, 'x.yaml')))
+  const hosts = textOf('three-hosts.yaml')
+  t.strictSame(warnings(hosts.replace(/^alerts:.*/m, '')), ['alerts.page is missing: no alert wakes anybody'])
+  t.match(warnings(hosts.replace('- alertmanager', '')), [/^no host has the role alertmanager/])
+  t.match(warnings(hosts.replace('- prometheus', '')), [/^eu-par: no host has the role prometheus/])
 })
 
 t.test('a disk of its own is mounted before its process starts', async (t) => {

@@ -1,5 +1,5 @@
 /** A deployment as an operator writes it down (`infra/regions/*.yaml`), read and checked. */
-import { isIP } from 'node:net'
+import { BlockList, isIP } from 'node:net'
 import { clusterSettings, settings as commonSettings } from '@holdfast/config'
 import { type RegionCode, regionCodes } from '@holdfast/kernel'
 import { type Exporter, exporters, type HostRole, hostRoles, isOurs } from './roles.ts'
@@ -130,6 +130,7 @@ function deploymentOf(root: Value): Deployment | undefined {
   if (fields.nameservers !== undefined && deployment.nameservers.length === 0)
     fields.nameservers.fault('must name a server at least')
   checkNames(fields.regions, deployment)
+  checkNameservers(fields.nameservers, deployment)
   checkInternal(fields.regions, deployment)
   checkRoles(fields.regions, deployment)
   return deployment
@@ -153,15 +154,53 @@ function hostOf(value: Value): Host {
   const roles = value.required(fields, 'roles')?.list()?.map(processesOf) ?? []
   for (const [at, { role }] of roles.entries())
     if (roles.findIndex((other) => other.role === role) !== at)
-      fields.roles?.fault(`names ${role} twice; write {role: ${role}, count: 2}`)
+      fields.roles?.fault(
+        isOurs(role) && role !== 'standalone'
+          ? `names ${role} twice; write {role: ${role}, count: 2}`
+          : `names ${role} twice, but a host runs one`,
+      )
+  checkFolders(fields.roles, roles)
   return {
     name: value.required(fields, 'name')?.text('a name of small letters, digits and -', name) ?? '',
-    address: fields.address?.text('an IPv4 address', (text) => isIP(text) === 4),
-    address6: fields.address6?.text('an IPv6 address', (text) => isIP(text) === 6),
+    address: fields.address?.text(
+      'the IPv4 address of the host',
+      (text) => isIP(text) === 4 && text !== '0.0.0.0',
+    ),
+    address6: plainAddress6(
+      fields.address6?.text(
+        'the IPv6 address of the host, without a zone',
+        (text) => !['', '::'].includes(plainAddress6(text) ?? ''),
+      ),
+    ),
     internal: value.required(fields, 'internal')?.text('an IPv4 address', (text) => isIP(text) === 4) ?? '',
     rack: fields.rack?.text('a name of small letters, digits and -', name) ?? 'r1',
     settings: settingsOf(fields.settings),
     roles,
+  }
+}
+
+/** One spelling for each address: two hosts with one are found. */
+function plainAddress6(text: string | undefined): string | undefined {
+  if (text === undefined || isIP(text) !== 6 || !URL.canParse(`http://[${text}]`)) return undefined
+  return new URL(`http://[${text}]`).hostname.slice(1, -1)
+}
+
+/** Folders that are no place for data: of the system, of settings and secrets, of the code. */
+const takenFolders = ['/dev', '/etc', '/proc', '/run', '/sys', '/tmp', '/usr', '/var/tmp', '/opt/holdfast']
+
+/** A store inside of another one would be taken for its files. */
+function checkFolders(value: Value | undefined, roles: readonly HostProcess[]): void {
+  const isIn = (path: string, folder: string) => path === folder || path.startsWith(`${folder}/`)
+  const all = roles.flatMap(({ data }) => data).filter((path) => path !== '')
+  for (const [at, path] of all.entries()) {
+    const taken = takenFolders.find((folder) => isIn(path, folder))
+    if (path.split('/').some((part) => part === '.' || part === '..'))
+      value?.fault(`have the directory ${path}; write it without . and ..`)
+    else if (taken !== undefined) value?.fault(`have the directory ${path}; ${taken} is not for data`)
+    const other = all.find((one, place) => place !== at && isIn(path, one))
+    if (other === path && all.indexOf(path) < at) value?.fault(`have the directory ${path} twice`)
+    else if (other !== undefined && other !== path)
+      value?.fault(`have the directory ${path} inside of ${other}`)
   }
 }
 
@@ -224,12 +263,43 @@ function checkNames(value: Value | undefined, { regions }: Deployment): void {
   }
 }
 
+/** The zones have no address of their servers, so a server inside of one could not be found. */
+function checkNameservers(value: Value | undefined, { nameservers, domain, downloads }: Deployment): void {
+  for (const [at, server] of nameservers.entries()) {
+    const zone = [domain, downloads].find((one) => one !== '' && `.${server}`.endsWith(`.${one}`))
+    if (zone !== undefined)
+      value
+        ?.list()
+        ?.[at]?.fault(`is ${server}, inside of the zone ${zone}, which has no address of it; name others`)
+  }
+}
+
+const ownNetworks = new BlockList()
+// RFC 1918, RFC 6598 (shared, also of overlay networks), RFC 2544.
+for (const [network, bits] of [
+  ...([
+    ['10.0.0.0', 8],
+    ['172.16.0.0', 12],
+    ['192.168.0.0', 16],
+  ] as const),
+  ...([
+    ['100.64.0.0', 10],
+    ['198.18.0.0', 15],
+  ] as const),
+] as const)
+  ownNetworks.addSubnet(network, bits)
+
 /** Servers and admin hosts listen there: it has to be an address of the cluster's own network. */
 function checkInternal(value: Value | undefined, { regions }: Deployment): void {
+  const alone = regions.flatMap(({ hosts }) => hosts).length === 1
   for (const [at, { hosts }] of regions.entries())
     for (const [which, { name: host, internal, address }] of hosts.entries()) {
       const field = value?.list()?.[at]?.fields(regionFields).hosts?.list()?.[which]
-      if (internal === '0.0.0.0' || internal === address)
+      const isLoopback = internal.startsWith('127.')
+      if (isLoopback && !alone)
+        field?.fault(`${host} has the internal address ${internal}, where no other host reaches it`)
+      const isOwn = alone || isLoopback || internal === '' || ownNetworks.check(internal)
+      if (internal === '0.0.0.0' || internal === address || !isOwn)
         field?.fault(
           `${host} has the internal address ${internal}, on which everybody would reach its servers`,
         )

@@ -1,7 +1,27 @@
 /** What a deployment may be, although it is probably not meant. */
 import { hostsWith, type Plan } from './plan.ts'
 
-export function warningsOf({ regions }: Plan): string[] {
+export function warningsOf(plan: Plan): string[] {
+  return [...ofUsers(plan), ...ofAlerts(plan)]
+}
+
+function ofAlerts({ deployment, regions }: Plan): string[] {
+  const hosts = regions.flatMap((region) => region.hosts)
+  const blind = regions.filter((region) => hostsWith(region.hosts, 'prometheus').length === 0)
+  return [
+    ...(deployment.alerts.page === undefined ? ['alerts.page is missing: no alert wakes anybody'] : []),
+    ...(hostsWith(hosts, 'alertmanager').length === 0
+      ? ['no host has the role alertmanager: alerts are sent to no person']
+      : []),
+    ...(blind.length === 0
+      ? []
+      : [
+          `${blind.map(({ code }) => code).join(', ')}: no host has the role prometheus, so nothing there is watched`,
+        ]),
+  ]
+}
+
+function ofUsers({ regions }: Plan): string[] {
   const proxiesWith = (field: 'address' | 'address6') =>
     regions.filter(({ hosts }) => hostsWith(hosts, 'proxy').some((host) => host[field] !== undefined))
   const [four, six] = [proxiesWith('address'), proxiesWith('address6')]
