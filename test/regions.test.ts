@@ -248,7 +248,27 @@ t.test('a deployment whose alerts reach no person is a warning', async (t) => {
   const hosts = textOf('three-hosts.yaml')
   t.strictSame(warnings(hosts.replace(/^alerts:.*/m, '')), ['alerts.page is missing: no alert wakes anybody'])
   t.match(warnings(hosts.replace('- alertmanager', '')), [/^no host has the role alertmanager/])
+  t.match(warnings(three.replace('-{region}', '')), [/^alerts.watchdog has no \{region\}/])
   t.match(warnings(hosts.replace('- prometheus', '')), [/^eu-par: no host has the role prometheus/])
+})
+
+t.test('each region has a watchdog of its own outside', async (t) => {
+  const files = render(deploymentOf('three.yaml'))
+  const text = files.get('hosts/par3/etc/prometheus/alertmanager.yml') ?? ''
+  const { route, receivers } = parse(text) as {
+    route: { routes: { matchers: string[]; receiver: string }[] }
+    receivers: { name: string; webhook_configs?: { url: string }[] }[]
+  }
+  const called = route.routes
+    .filter(({ matchers }) => matchers.includes('alertname="HoldfastWatchdog"'))
+    .map(({ matchers, receiver }) => [
+      matchers.at(-1),
+      receivers.find(({ name }) => name === receiver)?.webhook_configs?.[0]?.url,
+    ])
+  t.strictSame(
+    called,
+    ['eu-par', 'na-nyc', 'ap-sgp'].map((code) => [`region="${code}"`, `https://watch.example/ping-${code}`]),
+  )
 })
 
 t.test('a disk of its own is mounted before its process starts', async (t) => {

@@ -1,5 +1,6 @@
 /** What a deployment may be, although it is probably not meant. */
 import { hostsWith, type Plan } from './plan.ts'
+import { regionMark } from './render/alertmanager.ts'
 
 export function warningsOf(plan: Plan): string[] {
   return [...ofUsers(plan), ...ofAlerts(plan)]
@@ -8,7 +9,15 @@ export function warningsOf(plan: Plan): string[] {
 function ofAlerts({ deployment, regions }: Plan): string[] {
   const hosts = regions.flatMap((region) => region.hosts)
   const blind = regions.filter((region) => hostsWith(region.hosts, 'prometheus').length === 0)
+  const { watchdog } = deployment.alerts
+  const isShared =
+    watchdog !== undefined && !watchdog.includes(regionMark) && regions.length - blind.length > 1
   return [
+    ...(isShared
+      ? [
+          `alerts.watchdog has no ${regionMark}: while the Prometheus of one region calls it, that of another one is not missed`,
+        ]
+      : []),
     ...(deployment.alerts.page === undefined ? ['alerts.page is missing: no alert wakes anybody'] : []),
     ...(hostsWith(hosts, 'alertmanager').length === 0
       ? ['no host has the role alertmanager: alerts are sent to no person']

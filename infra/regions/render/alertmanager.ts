@@ -72,14 +72,32 @@ function options(plan: Plan, host: PlannedHost): string[] {
   ]
 }
 
-function settings({ deployment }: Plan): string {
-  const { watchdog } = deployment.alerts
+/** In the address of the watchdog: one watch outside for each region. */
+export const regionMark = '{region}'
+
+/**
+ * The receivers of the watchdog, and which region's Prometheus each is for; undefined: any. Without
+ * an address it goes nowhere: it would be a ticket that never ends.
+ */
+function watchdogs({ deployment, regions }: Plan): { name: string; region?: string; url?: string }[] {
+  const { watchdog: url } = deployment.alerts
+  if (url === undefined) return [{ name: 'watchdog' }]
+  if (!url.includes(regionMark)) return [{ name: 'watchdog', url }]
+  return regions
+    .filter(({ hosts }) => hostsWith(hosts, 'prometheus').length > 0)
+    .map(({ code: region }) => ({
+      name: `watchdog-${region}`,
+      region,
+      url: url.replaceAll(regionMark, region),
+    }))
+}
+
+function settings(plan: Plan): string {
+  const { deployment } = plan
   const receiver = (severity: 'page' | 'ticket') => {
     const url = deployment.alerts[severity]
     return { name: severity, ...(url === undefined ? {} : { webhook_configs: [{ url }] }) }
   }
-  // Without an address it goes nowhere: it would be a ticket that never ends.
-  const outside = watchdog === undefined ? {} : { webhook_configs: [{ url: watchdog, send_resolved: false }] }
   return asText({
     route: {
       receiver: 'ticket',
@@ -88,13 +106,13 @@ function settings({ deployment }: Plan): string {
       group_interval: '5m',
       repeat_interval: '12h',
       routes: [
-        {
-          matchers: ['alertname="HoldfastWatchdog"'],
-          receiver: 'watchdog',
+        ...watchdogs(plan).map(({ name, region }) => ({
+          matchers: ['alertname="HoldfastWatchdog"', ...(region === undefined ? [] : [`region="${region}"`])],
+          receiver: name,
           group_wait: '0s',
           group_interval: '1m',
           repeat_interval: '1m',
-        },
+        })),
         { matchers: ['severity="page"'], receiver: 'page', repeat_interval: '1h' },
       ],
     },
@@ -106,6 +124,13 @@ function settings({ deployment }: Plan): string {
       target_matchers: [`alertname="${target}"`],
       equal: ['deployment', 'region'],
     })),
-    receivers: [receiver('ticket'), receiver('page'), { name: 'watchdog', ...outside }],
+    receivers: [
+      receiver('ticket'),
+      receiver('page'),
+      ...watchdogs(plan).map(({ name, url }) => ({
+        name,
+        ...(url === undefined ? {} : { webhook_configs: [{ url, send_resolved: false }] }),
+      })),
+    ],
   })
 }
