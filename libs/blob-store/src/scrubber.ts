@@ -332,9 +332,10 @@ export class Scrubber {
   }
 }
 
+/** May end earlier: a timer of more than 24.8 days would end at once. */
 async function systemPause(ms: number, signal: AbortSignal): Promise<void> {
   try {
-    await delay(ms, undefined, { signal, ref: false })
+    await delay(Math.min(ms, hourMs), undefined, { signal, ref: false })
   } catch (error) {
     if (!signal.aborted) throw error
   }

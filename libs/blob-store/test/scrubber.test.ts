@@ -1,4 +1,6 @@
 /** The scrubber of a standalone store: pace, position, findings, and sources of repair. */
+
+import { setTimeout as delay } from 'node:timers/promises'
 import { type Clock, hex } from '@holdfast/kernel'
 import t from 'tap'
 import { type BlobInfo, MemoryBlobStore, Scrubber, type ScrubberOptions } from '../src/index.ts'
@@ -25,7 +27,7 @@ class Time implements Clock {
 function scrubberOf(
   store: MemoryBlobStore,
   time: Time,
-  more: Partial<Pick<ScrubberOptions, 'bytesPerSecond' | 'restMs'>> = {},
+  more: Partial<Pick<ScrubberOptions, 'bytesPerSecond' | 'restMs' | 'pause'>> = {},
 ): { scrubber: Scrubber; errors: Record<string, unknown>[] } {
   const errors: Record<string, unknown>[] = []
   const log = {
@@ -134,6 +136,22 @@ t.test('passes repeat with a rest between them, and the store remembers the last
   t.equal(second.figures.lastPassMs, last, 'known after a restart')
   t.equal(verified, 0)
   t.equal(time.pauses.at(-1), 23 * hourMs, 'the rest of the day')
+})
+
+t.test('a rest of months is no loop', async (t) => {
+  const time = new Time()
+  let looks = 0
+  const now = time.now.bind(time)
+  time.now = () => {
+    looks++
+    return now()
+  }
+  const options = { restMs: 90 * 24 * hourMs, pause: undefined }
+  const { scrubber } = scrubberOf(new MemoryBlobStore(), time, options)
+  scrubber.start()
+  await delay(50)
+  await scrubber.close()
+  t.ok(looks < 10, `it looked at the clock ${looks} times`)
 })
 
 t.test('an interrupted pass continues from its position', async (t) => {
