@@ -54,12 +54,12 @@ export function searchContents(app: FastifyInstance, context: ApiContext) {
     metadata: pageAnswer,
     refusals: refusalsOfReading,
     handle: async (call, input) =>
-      search(call, { ...input, contentId: await call.contentNamed(input.contentId) }),
+      answerSearch(call, { ...input, contentId: await call.contentNamed(input.contentId) }),
   })
 }
 
 /** @param input.contentId a UUID */
-export async function search(call: Call, input: Static<typeof query>): Promise<WrittenAnswer> {
+export async function answerSearch(call: Call, input: Static<typeof query>): Promise<WrittenAnswer> {
   const password = input.password || undefined
   const { contentId } = input
   // Hits reveal content behind a password: every attempt on another account's folder counts as

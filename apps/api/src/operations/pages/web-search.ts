@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import type { ApiContext } from '../../calls/context.ts'
 import { serve } from '../../calls/operation.ts'
 import { pageAnswer } from '../../documents/schemas.ts'
-import { search, searchAnswer, searchQuery } from '../search-contents.ts'
+import { answerSearch, searchAnswer, searchQuery } from '../search-contents.ts'
 
 /** For owners of every tier, in their own folders. */
 export function webSearch(app: FastifyInstance, context: ApiContext) {
@@ -20,7 +20,7 @@ export function webSearch(app: FastifyInstance, context: ApiContext) {
     async handle(call, input) {
       const contentId = await call.contentNamed(input.contentId)
       await call.refuseForeign([contentId], 'error-notOwner')
-      return await search(call, { ...input, contentId })
+      return await answerSearch(call, { ...input, contentId })
     },
   })
 }
