@@ -48,6 +48,7 @@ import { BackupJobs, type BackupJobsDeps } from './backup-jobs.ts'
 import { type CollectingDeps, createCollector, createReconciler, walksOf } from './collecting.ts'
 import { isFullDisk, untilRoom } from './full-disk.ts'
 import { createPublicHosts } from './hosts.ts'
+import { MetadataScrubber } from './metadata-scrubber.ts'
 import { createOperations, type ProcessDeps } from './operations.ts'
 import { openStores, type Stores, type StoresOptions } from './stores.ts'
 
@@ -124,7 +125,7 @@ async function startWith(
     isBlocked: (blobId) => blocked.blocksBlob(blobId),
     scans: () => scans,
   })
-  const { collector, scrubber } = upkeep
+  const { collector, scrubber, metadataScrubber } = upkeep
 
   const { urls, ports, host, adminHost } = await listeningOf(config)
   const { accounts, reconciler, figures } = await openAccounts({
@@ -173,8 +174,10 @@ async function startWith(
   const closing = new AbortController()
   if (!onlyReads) {
     collector.start()
+    if (metadata.damage.lostRanges > 0) reconciler.wantedAtOnce()
     reconciler.start()
     scrubber.start()
+    metadataScrubber.start()
     transfers.start()
   }
   readiness.phase = 'ready'
@@ -413,7 +416,16 @@ function openUpkeep({
   })
   opened.defer(() => scrubber.close())
   scrubMetrics(metrics, { scrubber, store: blobs })
-  return { collector, backupJobs, scrubber }
+  const metadataScrubber = new MetadataScrubber({
+    metadata,
+    config: config.scrub,
+    onDamage: () => rounds().wantedAtOnce(),
+    clock,
+    timers: backgroundTimers,
+    log: log.child({ part: 'metadata scrubber' }),
+  })
+  opened.defer(() => metadataScrubber.close())
+  return { collector, backupJobs, scrubber, metadataScrubber }
 }
 
 function readinessOf({ metadata, blobs }: Stores, clock: Clock): Readiness {

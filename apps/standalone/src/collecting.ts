@@ -15,7 +15,7 @@ export interface CollectingDeps {
   blobs: ChunkStore
   metadata: LevelMetadataStore
   /** Rows that no account claims in a full round may be deleted. */
-  rounds: () => Pick<Reconciler, 'confirmedMs' | 'wanted'>
+  rounds: () => Pick<Reconciler, 'confirmedMs' | 'wanted' | 'wantedAtOnce'>
   clock: Clock
   log: Logger
 }

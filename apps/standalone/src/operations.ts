@@ -17,6 +17,7 @@ import type { Accounts } from './accounts.ts'
 import type { Addresses } from './addresses.ts'
 import type { BackupJobs } from './backup-jobs.ts'
 import { collectNow, reconcileNow } from './collecting.ts'
+import type { MetadataScrubber } from './metadata-scrubber.ts'
 import type { Stores } from './stores.ts'
 
 export interface ProcessDeps {
@@ -31,6 +32,7 @@ export interface ProcessDeps {
   collector: Collector
   reconciler: Reconciler
   scrubber: Scrubber
+  metadataScrubber: MetadataScrubber
   backupJobs: BackupJobs
   scans: ContentScans
   accounts: Accounts
@@ -62,6 +64,7 @@ async function statusOf({
   collector,
   reconciler,
   scrubber,
+  metadataScrubber,
   backupJobs,
   scans,
   accounts,
@@ -91,6 +94,6 @@ async function statusOf({
     scrubbing: scrubStatus({ scrubber, store: blobs }),
     scanning: scans.figures,
     lostBatches: metadata.lostBatches,
-    metadataDamage: metadata.damage,
+    metadataDamage: { ...metadata.damage, lastFullPass: metadataScrubber.lastPass },
   }
 }

@@ -142,3 +142,43 @@ t.test('the master key has a copy, and is never replaced by a new one', async (t
   await remove()
   await t.rejects(startHere(dir), { code: 'DATA_UNUSABLE', message: /master key is lost/ })
 })
+
+t.test('a suspended account stays suspended, and codes lead on, when their rows are lost', async (t) => {
+  const dir = dataDir(t)
+  let service = await startHere(dir)
+  const [one, other] = [await guest(service, 'one'), await guest(service, 'other')]
+  const ctl = (...words: string[]) => operator([...words, '--admin', service.addresses.admin])
+  t.match(await ctl('block', 'account', one.account, '--reason', 'mail 1'), { code: 0 })
+  await service.close()
+  await (await startHere(dir)).close() // the log becomes a table
+  const rows = join(dir, 'metadata/rows')
+  const damage = async (lost: RegExp) => {
+    const level = new Level<string, Buffer>(rows, { compression: false, valueEncoding: 'buffer' })
+    const gone = (await level.keys().all()).filter((key) => lost.test(key))
+    t.ok(gone.length > 0)
+    await level.batch(gone.map((key) => ({ type: 'del', key })))
+    await level.close()
+    const range = { after: gone[0]?.slice(0, -1), through: gone.at(-1) }
+    const hex = (key = '') => Buffer.from(key, 'latin1').toString('hex')
+    const lostRange = [hex(range.after), hex(range.through)]
+    const record = { version: 1, files: [], lost: [lostRange], isRebuilt: false }
+    writeFileSync(join(dir, 'metadata/damage.json'), JSON.stringify(record))
+  }
+  await damage(/^lmoderation\//)
+  service = await startHere(dir)
+  t.equal(await changed(service, one), 'error-blocked')
+  t.equal(await changed(service, other), 'ok')
+  t.match((await ctl('status')).answer, { metadataDamage: { lostRanges: 1, lostKinds: [] } })
+  await service.close()
+
+  await damage(/^n?lcode\//)
+  service = await startHere(dir)
+  t.teardown(() => service.close())
+  const { addresses } = service
+  for (const deadline = Date.now() + 30_000; Date.now() < deadline; ) {
+    if ((await fetch(`${addresses.web}/d/${other.code}`)).status === 200) break
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+  t.equal((await fetch(`${addresses.web}/d/${other.code}`)).status, 200, 'without a command')
+  t.match((await ctl('status')).answer, { metadataDamage: { lostKinds: ['code'] } })
+})

@@ -10,11 +10,11 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import type { BlobSender } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
+import { alignedBytes } from '@holdfast/kernel'
 import t, { type Test } from 'tap'
 import { NodeDisk } from '../src/disk/node-disk.ts'
 import { SpliceSender } from '../src/disk/splice-sender.ts'
 import { ChunkStore } from '../src/index.ts'
-import { alignedBytes } from '../src/memory/buffer-pool.ts'
 import { testChunkStore } from '../src/testing.ts'
 
 const MiB = 1024 * 1024

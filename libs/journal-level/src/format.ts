@@ -42,6 +42,7 @@ export const keys = {
   }),
   copied: (key: Uint8Array) => key.subarray(kinds.copy.length),
   lostRanges: textKey(kinds.lostRanges, ''),
+  lostKinds: textKey(kinds.lostRanges, 'k'),
   spanOf: (key: Uint8Array) => ({ gte: key, lt: Buffer.concat([key, Buffer.of(0)]) }),
   counters: { gte: textKey(kinds.counter, ''), lt: textKey(kinds.suspect, '') },
   marker: (batch: number) => numberKey(kinds.marker, batch % markersMax, 2),
@@ -52,6 +53,10 @@ export const keys = {
   suspects: { gte: textKey(kinds.suspect, ''), lt: textKey('e', '') },
   suspectOf: (key: Uint8Array) => textBehind(key, 1),
   lookup: (key: string) => textKey(kinds.lookup, key),
+  lookupsOf: (beginning: string) => ({
+    gte: textKey(kinds.lookup, beginning),
+    lt: textKey(kinds.lookup, `${beginning}\xff`),
+  }),
   lookupOf: (key: Uint8Array) => textBehind(key, 1),
   fixed: (account: string) => textKey(kinds.journal, `${account}\0s`),
   root: (account: string) => textKey(kinds.journal, `${account}\0r`),

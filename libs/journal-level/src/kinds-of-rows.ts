@@ -1,5 +1,37 @@
-/** The kinds of rows of `everything`, for code that reads all rows. */
-import { keys } from './format.ts'
+/** The kinds of rows. */
+import { encodeSmall, keys } from './format.ts'
+import type { RowChange } from './group-writer.ts'
+
+/**
+ * Kinds of lookups that have copies, because nobody may miss a row of them: what operators decided,
+ * and what leads to accounts. Only the first kinds could not be made again from the accounts.
+ */
+export const copiedKinds: readonly string[] = [
+  'acts',
+  'moderation',
+  'nodes',
+  'region',
+  'reports',
+  'setting',
+  'code',
+  'email',
+]
+
+const copied = new Set(copiedKinds)
+
+/** The rows of a lookup: one, or two. */
+export function lookupRows(lookup: string, value: Uint8Array): RowChange[] {
+  return placesOf(lookup).map((key) => ({ type: 'put', key, value: encodeSmall(key, value) }))
+}
+
+export function removedLookupRows(lookup: string): RowChange[] {
+  return placesOf(lookup).map((key) => ({ type: 'del', key }))
+}
+
+function placesOf(lookup: string): Buffer[] {
+  const key = keys.lookup(lookup)
+  return copied.has(lookup.split('/', 1)[0] as string) ? [key, keys.copy(key)] : [key]
+}
 
 const references = Buffer.from(keys.lookup('ref/'))
 const meta = ['format', 'store'].map((name) => keys.meta(name as 'format' | 'store'))

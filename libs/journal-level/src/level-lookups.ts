@@ -16,8 +16,9 @@ import {
 } from '@holdfast/journal'
 import { RecentMap } from '@holdfast/kernel'
 import type { Suspicions } from './commit-audit.ts'
-import { decodeSmall, encodeSmall, keys } from './format.ts'
+import { decodeSmall, isWholeValue, keys } from './format.ts'
 import { type GroupWriter, groupBytesMax, type RowChange } from './group-writer.ts'
+import { lookupRows, removedLookupRows } from './kinds-of-rows.ts'
 import type { LostRanges } from './lost-ranges.ts'
 import type { Rows } from './rows.ts'
 import { copiedNumberAt, copiedNumberRows } from './stored-numbers.ts'
@@ -30,9 +31,9 @@ const cachedCounters = 100
 const writeTimesKept = 20_000
 /**
  * Changes of one write that go into a batch together: about half of its bytes with the largest
- * rows.
+ * rows, each with a copy.
  */
-const sliceChanges = Math.floor(groupBytesMax / 2 / 4_608)
+const sliceChanges = Math.floor(groupBytesMax / 4 / 4_608)
 
 export class LevelLookups implements LookupStore, LookupWalk {
   readonly #rows: Rows
@@ -69,7 +70,7 @@ export class LevelLookups implements LookupStore, LookupWalk {
       writeTime === undefined
         ? changes
         : changes.filter((change) => this.#comesInTime(lookupKeyOf(change), writeTime))
-    const written = slicesOf(holding).map((slice) => this.#writer.write(slice.map(rowChange)))
+    const written = slicesOf(holding).map((slice) => this.#writer.write(slice.flatMap(rowsOf)))
     for (const change of holding) this.#disturb(lookupKeyOf(change))
     await Promise.all(written)
     // Late changes are answered when the change that won is durable.
@@ -91,7 +92,17 @@ export class LevelLookups implements LookupStore, LookupWalk {
   async get(key: string): Promise<Uint8Array | undefined> {
     assertLookupKey(key)
     const stored = await this.#rows.get(keys.lookup(key))
-    return stored && decodeSmall(keys.lookup(key), stored)
+    return stored && (await this.#valueOf(keys.lookup(key), stored))
+  }
+
+  /** Of the copy, if the row itself is damaged. @throws JournalFault CORRUPT */
+  async #valueOf(key: Uint8Array, stored: Uint8Array): Promise<Buffer> {
+    if (isWholeValue(key, stored)) return decodeSmall(key, stored)
+    const copy = keys.copy(key)
+    const copied = await this.#rows.get(copy)
+    return copied !== undefined && isWholeValue(copy, copied)
+      ? decodeSmall(copy, copied)
+      : decodeSmall(key, stored)
   }
 
   async *scan(
@@ -102,7 +113,7 @@ export class LevelLookups implements LookupStore, LookupWalk {
     const from = after > prefix ? { gt: keys.lookup(after) } : { gte: keys.lookup(prefix) }
     const range = { ...from, lt: Buffer.concat([keys.lookup(prefix), Buffer.of(0xff)]) }
     for await (const [key, stored] of this.#rows.scan(range, limit === undefined ? {} : { limit })) {
-      yield { key: keys.lookupOf(key), value: decodeSmall(key, stored) }
+      yield { key: keys.lookupOf(key), value: await this.#valueOf(key, stored) }
     }
   }
 
@@ -127,7 +138,7 @@ export class LevelLookups implements LookupStore, LookupWalk {
 
   async #firstIn(range: ScanRange): Promise<LookupRow | undefined> {
     for await (const [key, stored] of this.#rows.scan(range, { limit: 1 }))
-      return { key: keys.lookupOf(key), value: decodeSmall(key, stored) }
+      return { key: keys.lookupOf(key), value: await this.#valueOf(key, stored) }
     return undefined
   }
 
@@ -161,7 +172,7 @@ export class LevelLookups implements LookupStore, LookupWalk {
       const there = claim.disturbed ? undefined : await this.get(key)
       if (there !== undefined && !claim.disturbed) return there
     } while (claim.disturbed)
-    await this.#writer.write([rowChange({ put: key, value })])
+    await this.#writer.write(lookupRows(key, value))
     return Buffer.from(value)
   }
 
@@ -205,8 +216,6 @@ function slicesOf(changes: readonly LookupChange[]): (readonly LookupChange[])[]
   return Array.from({ length: count }, (_, at) => changes.slice(at * sliceChanges, (at + 1) * sliceChanges))
 }
 
-function rowChange(change: LookupChange): RowChange {
-  if ('delete' in change) return { type: 'del', key: keys.lookup(change.delete) }
-  const key = keys.lookup(change.put)
-  return { type: 'put', key, value: encodeSmall(key, change.value) }
+function rowsOf(change: LookupChange): RowChange[] {
+  return 'delete' in change ? removedLookupRows(change.delete) : lookupRows(change.put, change.value)
 }

@@ -23,6 +23,7 @@ import {
 } from '@holdfast/kernel'
 import { CommitAudit, type Suspicions } from './commit-audit.ts'
 import { copyDamage } from './damage-record.ts'
+import { type FindDamageOptions, findDamage } from './find-damage.ts'
 import { GroupWriter, type RowChange } from './group-writer.ts'
 import { LevelJournals } from './level-journals.ts'
 import { LevelLookups } from './level-lookups.ts'
@@ -120,7 +121,10 @@ export class LevelMetadataStore {
   #caring: Promise<void> = Promise.resolve()
   #audit: CommitAudit
   #lostBatches: number
+  /** In words, until LevelDB is opened again because of it. */
+  #foundDamage: string | undefined
   #damagedFiles: number
+  #lostKinds: readonly string[]
   #unauditedBatches = 0
   /** Whether the previous batch has its entry in the audit. */
   #audited = true
@@ -144,11 +148,12 @@ export class LevelMetadataStore {
     this.#suspicions = suspicions
     this.#lostRanges = lostRanges
     this.#damagedFiles = found.damagedFiles
+    this.#lostKinds = found.lostKinds
     this.#lostBatches = found.lostBatches
     const writer = new GroupWriter(
       {
         commit: (changes) => {
-          const commit = () => rows.commit(changes)
+          const commit = () => this.#commit(changes)
           return options.commit(changes, commit)
         },
         onSuccess: () => {
@@ -290,9 +295,12 @@ export class LevelMetadataStore {
     return this.#lostBatches
   }
 
-  /** Damaged files that were replaced and kept, and ranges of keys in which rows are lost. */
-  get damage(): { files: number; lostRanges: number } {
-    return { files: this.#damagedFiles, lostRanges: this.#lostRanges.count }
+  /**
+   * Damaged files that were replaced and kept, ranges of keys in which rows are lost, and kinds of
+   * lookups that may also have lost copies.
+   */
+  get damage(): { files: number; lostRanges: number; lostKinds: readonly string[] } {
+    return { files: this.#damagedFiles, lostRanges: this.#lostRanges.count, lostKinds: this.#lostKinds }
   }
 
   /** Batches of this process that are on disk, and whose loss would not be noticed. */
@@ -329,6 +337,26 @@ export class LevelMetadataStore {
     await this.#writer.close()
     await this.#audit.close()
     await this.#rows.close()
+  }
+
+  /**
+   * Reads all tables from the disk, and opens LevelDB again if one is damaged, which replaces it;
+   * writes fail meanwhile, as after an error of the disk.
+   * @returns the damage in words; undefined: there is none
+   */
+  async scrub(options: FindDamageOptions): Promise<string | undefined> {
+    const damage = await findDamage(join(this.#path, 'rows'), options)
+    if (damage === undefined || this.#closing.signal.aborted) return undefined
+    this.#foundDamage = damage
+    await this.#writer.write([]).catch(() => {})
+    return damage
+  }
+
+  async #commit(changes: RowChange[]): Promise<void> {
+    const damage = this.#foundDamage
+    this.#foundDamage = undefined
+    if (damage !== undefined) throw Object.assign(new Error(damage), { code: 'LEVEL_CORRUPTION' })
+    await this.#rows.commit(changes)
   }
 
   #failed(fault: JournalFault): void {
@@ -415,6 +443,7 @@ export class LevelMetadataStore {
       this.#lostRanges.replace([...found.lostRanges])
       this.#lostBatches = found.lostBatches
       this.#damagedFiles = found.damagedFiles
+      this.#lostKinds = found.lostKinds
       this.#journals.forget()
       this.#lookups.forget()
       this.#writer.resume(found)

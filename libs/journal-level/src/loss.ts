@@ -8,20 +8,33 @@
  *   CORRUPT until it is repaired;
  * - an account without rows in a range that is kept is CORRUPT instead of never written;
  * - a counter continues far above the greatest known number;
- * - lookups are no longer proof of anything (`lostBatches`).
+ * - lookups with a copy are made again from it, and copies from the lookups; kinds of which both
+ *   places are lost are recorded (`lostKinds`);
+ * - other lookups are no longer proof of anything (`lostBatches`).
  *
  * Markers need nothing: a batch without one counts as lost. May be repeated after a crash.
  */
 import type { KeyRange } from '@holdfast/level-files'
-import { decodeFixed, decodeRow, keys, neverWritten } from './format.ts'
+import {
+  decodeFixed,
+  decodeRow,
+  decodeSmall,
+  encodeSmall,
+  isWholeValue,
+  keys,
+  neverWritten,
+} from './format.ts'
 import type { RowChange } from './group-writer.ts'
+import { copiedKinds } from './kinds-of-rows.ts'
 import { isBeforeEnd, type KeySpan, LostRanges, rangeOf, touches } from './lost-ranges.ts'
 import {
   copiedNumberAt,
   copiedNumberRows,
+  keptLostKinds,
   keptRanges,
   keptRangesRows,
   knownSuspicions,
+  lostKindsRows,
   numberAt,
   numberRow,
   suspicionRows,
@@ -34,21 +47,30 @@ export const leap = 2 ** 20
 /** Rows that one batch writes; the last one has the ranges. */
 const batchRowsMax = 10_000
 
-/** @returns accounts with rows left that are CORRUPT from now on, at most that many */
+export interface Loss {
+  /** With rows left, and CORRUPT from now on: at most that many. */
+  suspectAccounts: number
+  /** Of lookups that neither their rows nor the copies have any more. */
+  lostKinds: string[]
+}
+
 export async function applyLoss(
   rows: StoredRows,
   { lost, isRebuilt }: { lost: readonly KeyRange[]; isRebuilt: boolean },
-): Promise<number> {
-  if (lost.length === 0 && !isRebuilt) return 0
+): Promise<Loss> {
+  if (lost.length === 0 && !isRebuilt) return { suspectAccounts: 0, lostKinds: [] }
   const losses = await lossesOf(rows, lost)
-  const accounts = await suspectAccounts(rows, losses.accounts)
+  const lostKinds = await kindsLost(rows, losses.fresh)
+  const suspectAccounts = await commitInBatches(rows, suspectRows(rows, losses.accounts))
+  await commitInBatches(rows, copiedLookupRows(rows, losses.fresh))
   const lostBatches = (await numberAt(rows, keys.meta('lost'))) + lost.length + (isRebuilt ? 1 : 0)
   await rows.commit([
     ...(await counterRows(rows, losses.fresh)),
     ...keptRangesRows(losses.ranges),
+    ...lostKindsRows([...new Set([...(await keptLostKinds(rows)), ...lostKinds])]),
     numberRow(keys.meta('lost'), lostBatches),
   ])
-  return accounts
+  return { suspectAccounts, lostKinds }
 }
 
 /** What is kept, and where accounts are suspect. */
@@ -75,13 +97,12 @@ async function lossesOf(
   }
 }
 
-async function suspectAccounts(rows: StoredRows, lost: LostRanges): Promise<number> {
-  const known = await knownSuspicions(rows)
+/** @returns how many times there were rows */
+async function commitInBatches(rows: StoredRows, changes: AsyncIterable<RowChange[]>): Promise<number> {
   let batch: RowChange[] = []
   let count = 0
-  for await (const account of accountsIn(rows, lost)) {
-    const { epoch, head } = await newestKnown(rows, account)
-    batch.push(...suspicionRows(known.suspect(`j${account}`, { epoch: epoch + leap, number: head })))
+  for await (const some of changes) {
+    batch.push(...some)
     count++
     if (batch.length < batchRowsMax) continue
     await rows.commit(batch)
@@ -89,6 +110,79 @@ async function suspectAccounts(rows: StoredRows, lost: LostRanges): Promise<numb
   }
   if (batch.length > 0) await rows.commit(batch)
   return count
+}
+
+/** Those of each account. */
+async function* suspectRows(rows: StoredRows, lost: LostRanges): AsyncGenerator<RowChange[]> {
+  const known = await knownSuspicions(rows)
+  for await (const account of accountsIn(rows, lost)) {
+    const { epoch, head } = await newestKnown(rows, account)
+    yield suspicionRows(known.suspect(`j${account}`, { epoch: epoch + leap, number: head }))
+  }
+}
+
+/** A row and its copy are written in one batch, so the one that is not lost is the newest. */
+async function* copiedLookupRows(rows: StoredRows, lost: LostRanges): AsyncGenerator<RowChange[]> {
+  for (const span of copiedSpans()) {
+    if (lost.touches(span))
+      for await (const [copy, stored] of rows.scan(keys.copiesOf(span)))
+        yield await replaced({ rows, lost, from: copy, stored, to: keys.copied(copy) })
+    if (lost.touches(keys.copiesOf(span)))
+      for await (const [key, stored] of rows.scan(span))
+        yield await replaced({ rows, lost, from: key, stored, to: keys.copy(key) })
+  }
+}
+
+async function replaced({
+  rows,
+  lost,
+  from,
+  stored,
+  to,
+}: {
+  rows: StoredRows
+  lost: LostRanges
+  from: Uint8Array
+  stored: Uint8Array
+  to: Uint8Array
+}): Promise<RowChange[]> {
+  if (!lost.has(to) || !isWholeValue(from, stored)) return []
+  const there = lost.has(from) ? await rows.get(to) : undefined
+  if (there !== undefined && isWholeValue(to, there)) return []
+  return [{ type: 'put', key: to, value: encodeSmall(to, decodeSmall(from, stored)) }]
+}
+
+function copiedSpans(): KeySpan[] {
+  return copiedKinds.map((kind) => keys.lookupsOf(`${kind}/`))
+}
+
+/** Where a lookup and its copy may both have been. */
+async function kindsLost(rows: StoredRows, lost: LostRanges): Promise<string[]> {
+  let hasCopies = false
+  const { gte, lt } = keys.lookupsOf('')
+  for await (const _ of rows.scan(keys.copiesOf({ gte, lt }), { limit: 1 })) hasCopies = true
+  const isLost = (kind: string) => {
+    const span = keys.lookupsOf(`${kind}/`)
+    if (!hasCopies) return lost.touches(span)
+    return [...lost].some((range) => {
+      const copied = originalsIn(range, span)
+      return copied !== undefined && lost.touches(copied)
+    })
+  }
+  return copiedKinds.filter(isLost)
+}
+
+/** The keys, within the span, whose copies are in the range. */
+function originalsIn(range: KeyRange, span: KeySpan): KeySpan | undefined {
+  const copies = keys.copiesOf(span)
+  if (!touches(range, copies)) return undefined
+  const { after, through } = range
+  const isFirst = after === undefined || Buffer.compare(after, copies.gte) < 0
+  const isLast = through === undefined || Buffer.compare(through, copies.lt) >= 0
+  return {
+    gte: isFirst ? span.gte : keys.copied(after),
+    lt: isLast ? span.lt : keys.spanOf(keys.copied(through)).lt,
+  }
 }
 
 /** One short iteration for each account: the rows in between are skipped. */

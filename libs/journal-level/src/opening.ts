@@ -13,11 +13,13 @@ import {
   metadataFormatVersion,
 } from './format.ts'
 import type { RowChange } from './group-writer.ts'
+import { copiedKinds } from './kinds-of-rows.ts'
 import { LostRanges } from './lost-ranges.ts'
 import type { Rows } from './rows.ts'
 import {
   copiedNumberAt,
   copiedNumberRows,
+  keptLostKinds,
   keptRanges,
   knownSuspicions,
   numberAt,
@@ -54,6 +56,8 @@ export async function identify(rows: Rows, path: string): Promise<Uint8Array> {
 export interface InspectResult {
   suspicions: Suspicions
   lostRanges: LostRanges
+  /** Of lookups. */
+  lostKinds: string[]
   damagedFiles: number
   lostBatches: number
   nextBatch: number
@@ -75,27 +79,55 @@ export async function inspect(
   const lost = seen.filter(({ batch }) => batch > newest - markersMax && !marked.has(batch))
   const last = seen.reduce((most, { batch }) => Math.max(most, batch), newest)
   const suspicions = await knownSuspicions(rows)
-  const isFirst = (await numberAt(rows, keys.meta('copies'))) === 0
+  const copies = await numberAt(rows, keys.meta('copies'))
+  const isFirst = copies === 0
+  if (copies < copiesVersion) await copyLookups(rows)
   const found = lost.flatMap(({ notes }) => notes).map((note) => suspicions.add(note))
   const lostBatches = (await numberAt(rows, keys.meta('lost'))) + lost.length
   await rows.commit([
     ...(isFirst ? [...suspicions] : found).flatMap(suspicionRows),
     ...(isFirst ? await firstCopies(rows) : []),
+    numberRow(keys.meta('copies'), copiesVersion),
     numberRow(keys.meta('lost'), lostBatches),
     numberRow(keys.meta('checked'), last),
   ])
   return {
     suspicions,
     lostRanges: new LostRanges(await keptRanges(rows)),
+    lostKinds: await keptLostKinds(rows),
     damagedFiles: await countDamagedFiles(path),
     lostBatches,
     nextBatch: last + 1,
   }
 }
 
+/** Which rows have copies: 1, those of the store; 2, lookups as well. */
+const copiesVersion = 2
+
+/** Lookups that a release without their copies wrote. */
+async function copyLookups(rows: Rows): Promise<void> {
+  for (const kind of copiedKinds)
+    for await (const batch of inBatches(rows.scan(keys.lookupsOf(`${kind}/`)))) await rows.commit(batch)
+}
+
+async function* inBatches(found: AsyncIterable<[Uint8Array, Uint8Array]>): AsyncGenerator<RowChange[]> {
+  let batch: RowChange[] = []
+  for await (const [key, stored] of found) {
+    if (!isWholeValue(key, stored)) continue
+    const copy = keys.copy(key)
+    batch.push({ type: 'put', key: copy, value: encodeSmall(copy, decodeSmall(key, stored)) })
+    if (batch.length < copiedAtOnce) continue
+    yield batch
+    batch = []
+  }
+  if (batch.length > 0) yield batch
+}
+
+const copiedAtOnce = 1_000
+
 /** Of the counters that a release without copies wrote. */
 async function firstCopies(rows: Rows): Promise<RowChange[]> {
-  const changes = [numberRow(keys.meta('copies'), 1)]
+  const changes: RowChange[] = []
   for await (const [key] of rows.scan(keys.counters)) {
     const next = await copiedNumberAt(rows, key)
     if (next !== undefined) changes.push(...copiedNumberRows(key, next))

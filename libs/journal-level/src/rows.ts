@@ -29,6 +29,8 @@ export interface MetadataDamage {
   lost: string[]
   /** Accounts with rows left that have to be repaired. */
   suspectAccounts: number
+  /** Kinds of lookups of which rows may be lost with their copies. */
+  lostKinds: string[]
 }
 
 export interface OpenOptions {
@@ -58,7 +60,7 @@ export class Rows implements StoredRows {
    *   read.
    */
   static async open(path: string, { onDamage }: OpenOptions = { onDamage: () => {} }): Promise<Rows> {
-    return new Rows(path, await openLevel(path, { onDamage, all: false }), { onDamage })
+    return new Rows(path, await openLevel(path, { onDamage, all: true }), { onDamage })
   }
 
   /**
@@ -185,13 +187,14 @@ async function openSalvaged(path: string, { all, onDamage }: HealingOptions): Pr
   const level = await opened(path)
   try {
     if (isRebuilt) await (level as unknown as Compaction).compactRange(Buffer.of(0), Buffer.of(255))
-    const suspectAccounts = await applyLoss(Rows.of(path, level), { lost, isRebuilt })
+    const { suspectAccounts, lostKinds } = await applyLoss(Rows.of(path, level), { lost, isRebuilt })
     await forgetDamage(dirname(path))
     if (files.length > 0)
       onDamage({
         files: files.map(({ name, damage }) => ({ name, damage })),
         lost: lost.map(rangeInWords),
         suspectAccounts,
+        lostKinds,
       })
     return level
   } catch (error) {

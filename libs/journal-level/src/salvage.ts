@@ -31,14 +31,14 @@ import {
 } from './damage-record.ts'
 import { readTolerantly, type TolerantRead } from './tolerant-read.ts'
 
-/**
- * Bytes of tables compared at each opening, newest first: about a second. The rest is left to the
- * rows' own checksums.
- */
-export const checkedBytesMax = 256 * 1024 * 1024
+/** Bytes of tables compared in about a second, newest first, where not all of them are. */
+const checkedBytesMax = 256 * 1024 * 1024
 
 export interface SalvageOptions {
-  /** Compares all tables, however many there are. */
+  /**
+   * Compares all tables, however many there are. LevelDB maps tables into memory: a read of a
+   * sector that the disk cannot read would end the process.
+   */
   all: boolean
 }
 
@@ -202,7 +202,7 @@ async function* damagedTables(
   let checked = 0
   for (const table of tables.toSorted((one, other) => other.number - one.number)) {
     checked += table.bytes
-    const path = await pathOf(rows, table.number)
+    const path = await pathOfTable(rows, table.number)
     const isRead = all || checked <= checkedBytesMax
     if (!isRead && (await stat(path).catch(absent))?.size === table.bytes) continue
     const damaged = damageOf(table, await readTolerantly(path))
@@ -228,7 +228,7 @@ function damageOf(
 }
 
 /** A table has one of two names. */
-async function pathOf(rows: string, number: number): Promise<string> {
+export async function pathOfTable(rows: string, number: number): Promise<string> {
   const base = join(rows, String(number).padStart(6, '0'))
   const older = `${base}.sst`
   return (await stat(older).catch(absent)) === undefined ? `${base}.ldb` : older

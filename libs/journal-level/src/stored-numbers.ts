@@ -72,6 +72,22 @@ export function keptRangesRows(ranges: Parameters<typeof encodeRanges>[0]): RowC
   return copiedRows(keys.lostRanges, encodeRanges(ranges))
 }
 
+/** Kinds of lookups that were lost, and their copies, too. */
+export async function keptLostKinds(rows: StoredRows): Promise<string[]> {
+  const kinds = new Set<string>()
+  for (const key of [keys.lostKinds, keys.copy(keys.lostKinds)]) {
+    const stored = await rows.get(key)
+    if (stored === undefined || !isWholeValue(key, stored)) continue
+    for (const kind of decodeSmall(key, stored).toString('latin1').split(' ')) kinds.add(kind)
+  }
+  kinds.delete('')
+  return [...kinds].sort()
+}
+
+export function lostKindsRows(kinds: readonly string[]): RowChange[] {
+  return copiedRows(keys.lostKinds, Buffer.from(kinds.join(' '), 'latin1'))
+}
+
 function copiedRows(key: Uint8Array, value: Uint8Array): RowChange[] {
   return [key, keys.copy(key)].map((place) => ({ type: 'put', key: place, value: encodeSmall(place, value) }))
 }

@@ -241,7 +241,7 @@ t.test(
     t.ok(corrupt >= (reported[0]?.suspectAccounts ?? 0), 'also those without any row left')
     t.ok(corrupt > 0 && corrupt < 30, `${corrupt} of 60`)
     t.ok(faults.every((fault) => fault === undefined || fault === 'CORRUPT'))
-    t.same(store.damage, { files: 1, lostRanges: 1 })
+    t.same(store.damage, { files: 1, lostRanges: 1, lostKinds: [] })
     t.equal(store.lostBatches, 1)
   },
 )

@@ -1,3 +1,4 @@
+export { alignedBytes } from './bytes/aligned-bytes.ts'
 export { equalBytes } from './bytes/equal-bytes.ts'
 export { isFramed } from './bytes/framing.ts'
 export { GrowingBytes } from './bytes/growing-bytes.ts'

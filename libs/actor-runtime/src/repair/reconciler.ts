@@ -148,6 +148,7 @@ export class Reconciler {
   readonly #options: ReconcilerOptions
   #notes: RoundState | undefined
   #wanted = false
+  #wantedAtOnce = false
   #failedInARow = 0
   #nextAskMs = Number.NEGATIVE_INFINITY
   #notBeforeMs = Number.NEGATIVE_INFINITY
@@ -172,6 +173,12 @@ export class Reconciler {
   /** Requests a round that begins from now on. */
   wanted(): void {
     this.#wanted = true
+  }
+
+  /** Requests one that begins at once, in place of a running one: rows are known to be lost. */
+  wantedAtOnce(): void {
+    this.#wantedAtOnce = true
+    this.#interrupt.abort()
   }
 
   /**
@@ -253,6 +260,7 @@ export class Reconciler {
 
   async #dueRound(): Promise<(Round & Progress) | undefined> {
     const { clock, everyMs, wantedMs } = this.#options
+    if (this.#wantedAtOnce) return this.#fresh({ dryRun: false })
     const { round, last, confirmedScope } = await this.#read()
     if (round !== undefined && round.scope === this.#scope) return round
     const began = last?.beganMs ?? Number.NEGATIVE_INFINITY
@@ -267,6 +275,7 @@ export class Reconciler {
 
   #fresh({ dryRun }: { dryRun: boolean }): Round & Progress {
     this.#wanted &&= dryRun
+    this.#wantedAtOnce &&= dryRun
     return {
       scope: this.#scope,
       part: 'accounts',

@@ -10,9 +10,10 @@
  * no upload.
  */
 import { BlobFault } from '@holdfast/blob-store'
+import { alignedBytes } from '@holdfast/kernel'
 import { faultOfDisk } from '../disk/faults.ts'
 import { encodeExtentHeader, firstRecordOffset } from '../format.ts'
-import { alignedBytes, bufferBytes } from '../memory/buffer-pool.ts'
+import { bufferBytes } from '../memory/buffer-pool.ts'
 import { alignUp } from '../numbers.ts'
 import { Extent } from './extent.ts'
 import { type ExtentFiles, extentFileName } from './extent-files.ts'

@@ -1,4 +1,6 @@
 /** Finds records in an extent without the catalogue, and verifies their content. */
+
+import { alignedBytes } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
 import { isUnreadable } from '../disk/faults.ts'
 import {
@@ -16,7 +18,7 @@ import {
   recordHeaderBytes,
   startsRecord,
 } from '../format.ts'
-import { alignedBytes, bufferBytes } from '../memory/buffer-pool.ts'
+import { bufferBytes } from '../memory/buffer-pool.ts'
 import { alignUp } from '../numbers.ts'
 import type { Extent } from './extent.ts'
 

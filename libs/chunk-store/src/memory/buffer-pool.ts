@@ -28,12 +28,6 @@ export interface PooledBuffer {
   put(bytes: Buffer, at: number): void
 }
 
-/** Private page-aligned memory, zeroed. */
-export function alignedBytes(bytes: number): Buffer {
-  const memory = new WebAssembly.Memory({ initial: Math.max(1, Math.ceil(bytes / pageBytes)) })
-  return Buffer.from(memory.buffer, 0, bytes)
-}
-
 export class BufferPool {
   /** Shared. */
   readonly memory: WebAssembly.Memory

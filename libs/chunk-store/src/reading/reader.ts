@@ -13,7 +13,7 @@
 
 import { setImmediate } from 'node:timers/promises'
 import { BlobFault, type BlobSender, type SentBytes, type WholeBytes } from '@holdfast/blob-store'
-import { asBuffer, hex } from '@holdfast/kernel'
+import { alignedBytes, asBuffer, hex } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
 import { LRUCache } from 'lru-cache'
 import type { Copy, RowEntry } from '../catalogue/rows.ts'
@@ -31,7 +31,6 @@ import {
   type Run,
   recordBytesMax,
 } from '../format.ts'
-import { alignedBytes } from '../memory/buffer-pool.ts'
 
 /**
  * Payload bytes of one read: large while large buffers are available and the range is long, else

@@ -7,7 +7,7 @@
  */
 
 import { BlobFault } from '@holdfast/blob-store'
-import { hex } from '@holdfast/kernel'
+import { alignedBytes, hex } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
 import type { Copy, RowEntry } from '../catalogue/rows.ts'
 import { readFaultOf } from '../disk/faults.ts'
@@ -15,7 +15,7 @@ import type { Extent } from '../extents/extent.ts'
 import type { ExtentTable } from '../extents/extent-table.ts'
 import { belongsTo, matchesChecksums } from '../extents/scan.ts'
 import { blockBytes, dataRecordBytes, decodeRecord, type HeaderSeal, recordBytesMax } from '../format.ts'
-import { alignedBytes, bufferBytes } from '../memory/buffer-pool.ts'
+import { bufferBytes } from '../memory/buffer-pool.ts'
 import type { ExtentClaim } from './reader.ts'
 
 /** Reads of one place before it counts as damaged: a transfer error is gone at the second read. */

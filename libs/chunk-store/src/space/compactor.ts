@@ -15,10 +15,11 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { BlobFault } from '@holdfast/blob-store'
+import { alignedBytes } from '@holdfast/kernel'
 import type { Extent } from '../extents/extent.ts'
 import type { ExtentFiles } from '../extents/extent-files.ts'
 import { windowBytes } from '../extents/scan.ts'
-import { alignedBytes, bufferBytes } from '../memory/buffer-pool.ts'
+import { bufferBytes } from '../memory/buffer-pool.ts'
 import type { StoreBounds } from '../options.ts'
 import { deadRanges } from './dead-ranges.ts'
 import { Mover, type MoverDeps } from './mover.ts'

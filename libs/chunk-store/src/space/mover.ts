@@ -2,7 +2,7 @@
  * Moves what lives in an extent to the open one: copies of blobs, and the deletion and void entries
  * that are still needed. In portions, so that uploads and readers have the device in between.
  */
-import { hex } from '@holdfast/kernel'
+import { alignedBytes, hex } from '@holdfast/kernel'
 import type { Copy, RowCache, RowEntry } from '../catalogue/rows.ts'
 import { isUnreadable } from '../disk/faults.ts'
 import type { Extent } from '../extents/extent.ts'
@@ -23,7 +23,7 @@ import {
   type VoidEntry,
 } from '../format.ts'
 import type { Log } from '../log.ts'
-import { alignedBytes, bufferBytes } from '../memory/buffer-pool.ts'
+import { bufferBytes } from '../memory/buffer-pool.ts'
 import { bytesOfRun, type Ledger } from '../writing/ledger.ts'
 import { type CarriedEntry, CarryIntent, carriedEntriesMax, MoveIntent } from '../writing/move-intents.ts'
 import type { Writer } from '../writing/writer.ts'

@@ -6,11 +6,10 @@
  */
 import { join } from 'node:path'
 import { BlobFault } from '@holdfast/blob-store'
-import { Ballast, type Clock } from '@holdfast/kernel'
+import { alignedBytes, Ballast, type Clock } from '@holdfast/kernel'
 import type { Disk } from '../disk/disk.ts'
 import type { ExtentTable } from '../extents/extent-table.ts'
 import type { Log } from '../log.ts'
-import { alignedBytes } from '../memory/buffer-pool.ts'
 
 const freshMs = 500
 

@@ -7,9 +7,9 @@
  * else. Only if both exist and are equal the shutdown was clean and the catalogue is current.
  */
 import { join } from 'node:path'
+import { alignedBytes } from '@holdfast/kernel'
 import type { Disk } from '../disk/disk.ts'
 import { blockBytes } from '../format.ts'
-import { alignedBytes } from '../memory/buffer-pool.ts'
 
 /** Random, so that no other shutdown has the same. */
 export const endMarkBytes = 16

@@ -8,7 +8,7 @@
  * a line of the log.
  */
 import { join } from 'node:path'
-import { isShortage } from '@holdfast/kernel'
+import { alignedBytes, isShortage } from '@holdfast/kernel'
 import type { Disk, DiskFile } from '../disk/disk.ts'
 import { isUnopenable, isUnreadable } from '../disk/faults.ts'
 import {
@@ -19,7 +19,6 @@ import {
   type StoreIdentity,
 } from '../format.ts'
 import type { Log } from '../log.ts'
-import { alignedBytes } from '../memory/buffer-pool.ts'
 
 export const identityFileName = 'identity'
 

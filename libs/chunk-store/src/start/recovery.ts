@@ -22,7 +22,7 @@
 
 import type { BlobFault } from '@holdfast/blob-store'
 import { copyKey } from '@holdfast/blob-store'
-import { hex } from '@holdfast/kernel'
+import { alignedBytes, hex } from '@holdfast/kernel'
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import { blobPrefix, type Copy, decodeCopies, type RowCache, type RowEntry } from '../catalogue/rows.ts'
 import { isUnreadable } from '../disk/faults.ts'
@@ -44,7 +44,6 @@ import {
   recordBytes,
 } from '../format.ts'
 import type { Log } from '../log.ts'
-import { alignedBytes } from '../memory/buffer-pool.ts'
 import { alignUp } from '../numbers.ts'
 import { copyOf, homeOf } from '../writing/copy-of-entry.ts'
 import type { Ledger } from '../writing/ledger.ts'

@@ -10,7 +10,7 @@
  */
 import { join } from 'node:path'
 import { BlobFault } from '@holdfast/blob-store'
-import { hex, isShortage } from '@holdfast/kernel'
+import { alignedBytes, hex, isShortage } from '@holdfast/kernel'
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import {
   blobPrefix,
@@ -37,7 +37,6 @@ import {
   type StoreIdentity,
 } from '../format.ts'
 import type { Log } from '../log.ts'
-import { alignedBytes } from '../memory/buffer-pool.ts'
 import { bytesOfRun, readStoreInfo, type StoreInfo } from '../writing/ledger.ts'
 import { type CleanShutdownMarker, endMarkKey } from './clean-shutdown-marker.ts'
 import { type IdentityFile, identityFileName } from './identity-file.ts'

@@ -9,11 +9,12 @@
  * recovery can restore it.
  */
 import { BlobFault } from '@holdfast/blob-store'
+import { alignedBytes } from '@holdfast/kernel'
 import { faultOfDisk } from '../disk/faults.ts'
 import type { Extent } from '../extents/extent.ts'
 import type { ExtentPosition } from '../extents/extent-table.ts'
 import type { VoidEntry } from '../format.ts'
-import { alignedBytes, bufferBytes } from '../memory/buffer-pool.ts'
+import { bufferBytes } from '../memory/buffer-pool.ts'
 import { Group, type Intent, type WriterDeps } from './group.ts'
 
 /**

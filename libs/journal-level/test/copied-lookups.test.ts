@@ -1,0 +1,184 @@
+/** Lookups that nobody may miss have copies. */
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { keys } from '../src/format.ts'
+import { LevelMetadataStore, type MetadataDamage } from '../src/index.ts'
+import { copiedKinds } from '../src/kinds-of-rows.ts'
+import { applyLoss } from '../src/loss.ts'
+import { Rows } from '../src/rows.ts'
+import { testMetadataStore } from '../src/testing.ts'
+import { directory } from './directories.ts'
+
+const decided = copiedKinds.map((kind) => `${kind}/one`)
+const value = (key: string) => Buffer.from(`value of ${key}`)
+
+/** Closed, with a row of each kind that has copies and one of a kind that has none. */
+async function storeWithLookups(t: Test): Promise<string> {
+  const path = await directory(t)
+  const store = await LevelMetadataStore.open({ ...testMetadataStore, path })
+  await store.lookups.write([...decided, 'ref/one'].map((put) => ({ put, value: value(put) })))
+  await store.close()
+  return path
+}
+
+async function inRows<Result>(path: string, work: (rows: Rows) => Promise<Result>): Promise<Result> {
+  const rows = await Rows.open(join(path, 'rows'))
+  try {
+    return await work(rows)
+  } finally {
+    await rows.close()
+  }
+}
+
+async function found(path: string) {
+  const store = await LevelMetadataStore.open({ ...testMetadataStore, path })
+  const values = await Promise.all(decided.map((key) => store.lookups.get(key)))
+  const scanned = await Array.fromAsync(store.lookups.scan('moderation/'))
+  await store.close()
+  return { values: values.map(String), scanned: scanned.length, ...store.damage }
+}
+
+const remove = (rows: Rows, spans: { gte: Uint8Array; lt: Uint8Array }[]) =>
+  Promise.all(
+    spans.map(async (span) => {
+      for await (const [key] of rows.scan(span)) await rows.commit([{ type: 'del', key }])
+    }),
+  )
+
+const all = keys.lookupsOf('')
+const whole = { values: decided.map((key) => String(value(key))), scanned: 1, lostKinds: [] }
+
+t.test('a lost range takes no row that has a copy, and no copy', async (t) => {
+  const path = await storeWithLookups(t)
+  for (const { gte, lt } of [all, keys.copiesOf(all)]) {
+    await inRows(path, async (rows) => {
+      await remove(rows, [{ gte, lt }])
+      const { lostKinds } = await applyLoss(rows, { lost: [{ after: gte, through: lt }], isRebuilt: false })
+      t.same(lostKinds, [])
+    })
+    t.match(await found(path), whole)
+  }
+  await inRows(path, async (rows) => t.equal(await rows.get(keys.lookup('ref/one')), undefined))
+})
+
+t.test('an older row in a lost range gives way to its copy', async (t) => {
+  const path = await storeWithLookups(t)
+  const key = keys.lookup('moderation/one')
+  await inRows(path, async (rows) => {
+    const older = await rows.get(keys.lookup('moderation/one'))
+    const store = { ...testMetadataStore, path }
+    await rows.close()
+    const open = await LevelMetadataStore.open(store)
+    await open.lookups.write([{ put: 'moderation/one', value: Buffer.from('newer') }])
+    await open.close()
+    await inRows(path, async (rows) => {
+      await rows.commit([{ type: 'put', key, value: older as Uint8Array }])
+      await applyLoss(rows, {
+        lost: [{ after: keys.lookup('moderation/'), through: key }],
+        isRebuilt: false,
+      })
+    })
+  })
+  t.equal((await found(path)).values[decided.indexOf('moderation/one')], 'newer')
+})
+
+t.test('kinds that lost both are named, for good, and no others', async (t) => {
+  const path = await storeWithLookups(t)
+  const span = keys.lookupsOf('moderation/')
+  const spans = [span, keys.copiesOf(span)]
+  await inRows(path, async (rows) => {
+    await remove(rows, spans)
+    const lost = spans.map(({ gte, lt }) => ({ after: gte, through: lt }))
+    t.same((await applyLoss(rows, { lost, isRebuilt: false })).lostKinds, ['moderation'])
+  })
+  for (let time = 0; time < 2; time++) t.match(await found(path), { lostKinds: ['moderation'], scanned: 0 })
+})
+
+t.test('a damaged row is read from its copy', async (t) => {
+  const path = await storeWithLookups(t)
+  const key = keys.lookup('moderation/one')
+  await inRows(path, (rows) => rows.commit([{ type: 'put', key, value: Buffer.from('damaged') }]))
+  t.match(await found(path), whole)
+})
+
+t.test('a deleted lookup leaves no copy', async (t) => {
+  const path = await storeWithLookups(t)
+  const store = await LevelMetadataStore.open({ ...testMetadataStore, path })
+  await store.lookups.write([{ delete: 'moderation/one' }])
+  await store.close()
+  await inRows(path, async (rows) =>
+    t.equal(await rows.get(keys.copy(keys.lookup('moderation/one'))), undefined),
+  )
+})
+
+t.test('lookups of a release without copies get them', async (t) => {
+  const path = await storeWithLookups(t)
+  await inRows(path, async (rows) => {
+    await remove(rows, [keys.copiesOf(all)])
+    await rows.commit([{ type: 'del', key: keys.meta('copies') }])
+  })
+  await found(path)
+  await inRows(path, async (rows) => {
+    const { gte, lt } = all
+    await remove(rows, [all])
+    await applyLoss(rows, { lost: [{ after: gte, through: lt }], isRebuilt: false })
+  })
+  t.match(await found(path), whole)
+})
+
+t.test('damage under an open store is found on the disk, and taken out of use', async (t) => {
+  const path = await storeWithLookups(t)
+  const reported: MetadataDamage[] = []
+  const reopened = Promise.withResolvers<void>()
+  const store = await LevelMetadataStore.open({
+    ...testMetadataStore,
+    path,
+    onDamage: (damage) => reported.push(damage),
+    onReopened: () => reopened.resolve(),
+  })
+  const alive = setInterval(() => {}, 1_000)
+  t.teardown(async () => {
+    clearInterval(alive)
+    await store.close()
+  })
+  let tables = 0
+  const pace = async () => ++tables > 0
+  t.equal(await store.scrub({ pace }), undefined, 'nothing is damaged')
+  t.ok(tables > 0)
+  const rows = join(path, 'rows')
+  const [name = ''] = readdirSync(rows).filter((one) => one.endsWith('.ldb'))
+  const bytes = readFileSync(join(rows, name))
+  bytes[20] = (bytes[20] as number) ^ 4
+  writeFileSync(join(rows, name), bytes)
+  t.equal(await store.scrub({ pace: async () => false }), undefined, 'it ends when it shall')
+  t.match(await store.scrub({ pace }), /^the table \d+: /)
+  await reopened.promise
+  t.match(reported, [{ files: [{ name }] }])
+  t.equal(await store.scrub({ pace }), undefined, 'it is replaced')
+  await store.lookups.write([{ put: 'code/two', value: value('two') }])
+  t.equal(String(await store.lookups.get('code/two')), 'value of two')
+})
+
+t.test('an old table is compared at each start, however much was written after it', async (t) => {
+  const path = await storeWithLookups(t)
+  const rows = await Rows.open(join(path, 'rows'))
+  const filling = Buffer.alloc(1024 * 1024, 'filling')
+  for (let at = 0; at < 300; at++)
+    await rows.commit([{ type: 'put', key: keys.lookup(`z${String(at).padStart(4, '0')}`), value: filling }])
+  await rows.close()
+  const [name = ''] = readdirSync(join(path, 'rows'))
+    .filter((one) => one.endsWith('.ldb'))
+    .sort()
+  const bytes = readFileSync(join(path, 'rows', name))
+  bytes[20] = (bytes[20] as number) ^ 4
+  writeFileSync(join(path, 'rows', name), bytes)
+  const reported: MetadataDamage[] = []
+  const store = await LevelMetadataStore.open({
+    ...testMetadataStore,
+    path,
+    onDamage: (damage) => reported.push(damage),
+  })
+  await store.close()
+  t.match(reported, [{ files: [{ name }] }])
+})
