@@ -321,7 +321,10 @@ const given: Readonly<Record<string, string>> = {
 
 t.test('examples of code in pages compile', async (t) => {
   const folder = t.testdir({
-    'tsconfig.json': JSON.stringify({ extends: join(root, 'tsconfig.json'), include: ['*.ts'] }),
+    'tsconfig.json': JSON.stringify({
+      extends: join(root, 'tsconfig.json'),
+      include: ['*.ts', join(root, 'libs/*/src/**/*.d.ts')],
+    }),
   })
   const examples = pages.flatMap((page) =>
     [...read(page).matchAll(/^ *```ts\n(.*?)^ *```$/gms)].map(([, code = '']) => ({ page, code })),

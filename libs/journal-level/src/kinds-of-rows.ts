@@ -3,8 +3,8 @@ import { encodeSmall, keys } from './format.ts'
 import type { RowChange } from './group-writer.ts'
 
 /**
- * Kinds of lookups that have copies, because nobody may miss a row of them: what operators decided,
- * and what leads to accounts. Only the first kinds could not be made again from the accounts.
+ * Kinds of lookups that have copies: what operators decided, and what leads to accounts. Without
+ * such a row a block is lifted, or a share code does not exist.
  */
 export const copiedKinds: readonly string[] = [
   'acts',

@@ -30,6 +30,7 @@ import { isBeforeEnd, type KeySpan, LostRanges, rangeOf, touches } from './lost-
 import {
   copiedNumberAt,
   copiedNumberRows,
+  copiesVersion,
   keptLostKinds,
   keptRanges,
   keptRangesRows,
@@ -47,7 +48,7 @@ export const leap = 2 ** 20
 /** Rows that one batch writes; the last one has the ranges. */
 const batchRowsMax = 10_000
 
-export interface Loss {
+export interface AppliedLoss {
   /** With rows left, and CORRUPT from now on: at most that many. */
   suspectAccounts: number
   /** Of lookups that neither their rows nor the copies have any more. */
@@ -57,7 +58,7 @@ export interface Loss {
 export async function applyLoss(
   rows: StoredRows,
   { lost, isRebuilt }: { lost: readonly KeyRange[]; isRebuilt: boolean },
-): Promise<Loss> {
+): Promise<AppliedLoss> {
   if (lost.length === 0 && !isRebuilt) return { suspectAccounts: 0, lostKinds: [] }
   const losses = await lossesOf(rows, lost)
   const lostKinds = await kindsLost(rows, losses.fresh)
@@ -158,7 +159,7 @@ function copiedSpans(): KeySpan[] {
 
 /** Where a lookup and its copy may both have been. */
 async function kindsLost(rows: StoredRows, lost: LostRanges): Promise<string[]> {
-  let hasCopies = false
+  let hasCopies = (await numberAt(rows, keys.meta('copies'))) >= copiesVersion
   const { gte, lt } = keys.lookupsOf('')
   for await (const _ of rows.scan(keys.copiesOf({ gte, lt }), { limit: 1 })) hasCopies = true
   const isLost = (kind: string) => {

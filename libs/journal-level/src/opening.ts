@@ -19,6 +19,7 @@ import type { Rows } from './rows.ts'
 import {
   copiedNumberAt,
   copiedNumberRows,
+  copiesVersion,
   keptLostKinds,
   keptRanges,
   knownSuspicions,
@@ -100,9 +101,6 @@ export async function inspect(
     nextBatch: last + 1,
   }
 }
-
-/** Which rows have copies: 1, those of the store; 2, lookups as well. */
-const copiesVersion = 2
 
 /** Lookups that a release without their copies wrote. */
 async function copyLookups(rows: Rows): Promise<void> {

@@ -5,6 +5,9 @@ import type { RowChange } from './group-writer.ts'
 import { decodeRanges, encodeRanges } from './lost-ranges.ts'
 import type { StoredRows } from './stored-rows.ts'
 
+/** Which rows have copies, in `m` `copies`: 1, those of the store; 2, lookups as well. */
+export const copiesVersion = 2
+
 export async function numberAt(rows: StoredRows, key: Uint8Array): Promise<number> {
   const stored = await rows.get(key)
   return stored === undefined ? 0 : decodeNumber(key, stored)

@@ -1,4 +1,4 @@
-/** Lookups that nobody may miss have copies. */
+/** Lookups that must not be missed have copies. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
