@@ -41,7 +41,8 @@ export async function prepareDataDir(
 ): Promise<DataDir> {
   if (requireStore) await requireStores(path, stores)
   await checkWhole(path)
-  await checkDataFormat(path)
+  for (const damage of await checkDataFormat(path))
+    log.error({ damage }, 'the format note is damaged and will be replaced')
   try {
     await makeDirectories(path)
     const left = await makePrivate(path)

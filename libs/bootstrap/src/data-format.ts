@@ -3,12 +3,18 @@
  * last. It is read before any store is opened, so a release never touches what it does not know.
  *
  * A directory without this file has the first format: releases before it wrote none.
+ *
+ * The file ends with a checksum, because a changed digit is still JSON, and has a copy,
+ * `release.json.copy`. If both are damaged or unreadable, the directory counts as one of the
+ * release that starts, because only a rollback depends on the file. The metadata and the chunk
+ * store have formats of their own: an older release refuses metadata that is too new for it, and
+ * never writes to extents that are.
  */
 
-import { randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import { access, open, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { hex } from '@holdfast/kernel'
+import { hex, isUnreadable } from '@holdfast/kernel'
 import { StartFault } from './start-fault.ts'
 import { commit, version } from './version.ts'
 
@@ -38,42 +44,43 @@ export interface DataRelease {
 }
 
 const fileName = 'release.json'
+/** Written first: where it differs from a whole `release.json`, that one counts. */
+const copyName = 'release.json.copy'
 /** One of them is in every data directory, also in those without `release.json`. */
 const storeNames = ['metadata', 'blobs', 'extents']
 const firstRelease: DataRelease = { format: 1, version: 'unknown', commit: 'unknown', agreed: 1 }
 
+export interface FoundRelease {
+  /** Undefined: nothing is written there. */
+  release: DataRelease | undefined
+  /** Files that are damaged or cannot be read, each with the reason. */
+  damage: string[]
+}
+
 /**
- * @returns undefined: nothing is written there.
- * @throws StartFault `DATA_FORMAT` when the file is not a valid `release.json`.
+ * @param formats those that this release knows: without a whole file the directory has the last one
+ * @throws StartFault `DATA_UNUSABLE`: a file cannot be opened, for another reason than damage.
  */
-export async function dataReleaseOf(path: string): Promise<DataRelease | undefined> {
-  const file = join(path, fileName)
-  let text: string
-  try {
-    text = await readFile(file, 'utf8')
-  } catch (error) {
-    const { code = '' } = error as NodeJS.ErrnoException
-    if (['ENOENT', 'ENOTDIR'].includes(code)) return undefined
-    throw new StartFault('DATA_UNUSABLE', `${file} cannot be read: ${(error as Error).message}`, {
-      cause: error,
-    })
-  }
-  const reported = parseRelease(text)
-  if (!Number.isSafeInteger(reported?.format) || (reported?.format as number) < 1)
-    throw new StartFault('DATA_FORMAT', `${file} is damaged: it must say the format of the data directory`)
-  return { ...firstRelease, ...reported } as DataRelease
+export async function dataReleaseOf(path: string, formats = dataFormats): Promise<FoundRelease> {
+  const files = await Promise.all([fileName, copyName].map((name) => readRelease(join(path, name))))
+  const damage = files.flatMap((file) => file?.damage ?? [])
+  const whole = files.find((file) => file?.release !== undefined)?.release
+  if (whole !== undefined || damage.length === 0) return { release: whole, damage }
+  const { format } = newestOf(formats)
+  return { release: { ...firstRelease, format, agreed: format }, damage }
 }
 
 /**
  * Whether this release may write to the directory. It may write to one without a store: no older
  * release has data there.
  * @param formats those that this release knows; it writes the last one.
+ * @returns what is damaged of the note itself, for the log: `signDataFormat` replaces it.
  * @throws StartFault `DATA_FORMAT`: a newer release wrote it, or older ones would not open it any
  *   more and no operator agreed to that.
  */
-export async function checkDataFormat(path: string, formats = dataFormats): Promise<void> {
-  const written = await dataReleaseOf(path)
-  if (written === undefined && !(await hasStore(path))) return
+export async function checkDataFormat(path: string, formats = dataFormats): Promise<string[]> {
+  const { release: written, damage } = await dataReleaseOf(path, formats)
+  if (written === undefined && !(await hasStore(path))) return damage
   const reported = written ?? firstRelease
   const own = newestOf(formats)
   if (reported.format > own.format)
@@ -86,9 +93,13 @@ export async function checkDataFormat(path: string, formats = dataFormats): Prom
       'DATA_FORMAT',
       `the data directory ${path} has format ${reported.format}, this release writes ${own.format} (${own.what}): releases before ${own.since} do not open it after that. Take a backup, then agree: ctl upgrade ${path} --yes`,
     )
+  return damage
 }
 
-/** Writes down that this release writes here; nothing when that is written. */
+/**
+ * Writes down that this release writes here; nothing when that is written. A damaged file is kept
+ * with `.damaged` behind its name.
+ */
 export async function signDataFormat(path: string, formats = dataFormats): Promise<void> {
   const { format } = newestOf(formats)
   await write(path, { format, version, commit, agreed: format })
@@ -108,7 +119,7 @@ export async function upgradeOf(
   opens: boolean
   answer: string
 }> {
-  const written = await dataReleaseOf(path)
+  const { release: written } = await dataReleaseOf(path, formats)
   if (written === undefined && !(await hasStore(path)))
     throw new StartFault('DATA_MISSING', `${path} has no store: is it the data directory, and mounted?`)
   const reported = written ?? firstRelease
@@ -168,19 +179,58 @@ function newestOf(formats: readonly DataFormat[]): DataFormat {
   return formats.at(-1) as DataFormat
 }
 
-function parseRelease(text: string): Partial<DataRelease> | undefined {
+interface ReleaseFile {
+  text: string
+  /** Undefined: it is damaged. */
+  release: DataRelease | undefined
+  damage: string | undefined
+}
+
+/** Undefined: there is no such file. @throws StartFault `DATA_UNUSABLE` */
+async function readRelease(file: string): Promise<ReleaseFile | undefined> {
+  let text: string
   try {
-    return JSON.parse(text) as Partial<DataRelease>
+    text = await readFile(file, 'utf8')
+  } catch (error) {
+    const { code = '', message } = error as NodeJS.ErrnoException
+    if (['ENOENT', 'ENOTDIR'].includes(code)) return undefined
+    if (isUnreadable(error))
+      return { text: '', release: undefined, damage: `${file} cannot be read: ${message}` }
+    throw new StartFault('DATA_UNUSABLE', `${file} cannot be read: ${message}`, { cause: error })
+  }
+  const release = decode(text)
+  return { text, release, damage: release === undefined ? `${file} is damaged` : undefined }
+}
+
+/** Undefined: it is damaged. */
+function decode(text: string): DataRelease | undefined {
+  try {
+    const { sum, ...reported } = JSON.parse(text) as Partial<DataRelease> & { sum?: unknown }
+    if (!Number.isSafeInteger(reported.format) || (reported.format as number) < 1) return undefined
+    // Earlier releases wrote none.
+    if (sum !== undefined && text !== sealed(text.slice(0, text.indexOf(sumBegins)))) return undefined
+    return { ...firstRelease, ...reported }
   } catch {
     return undefined
   }
 }
 
-/** Whole or not at all. */
+const sumBegins = ',"sum":'
+
+/** Of JSON without its last brace. Later releases may have more before the checksum. */
+function sealed(begin: string): string {
+  return `${begin}${sumBegins}"${hash('sha256', begin).slice(0, 16)}"}\n`
+}
+
 async function write(path: string, release: DataRelease): Promise<void> {
-  const text = `${JSON.stringify(release)}\n`
-  const file = join(path, fileName)
-  if ((await readFile(file, 'utf8').catch(() => '')) === text) return
+  const text = sealed(JSON.stringify(release).slice(0, -1))
+  for (const name of [copyName, fileName]) await writeWhole(join(path, name), text)
+}
+
+/** Whole or not at all. */
+async function writeWhole(file: string, text: string): Promise<void> {
+  const before = await readRelease(file)
+  if (before?.text === text) return
   const unnamed = `${file}.${hex(randomBytes(4))}`
   try {
     {
@@ -188,6 +238,7 @@ async function write(path: string, release: DataRelease): Promise<void> {
       await handle.writeFile(text)
       await handle.sync()
     }
+    if (before?.damage !== undefined) await rename(file, `${file}.damaged`)
     await rename(unnamed, file)
   } catch (error) {
     await rm(unnamed, { force: true })

@@ -1,4 +1,4 @@
-import { readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { lstatSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { dataFormats, dataReleaseOf, upgradeOf } from '../src/data-format.ts'
@@ -21,9 +21,9 @@ const later: readonly DataFormat[] = [
 t.test('a directory says which release wrote it', async (t) => {
   const dir = t.testdir()
   await checkDataFormat(dir)
-  t.equal(await dataReleaseOf(dir), undefined)
+  t.same(await dataReleaseOf(dir), { release: undefined, damage: [] })
   await signDataFormat(dir)
-  t.match(await dataReleaseOf(dir), { format: current, version, commit })
+  t.match(await dataReleaseOf(dir), { release: { format: current, version, commit }, damage: [] })
   await checkDataFormat(dir)
 })
 
@@ -78,11 +78,80 @@ t.test('a new directory needs no agreement, one with the data of an older releas
     await t.rejects(checkDataFormat(join(dir, name), later), { code: 'DATA_FORMAT', message: /agree/ }, name)
 })
 
-t.test('a damaged note of the format is refused', async (t) => {
-  for (const text of ['', '{', '{}', '{"format":"1"}', '{"format":0}', 'null']) {
-    const dir = t.testdir({ 'release.json': text })
-    await t.rejects(checkDataFormat(dir), { code: 'DATA_FORMAT', message: /damaged/ }, text)
+/** What a disk may make of the file, by its content. */
+const damages: Record<string, (text: string) => string> = {
+  empty: () => '',
+  'cut off': (text) => text.slice(0, -10),
+  'a changed digit of the format': (text) => text.replace('"format":2', '"format":9'),
+  'a changed letter': (text) => text.replace('"version":"0', '"version":"4'),
+  'a changed checksum': (text) => text.replace(/..."}\n$/, '000"}\n'),
+  zeros: (text) => '\0'.repeat(text.length),
+  'other JSON': () => 'null',
+  'no format': () => '{}',
+  'a format of another type': () => '{"format":"1"}',
+}
+const files = ['release.json', 'release.json.copy']
+
+t.test('a damaged note of the format is replaced by its copy, and kept', async (t) => {
+  for (const [name, damage] of Object.entries(damages))
+    for (const file of files) {
+      const dir = t.testdir({ metadata: {} })
+      await signDataFormat(dir, later)
+      const path = join(dir, file)
+      const [whole, damaged] = [readFileSync(path, 'utf8'), damage(readFileSync(path, 'utf8'))]
+      writeFileSync(path, damaged)
+      await t.rejects(checkDataFormat(dir), { code: 'DATA_FORMAT', message: /has format 2/ }, name)
+      t.same(await checkDataFormat(dir, later), [`${path} is damaged`], name)
+      t.match(await upgradeOf(dir, { yes: false, formats: later }), { opens: true, directory: { version } })
+      await signDataFormat(dir, later)
+      t.equal(readFileSync(path, 'utf8'), whole)
+      t.equal(readFileSync(`${path}.damaged`, 'utf8'), damaged)
+      t.same(await checkDataFormat(dir, later), [])
+    }
+})
+
+t.test('if both are damaged the release that starts writes them again', async (t) => {
+  const dir = t.testdir({ metadata: {} })
+  await signDataFormat(dir)
+  for (const file of files) writeFileSync(join(dir, file), '')
+  t.equal((await checkDataFormat(dir)).length, 2)
+  t.match(await upgradeOf(dir, { yes: false }), { opens: true })
+  await signDataFormat(dir)
+  t.match(await dataReleaseOf(dir), { release: { format: current, version }, damage: [] })
+})
+
+t.test('an unreadable note is damaged, one that may not be read is not', async (t) => {
+  // The system answers EIO to who reads it.
+  const unreadable = '/proc/self/mem'
+  for (const file of process.platform === 'linux' ? files : []) {
+    const dir = t.testdir({ metadata: {} })
+    await signDataFormat(dir)
+    const path = join(dir, file)
+    rmSync(path)
+    symlinkSync(unreadable, path)
+    t.match(await checkDataFormat(dir), [new RegExp(`${path} cannot be read: EIO`)])
+    await signDataFormat(dir)
+    t.ok(lstatSync(path).isFile())
+    t.ok(lstatSync(`${path}.damaged`).isSymbolicLink())
+    t.same(await checkDataFormat(dir), [])
   }
+  const dir = t.testdir({ 'release.json': {} })
+  await t.rejects(checkDataFormat(dir), { code: 'DATA_UNUSABLE', message: /EISDIR/ })
+})
+
+t.test('a note of an earlier release has no checksum and no copy', async (t) => {
+  const dir = t.testdir({ metadata: {}, 'release.json': '{"format":1,"version":"0.0.9"}' })
+  t.match(await dataReleaseOf(dir), { release: { format: 1, version: '0.0.9' }, damage: [] })
+  t.same(await checkDataFormat(dir), [])
+  await signDataFormat(dir)
+  t.same(readFileSync(join(dir, 'release.json')), readFileSync(join(dir, 'release.json.copy')))
+})
+
+t.test('a note that went missing has its copy', async (t) => {
+  const dir = t.testdir({ metadata: {} })
+  await signDataFormat(dir, later)
+  rmSync(join(dir, 'release.json'))
+  await t.rejects(checkDataFormat(dir), { code: 'DATA_FORMAT' })
 })
 
 t.test('formats change only with minor versions, so that a rollback within one works', async (t) => {

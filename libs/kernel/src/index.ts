@@ -29,6 +29,7 @@ export { CodedFault, Fault, type FaultCategory } from './faults/errors.ts'
 export type { PartFailure } from './faults/part-failure.ts'
 export { busyRetrySeconds, RefusalError } from './faults/refusal-error.ts'
 export { isShortage } from './faults/shortage.ts'
+export { isUnreadable } from './faults/unreadable.ts'
 export {
   type AccountId,
   bytesOfUuid,

@@ -67,7 +67,8 @@ export class StorageRole {
     const { openExtentsMax } = descriptors
     const path = join(config.dataDir, 'blobs')
     if (config.requireStore) await requireStores(config.dataDir, ['blobs/extents'])
-    await checkDataFormat(config.dataDir)
+    for (const damage of await checkDataFormat(config.dataDir))
+      log.error({ damage }, 'the format note is damaged and will be replaced')
     const left = await makePrivate(config.dataDir)
     if (left.length > 0)
       log.warn(

@@ -1,17 +1,7 @@
 /** Which errors of the disk mean what: the blob store's faults for them. */
 import { constants } from 'node:os'
 import { BlobFault } from '@holdfast/blob-store'
-import { isShortage } from '@holdfast/kernel'
-
-const { EIO, ENODATA, EILSEQ, EBADMSG } = constants.errno
-/** `EUCLEAN` and `EREMOTEIO`, which Node has no names for, are Linux's. */
-const unreadableErrnos = new Set([EIO, ENODATA, EILSEQ, EBADMSG, 117, 121])
-
-/** The disk cannot read what was written there; other places may be intact. */
-export function isUnreadable(error: unknown): boolean {
-  const { code, errno } = error as NodeJS.ErrnoException
-  return code === 'EIO' || (errno !== undefined && unreadableErrnos.has(-errno))
-}
+import { isShortage, isUnreadable } from '@holdfast/kernel'
 
 /** As `isUnreadable`, of an engine that only has the system's text. */
 export function isUnreadableMessage(message: string): boolean {

@@ -1,8 +1,6 @@
 /** Finds records in an extent without the catalogue, and verifies their content. */
-
-import { alignedBytes } from '@holdfast/kernel'
+import { alignedBytes, isUnreadable } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
-import { isUnreadable } from '../disk/faults.ts'
 import {
   blockBytes,
   chunkBytes,

@@ -2,9 +2,8 @@
  * Moves what lives in an extent to the open one: copies of blobs, and the deletion and void entries
  * that are still needed. In portions, so that uploads and readers have the device in between.
  */
-import { alignedBytes, hex } from '@holdfast/kernel'
+import { alignedBytes, hex, isUnreadable } from '@holdfast/kernel'
 import type { Copy, RowCache, RowEntry } from '../catalogue/rows.ts'
-import { isUnreadable } from '../disk/faults.ts'
 import type { Extent } from '../extents/extent.ts'
 import type { ExtentTable } from '../extents/extent-table.ts'
 import { readInline, readRecord, recordsOf, UnreadBlocks, walk, windowBytes } from '../extents/scan.ts'

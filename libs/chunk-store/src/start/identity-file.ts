@@ -8,9 +8,9 @@
  * a line of the log.
  */
 import { join } from 'node:path'
-import { alignedBytes, isShortage } from '@holdfast/kernel'
+import { alignedBytes, isShortage, isUnreadable } from '@holdfast/kernel'
 import type { Disk, DiskFile } from '../disk/disk.ts'
-import { isUnopenable, isUnreadable } from '../disk/faults.ts'
+import { isUnopenable } from '../disk/faults.ts'
 import {
   blockBytes,
   decodeStoreIdentity,

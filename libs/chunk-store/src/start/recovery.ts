@@ -22,10 +22,9 @@
 
 import type { BlobFault } from '@holdfast/blob-store'
 import { copyKey } from '@holdfast/blob-store'
-import { alignedBytes, hex } from '@holdfast/kernel'
+import { alignedBytes, hex, isUnreadable } from '@holdfast/kernel'
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import { blobPrefix, type Copy, decodeCopies, type RowCache, type RowEntry } from '../catalogue/rows.ts'
-import { isUnreadable } from '../disk/faults.ts'
 import type { Extent } from '../extents/extent.ts'
 import {
   type RecordState,

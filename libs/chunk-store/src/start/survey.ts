@@ -10,7 +10,7 @@
  */
 import { join } from 'node:path'
 import { BlobFault } from '@holdfast/blob-store'
-import { alignedBytes, hex, isShortage } from '@holdfast/kernel'
+import { alignedBytes, hex, isShortage, isUnreadable } from '@holdfast/kernel'
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import {
   blobPrefix,
@@ -21,7 +21,7 @@ import {
   extentPrefix,
 } from '../catalogue/rows.ts'
 import type { Disk, DiskFile } from '../disk/disk.ts'
-import { faultOfDisk, isUnopenable, isUnreadable } from '../disk/faults.ts'
+import { faultOfDisk, isUnopenable } from '../disk/faults.ts'
 import { Extent } from '../extents/extent.ts'
 import { type ExtentFiles, extentFileName, extentNumberOf } from '../extents/extent-files.ts'
 import { readAround, windowBytes } from '../extents/scan.ts'
