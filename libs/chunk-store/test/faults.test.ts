@@ -54,6 +54,25 @@ t.test(
   },
 )
 
+t.test('the mark of a clean shutdown that cannot be read or opened is no mark', async (t) => {
+  for (const code of ['EIO', 'EACCES', 'EISDIR']) {
+    const machine = machineOn()
+    const store = await openWith(machine)
+    const info = await put(store, randomBytes(100_000))
+    await store.close()
+    const error = Object.assign(new Error(code), { code, path: '/store/orderly-end' })
+    machine.fault = (operation, path) => {
+      if (operation === 'read' && path.endsWith('orderly-end')) throw error
+    }
+    const again = await openWith(machine)
+    t.equal((await get(again, info)).length, 100_000, code)
+    t.ok(await again.stat(await put(again, randomBytes(1000))))
+    machine.fault = () => {}
+    await again.close()
+    t.equal((await get(await openWith(machine), info)).length, 100_000, 'it is written again')
+  }
+})
+
 t.test('an exceeded quota counts as a full disk', async (t) => {
   const errno = -constants.errno.EDQUOT
   const machine = machineOn()

@@ -9,29 +9,49 @@
 import { join } from 'node:path'
 import { alignedBytes } from '@holdfast/kernel'
 import type { Disk } from '../disk/disk.ts'
+import { isUnopenable } from '../disk/faults.ts'
 import { blockBytes } from '../format.ts'
+import type { Log } from '../log.ts'
 
 /** Random, so that no other shutdown has the same. */
 export const endMarkBytes = 16
 /** The key of the mark in the catalogue. The mark is there while the store is closed. */
 export const endMarkKey = Buffer.from('mclean')
 
+const markFileName = 'orderly-end'
+
 export class CleanShutdownMarker {
   readonly #disk: Disk
   readonly #directory: string
   readonly #path: string
+  readonly #log: Log
 
   /** @param directory of the store. */
-  constructor(disk: Disk, directory: string) {
+  constructor(disk: Disk, directory: string, log: Log) {
     this.#disk = disk
     this.#directory = directory
-    this.#path = join(directory, 'orderly-end')
+    this.#path = join(directory, markFileName)
+    this.#log = log
   }
 
-  /** @param mark the catalogue's, if it has one. */
+  /**
+   * A file that the disk cannot read is no mark: the start scans more.
+   * @param mark the catalogue's, if it has one.
+   */
   async wasMarked(mark: Buffer | undefined): Promise<boolean> {
     if (mark?.length !== endMarkBytes) return false
-    if (!(await this.#disk.list(this.#directory)).includes('orderly-end')) return false
+    if (!(await this.#disk.list(this.#directory)).includes(markFileName)) return false
+    try {
+      return await this.#says(mark)
+    } catch (error) {
+      if (!isUnopenable(error, this.#path)) throw error
+      const { message } = error as Error
+      this.#log.error({ file: markFileName, error: message }, 'the mark of the clean shutdown cannot be read')
+      return false
+    }
+  }
+
+  async #says(mark: Buffer): Promise<boolean> {
     const file = await this.#disk.open(this.#path, { create: false })
     try {
       const block = alignedBytes(blockBytes)

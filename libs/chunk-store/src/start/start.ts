@@ -96,7 +96,7 @@ async function startOnce(start: Start, { rebuild }: { rebuild: boolean }): Promi
   try {
     const { openExtentsMax } = storeBoundsOf(options, 0)
     const files = new ExtentFiles(disk, directory, { openMax: openExtentsMax })
-    const end = new CleanShutdownMarker(disk, options.path)
+    const end = new CleanShutdownMarker(disk, options.path, log)
     const identity = new IdentityFile(disk, options.path, log)
     const nowMs = options.clock.now()
     const randomFill = machine.randomFill ?? randomFillSync
