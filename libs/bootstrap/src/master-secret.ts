@@ -2,7 +2,7 @@ import { hash, randomBytes } from 'node:crypto'
 import { open, readFile, rename } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { LookupStore } from '@holdfast/journal'
-import { absent, Keyring, syncDirectory } from '@holdfast/kernel'
+import { absent, isUnreadable, Keyring, syncDirectory } from '@holdfast/kernel'
 import { StartFault } from './start-fault.ts'
 
 /**
@@ -36,21 +36,19 @@ export interface KeptKeyringOptions {
 export async function openKeptKeyring(options: KeptKeyringOptions): Promise<Keyring> {
   const { lookups, copy, onNoCopy } = options
   const kept = await readCopy(copy)
-  const known = await storedMaster(lookups, { hasCopy: kept !== undefined })
+  const known = await storedMaster(lookups)
   const master = known ?? kept ?? (await newMaster(options))
   if (kept === undefined || Buffer.compare(kept, master) !== 0) await writeCopy(copy, master).catch(onNoCopy)
   if (known === undefined) await lookups.write([{ put: masterRow, value: master }])
   return new Keyring(master)
 }
 
-async function storedMaster(
-  lookups: LookupStore,
-  { hasCopy }: { hasCopy: boolean },
-): Promise<Uint8Array | undefined> {
+/** Undefined: it is missing or lost. */
+async function storedMaster(lookups: LookupStore): Promise<Uint8Array | undefined> {
   try {
     return await lookups.get(masterRow)
   } catch (error) {
-    if (hasCopy && (error as { code?: string }).code === 'CORRUPT') return undefined
+    if ((error as { code?: string }).code === 'CORRUPT') return undefined
     throw error
   }
 }
@@ -66,7 +64,7 @@ async function newMaster({ isNew, copy }: KeptKeyringOptions): Promise<Uint8Arra
 /** `1 <64 hexadecimal digits> <16 digits of their SHA-256>`. Undefined: missing or damaged. */
 async function readCopy(path: string): Promise<Uint8Array | undefined> {
   const text = await readFile(path, 'latin1').catch((error: NodeJS.ErrnoException) =>
-    error.code === 'EIO' ? undefined : absent(error),
+    isUnreadable(error) ? undefined : absent(error),
   )
   const [, digits = '', sum] = /^1 ([0-9a-f]{64}) ([0-9a-f]{16})\n$/.exec(text ?? '') ?? []
   return digits !== '' && sumOf(digits) === sum ? Buffer.from(digits, 'hex') : undefined
