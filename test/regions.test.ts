@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { readClusterConfig, readConfig } from '@holdfast/config'
 import { planGroups } from '@holdfast/replication'
 import t from 'tap'
-import { parse } from 'yaml'
+import { parse, parseAllDocuments } from 'yaml'
 import { sameAsGolden } from '../infra/golden.ts'
 import { readDeployment } from '../infra/regions/deployment.ts'
 import { fillingScripts, joiningOf, regionsScript } from '../infra/regions/growth.ts'
@@ -354,6 +354,62 @@ t.test('no user reads the secret of another one, and a proxy those of the cluste
   t.match(readers('par1', three.replace('proxy: caddy', 'proxy: nginx')), { 'public.key': 'root:root' })
   const disks = workOf(deploymentOf('three-hosts.yaml')).map((work) => upScript(work, 'processes'))
   t.match(disks[0], '! mountpoint -q "$root/srv/disk1" || own holdfast:holdfast 700 /srv/disk1\n')
+})
+
+t.test('a container sees only the secrets that its process reads', async (t) => {
+  const files = render(deploymentOf('three.yaml'))
+  interface Bind {
+    source: string
+    bind: { create_host_path: boolean }
+  }
+  const compose = parse(files.get('hosts/par1/etc/holdfast/compose.yaml') ?? '') as {
+    services: Record<string, { volumes: Bind[] }>
+  }
+  const inCompose = Object.entries(compose.services).map(([name, { volumes }]) => {
+    const secrets = volumes.filter(({ source }) => /^\/etc\/holdfast\/(secrets|tls)/.test(source))
+    t.ok(secrets.every(({ bind }) => !bind.create_host_path))
+    return [name, secrets.map(({ source }) => source.slice('/etc/holdfast/'.length)).sort()]
+  })
+  const pods = parseAllDocuments(files.get('kubernetes/eu-par/par1/processes.yaml') ?? '').map(
+    (one) =>
+      one.toJS() as {
+        metadata: { name: string }
+        spec: {
+          template: {
+            spec: {
+              containers: { volumeMounts: { name: string; mountPath: string }[] }[]
+              volumes: {
+                name: string
+                secret?: { secretName: string; defaultMode: number; items: { key: string; path: string }[] }
+              }[]
+            }
+          }
+        }
+      },
+  )
+  const inPods = pods.map(({ metadata, spec }) => [
+    metadata.name,
+    spec.template.spec.volumes
+      .flatMap(({ name, secret }) => {
+        if (secret === undefined) return []
+        t.equal(secret.defaultMode, 0o440)
+        t.equal(secret.secretName, name === 'tls' ? 'holdfast-tls-par1' : 'holdfast-secrets')
+        const [main] = spec.template.spec.containers
+        const place = main?.volumeMounts.find((mount) => mount.name === name)?.mountPath
+        return secret.items.map(({ path }) => `${place}/${path}`.slice('/etc/holdfast/'.length))
+      })
+      .sort(),
+  ])
+  const names = ['admin-token', 'metrics-token', 'cluster-secret', 'nats-password', 'cassandra-password']
+  const ours = names.map((name) => `secrets/${name}`)
+  const [ca, node] = ['tls/ca.pem', ['tls/node.key', 'tls/node.pem']]
+  const wanted: Record<string, string[]> = {
+    'par1-cassandra': [ca, 'tls/cassandra.pem'],
+    'par1-nats': ['secrets/nats-routes.conf', 'secrets/nats-users.conf', ca, ...node],
+  }
+  for (const [name, secrets] of inCompose.concat(inPods))
+    t.strictSame(secrets, wanted[String(name)] ?? [...ours, ca, ...node].sort(), String(name))
+  t.notMatch([...files.values()].join('\n'), /(key|source): \S*cassandra-admin-password/)
 })
 
 t.test("the site that Debian's nginx enables does not disturb ours", async (t) => {

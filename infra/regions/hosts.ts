@@ -51,7 +51,9 @@ export function workOf(
 
 /** Where secrets, keys and the code have to be before anything is brought up. */
 export function needsOf({ host, files }: HostWork): string[] {
-  const text = [...files.values()].join('\n')
+  // Containers are another way to start what the other files start.
+  const read = [...files].filter(([path]) => path !== `${places.etc}/compose.yaml`)
+  const text = read.map(([, text]) => text).join('\n')
   const named = [...text.matchAll(/\/etc\/holdfast\/(?:secrets|tls)\/[\w.-]+/g)].map(([path]) => path)
   const own = host.processes.length > 0 ? [`${places.code}/infra/launch.sh`] : []
   const nats = host.roles.includes('nats') ? [`${places.secrets}/${natsPasswords}`] : []

@@ -68,7 +68,10 @@ export function hostFiles(
   }
   if (host.processes.length > 0 || has('nats') || has('cassandra')) {
     files.set(`${units}/holdfast.target`, target(host))
-    files.set(`${places.etc}/compose.yaml`, composeFile(plan, host))
+    files.set(
+      `${places.etc}/compose.yaml`,
+      composeFile(plan, host, (path) => files.get(path) ?? ''),
+    )
   }
   if (has('proxy')) {
     const [path, text] = proxyFile(plan, region, host)

@@ -12,6 +12,8 @@ export interface Container {
   /** File of its environment, beside the compose file. */
   envFile: string | undefined
   mounts: Mount[]
+  /** Files of secrets, keys and certificates that it reads. It sees no other one. */
+  secrets: string[]
   /** Takes connections when it is ready. */
   port: number
   /** It says by HTTP whether it lives (`/livez`) and is ready (`/readyz`). */
@@ -26,8 +28,8 @@ export interface Mount {
   from: string
   to: string
   readOnly: boolean
-  /** Secrets are mounted from the host or from a Secret; rendered files from a ConfigMap. */
-  kind: 'secret' | 'rendered' | 'data'
+  /** Kubernetes mounts rendered files from a ConfigMap. */
+  kind: 'rendered' | 'data'
 }
 
 /** Of our processes and NATS inside of containers. */
@@ -36,10 +38,12 @@ export const ownUser = 1_000
 const natsImage = 'nats:2.12'
 const cassandraImage = 'cassandra:5.0'
 
-export function containersOf({ deployment }: Plan, host: PlannedHost): Container[] {
-  const secrets = [places.secrets, places.tls].map(
-    (from): Mount => ({ from, to: from, readOnly: true, kind: 'secret' }),
-  )
+/** @param textOf the rendered file of the host at this place */
+export function containersOf(
+  { deployment }: Plan,
+  host: PlannedHost,
+  textOf: (path: string) => string,
+): Container[] {
   const rendered = (from: string): Mount => ({ from, to: from, readOnly: true, kind: 'rendered' })
   const data = (from: string): Mount => ({ from, to: from, readOnly: false, kind: 'data' })
   const containers: Container[] = host.processes.map((process) => ({
@@ -47,7 +51,8 @@ export function containersOf({ deployment }: Plan, host: PlannedHost): Container
     image: deployment.image,
     command: ['infra/launch.sh', process.program],
     envFile: `${process.name}.env`,
-    mounts: [...secrets, data(process.dataDir)],
+    mounts: [data(process.dataDir)],
+    secrets: secretsIn(Object.values(process.settings).join('\n')),
     port: process.ports.admin ?? 0,
     health: true,
     address: process.settings.HOLDFAST_ADMIN_BIND ?? host.internal,
@@ -60,7 +65,8 @@ export function containersOf({ deployment }: Plan, host: PlannedHost): Container
       image: natsImage,
       command: ['nats-server', '-c', `${places.etc}/nats.conf`],
       envFile: undefined,
-      mounts: [...secrets, rendered(`${places.etc}/nats.conf`)],
+      mounts: [rendered(`${places.etc}/nats.conf`)],
+      secrets: secretsIn(textOf(`${places.etc}/nats.conf`)),
       port: 4222,
       health: false,
       address: host.internal,
@@ -74,11 +80,11 @@ export function containersOf({ deployment }: Plan, host: PlannedHost): Container
       command: ['cassandra', '-f'],
       envFile: undefined,
       mounts: [
-        ...secrets,
         rendered('/etc/cassandra/cassandra.yaml'),
         rendered('/etc/cassandra/cassandra-rackdc.properties'),
         data('/var/lib/cassandra'),
       ],
+      secrets: secretsIn(textOf('/etc/cassandra/cassandra.yaml')),
       port: 9042,
       health: false,
       address: host.internal,
@@ -86,4 +92,11 @@ export function containersOf({ deployment }: Plan, host: PlannedHost): Container
       stopSeconds: 120,
     })
   return containers
+}
+
+/** Files of secrets, keys and certificates that a text names. */
+export function secretsIn(text: string): string[] {
+  // nats-server includes files by their place beside its own.
+  const named = text.matchAll(/(?:\/etc\/holdfast\/|\binclude ")((?:secrets|tls)\/[\w.-]+)/g)
+  return [...new Set([...named].map(([, path]) => `${places.etc}/${path}`))].sort()
 }

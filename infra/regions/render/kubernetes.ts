@@ -10,6 +10,8 @@ import { type Container, containersOf, type Mount } from './containers.ts'
 import { isOwnDisk } from './units.ts'
 
 const namespace = 'holdfast'
+/** In YAML of Kubernetes it is a decimal number. */
+const groupReads = 0o440
 const asText = (value: unknown) => stringify(value, { lineWidth: 0, aliasDuplicateObjects: false })
 
 /** @param configured files of a host by their places; those that containers mount are taken. */
@@ -23,9 +25,9 @@ export function kubernetesFiles(
   const resources = ['namespace.yaml']
   const generators: object[] = []
   for (const host of region.hosts) {
-    const containers = containersOf(plan, host)
-    if (containers.length === 0) continue
     const texts = configured(host)
+    const containers = containersOf(plan, host, (path) => texts.get(path) ?? '')
+    if (containers.length === 0) continue
     const rendered = containers.flatMap(({ mounts }) => mounts.filter(({ kind }) => kind === 'rendered'))
     const named = rendered.map(({ from }) => ({ from, file: `${host.name}/${baseOf(from)}` }))
     for (const { from, file } of named) files.push([`${folder}/${file}`, texts.get(from) ?? ''])
@@ -72,6 +74,7 @@ function statefulSet(host: PlannedHost, container: Container): object {
   const labels = { 'app.kubernetes.io/name': container.name }
   const mounts = container.mounts.map((mount) => ({ mount, volume: volumeOf(host, mount) }))
   const volumes = new Map(mounts.map(({ volume }) => [volume.name, volume]))
+  const secrets = secretVolumes(host, container)
   const { address: to, port, user } = container
   const connect = { tcpSocket: { host: to, port } }
   const says = (path: string) => (container.health ? { httpGet: { host: to, port, path } } : connect)
@@ -109,15 +112,18 @@ function statefulSet(host: PlannedHost, container: Container): object {
                 ? { livenessProbe: { ...says('/livez'), periodSeconds: 10, failureThreshold: 3 } }
                 : {}),
               securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } },
-              volumeMounts: mounts.map(({ mount, volume }) => ({
-                name: volume.name,
-                mountPath: mount.to,
-                ...(mount.kind === 'rendered' ? { subPath: baseOf(mount.from) } : {}),
-                readOnly: mount.readOnly,
-              })),
+              volumeMounts: [
+                ...secrets.map(({ name, folder }) => ({ name, mountPath: folder, readOnly: true })),
+                ...mounts.map(({ mount, volume }) => ({
+                  name: volume.name,
+                  mountPath: mount.to,
+                  ...(mount.kind === 'rendered' ? { subPath: baseOf(mount.from) } : {}),
+                  readOnly: mount.readOnly,
+                })),
+              ],
             },
           ],
-          volumes: [...volumes.values()],
+          volumes: [...secrets.map(({ name, secret }) => ({ name, secret })), ...volumes.values()],
         },
       },
     },
@@ -145,12 +151,26 @@ function ownFolders(
   }
 }
 
+/**
+ * Of each Secret the keys that the process reads, for its group. Mounted as a folder: Kubernetes
+ * brings a changed Secret into it, and processes read it again.
+ */
+function secretVolumes(
+  host: PlannedHost,
+  { secrets }: Container,
+): { name: string; folder: string; secret: object }[] {
+  // Each host has a certificate of its own.
+  const sources = { [places.secrets]: 'holdfast-secrets', [places.tls]: `holdfast-tls-${host.name}` }
+  return Object.entries(sources).flatMap(([folder, secretName]) => {
+    const items = secrets
+      .filter((path) => path.startsWith(`${folder}/`))
+      .map((path) => ({ key: baseOf(path), path: baseOf(path) }))
+    if (items.length === 0) return []
+    return [{ name: baseOf(folder), folder, secret: { secretName, defaultMode: groupReads, items } }]
+  })
+}
+
 function volumeOf(host: PlannedHost, { from, kind }: Mount): { name: string } {
-  if (kind === 'secret') {
-    // Each host has a certificate of its own.
-    const secret = from === places.tls ? `holdfast-tls-${host.name}` : 'holdfast-secrets'
-    return { name: secret, secret: { secretName: secret } } as { name: string }
-  }
   if (kind === 'rendered')
     return { name: 'files', configMap: { name: `${host.name}-files` } } as { name: string }
   return {
