@@ -1,6 +1,9 @@
 /** The files of infra/deploy, read by the programs that read them in production. */
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { chmodSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
 import { readConfig } from '@holdfast/config'
 import { defaultIdle } from '@holdfast/http-kit'
@@ -88,6 +91,39 @@ t.test('compose starts the image as closed as the unit, with the same settings',
   const [, program] = /^ExecStart=\S+ (\S+)$/m.exec(textOf('holdfast.service')) ?? []
   t.match(image, `ENTRYPOINT ["infra/launch.sh", "${program}"]`)
   t.match(textOf('Caddyfile'), `{$${Object.keys(caddy.environment)[0]}:127.0.0.1}:8080`)
+})
+
+t.test('the check of a container asks the address on which the admin host listens', async (t) => {
+  for (const [listen, bind] of [
+    ['127.0.0.2', '127.0.0.2'],
+    ['::1', '::1'],
+    ['127.0.0.1', ''],
+    ['127.0.0.1', '0.0.0.0'],
+    ['::1', '::'],
+  ] as const) {
+    const asked: string[] = []
+    const server = createServer((request, response) => {
+      asked.push(request.url ?? '')
+      response.writeHead(asked.length === 1 ? 200 : 503).end()
+    })
+    server.listen(0, listen)
+    await once(server, 'listening')
+    const check = async () => {
+      const [code] = await once(
+        spawn(fileOf('healthy.sh'), {
+          env: {
+            HOLDFAST_ADMIN_BIND: bind,
+            HOLDFAST_ADMIN_PORT: String((server.address() as AddressInfo).port),
+          },
+          stdio: 'inherit',
+        }),
+        'close',
+      )
+      return code
+    }
+    t.strictSame([await check(), await check(), asked], [0, 1, ['/livez', '/livez']], bind || 'no setting')
+    server.close()
+  }
 })
 
 t.test('the unit, the settings and both proxies have the same names', async (t) => {

@@ -404,12 +404,39 @@ t.test('a container sees only the secrets that its process reads', async (t) => 
   const ours = names.map((name) => `secrets/${name}`)
   const [ca, node] = ['tls/ca.pem', ['tls/node.key', 'tls/node.pem']]
   const wanted: Record<string, string[]> = {
+    folders: [],
     'par1-cassandra': [ca, 'tls/cassandra.pem'],
     'par1-nats': ['secrets/nats-routes.conf', 'secrets/nats-users.conf', ca, ...node],
   }
   for (const [name, secrets] of inCompose.concat(inPods))
     t.strictSame(secrets, wanted[String(name)] ?? [...ours, ca, ...node].sort(), String(name))
   t.notMatch([...files.values()].join('\n'), /(key|source): \S*cassandra-admin-password/)
+})
+
+t.test('containers start with their host, and find folders of their users', async (t) => {
+  const files = render(deploymentOf('three-hosts.yaml'))
+  const { folders, ...services } = parse(files.get('hosts/par1/etc/holdfast/compose.yaml') ?? '').services
+  for (const [name, service] of Object.entries<Record<string, unknown>>(services)) {
+    t.equal(service.restart, 'unless-stopped', name)
+    const server = /-(nats|cassandra)$/.test(name)
+    t.match(service, server ? {} : { healthcheck: { test: ['CMD', 'infra/deploy/healthy.sh'] } })
+    t.equal('healthcheck' in service, !server, name)
+    const waits = !/^storage|-nats$/.test(name)
+    t.same(
+      service.depends_on,
+      waits ? { folders: { condition: 'service_completed_successfully' } } : undefined,
+    )
+  }
+  t.match(folders, { user: 'root', cap_drop: ['ALL'], cap_add: ['CHOWN'] })
+  const own = `\${SERVICE_UID:-1000}:\${SERVICE_GID:-1000}`
+  t.match(folders.entrypoint, [
+    'sh',
+    '-ec',
+    `chown 999:999 /var/lib/cassandra; chown ${own} /var/lib/holdfast/actor-1-par1; `,
+  ])
+  t.notOk('restart' in folders, 'it ends')
+  t.notMatch(JSON.stringify(folders), '/srv/disk', 'a disk that is not mounted stays root’s')
+  t.ok(folders.volumes.every(({ bind }: { bind: { create_host_path: boolean } }) => bind.create_host_path))
 })
 
 t.test("the site that Debian's nginx enables does not disturb ours", async (t) => {

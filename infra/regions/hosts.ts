@@ -10,6 +10,7 @@ import { ownerOf } from './owners.ts'
 import { type Plan, type PlannedHost, planOf } from './plan.ts'
 import { operatorPasswordFile, places } from './platform.ts'
 import { alertmanagerAddress } from './render/alertmanager.ts'
+import { startSeconds } from './render/containers.ts'
 import { natsPasswords, natsRoutes, natsRoutesOf, natsUser } from './render/nats.ts'
 import { proxyMetricsAddress } from './render/proxies.ts'
 import { isOwnDisk, replacementFile, unitName, unitsOf } from './render/units.ts'
@@ -17,8 +18,6 @@ import { hostFiles } from './render.ts'
 import { serverPorts, shortNames } from './roles.ts'
 
 const joinSeconds = 900
-/** A first process also makes all tables. */
-const startSeconds = 300
 const records = `${places.data}/started`
 
 export interface HostWork {

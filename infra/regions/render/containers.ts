@@ -4,6 +4,7 @@
  */
 import type { Plan, PlannedHost } from '../plan.ts'
 import { places } from '../platform.ts'
+import { isOwnDisk } from './units.ts'
 
 export interface Container {
   name: string
@@ -31,6 +32,14 @@ export interface Mount {
   /** Kubernetes mounts rendered files from a ConfigMap. */
   kind: 'rendered' | 'data'
 }
+
+/** Data below the usual places, whose folders are made. A disk of its own has to be mounted. */
+export function isMade({ kind, from }: Mount): boolean {
+  return kind === 'data' && (!isOwnDisk(from) || from === '/var/lib/cassandra')
+}
+
+/** A first process also makes all tables. */
+export const startSeconds = 300
 
 /** Of our processes and NATS inside of containers. */
 export const ownUser = 1_000

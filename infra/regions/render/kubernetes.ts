@@ -6,8 +6,7 @@
 import { stringify } from 'yaml'
 import type { Plan, PlannedHost, PlannedRegion } from '../plan.ts'
 import { places } from '../platform.ts'
-import { type Container, containersOf, type Mount } from './containers.ts'
-import { isOwnDisk } from './units.ts'
+import { type Container, containersOf, isMade, type Mount } from './containers.ts'
 
 const namespace = 'holdfast'
 /** In YAML of Kubernetes it is a decimal number. */
@@ -170,18 +169,14 @@ function secretVolumes(
   })
 }
 
-function volumeOf(host: PlannedHost, { from, kind }: Mount): { name: string } {
+function volumeOf(host: PlannedHost, mount: Mount): { name: string } {
+  const { from, kind } = mount
   if (kind === 'rendered')
     return { name: 'files', configMap: { name: `${host.name}-files` } } as { name: string }
   return {
     name: 'data',
-    hostPath: { path: from, type: isMade(from) ? 'DirectoryOrCreate' : 'Directory' },
+    hostPath: { path: from, type: isMade(mount) ? 'DirectoryOrCreate' : 'Directory' },
   } as { name: string }
-}
-
-/** Below the usual places. A disk of its own has to be mounted. */
-function isMade(path: string): boolean {
-  return !isOwnDisk(path) || path === '/var/lib/cassandra'
 }
 
 function baseOf(path: string): string {
