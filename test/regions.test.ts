@@ -614,7 +614,7 @@ t.test('a node of Cassandra is replaced without itself among the seeds, until th
     seedsOf(usual.files).filter((seed: string) => seed !== '10.1.0.11:7000'),
   )
   t.match(work.files.get(place), 'JVM_EXTRA_OPTS -Dcassandra.replace_address_first_boot=10.1.0.11"')
-  t.match(upScript(work, 'servers'), `put ${place} holdfast-cassandra.service`)
+  t.match(upScript(work, 'servers'), `put root:root 644 ${place} holdfast-cassandra.service`)
   t.notOk(other?.files.has(place))
   t.match(upScript(usual, 'servers'), `"$root"${place}`, 'it is left over then')
 
@@ -735,6 +735,10 @@ esac
   }
   t.equal(statSync(join(home, 'root/etc/holdfast/secrets')).mode & 0o777, 0o711)
   t.equal(statSync(join(home, 'root/etc/caddy/Caddyfile')).mode & 0o777, 0o644)
+  const webhooks = join(home, 'root/etc/prometheus/alertmanager.yml')
+  t.match(recorded(), `chown root:prometheus ${webhooks}.new\n`)
+  t.equal(statSync(webhooks).mode & 0o777, 0o640, 'addresses of webhooks')
+  chmodSync(webhooks, 0o644)
   t.match(
     recorded(),
     'start holdfast-files1-holdfast.service\nss -Hltn src 127.0.0.1:8090\n',
@@ -743,6 +747,7 @@ esac
   writeFileSync(join(home, 'record'), '')
   t.match(infra('up', file, ...via), { status: 0, stdout: '' }, 'again: nothing changes')
   t.notMatch(recorded(), 'restart')
+  t.equal(statSync(webhooks).mode & 0o777, 0o640, 'as an earlier release laid it')
   writeFileSync(join(home, 'root/etc/holdfast/files1-holdfast.env'), '')
   t.match(infra('up', file, ...via), {
     status: 0,

@@ -6,7 +6,7 @@ import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { dirname } from 'node:path'
 import type { Deployment } from './deployment.ts'
-import { ownerOf } from './owners.ts'
+import { ownerOf, ownerOfRendered } from './owners.ts'
 import { type Plan, type PlannedHost, planOf } from './plan.ts'
 import { operatorPasswordFile, places } from './platform.ts'
 import { alertmanagerAddress } from './render/alertmanager.ts'
@@ -80,11 +80,15 @@ export function upScript(work: HostWork, which: 'servers' | 'processes'): string
     ...(which === 'servers' ? [leftOvers(work), 'left | while read -r one; do clear "$one"; done'] : []),
     ...ownersOf(work),
     ...(which === 'servers' && work.routes.length > 0 ? [`routes ${work.routes.join(' ')}`] : []),
-    ...[...files].flatMap(([path, text]) => [
-      `put ${[path, ...units.filter((unit) => filesOfUnit(unit, files).includes(path))].join(' ')} <<'END'`,
-      Buffer.from(text).toString('base64'),
-      'END',
-    ]),
+    ...[...files].flatMap(([path, text]) => {
+      const { users, mode } = ownerOfRendered(path)
+      const uses = units.filter((unit) => filesOfUnit(unit, files).includes(path))
+      return [
+        `put ${[users, mode, path, ...uses].join(' ')} <<'END'`,
+        Buffer.from(text).toString('base64'),
+        'END',
+      ]
+    }),
     'systemctl daemon-reload',
     ...(files.has('/etc/systemd/system/holdfast.target') ? ['systemctl enable --quiet holdfast.target'] : []),
     ...units.flatMap((unit) => [
@@ -121,9 +125,12 @@ own() {
   [ "$(stat -Lc '%U:%G %a' "$root$3")" = "$1 $2" ] || { chown "$1" "$root$3"; chmod "$2" "$root$3"; }
 }
 put() {
+  users=$1 mode=$2; shift 2
   mkdir -p "$root$(dirname "$1")"
-  base64 -d > "$root$1.new"
-  chmod 644 "$root$1.new"
+  (umask 077; base64 -d > "$root$1.new")
+  own "$users" "$mode" "$1.new"
+  # An earlier release let anyone read it.
+  [ ! -e "$root$1" ] || own "$users" "$mode" "$1"
   lay "$@"
 }
 # The password is in no rendered file. All of it is encoded: it may have any sign.

@@ -1,4 +1,7 @@
-/** Who may read a secret or a key of a host. No other user may: a proxy is on the internet. */
+/**
+ * Who may read a secret, a key or a rendered file of a host. No other user may: a proxy is on the
+ * internet.
+ */
 import { basename } from 'node:path'
 import type { HostRole } from './roles.ts'
 
@@ -30,4 +33,11 @@ export function ownerOf(path: string, { roles, proxy }: HostOfFile): Owner {
   // Prometheus shows it to admin hosts, and reads no other secret.
   const user = name === 'metrics-token' && roles.includes('prometheus') ? 'prometheus' : 'root'
   return { users: `${user}:${groups[name] ?? 'holdfast'}`, mode: '640' }
+}
+
+/** Of a rendered file. Anyone who knows the address of a webhook can send it alerts. */
+export function ownerOfRendered(path: string): Owner {
+  return path === '/etc/prometheus/alertmanager.yml'
+    ? { users: 'root:prometheus', mode: '640' }
+    : { users: 'root:root', mode: '644' }
 }
