@@ -25,6 +25,7 @@ const named =
 const endings = '(resettoken|confirm)$'
 
 const config = join(import.meta.dirname, 'schemathesis.toml')
+const hooks = join(import.meta.dirname, 'schemathesis_hooks.py')
 const own = 'own content and account'
 
 export interface Options {
@@ -181,7 +182,8 @@ async function idsOf(service: Standalone, { token, rootFolder }: AccountMade) {
 }
 
 async function outputOf(program: string, args: string[], cwd: string) {
-  const child = spawn(program, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'] })
+  const env = { ...process.env, SCHEMATHESIS_HOOKS: hooks }
+  const child = spawn(program, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''
   for (const stream of [child.stdout, child.stderr])
     stream.on('data', (chunk: Buffer) => {
