@@ -59,8 +59,13 @@ t.test('content that is uploaded again is read once for all uploads at a time', 
     }
     reads.count = 0
     machine.events++
-    await Promise.all(Array.from({ length: 4 }, () => put(store, bytes)))
-    t.equal(reads.count, records, 'four uploads at once read it once')
+    const stages = await Promise.all(Array.from({ length: 4 }, () => store.stage()))
+    for (const stage of stages) {
+      await stage.write(bytes)
+      await stage.seal()
+    }
+    await Promise.all(stages.map((stage) => stage.commit({ pinMs: 0 })))
+    t.equal(reads.count, records, 'four uploads that end at one time read it once')
   }
 })
 
@@ -77,6 +82,24 @@ t.test('a damaged copy is replaced under its name, counted and logged, and leave
     t.match(store.counters(), { damagedBlobs: 0, replacedBlobs: 1 })
     t.match(await store.usage(), { blobs: 1, liveBytes: size, openStages: 0, stagedBytes: 0 })
     t.equal(await store.delete(first), 'pinned')
+  }
+})
+
+t.test('a copy that rots after its check, while a second upload of it runs, is not bound', async (t) => {
+  for (const size of [10_000, large]) {
+    const { machine, store } = await opened(t)
+    const bytes = randomContent(size)
+    const first = await put(store, bytes)
+    const slow = await store.stage()
+    await slow.write(bytes.subarray(0, 5000))
+    machine.events++
+    t.same(named(await put(store, bytes)), named(first), 'it was checked after the slow upload began')
+    rot(machine, bytes)
+    machine.events++
+    await slow.write(bytes.subarray(5000))
+    t.same(named(await slow.commit({ pinMs: 0 })), named(first))
+    t.ok(bytes.equals(await get(store, first)))
+    t.match(store.counters(), { damagedBlobs: 0, replacedBlobs: 1 })
   }
 })
 

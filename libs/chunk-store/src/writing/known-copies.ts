@@ -2,9 +2,9 @@
  * Whether an upload may be dropped in favour of an existing copy.
  *
  * After the upload its bytes are gone, and they may be the only correct ones. So the old copy is
- * first read from the disk, unless it was read or written after the upload began. Concurrent
- * uploads of the same content share one read. A copy is replaced if it is damaged, on an unreadable
- * sector, or in a file that cannot be opened.
+ * first read from the disk when all bytes of the upload are here, unless it was read or written
+ * since. Uploads that end at one time share one read. A copy is replaced if it is damaged, on an
+ * unreadable sector, or in a file that cannot be opened.
  */
 import { BlobFault } from '@holdfast/blob-store'
 import type { Copy, RowEntry } from '../catalogue/rows.ts'
@@ -48,7 +48,7 @@ export class KnownCopies {
 
   /**
    * The result for an upload of this content. It is `undefined` when nothing has to be done: there
-   * is no copy, or one that was whole at a moment of the upload. Otherwise copies are verified
+   * is no copy, or one that was whole since the upload's last byte. Otherwise copies are verified
    * until one is whole.
    *
    * @returns a damaged copy to be replaced when none is whole, and `unsure` when one could not be
@@ -107,13 +107,13 @@ function saysUnreadable({ cause }: BlobFault): boolean {
   return cause !== undefined && isUnopenable(cause, path)
 }
 
-function wasWhole({ verifiedAt }: Copy, { beganAt }: CopyUpload): boolean {
-  return verifiedAt >= beganAt
+function wasWhole({ verifiedAt }: Copy, { endedAt }: CopyUpload): boolean {
+  return verifiedAt >= endedAt
 }
 
 interface CopyUpload extends CopyProperties {
-  /** Monotonic milliseconds. */
-  beganAt: number
+  /** When all of its bytes were here; monotonic milliseconds. */
+  endedAt: number
 }
 
 /** The properties that a copy must share with the upload that is dropped for it. */

@@ -67,9 +67,7 @@ export class ChunkStage implements PlacedStage, BufferHolder {
   readonly #deps: StageDeps
   /** Bytes accepted. */
   size = 0
-  /** Monotonic milliseconds, as all times here. */
-  readonly beganAt: number
-  /** Of the last activity. */
+  /** Of the last activity; monotonic milliseconds. */
   activeAt: number
   #state: 'open' | 'sealing' | 'sealed' | 'committing' | 'ended' = 'open'
   #sealed: Promise<StageContent> | undefined
@@ -99,8 +97,7 @@ export class ChunkStage implements PlacedStage, BufferHolder {
     this.uploadId = uploadId
     this.placementGroup = placementGroup
     this.#deps = deps
-    this.beganAt = deps.clock.monotonic()
-    this.activeAt = this.beganAt
+    this.activeAt = deps.clock.monotonic()
   }
 
   get busy(): boolean {

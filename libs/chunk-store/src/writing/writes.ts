@@ -59,16 +59,18 @@ export class Writes {
     const found = rows.acquire(id)
     const entry = found instanceof Promise ? await found : found
     try {
-      const looked = asNew ? undefined : known.look(entry, stage)
+      const { size, placementGroup } = stage
+      const endedAt = writing.clock.monotonic()
+      const looked = asNew ? undefined : known.look(entry, { size, placementGroup, endedAt })
       const damaged = looked instanceof Promise ? await looked : looked
       if (damaged !== undefined && damaged !== 'unsure')
         await damagedCopies.replace(entry, damaged, { incarnation: stage.uploadId, body, pinMs })
       const blob = {
         incarnation: stage.uploadId,
-        size: stage.size,
+        size,
         crc32,
         createdMs: createdMs ?? writing.clock.now(),
-        placementGroup: stage.placementGroup,
+        placementGroup,
       }
       const intent = new CommitIntent(writing, entry, blob, body, {
         pinMs,
