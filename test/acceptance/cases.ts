@@ -20,6 +20,7 @@ import { orderOfChecks, tokens } from './cases/tokens.ts'
 import { update } from './cases/update.ts'
 import { uploadRefusals } from './cases/upload-refusals.ts'
 import { uploads } from './cases/uploads.ts'
+import { visitorArchives } from './cases/visitor-archives.ts'
 import { visitors } from './cases/visitors.ts'
 import type { Case } from './suite.ts'
 
@@ -31,6 +32,7 @@ export const allCases: readonly Case[] = [
   ...clients,
   ...openLinks,
   ...archives,
+  ...visitorArchives,
   ...listing,
   ...visitors,
   ...downloads,

@@ -23,6 +23,7 @@ import { getServers } from './operations/get-servers.ts'
 import { getStatus } from './operations/get-status.ts'
 import { importContents } from './operations/import-contents.ts'
 import { moveContents } from './operations/move-contents.ts'
+import { webArchive } from './operations/pages/web-archive.ts'
 import { webContents } from './operations/pages/web-contents.ts'
 import { webCopy } from './operations/pages/web-copy.ts'
 import { webMove } from './operations/pages/web-move.ts'
@@ -57,6 +58,7 @@ const operations = [
   emptyBin,
   webSearch,
   webContents,
+  webArchive,
   webCopy,
   webMove,
   getServers,

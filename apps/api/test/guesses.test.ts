@@ -77,3 +77,19 @@ t.test('unknown share codes use up the guesses, and the right code after them is
   t.equal(countOf(answers, 'error-notFound'), 5)
   t.equal(answers.at(-1)?.status, 'error-rateLimit')
 })
+
+t.test('a password that opens no locked folder of an archive is a guess', async (t) => {
+  const { ask, folder, guest } = world(t, { limits })
+  const ann = await guest()
+  const open = await folder(ann, ann.rootFolder, { public: true })
+  const locked = await folder(ann, open.id, { public: true })
+  await ask('PUT', `/contents/${locked.id}/update`, {
+    token: ann.token,
+    body: { attribute: 'password', attributeValue: 'open sesame' },
+  })
+  const archive = (password: string) =>
+    ask('POST', '/web/contents/archive', { body: { contentsId: open.id, password: sha256(password) } })
+  for (let at = 0; at < 10; at++) t.equal((await archive('open sesame')).status, 'ok')
+  for (let at = 0; at < 5; at++) t.equal((await archive(`wrong ${at}`)).status, 'ok')
+  t.equal((await archive('open sesame')).status, 'error-rateLimit')
+})

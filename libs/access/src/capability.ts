@@ -15,8 +15,8 @@
  * One capability serves every file directly in the folder. It proves only what was true when it was
  * issued. The owner's actor still decides each download.
  */
-import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto'
 import { bytesOfUuid, uuidOfBytes } from '@holdfast/kernel'
+import { type CapabilityKey, isSealed, seal } from './capability-seal.ts'
 
 export interface Capability {
   folderId: string
@@ -27,9 +27,6 @@ export interface Capability {
   /** 16 bytes, or empty when the folder had no password. */
   passwordVersion: Uint8Array
 }
-
-/** A KeyObject is prepared once, not for each signature. */
-export type CapabilityKey = Uint8Array | KeyObject
 
 const signedBytes = 42
 const bytesInAll = 58
@@ -42,7 +39,7 @@ export function signCapability(key: CapabilityKey, capability: Capability): stri
   bytes.writeUInt32BE(Math.min(capability.ends, 0xffffffff), 18)
   bytes.writeUInt32BE(capability.ownerTokenCounter ?? 0, 22)
   bytes.set(capability.passwordVersion, 26)
-  bytes.set(mac(key, bytes), signedBytes)
+  bytes.set(seal(key, bytes.subarray(0, signedBytes)), signedBytes)
   return bytes.toString('base64url')
 }
 
@@ -55,7 +52,7 @@ export function verifyCapability(
   if (!/^[A-Za-z0-9_-]{78}$/.test(text)) return undefined
   const bytes = Buffer.from(text, 'base64url')
   if (bytes.length !== bytesInAll || bytes[0] !== 1) return undefined
-  if (!timingSafeEqual(mac(key, bytes), bytes.subarray(signedBytes))) return undefined
+  if (!isSealed(key, bytes.subarray(0, signedBytes), bytes.subarray(signedBytes))) return undefined
   const ends = bytes.readUInt32BE(18)
   if (nowSeconds >= ends) return undefined
   const version = bytes.subarray(26, signedBytes)
@@ -65,8 +62,4 @@ export function verifyCapability(
     ownerTokenCounter: bytes[1] === 1 ? bytes.readUInt32BE(22) : undefined,
     passwordVersion: version.every((byte) => byte === 0) ? new Uint8Array(0) : version,
   }
-}
-
-function mac(key: CapabilityKey, bytes: Uint8Array): Buffer {
-  return createHmac('sha256', key).update(bytes.subarray(0, signedBytes)).digest().subarray(0, 16)
 }

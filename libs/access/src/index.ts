@@ -1,5 +1,11 @@
 export { type AddressRange, isRange, rangesOf, spelledRange } from './addresses.ts'
-export { type Capability, type CapabilityKey, signCapability, verifyCapability } from './capability.ts'
+export {
+  type ArchiveCapability,
+  signArchiveCapability,
+  verifyArchiveCapability,
+} from './archive-capability.ts'
+export { type Capability, signCapability, verifyCapability } from './capability.ts'
+export type { CapabilityKey } from './capability-seal.ts'
 export {
   type DirectLinkAccess,
   type DirectLinkInfo,

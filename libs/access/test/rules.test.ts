@@ -12,7 +12,9 @@ import {
   isShown,
   normalDomain,
   type PasswordVerdict,
+  signArchiveCapability,
   signCapability,
+  verifyArchiveCapability,
   verifyCapability,
 } from '../src/index.ts'
 
@@ -282,3 +284,33 @@ t.test(
     }
   },
 )
+
+t.test('the capability of an archive is valid for the signed contents and passwords', async (t) => {
+  const key = randomBytes(32)
+  const contentIds = ['2f6f4b1e-7d7a-4a3c-9a54-3f1f5c0e9b11', '0b1d7c52-31d4-4f0b-8d2e-6a7c1a5e2f33']
+  const passwordVersions = [randomBytes(16)]
+  const text = signArchiveCapability(key, { contentIds, passwordVersions, ends: 1000 })
+  t.match(verifyArchiveCapability(key, text, 999), { contentIds, passwordVersions, ends: 1000 })
+  t.equal(verifyArchiveCapability(key, text, 1000), undefined, 'over')
+  t.equal(verifyArchiveCapability(randomBytes(32), text, 999), undefined, 'another key')
+  t.equal(verifyCapability(key, text, 999), undefined, 'it opens no file')
+  const bytes = Buffer.from(text, 'base64url')
+  for (let at = 0; at < bytes.length; at++) {
+    const changed = Buffer.from(bytes)
+    changed[at] = (changed[at] as number) ^ 1
+    t.equal(verifyArchiveCapability(key, changed.toString('base64url'), 999), undefined, `byte ${at}`)
+  }
+  for (const bad of ['', 'A', '*'.repeat(80), text.slice(0, -22), 'A'.repeat(100_000)])
+    t.equal(verifyArchiveCapability(key, bad, 999), undefined)
+  const most = { contentIds: Array.from({ length: 200 }, () => contentIds[0] as string), ends: 1000 }
+  const long = signArchiveCapability(key, { ...most, passwordVersions: Array(16).fill(randomBytes(16)) })
+  t.equal(verifyArchiveCapability(key, long, 999)?.contentIds.length, 200)
+  t.ok(long.length < 5_000, `${long.length} characters`)
+  const folder = signCapability(key, {
+    folderId: contentIds[0] as string,
+    ends: 1000,
+    ownerTokenCounter: undefined,
+    passwordVersion: new Uint8Array(0),
+  })
+  t.equal(verifyArchiveCapability(key, folder, 999), undefined, 'one of a file opens no archive')
+})

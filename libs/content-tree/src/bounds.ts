@@ -54,6 +54,8 @@ export const directLinkBytesPerAnswerMax = 8 * 1024 * 1024
 /** Bytes of JSON of the recycle bin's answer, newest first: twice what 10,000 plain files take. */
 export const binBytesMax = 16 * 1024 * 1024
 export const searchPageSizeMax = 10_000
+/** Passwords of folders that the link of an archive opens; the folders of others are left out. */
+export const archivePasswordsMax = 16
 
 /** Retries come within seconds; both bounds apply, whichever is reached first. */
 export const outcomesMax = 1_024

@@ -11,6 +11,7 @@ import { type DownloadContextDeps, downloadContext } from './download-context.ts
 import { type DirectLinkParams, directLink } from './links/direct-link.ts'
 import { download } from './links/download.ts'
 import { downloadWebRoutes } from './links/download-web.ts'
+import { visitorArchive } from './links/visitor-archive.ts'
 
 /**
  * The host of downloads, direct links and archives; the caller listens.
@@ -41,6 +42,12 @@ export function createDownloads(deps: DownloadContextDeps & { readiness: TellsRe
     })
   }
   downloadWebRoutes(app, context)
+  app.route({
+    method,
+    url: '/download/archive/:name',
+    config: { endpoint: 'downloadArchive' },
+    handler: (request, reply) => visitorArchive(context, request, reply),
+  })
   for (const url of ['/direct/:contentId/:linkId', '/direct/:contentId/:linkId/*']) {
     app.route<{ Params: DirectLinkParams }>({
       method,

@@ -1,6 +1,6 @@
 import { RefusalError } from '@holdfast/http-kit'
 import type { Clock } from '@holdfast/kernel'
-import { type ArchiveView, blank, Manifest, ManifestEntry } from '@holdfast/wire'
+import { ArchiveView, blank, Manifest, ManifestEntry } from '@holdfast/wire'
 import t from 'tap'
 import { FolderLayouts, type FolderNow } from '../src/archives/folder-layouts.ts'
 
@@ -9,7 +9,7 @@ const version = (text: string) => Buffer.from(text)
 function viewOf(name: string, { ends, said = name }: { ends?: number; said?: string } = {}): ArchiveView {
   const entries = [{ ...blank(ManifestEntry), isFolder: true, name }]
   const page = Buffer.from(Manifest.encode({ entries }).finish())
-  return { version: version(said), ends, pages: [page], entries: entries.length }
+  return { ...blank(ArchiveView), version: version(said), ends, pages: [page], entries: entries.length }
 }
 
 class HandClock implements Clock {

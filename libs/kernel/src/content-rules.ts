@@ -10,6 +10,8 @@ export const tagCodePointsMax = 25
 /** Tags as clients send them, with any spaces and commas between. */
 export const sentTagsCodePointsMax = 10_000
 export const idsPerListMax = 1_000
+/** Chosen contents of an archive: the address of its link has them all, in 4.3 kB. */
+export const archiveContentsMax = 200
 /** Items of a page of a listing; a larger size is cut. */
 export const pageSizeMax = 1_000
 /** The last second of the year 9999; larger values are milliseconds by mistake. */

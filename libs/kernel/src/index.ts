@@ -7,6 +7,7 @@ export { sha256 } from './bytes/sha256.ts'
 export { asBuffer, latin1 } from './bytes/views.ts'
 export { writableBytes } from './bytes/writable-bytes.ts'
 export {
+  archiveContentsMax,
   codePoints,
   descriptionCodePointsMax,
   idsPerListMax,

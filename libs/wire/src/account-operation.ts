@@ -38,6 +38,7 @@ export const operations: Readonly<Record<OperationName, OperationTraits>> = {
   reconcile: { number: 20, ...read, isStored: false },
   readHeld: { number: 21, ...read },
   findContents: { number: 22, ...read },
+  openArchive: { number: 23, ...read },
   createAccount: { number: 30, ...growing, isKeyed: true },
   addFile: { number: 31, ...growing, isKeyed: true },
   createFolder: { number: 32, ...growing, isKeyed: true },

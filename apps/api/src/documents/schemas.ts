@@ -31,7 +31,7 @@ export const uuidOrCode = (description: string) =>
     { pattern: `^(${uuidForm}|[0-9A-Za-z]{8}|[0-9A-Za-z]{6})$`, minLength: 6, maxLength: 36 },
   )
 
-const idEntry = `${white}*${uuidForm}${white}*`
+export const idEntry = `${white}*${uuidForm}${white}*`
 
 export const contentsId = withParser(
   Type.String({ description: 'Comma-separated UUIDs, at most 1,000; one bad id fails the call' }),

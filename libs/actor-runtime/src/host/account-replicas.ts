@@ -20,7 +20,7 @@ import type { Services } from '../services.ts'
 import { type ReadOnlyState, ReadOnlyStates } from './read-only-states.ts'
 
 /** The answered operations; all of them lead to bytes. */
-export const replicaOperations: ReadonlySet<string> = new Set(['openFile', 'openDirectLink'])
+export const replicaOperations: ReadonlySet<string> = new Set(['openFile', 'openDirectLink', 'openArchive'])
 
 /** How long a state is kept: as long as a visitor's answer may be cached. */
 const keptMs = 3_000

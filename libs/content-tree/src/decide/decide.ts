@@ -24,6 +24,7 @@ import {
   sendSignIn,
   setAccount,
 } from './account.ts'
+import { openArchive, openDirectLink } from './archives.ts'
 import { addFile, addLegacyFolder, createFolder, updateContent } from './contents.ts'
 import { copyContents, decideCopies } from './copies.ts'
 import { deleteDirectLink, linkView, putDirectLink } from './direct-links.ts'
@@ -33,7 +34,6 @@ import {
   checkUpload,
   findCode,
   findContents,
-  openDirectLink,
   openFile,
   readBin,
   readContent,
@@ -171,6 +171,8 @@ function decideOperation(
       return openFile(context, operation.value)
     case 'openDirectLink':
       return openDirectLink(context, operation.value)
+    case 'openArchive':
+      return openArchive(context, operation.value)
     case 'takeManifest':
       return takeManifest(context, operation.value)
     case 'readBin':

@@ -1,6 +1,5 @@
 /** Queries: they change nothing and keep no result. */
 
-import { directLinkAccess } from '@holdfast/access'
 import { idsPerListMax, pageSizeMax } from '@holdfast/kernel'
 import {
   type CheckUpload,
@@ -9,7 +8,6 @@ import {
   type FindContents,
   type Item,
   type Manifest,
-  type OpenDirectLink,
   type OpenFile,
   type ReadContent,
   type SearchContents,
@@ -20,7 +18,7 @@ import { binBytesMax, itemsPerAnswerMax, itemsPerSlice, searchPageSizeMax } from
 import type { Outcome } from '../contract.ts'
 import { listedBytes } from '../reading/listed-bytes.ts'
 import { listing } from '../reading/listing.ts'
-import { manifestOf, manifestPages, readableOnly } from '../reading/manifest.ts'
+import { manifestOf, readableOnly } from '../reading/manifest.ts'
 import type { ReaderView } from '../reading/reader-view.ts'
 import { search, searchAll } from '../reading/search.ts'
 import { sortFields } from '../tree/listing-order.ts'
@@ -150,50 +148,8 @@ function grantedTo(context: RequestContext, row: number): FileView | undefined {
   const password = tree.passwordOf(tree.parentOf(row))
   if (password === undefined || !password.salt.equals(grant.passwordVersion)) return undefined
   const view = context.viewFor(undefined, false)
-  view.tries.accept(password)
+  view.tries.accept(password.salt)
   return view.accessToContent(row) === 'open' ? fileView(view, row) : undefined
-}
-
-/**
- * A separate access path: only deletion, the bin and an expiry above close it, and its own
- * restrictions.
- */
-export function openDirectLink(context: RequestContext, query: OpenDirectLink): Outcome {
-  const { tree } = context
-  const row = tree.find(query.contentId)
-  const link = tree.sparse.directLinks.get(row)?.find((other) => other.id === query.linkId)
-  if (row < 0 || link === undefined || tree.inBin(row) || context.isExpired(row))
-    return refuse('error-notFound')
-  const access = directLinkAccess(link, {
-    now: context.now,
-    sourceIp: query.sourceIp,
-    domain: query.domain,
-    user: query.user,
-    password: query.password,
-  })
-  if (access !== 'open') return refuse(`error-${access}`)
-  if (!tree.isFolder(row))
-    return answer({
-      $case: 'file',
-      value: { item: context.owners().item(row), isOwner: false, ends: undefined },
-    })
-  const version = context.account.versionOf(row, context.inputs.seed)
-  if (!query.versionOnly) return inSlices(archive(context, row, version))
-  return answer({ $case: 'archive', value: { version, ends: undefined, pages: [], entries: 0 } })
-}
-
-function* archive(context: RequestContext, row: number, version: Buffer): Generator<void, Outcome> {
-  const { tree, now } = context
-  const readable = readableOnly(context.owners(), true)
-  let ends: number | undefined
-  const manifest = yield* manifestOf(tree, row, (folder) => {
-    const over = tree.expiryOf(folder)
-    if (over !== undefined && over > now) ends = Math.min(over, ends ?? over)
-    return readable(folder)
-  })
-  if ('refuse' in manifest) return refuse(manifest.refuse)
-  const pages = yield* manifestPages(manifest)
-  return answer({ $case: 'archive', value: { version, ends, pages, entries: manifest.entries.length } })
 }
 
 export function takeManifest(context: RequestContext, query: TakeManifest): Outcome {

@@ -11,11 +11,15 @@ import type { ReaderView } from './reader-view.ts'
  */
 export type Choice = 'take' | 'leave' | { refuse: string }
 
-/** Stops at the first refusal. Yields between slices. */
+/**
+ * Stops at the first refusal. Yields between slices.
+ * @param chosen contents of the top folder; undefined: all of them.
+ */
 export function* manifestOf(
   tree: Tree,
   top: number,
   choose: (folder: number) => Choice,
+  chosen?: readonly number[],
 ): Generator<void, Manifest | { refuse: string }> {
   const entries: ManifestEntry[] = [entryOf(tree, top, 0)]
   if (!tree.isFolder(top)) return { entries }
@@ -27,12 +31,13 @@ export function* manifestOf(
       entries.push(entryOf(tree, at.row, parent))
     }
     if (entries.length % manifestEntriesPerSlice === 0) yield
-    for (const file of tree.fileRows(at.row)) {
+    const some = at.row === top ? chosen : undefined
+    for (const file of some?.filter((row) => !tree.isFolder(row)) ?? tree.fileRows(at.row)) {
       entries.push(entryOf(tree, file, at.place))
       if (entries.length % manifestEntriesPerSlice === 0) yield
     }
     const below: { row: number; place: number }[] = []
-    for (const folder of tree.folderRows(at.row)) {
+    for (const folder of some?.filter((row) => tree.isFolder(row)) ?? tree.folderRows(at.row)) {
       const choice = choose(folder)
       if (typeof choice === 'object') return choice
       if (choice === 'take') below.push({ row: folder, place: at.place })

@@ -11,6 +11,7 @@ import {
   type PasswordVerdict,
   type Reader,
 } from '@holdfast/access'
+import { hex } from '@holdfast/kernel'
 import type { DirectLink, Item, PasswordVerifier } from '@holdfast/wire'
 import type { Account } from '../account/account.ts'
 import { directLinkBytesPerAnswerMax } from '../bounds.ts'
@@ -31,10 +32,11 @@ export class PasswordTries {
   readonly #context: DecideContext
   readonly #password: string | undefined
   readonly #verdicts = new Map<PasswordVerifier, PasswordVerdict>()
+  readonly #accepted = new Set<string>()
 
   constructor(context: DecideContext, password: string | undefined) {
     this.#context = context
-    this.#password = password?.toLowerCase()
+    this.#password = password?.toLowerCase() || undefined
   }
 
   try(verifier: PasswordVerifier): PasswordVerdict {
@@ -45,9 +47,24 @@ export class PasswordTries {
     return verdict
   }
 
-  /** Counts a password as given: a capability says that it was. */
-  accept(verifier: PasswordVerifier): void {
-    this.#verdicts.set(verifier, 'right')
+  /** Counts the password with this salt as given: a capability says that it was. */
+  accept(salt: Uint8Array): void {
+    this.#accepted.add(hex(salt))
+  }
+
+  /** The salts of the passwords that the request's own satisfied. */
+  satisfied(): Buffer[] {
+    const salts = [...this.#verdicts].filter(([, verdict]) => verdict === 'right').map(([{ salt }]) => salt)
+    return salts.map((salt) => Buffer.from(salt))
+  }
+
+  /** The request's password is wrong for a folder that was met. */
+  get isWrong(): boolean {
+    return [...this.#verdicts.values()].includes('wrong')
+  }
+
+  get hasPassword(): boolean {
+    return this.#password !== undefined
   }
 
   /** Known verdicts, without any check. */
@@ -56,7 +73,8 @@ export class PasswordTries {
   }
 
   #check(verifier: PasswordVerifier): PasswordVerdict {
-    if (this.#password === undefined || this.#password === '') return 'missing'
+    if (this.#accepted.size > 0 && this.#accepted.has(hex(verifier.salt))) return 'right'
+    if (this.#password === undefined) return 'missing'
     // Readers send a SHA-256 in hex; anything else is wrong without a slow check.
     if (!/^[0-9a-f]{64}$/.test(this.#password)) return 'wrong'
     const right = this.#context.verdict(verifier, this.#password)

@@ -124,8 +124,8 @@ export class Hierarchy {
 
   /**
    * A new number after each change of the folder's content, at any depth, and of names, times and
-   * expiries there and of its own. It means nothing to another tree, including one made from this
-   * one's checkpoint.
+   * access (public, password, expiry) there and of its own. It means nothing to another tree,
+   * including one made from this one's checkpoint.
    */
   changeOf(folder: number): number {
     return this.folders.changed[this.folderRow(folder)] as number

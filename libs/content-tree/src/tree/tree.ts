@@ -264,9 +264,15 @@ export class Tree extends Hierarchy {
     this.folders.isPublic[this.folderRow(folder)] = isPublic ? 1 : 0
     this.counted(folder, 1)
     this.changed(folder)
+    this.touch(folder)
   }
 
   setPassword(folder: number, verifier: PasswordVerifier | undefined): void {
+    this.#setPassword(folder, verifier)
+    this.touch(folder)
+  }
+
+  #setPassword(folder: number, verifier: PasswordVerifier | undefined): void {
     const at = this.folderRow(folder)
     const before = this.folders.password[at] as number
     this.folders.password[at] = verifier === undefined ? 0 : 1 + this.passwords.use(verifier)
@@ -447,7 +453,7 @@ export class Tree extends Hierarchy {
   #freeFolder(row: number): void {
     const folder = this.folderRow(row)
     this.orders.drop(row)
-    this.setPassword(row, undefined)
+    this.#setPassword(row, undefined)
     this.timers.stop(row)
     this.folders.give(folder)
     this.#freeRow(row)

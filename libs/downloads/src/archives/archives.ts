@@ -115,7 +115,9 @@ export class Archives {
     if (begunBefore === undefined || begunBefore.layout.digest === current.layout.digest) {
       return await this.#archive(current, request)
     }
-    const still = await this.#inPieces(request.network, contains(current.blobNames, begunBefore))
+    const still =
+      (await this.#inPieces(request.network, contains(current.blobNames, begunBefore))) &&
+      !(await this.#isBlocked(begunBefore, request))
     return still ? this.#archive(begunBefore, request) : this.#archive(current, request, { whole: true })
   }
 

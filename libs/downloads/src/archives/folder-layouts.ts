@@ -30,6 +30,8 @@ export interface FolderNow {
   network: string
   /** Asks the account for the manifest, on behalf of the caller. */
   take(): Promise<ArchiveView>
+  /** Files with these bytes are left out; what it answers follows from `version`. */
+  leavesOut?(blobId: Uint8Array): boolean
 }
 
 interface CachedLayout {
@@ -137,14 +139,14 @@ export class FolderLayouts {
   }
 
   /** The manifest is asked for when its layout may be made: those that wait hold nothing. */
-  async #make({ take, network }: FolderNow): Promise<CachedLayout> {
+  async #make({ take, network, leavesOut }: FolderNow): Promise<CachedLayout> {
     const { version, ends, pages, entries } = await take()
     const manifest = { bytes: entries * entryBytes, network }
     this.#budget.admit(pages, manifest)
     const done = this.#budget.use(pages, manifest)
     try {
       const inPieces = <T>(piece: () => T) => this.#slices.take(network, piece)
-      return { version, ends, laid: await layOutPages(pages, entries, inPieces) }
+      return { version, ends, laid: await layOutPages(pages, entries, { inPieces, leavesOut }) }
     } finally {
       done()
     }
@@ -190,18 +192,24 @@ function isPersonal(error: unknown): boolean {
 async function layOutPages(
   pages: readonly Buffer[],
   count: number,
-  inPieces: <T>(piece: () => T) => Promise<T>,
+  { inPieces, leavesOut }: { inPieces: <T>(piece: () => T) => Promise<T>; leavesOut: FolderNow['leavesOut'] },
 ): Promise<FolderLayout> {
   const entries: ManifestEntry[] = []
   const blobNames = Buffer.alloc(count * blobNameBytes)
+  // Places of the manifest's entries among those of the archive.
+  const places = new Uint32Array(count)
+  let read = 0
   const add = (page: Buffer) => {
     for (const entry of Manifest.decode(page).entries) {
+      places[read++] = entries.length
       if (entry.blob !== undefined) {
+        if (leavesOut?.(entry.blob.id) === true) continue
         const at = entries.length * blobNameBytes
         blobNames.set(entry.blob.id, at)
         blobNames.set(entry.blob.incarnation, at + 48)
         blobNames.writeUInt32LE(entry.blob.placementGroup, at + 64)
       }
+      entry.parent = places[entry.parent] ?? 0
       entries.push(entry)
     }
   }

@@ -7,18 +7,15 @@
  */
 
 import { ask, asVisitor } from '@holdfast/accounts'
-import { clientAddress, guessing, httpCodeOf, networkOf, RefusalError } from '@holdfast/http-kit'
+import { clientAddress, guessing, httpCodeOf, RefusalError } from '@holdfast/http-kit'
 import { type AccountId, isUuid } from '@holdfast/kernel'
 import type { ArchiveView, FileView, Item, OpenDirectLink } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { FolderNow } from '../archives/folder-layouts.ts'
 import { openedFile } from '../bytes/opened-file.ts'
 import { serveRepresentation } from '../bytes/representation.ts'
 import type { DownloadContext } from '../context.ts'
 import { noteDownload } from './download.ts'
-
-/** In the record of downloads. */
-const archiveName = 'ZIP archive'
+import { sendArchive } from './send-archive.ts'
 
 export interface DirectLinkParams {
   contentId: string
@@ -36,41 +33,22 @@ export async function directLink(
   if (accountId === undefined || !isUuid(linkId)) throw new RefusalError('error-notFound')
   const link = { accountId, contentId, linkId }
   const opened = await open(context, request, reply, link)
-  const { answers } = context
-  const sent = (bytes: number) => context.sent(accountId, 'direct', bytes)
   if (opened.$case === 'file') {
     const item = itemOf(opened.value)
     const begun = () => noteDownload(context, request, { accountId, item })
+    const sent = (bytes: number) => context.sent(accountId, 'direct', bytes)
+    const { answers } = context
     return serveRepresentation(request, reply, openedFile(context, item), { answers, begun, sent })
   }
-  const network = networkOf(clientAddress(request))
-  const now: FolderNow = {
+  return sendArchive(context, request, reply, {
+    accountId,
+    contentIds: [contentId],
+    link: `${contentId}/${linkId}`,
+    traffic: 'direct',
     folder: contentId,
-    network,
     version: opened.value.version,
     take: async () => archiveOf(await openLink(context, request, link, { versionOnly: false })),
-  }
-  const archive = await context.archives.open(now, {
-    link: `${contentId}/${linkId}`,
-    viewer: clientAddress(request),
-    network,
-    range: request.headers.range,
-    ifRange: request.headers['if-range'],
   })
-  const begun = () => {
-    context.reports.noteArchive(accountId, contentId)
-    archive.begun()
-    context.transfers.note({
-      kind: 'download',
-      address: clientAddress(request),
-      account: accountId,
-      content: contentId,
-      name: archiveName,
-      size: archive.size,
-      blob: undefined,
-    })
-  }
-  return serveRepresentation(request, reply, archive, { answers, begun, sent })
 }
 
 interface Link {

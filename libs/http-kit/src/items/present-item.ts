@@ -7,9 +7,9 @@
  * millisecond.
  */
 import { createSecretKey } from 'node:crypto'
-import { type CapabilityKey, signCapability } from '@holdfast/access'
+import { type CapabilityKey, signArchiveCapability, signCapability } from '@holdfast/access'
 import { hex, RecentMap } from '@holdfast/kernel'
-import type { ContentView, DirectLink, FileColumns, Item } from '@holdfast/wire'
+import type { ArchiveView, ContentView, DirectLink, FileColumns, Item } from '@holdfast/wire'
 import { copiesMadeBy, FileRows } from './file-rows.ts'
 import { type ItemShape, type PresentedItem, shapeOf, writeShape } from './item-members.ts'
 import type { JsonWriter } from './json-writer.ts'
@@ -48,6 +48,9 @@ export interface PresentView {
 
 /** How long a link of a listing works, seconds. */
 export const linkSeconds = 6 * 60 * 60
+
+/** How long the link of an archive works, seconds: an interrupted download can continue. */
+export const archiveLinkSeconds = 60 * 60
 
 /**
  * Capabilities remembered, some 300 bytes each: uploads into one folder within a second have the
@@ -97,6 +100,14 @@ export class ItemPresenter {
       isReqLink: false,
       directLink: `${this.#settings.directUrlOf?.(content.id) ?? this.#settings.downloadUrl}/direct/${content.id}/${link.id}/${name}`,
     }
+  }
+
+  /** The link of an archive that its account opened to a visitor. */
+  archiveLink(contentIds: readonly string[], view: ArchiveView, nowSeconds: number): string {
+    const { name, passwordVersions } = view
+    const ends = nowSeconds + archiveLinkSeconds
+    const capability = signArchiveCapability(this.#key, { contentIds, passwordVersions, ends })
+    return `${this.#settings.downloadUrl}/download/archive/${encodeURIComponent(`${name}.zip`)}?c=${capability}`
   }
 
   #shape(item: Item, view: PresentView, capability: string): ItemShape {

@@ -49,6 +49,7 @@ export const defaultPolicies: RateLimitPolicies = {
     report: { quota: 10, windowSeconds: 600 },
     webSearch: { quota: 200, windowSeconds: 10 },
     webCopy: { quota: 300, windowSeconds: 10 },
+    webArchive: { quota: 200, windowSeconds: 10 },
     webContents: { quota: 500, windowSeconds: 10 },
     // Mails that clients of one network can cause by naming addresses: enough for an office that
     // signs up.

@@ -206,7 +206,7 @@ export interface FileView {
   ends: number | undefined;
 }
 
-/** An opened folder direct link: what the archive holds, at one version of the tree. */
+/** An opened archive: what it holds, at one version of the tree. */
 export interface ArchiveView {
   /**
    * Identifies the folder's content: where versions are equal the manifests are, until the earlier
@@ -228,6 +228,12 @@ export interface ArchiveView {
   pages: Buffer[];
   /** In all pages. */
   entries: number;
+  /** The salts of the passwords that the request's password satisfied, for a capability; at most 16. */
+  passwordVersions: Buffer[];
+  /** The request's password is wrong for a folder in it. */
+  locked: boolean;
+  /** Of the top folder, for the name of the archive; empty with a manifest, which has it. */
+  name: string;
 }
 
 export interface ManifestView {
@@ -1301,7 +1307,15 @@ export const FileView: MessageFns<FileView> = {
 };
 
 function createBaseArchiveView(): ArchiveView {
-  return { version: Buffer.alloc(0), ends: undefined, pages: [], entries: 0 };
+  return {
+    version: Buffer.alloc(0),
+    ends: undefined,
+    pages: [],
+    entries: 0,
+    passwordVersions: [],
+    locked: false,
+    name: "",
+  };
 }
 
 export const ArchiveView: MessageFns<ArchiveView> = {
@@ -1317,6 +1331,15 @@ export const ArchiveView: MessageFns<ArchiveView> = {
     }
     if (message.entries !== 0) {
       writer.uint32(40).uint32(message.entries);
+    }
+    for (const v of message.passwordVersions) {
+      writer.uint32(50).bytes(v!);
+    }
+    if (message.locked !== false) {
+      writer.uint32(56).bool(message.locked);
+    }
+    if (message.name !== "") {
+      writer.uint32(66).string(message.name);
     }
     return writer;
   },
@@ -1342,6 +1365,18 @@ export const ArchiveView: MessageFns<ArchiveView> = {
         }
         case 40: {
           message.entries = reader.uint32();
+          continue;
+        }
+        case 50: {
+          message.passwordVersions.push(Buffer.from(reader.bytes()));
+          continue;
+        }
+        case 56: {
+          message.locked = reader.bool();
+          continue;
+        }
+        case 66: {
+          message.name = reader.string();
           continue;
         }
       }

@@ -79,6 +79,7 @@ export interface AccountRequest {
     | { $case: "reconcile"; value: Reconcile }
     | { $case: "readHeld"; value: ReadHeld }
     | { $case: "findContents"; value: FindContents }
+    | { $case: "openArchive"; value: OpenArchive }
     | //
     /** Commands. */
     { $case: "createAccount"; value: CreateAccount }
@@ -215,6 +216,23 @@ export interface OpenDirectLink {
     | string
     | undefined;
   /** For a folder: say whether the link opens and the version, without the manifest. */
+  versionOnly: boolean;
+}
+
+/**
+ * An archive by the rule for visitors, for the owner too: a folder with all that is below it, or
+ * contents of one folder. Contents named here must be open; what is closed below them is left out.
+ */
+export interface OpenArchive {
+  /** 1..200. */
+  contentIds: string[];
+  /** As in ReadContent. */
+  password:
+    | string
+    | undefined;
+  /** Of a verified capability: salts of passwords that were right when it was made. */
+  passwordVersions: Buffer[];
+  /** Say whether it opens and the version, without the manifest. */
   versionOnly: boolean;
 }
 
@@ -587,6 +605,9 @@ export const AccountRequest: MessageFns<AccountRequest> = {
       case "findContents":
         FindContents.encode(message.operation.value, writer.uint32(178).fork()).join();
         break;
+      case "openArchive":
+        OpenArchive.encode(message.operation.value, writer.uint32(186).fork()).join();
+        break;
       case "createAccount":
         CreateAccount.encode(message.operation.value, writer.uint32(242).fork()).join();
         break;
@@ -737,6 +758,10 @@ export const AccountRequest: MessageFns<AccountRequest> = {
         }
         case 178: {
           message.operation = { $case: "findContents", value: FindContents.decode(reader, reader.uint32()) };
+          continue;
+        }
+        case 186: {
+          message.operation = { $case: "openArchive", value: OpenArchive.decode(reader, reader.uint32()) };
           continue;
         }
         case 242: {
@@ -1438,6 +1463,60 @@ export const OpenDirectLink: MessageFns<OpenDirectLink> = {
           continue;
         }
         case 56: {
+          message.versionOnly = reader.bool();
+          continue;
+        }
+      }
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
+    }
+    return message;
+  },
+};
+
+function createBaseOpenArchive(): OpenArchive {
+  return { contentIds: [], password: undefined, passwordVersions: [], versionOnly: false };
+}
+
+export const OpenArchive: MessageFns<OpenArchive> = {
+  encode(message: OpenArchive, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.contentIds) {
+      writer.uint32(10).string(v!);
+    }
+    if (message.password !== undefined) {
+      writer.uint32(18).string(message.password);
+    }
+    for (const v of message.passwordVersions) {
+      writer.uint32(26).bytes(v!);
+    }
+    if (message.versionOnly !== false) {
+      writer.uint32(32).bool(message.versionOnly);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): OpenArchive {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseOpenArchive();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag) {
+        case 10: {
+          message.contentIds.push(reader.string());
+          continue;
+        }
+        case 18: {
+          message.password = reader.string();
+          continue;
+        }
+        case 26: {
+          message.passwordVersions.push(Buffer.from(reader.bytes()));
+          continue;
+        }
+        case 32: {
           message.versionOnly = reader.bool();
           continue;
         }
