@@ -13,8 +13,9 @@ import { listingQueryOf } from './listing-query.ts'
 import { type NamedContent, type PageDeps, pageRoute } from './page-deps.ts'
 import { hashOf, passwordCookie, passwordOf } from './password-cookie.ts'
 import { passwordPage } from './problem-page.ts'
-import { contentNamed, readAsVisitor } from './reader.ts'
+import { readAsVisitor } from './reader.ts'
 import { sendPage } from './shell.ts'
+import { visit } from './visit.ts'
 
 export function contentPageRoutes(app: FastifyInstance, deps: PageDeps): void {
   const origins = { upload: deps.urls.upload }
@@ -73,30 +74,12 @@ export function contentPageRoutes(app: FastifyInstance, deps: PageDeps): void {
       .send()
   }
 
-  async function read(
+  function read(
     request: FastifyRequest<NamedContent>,
     guesses: RequestGuesses,
     password: string | undefined,
   ) {
-    const { name } = request.params
-    if (password !== undefined) await guesses.begin('password')
-    await guesses.begin('code')
-    try {
-      const clientNetwork = deps.rateLimits.networkKey(request)
-      const contentId = await contentNamed(deps, name, { clientNetwork })
-      const query = listingQueryOf(request.query)
-      // The kept password is sent only where one is required: locked folders below would reveal,
-      // uncounted, whether it opens them.
-      const question = { contentId, query, clientNetwork }
-      const open = await readAsVisitor(deps, { ...question, password: undefined }).catch(onlyLocked)
-      return open ?? (await readAsVisitor(deps, { ...question, password }))
-    } catch (error) {
-      if (refusalOf(error).status === 'error-notFound') await guesses.wrong('code')
-      throw error
-    }
+    const query = listingQueryOf(request.query)
+    return visit(deps, { request, guesses, password }, (asked) => readAsVisitor(deps, { ...asked, query }))
   }
-}
-
-function onlyLocked(error: unknown): undefined {
-  if (refusalOf(error).status !== 'error-passwordRequired') throw error
 }

@@ -60,6 +60,7 @@ async function folderBody(
   return html`<h1><bdi>${folder.name}</bdi></h1>
 <p class="quiet">${total === 1 ? '1 entry' : `${total} entries`}${folder.expiry !== undefined && html` · open until ${timeOf(folder.expiry)}`}</p>
 ${folder.description !== undefined && html`<p class="description">${folder.description}</p>`}
+${folder.childrenCount > 0 && html`<p><a class="button" href="/d/${folder.code ?? folder.id}/archive" rel="nofollow">Download all as ZIP</a></p>`}
 ${folder.children.length === 0 ? html`<p class="card">Nothing to see${query.page > 1 ? ' on this page' : ' in here'}.</p>` : table(rows, query)}
 ${pager(query, page === undefined ? 1 : Math.ceil(page.totalCount / page.pageSize))}`
 }

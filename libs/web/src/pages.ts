@@ -4,6 +4,7 @@
  */
 import { httpCodeOf, refusalOf } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
+import { archiveRoutes } from './archive-routes.ts'
 import { assetRoutes } from './assets.ts'
 import { contentPageRoutes } from './content-routes.ts'
 import { type PageDeps, pageRoute } from './page-deps.ts'
@@ -41,6 +42,7 @@ export function webPages(deps: PageDeps): (app: FastifyInstance) => Promise<void
     )
     app.get('/profile', pageRoute, async (_request, answer) => sendPage(answer, profilePage(), { origins }))
     contentPageRoutes(app, deps)
+    archiveRoutes(app, deps)
     reportPageRoutes(app, deps)
   }
 }

@@ -2,7 +2,7 @@
 import { type AskDeps, ask, asVisitor, type ShareCodeRoutes, viewOf } from '@holdfast/accounts'
 import { RefusalError } from '@holdfast/http-kit'
 import { type IdCodec, isShareCode } from '@holdfast/kernel'
-import type { ContentView, Item, ReadContent } from '@holdfast/wire'
+import type { ArchiveView, ContentView, Item, ReadContent } from '@holdfast/wire'
 import { type ListingQuery, listingPageSize, sortFieldOf } from './listing-query.ts'
 
 export interface WebReaderDeps extends AskDeps {
@@ -52,6 +52,32 @@ export async function readAsVisitor(
   const view = viewOf(result, 'content')
   if (view.item === undefined) throw new Error(`account ${accountId} answered readContent without an item`)
   return { ...view, item: view.item }
+}
+
+/**
+ * Whether a visitor may have a folder, or a file, as an archive.
+ *
+ * @param password as for `readAsVisitor`.
+ * @throws RefusalError with the account's own status.
+ */
+export async function openVisitorArchive(
+  deps: WebReaderDeps,
+  {
+    contentId,
+    password,
+    clientNetwork,
+  }: { contentId: string; password: string | undefined; clientNetwork: string | undefined },
+): Promise<ArchiveView> {
+  const accountId = deps.ids.accountOf(contentId)
+  if (accountId === undefined) throw new RefusalError('error-notFound')
+  const value = { contentIds: [contentId], password, passwordVersions: [], versionOnly: true }
+  const result = await ask(deps, {
+    accountId,
+    who: asVisitor(),
+    operation: { $case: 'openArchive', value },
+    clientNetwork,
+  })
+  return viewOf(result, 'archive')
 }
 
 function requestOf(contentId: string, password: string | undefined, query: ListingQuery): ReadContent {

@@ -12,7 +12,7 @@ import { plainBudget } from '@holdfast/http-kit/testing'
 import { MemoryLookupStore } from '@holdfast/journal/testing'
 import { Keyring, systemClock } from '@holdfast/kernel'
 import { OperatorActs, Reports } from '@holdfast/moderation'
-import { type AccountOperation, type AccountReply, blank, Item } from '@holdfast/wire'
+import { type AccountOperation, type AccountReply, ArchiveView, blank, Item } from '@holdfast/wire'
 import { Registry } from 'prom-client'
 import t from 'tap'
 import { webPages } from '../src/index.ts'
@@ -291,7 +291,44 @@ t.test('the rows of a page are made in pieces, each when it is the turn of its n
   t.equal(answers.held, 0, 'and returned with the answer')
 })
 
+t.test('the button of a folder leads to its archive, with the password that was kept', async (t) => {
+  const asked: Opened[] = []
+  const archive = (request: Opened): Result => {
+    asked.push(request)
+    const { password } = request
+    if (password === undefined) return { $case: 'refusal', value: { status: 'error-passwordRequired' } }
+    if (password !== passwordHash) return { $case: 'refusal', value: { status: 'error-passwordWrong' } }
+    const passwordVersions = [Buffer.alloc(16, 1)]
+    return { $case: 'archive', value: { ...blank(ArchiveView), name: 'some & more', passwordVersions } }
+  }
+  const children = [file('a.txt')]
+  const listing = () => view(folder('shared', { children, childrenCount: 1 }))
+  const { host } = await start(t, listing, { archive })
+  t.match((await host.inject('/d/CodeCode')).body, '<a class="button" href="/d/CodeCode/archive"')
+  const { host: empty } = await start(t, () => view(folder('empty')))
+  t.notMatch((await empty.inject('/d/CodeCode')).body, '/archive')
+  const open = (password?: string) =>
+    host.inject({
+      url: '/d/CodeCode/archive',
+      headers: password === undefined ? {} : { cookie: `folderPassword=${password}` },
+    })
+  const { statusCode, headers } = await open(passwordHash)
+  t.equal(statusCode, 303)
+  t.match(
+    headers.location,
+    /^https:\/\/dl\.example\.org\/download\/archive\/some%20%26%20more\.zip\?c=[\w-]+$/,
+  )
+  const contentIds = [shared]
+  t.same(asked.at(-1), { contentIds, password: passwordHash, passwordVersions: [], versionOnly: true })
+  for (const password of [undefined, '0'.repeat(64)]) {
+    const refused = await open(password)
+    t.match([refused.statusCode, refused.headers.location], [303, '/d/CodeCode'])
+  }
+  t.equal((await host.inject('/d/unknown/archive')).statusCode, 404)
+})
+
 type Read = Extract<AccountOperation, { $case: 'readContent' }>['value']
+type Opened = Extract<AccountOperation, { $case: 'openArchive' }>['value']
 type Result = NonNullable<AccountReply['result']>
 
 async function start(
@@ -300,11 +337,14 @@ async function start(
   {
     mode = 'off',
     answers = new AnswerBudget(plainBudget),
-  }: { mode?: 'off' | 'default'; answers?: AnswerBudget } = {},
+    archive = () => ({ $case: 'refusal', value: { status: 'error-notFound' } }),
+  }: { mode?: 'off' | 'default'; answers?: AnswerBudget; archive?: (request: Opened) => Result } = {},
 ) {
   const asked: Read[] = []
   const accounts: AccountClient = {
     call: async ({ operation, caller }) => {
+      if (operation?.$case === 'openArchive' && caller?.who?.$case === 'visitor')
+        return { result: archive(operation.value) }
       if (operation?.$case !== 'readContent' || caller?.who?.$case !== 'visitor')
         throw new Error('not what pages ask')
       asked.push(operation.value)
