@@ -39,7 +39,7 @@ const places: Record<RegionCode, [latitude: number, longitude: number]> = {
 }
 
 /** One way, milliseconds. */
-export function delayBetween(from: RegionCode, to: RegionCode): number {
+function delayBetween(from: RegionCode, to: RegionCode): number {
   const radians = (degrees: number) => (degrees * Math.PI) / 180
   const [[lat1, lon1], [lat2, lon2]] = [places[from].map(radians), places[to].map(radians)] as [
     [number, number],

@@ -17,7 +17,7 @@ const failed = `holdfast_http_request_seconds_count{${users},outcome="failed"}`
 const calls = `holdfast_http_request_seconds_count{host="api",${noProbe}}`
 const quickCalls = `holdfast_http_request_seconds_bucket{host="api",${noProbe},le="1"}`
 
-export const burnWindows = [5 * minute, hour, 2 * hour, day] as const
+const burnWindows = [5 * minute, hour, 2 * hour, day] as const
 export type BurnWindow = (typeof burnWindows)[number]
 
 /** Names have the windows of production, also where tests shorten them. */

@@ -93,7 +93,7 @@ export function emptyRows(results: readonly Result[]): string[] {
 }
 
 /** Linux answers on all of 127.0.0.0/8: then every case can have its own client address. */
-export async function loopbackAliases(hosts: Hosts): Promise<boolean> {
+async function loopbackAliases(hosts: Hosts): Promise<boolean> {
   const all = [...hosts.api, ...hosts.upload, ...hosts.download]
   if (!all.every((url) => new URL(url).hostname === '127.0.0.1')) return false
   return new Promise((resolve) => {

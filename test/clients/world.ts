@@ -277,7 +277,7 @@ export class Person {
  * A process that reads one call per line as JSON, `{do, ...}`, and answers each with a line `{ok}`
  * or `{error}`.
  */
-export class Driver {
+class Driver {
   readonly #process: ChildProcess
   readonly #answers: AsyncIterator<string>
   #errors = ''

@@ -81,7 +81,7 @@ interface RecycledExtent {
 }
 
 /** Records when an extent that was read for compaction got the header of its next generation. */
-export class WatchedMachine extends CrashMachine {
+class WatchedMachine extends CrashMachine {
   readonly recycled: RecycledExtent[] = []
   readonly #readAt = new Map<string, number>()
 

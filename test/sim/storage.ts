@@ -50,7 +50,7 @@ import type { Uploads } from './workload.ts'
 
 const home = 'eu-par'
 const elsewhere = 'na-nyc'
-export const nodeIds = ['s1', 's2', 's3', 'r1']
+const nodeIds = ['s1', 's2', 's3', 'r1']
 const regionOf = (id: string) => (id.startsWith('r') ? elsewhere : home)
 
 export const groups: readonly PlacementGroup[] = [

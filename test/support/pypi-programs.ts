@@ -24,7 +24,7 @@ interface Program {
 }
 
 /** The missing requirement of the machine, and what to do. */
-export class MissingProgram extends Error {
+class MissingProgram extends Error {
   override readonly name = 'MissingProgram'
 }
 

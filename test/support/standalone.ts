@@ -10,7 +10,6 @@ import { freePorts } from '../../infra/servers/ports.ts'
 const repository = fileURLToPath(new URL('../../', import.meta.url))
 const launcherFile = 'infra/launch.sh'
 const mainFile = 'apps/standalone/src/main.ts'
-export const standaloneMain = join(repository, mainFile)
 
 /** Long enough for a start on a busy machine that recovers a crashed data directory. */
 const startTimeoutMs = 60_000

@@ -37,11 +37,11 @@ export interface PartHead extends Readonly<Disposition> {
 }
 
 /** Forms of browsers and tools have a handful. */
-export const partsMax = 100
+const partsMax = 100
 /** A name of 255 code points, percent-encoded in both spellings, needs 6 KiB. */
-export const partHeaderBytesMax = 16 * 1024
+const partHeaderBytesMax = 16 * 1024
 /** Headers of all parts together: a form of a hundred parts with usual heads has 20 KiB. */
-export const formHeaderBytesMax = 64 * 1024
+const formHeaderBytesMax = 64 * 1024
 /** Heads read in one go. Then `needsPause` asks for a turn of the loop for others. */
 const headsPerTurnMax = 16
 const headerLinesMax = 32

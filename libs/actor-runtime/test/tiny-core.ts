@@ -96,7 +96,7 @@ export class TinyStates implements AccountStates {
   }
 }
 
-export class TinyState implements AccountState {
+class TinyState implements AccountState {
   readonly #account: string
   readonly #states: TinyStates
   readonly #record: TinyRecord

@@ -17,7 +17,7 @@ import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'no
 import type { Clock } from '@holdfast/kernel'
 
 /** Wall clocks may differ by this much, and a proof is valid for this long, ms. */
-export const proofAgeMaxMs = 60_000
+const proofAgeMaxMs = 60_000
 const secretBytesMin = 16
 
 /** The request to which a proof is bound. */

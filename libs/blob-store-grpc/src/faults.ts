@@ -36,7 +36,7 @@ const httpStatusOf: Record<BlobFaultCode, number> = {
   INVALID: 400,
 }
 
-export function isFaultCode(text: unknown): text is BlobFaultCode {
+function isFaultCode(text: unknown): text is BlobFaultCode {
   return typeof text === 'string' && Object.hasOwn(statusOf, text)
 }
 

@@ -21,7 +21,7 @@ export const firstRecordOffset = 2 * blockBytes
 /** The largest blob that is packed into a group record; one checksum each. */
 export const inlineBytesMax = chunkBytes
 
-export const storeFormatVersion = 1
+const storeFormatVersion = 1
 const identityMagic = Buffer.from('HFSTORE1', 'latin1')
 const extentMagic = Buffer.from('HFEXTENT', 'latin1')
 const recordMagic = 0x31524648 // "HFR1"
@@ -180,7 +180,7 @@ export function isHeaderBegun(block: Buffer): boolean {
   return isOurs && isZero(block.subarray(extentFieldsBytes, blockSealAt))
 }
 
-export function isZero(bytes: Buffer): boolean {
+function isZero(bytes: Buffer): boolean {
   return bytes.every((byte) => byte === 0)
 }
 

@@ -29,8 +29,8 @@ import { applyCopy, type PreparedIds } from './copy.ts'
 import { isKept, recipeBytes, recipeIds } from './operations.ts'
 import { none } from './tree/columns.ts'
 
-export const rootName = 'root'
-export const binName = 'recyclebin'
+const rootName = 'root'
+const binName = 'recyclebin'
 const heldName = 'held'
 
 /**

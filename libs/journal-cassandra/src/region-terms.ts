@@ -36,7 +36,7 @@ export const fence =
 const rowsAtOnce = 32
 export const bytesAtOnce = 1_000_000
 const rowsPerPage = 16
-export const namesPerPage = 1_000
+const namesPerPage = 1_000
 
 export interface Partition {
   account: string

@@ -13,14 +13,14 @@ export const maxEventBytes = 256 * 1024
 export const maxPageBytes = 1024 * 1024
 /** A checkpoint's root: it names pages, some 60 bytes each, of the largest account. */
 export const maxRootBytes = 256 * 1024
-export const maxPageNameBytes = 128
-export const maxAccountBytes = 64
+const maxPageNameBytes = 128
+const maxAccountBytes = 64
 export const maxLookupKeyBytes = 512
 /** Prefixes of one `firstOf`: a page of an inventory. */
 export const maxPrefixes = 1_024
 export const maxLookupValueBytes = 4 * 1024
 /** Numbers taken from a counter at a time. */
-export const maxTakeCount = 1_000_000
+const maxTakeCount = 1_000_000
 
 const printable = /^[\x20-\x7e]+$/
 

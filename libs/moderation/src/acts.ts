@@ -54,7 +54,7 @@ const prefix = 'acts/all/'
 /** As many as fit into a row. */
 export const deletedPerRow = 200
 const idPattern = /^\d{13}-[0-9a-f]{16}$/
-export const actsPerPage = 100
+const actsPerPage = 100
 export const undoMs = 30 * 24 * 60 * 60 * 1000
 
 export class OperatorActs {

@@ -67,7 +67,7 @@ const removedPerDecision = 200
 /** A folder of 20,000 contents is blocked by seven acts. */
 const takedownMax = 32
 const idPattern = /^\d{13}-[0-9a-f]{16}$/
-export const reportsPerPage = 100
+const reportsPerPage = 100
 
 export interface ReportsDeps {
   lookups: LookupStore

@@ -136,7 +136,7 @@ const firstSweepHours = 400 * hoursPerDay
 const sweepHours = 2 * hoursPerDay
 /** Rows read by one search call; the next call continues. */
 const scannedMax = 20_000
-export const transfersPerPage = 100
+const transfersPerPage = 100
 /** Longer than any name of the contract in code units of plain text. */
 const nameUnitsMax = 255
 

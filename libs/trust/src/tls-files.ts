@@ -48,7 +48,7 @@ export interface TlsFilesTuning {
 /** How soon new files are used, by default. */
 const reloadDefaultMs = 5_000
 /** Between processes of one cluster no older protocol is needed. */
-export const tlsVersion = 'TLSv1.3'
+const tlsVersion = 'TLSv1.3'
 
 interface LoadedTls {
   pem: TlsPem

@@ -36,7 +36,7 @@ const silentPanels = new Set([
   ...['Accounts', 'Since the last backup', 'Clock ahead of the noted time'],
 ])
 
-export class WatchedRegion extends AskedPrometheus {
+class WatchedRegion extends AskedPrometheus {
   readonly #deployed: DeployedRegions
   /** As rendered. */
   readonly #files = new Map<string, string>()

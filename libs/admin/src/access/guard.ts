@@ -48,7 +48,7 @@ function bearerOf(authorization: string | undefined): string | undefined {
   return /^Bearer +(\S+)$/i.exec(authorization ?? '')?.[1]
 }
 
-export function isLoopback(address: string): boolean {
+function isLoopback(address: string): boolean {
   const plain = address.replace(/^::ffff:/i, '')
   return plain === '::1' || (isIP(plain) === 4 && plain.startsWith('127.'))
 }

@@ -28,7 +28,7 @@ const established = '01'
 /** Users that a namespace does not know share this one. */
 const overflowUid = 65_534
 
-export const uidOfLoopback: UidOf = async (connection) => {
+const uidOfLoopback: UidOf = async (connection) => {
   for (const table of tables) {
     const text = await readFile(table, 'latin1').catch(() => '')
     const uid = uidIn(text, connection)

@@ -61,7 +61,7 @@ function deletionOf(request: FastifyRequest, { final = false, ...rest }: Record<
 }
 
 /** @throws RefusalError naming the parameter. */
-export function contentQueryOf({ hash, text = '' }: { hash?: string; text?: string }): ContentQuery {
+function contentQueryOf({ hash, text = '' }: { hash?: string; text?: string }): ContentQuery {
   if (hash !== undefined) return { hash: hashOf(hash) }
   if (text === '' || text.length > textCharactersMax) throw new RefusalError('error-searchedString')
   return { text }

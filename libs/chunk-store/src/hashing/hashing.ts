@@ -53,7 +53,7 @@ export interface HashWorkerData {
 export const laneCount = 4
 
 /** Both hashes of a blob id side by side. */
-export class IdHasher {
+class IdHasher {
   readonly #md5 = createHash('md5')
   readonly #blake3 = new Blake3Hasher()
 

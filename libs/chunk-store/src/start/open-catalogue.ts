@@ -10,7 +10,7 @@ import type { Log } from '../log.ts'
 import { readStoreInfo } from '../writing/ledger.ts'
 
 /** RocksDB where its package has a binding for this system, else LevelDB. */
-export function preferredEngine(): EngineName {
+function preferredEngine(): EngineName {
   const entry = createRequire(import.meta.url).resolve('@nxtedition/rocksdb')
   const binding = join(dirname(entry), 'prebuilds', `${process.platform}-${process.arch}`)
   return existsSync(binding) && !isMusl() ? 'rocksdb' : 'level'

@@ -59,7 +59,7 @@ export interface RecoveryFigures {
   damaged: number
 }
 
-export function nothingRecovered(): RecoveryFigures {
+function nothingRecovered(): RecoveryFigures {
   return { scannedExtents: 0, groups: 0, commits: 0, deletions: 0, dropped: 0, damaged: 0 }
 }
 

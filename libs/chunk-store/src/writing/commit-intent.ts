@@ -8,7 +8,7 @@ import { knownCopyOf } from './known-copies.ts'
 import { infoOfCopy } from './ledger.ts'
 
 /** Runs of one blob: a table of 64 MiB. At one run a MiB in the worst case that is 2 TiB. */
-export const runsMax = 2 * 1024 * 1024
+const runsMax = 2 * 1024 * 1024
 
 export interface NewBlob {
   incarnation: Buffer

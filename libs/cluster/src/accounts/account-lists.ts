@@ -20,7 +20,7 @@ interface ListedAccount {
   place: string
 }
 
-export class ListFault extends Fault {
+class ListFault extends Fault {
   override readonly name = 'ListFault'
   readonly code = 'LIST'
   readonly category = 'unavailable'

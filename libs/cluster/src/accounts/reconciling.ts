@@ -14,7 +14,7 @@ import { scopeOf } from './account-rounds.ts'
 
 const answerMs = reconcileAnsweredMs + 20_000
 
-export class ReconcileFault extends Fault {
+class ReconcileFault extends Fault {
   override readonly name = 'ReconcileFault'
   readonly code = 'RECONCILE'
   readonly category = 'unavailable'

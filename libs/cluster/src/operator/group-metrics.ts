@@ -11,7 +11,7 @@ export interface ToldGroup {
   limited: readonly string[] | undefined
 }
 
-export const groupStates = ['full', 'lacking', 'limited', 'regional'] as const
+const groupStates = ['full', 'lacking', 'limited', 'regional'] as const
 export type GroupState = (typeof groupStates)[number]
 
 export function stateOf({ full, copies, limited }: ToldGroup): GroupState {

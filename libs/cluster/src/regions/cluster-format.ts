@@ -9,7 +9,7 @@ import { StartFault, version } from '@holdfast/bootstrap'
 import { clusterFormatPrefix } from '../row-keys.ts'
 
 /** What this release reads and writes. The first one has no row. */
-export const clusterFormat = 1
+const clusterFormat = 1
 
 /** @throws StartFault `DATA_FORMAT` when a newer release has raised the format. */
 export async function assertClusterFormat(

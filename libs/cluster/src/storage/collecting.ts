@@ -19,7 +19,7 @@ const collectMs = 9 * 60_000
 /** Status does not wait for a node that does not answer. */
 const askMs = 2_000
 
-export class CollectFault extends Fault {
+class CollectFault extends Fault {
   override readonly name = 'CollectFault'
   readonly code = 'COLLECT'
   readonly category = 'unavailable'

@@ -31,7 +31,7 @@ export interface AccountRecord {
   readonly endTime: number | undefined
 }
 
-export const defaultPremiumType = 'subscription'
+const defaultPremiumType = 'subscription'
 
 /** Merges: absent fields stay as they are. */
 export function withSet(record: AccountRecord, set: SetAccount): AccountRecord {

@@ -7,7 +7,7 @@ export interface ByteRange {
 }
 
 /** No player sends more than this in one header: the header is ignored and everything is sent. */
-export const rangesMax = 64
+const rangesMax = 64
 
 /**
  * @returns undefined when the header has no effect and everything is to be sent: another unit, bad

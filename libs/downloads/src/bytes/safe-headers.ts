@@ -84,7 +84,7 @@ function safeType(mimetype: string): string {
 }
 
 /** RFC 6266 with the encoding of RFC 8187; old clients get an ASCII approximation of the name. */
-export function contentDisposition(name: string, { inline }: { inline: boolean }): string {
+function contentDisposition(name: string, { inline }: { inline: boolean }): string {
   const shown = withoutDirections(name.toWellFormed())
   const ascii = shown.replace(/[^\x20-\x7e]/g, '_').replace(/["\\%/]/g, '_')
   const kind = inline ? 'inline' : 'attachment'

@@ -47,10 +47,10 @@ export interface PresentView {
 }
 
 /** How long a link of a listing works, seconds. */
-export const linkSeconds = 6 * 60 * 60
+const linkSeconds = 6 * 60 * 60
 
 /** How long the link of an archive works, seconds: an interrupted download can continue. */
-export const archiveLinkSeconds = 60 * 60
+const archiveLinkSeconds = 60 * 60
 
 /**
  * Capabilities remembered, some 300 bytes each: uploads into one folder within a second have the

@@ -14,8 +14,8 @@ export interface Ban {
   times: number
 }
 
-export const banSeconds = 60
-export const banSecondsMax = 24 * 60 * 60
+const banSeconds = 60
+const banSecondsMax = 24 * 60 * 60
 const bansMax = 50_000
 
 export class Bans {

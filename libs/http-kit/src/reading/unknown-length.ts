@@ -37,7 +37,7 @@ function stop(socket: Socket): void {
   else socket.pause()
 }
 
-export function resumeReading(socket: PausedSocket): void {
+function resumeReading(socket: PausedSocket): void {
   delete socket[paused]
   socket.off('resume', stayPaused)
   if (!socket.destroyed) socket.resume()

@@ -23,13 +23,13 @@ export type Fields = Record<string, unknown>
 /** 256 KiB: six times the longest list of ids, four times the largest direct link. */
 export const bodyBytesMaxDefault = 256 * 1024
 /** Levels of arrays and objects in a JSON body. Parameters have two. */
-export const bodyDepthMax = 32
+const bodyDepthMax = 32
 /**
  * Members, elements and form fields of a body. The longest lists have 100 entries. Each costs
  * `JSON.parse` up to a microsecond, so that a body of 256 KiB made of nothing else would take 50 ms
  * before any token is checked.
  */
-export const bodyValuesMax = 1_024
+const bodyValuesMax = 1_024
 
 /** @throws RefusalError error-body */
 export function parseBody(contentType: string | undefined, bytes: Uint8Array): Fields {

@@ -11,7 +11,7 @@ import { RecentMap } from '../recent-map.ts'
 /** New tokens are made with this key; tokens of older keys stay valid. */
 export const tokenKeyId = 1
 
-export const tokenBytes = 48
+const tokenBytes = 48
 /** Tokens remembered, some 250 bytes each: a busy account sends its own with every request. */
 const rememberedTokensMax = 8_192
 

@@ -7,7 +7,7 @@
 const causesMax = 1024
 
 /** Requests that one line of the log names. */
-export const requestsNamedMax = 8
+const requestsNamedMax = 8
 
 /** Effects of one change, by their numbers. */
 interface Cause {
