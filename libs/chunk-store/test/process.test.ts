@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
@@ -151,6 +151,28 @@ t.test('a lost or damaged catalogue is rebuilt from the extents', async (t) => {
     await store.close()
   }
   t.equal(readdirSync(path).filter((name) => name.startsWith('catalogue')).length, 1)
+})
+
+t.test('a list of tables whose end is lost is noticed, and hides no blob', async (t) => {
+  for (const keep of [0.5, 0.9]) {
+    const path = t.testdir()
+    const bytes = Buffer.alloc(70_000, 7)
+    let store = await ChunkStore.open({ path, ...realOptions })
+    const info = await put(store, bytes)
+    await store.close()
+    // The next start moves the log to a table.
+    await (await ChunkStore.open({ path, ...realOptions })).close()
+    const directory = join(path, catalogueOf(path))
+    const list = join(directory, readFileSync(join(directory, 'CURRENT'), 'latin1').trim())
+    truncateSync(list, Math.floor(statSync(list).size * keep))
+    store = await ChunkStore.open({ path, ...realOptions })
+    t.ok(bytes.equals(await get(store, info)), `${keep} of it`)
+    t.match(await store.usage(), { blobs: 1, liveBytes: 70_000 })
+    await store.close()
+    const before = catalogueOf(path)
+    await (await ChunkStore.open({ path, ...realOptions })).close()
+    t.equal(catalogueOf(path), before, 'a whole one is not made again')
+  }
 })
 
 function catalogueOf(path: string): string {

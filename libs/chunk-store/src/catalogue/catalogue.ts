@@ -8,6 +8,8 @@ import type { EngineName } from './engines/engine.ts'
 export interface Catalogue {
   /** Library of its files. */
   readonly engine?: EngineName
+  /** The directory of its files. */
+  readonly path?: string
   /** Its rows cannot be read, or it accepts none, because of damage. The next start rebuilds it. */
   readonly damage?: Error | undefined
   /** It does nothing more until the next start. */
@@ -22,6 +24,7 @@ export interface Catalogue {
   scan(prefix: Buffer, options: { after?: Buffer | undefined; limit: number }): Promise<CatalogueRow[]>
   /** Approximate bytes on disk. */
   diskBytes(): Promise<number>
+  /** Again: no effect. */
   close(): Promise<void>
 }
 

@@ -51,7 +51,7 @@ export class ThreadedCatalogue implements Catalogue {
   /** It does nothing more until the next start. */
   failure: BlobFault | undefined
   readonly engine: EngineName
-  readonly #path: string
+  readonly path: string
   readonly #log: Log
   #marking: Promise<void> | undefined
   readonly #worker: Worker
@@ -61,7 +61,7 @@ export class ThreadedCatalogue implements Catalogue {
 
   private constructor(path: string, engine: EngineName, log: Log) {
     this.engine = engine
-    this.#path = path
+    this.path = path
     this.#log = log
     this.#worker = new Worker(new URL('./catalogue-worker.ts', import.meta.url), {
       workerData: { path, engine },
@@ -121,8 +121,8 @@ export class ThreadedCatalogue implements Catalogue {
 
   async diskBytes(): Promise<number> {
     let bytes = 0
-    for (const name of await readdir(this.#path)) {
-      const found = await stat(join(this.#path, name)).catch(() => undefined)
+    for (const name of await readdir(this.path)) {
+      const found = await stat(join(this.path, name)).catch(() => undefined)
       bytes += (found?.blocks ?? 0) * 512
     }
     return bytes
@@ -181,9 +181,9 @@ export class ThreadedCatalogue implements Catalogue {
   }
 
   async #markDamaged(): Promise<void> {
-    await using mark = await open(join(this.#path, damageMark), 'w', 0o600)
+    await using mark = await open(join(this.path, damageMark), 'w', 0o600)
     await mark.sync()
-    await using directory = await open(this.#path, 'r')
+    await using directory = await open(this.path, 'r')
     await directory.sync()
   }
 

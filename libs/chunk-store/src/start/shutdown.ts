@@ -4,6 +4,7 @@
  */
 import { BlobFault } from '@holdfast/blob-store'
 import type { Assembly } from '../assembly.ts'
+import { tableListOf } from '../catalogue/table-list.ts'
 import { endMarkBytes, endMarkKey } from './clean-shutdown-marker.ts'
 
 export async function shutDown(parts: Assembly): Promise<void> {
@@ -26,8 +27,10 @@ export async function shutDown(parts: Assembly): Promise<void> {
   ledger.note(endMarkKey, mark)
   try {
     await ledger.close()
+    await catalogue.close()
+    const list = catalogue.path === undefined ? undefined : await tableListOf(catalogue.path)
     await end
-      .mark(mark)
+      .mark(mark, list)
       .catch((error: Error) =>
         log.warn(
           { error: error.message },

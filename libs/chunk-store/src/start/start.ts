@@ -6,9 +6,10 @@
  */
 import { randomFillSync } from 'node:crypto'
 import { join } from 'node:path'
-import type { BlobFault } from '@holdfast/blob-store'
+import { BlobFault } from '@holdfast/blob-store'
 import { alignedBytes, ballastPath } from '@holdfast/kernel'
 import { Assembly } from '../assembly.ts'
+import { isListChanged } from '../catalogue/table-list.ts'
 import type { Disk } from '../disk/disk.ts'
 import { isUnreadableMessage } from '../disk/faults.ts'
 import { NodeDisk } from '../disk/node-disk.ts'
@@ -90,13 +91,18 @@ async function startWithRoom(start: Start, { rebuild }: { rebuild: boolean }): P
 
 async function startOnce(start: Start, { rebuild }: { rebuild: boolean }): Promise<StartResult> {
   const { options, machine, disk, directory, log } = start
+  const catalogues = options.cataloguesIn ?? options.path
+  const end = new CleanShutdownMarker(disk, options.path, log)
+  // Opening the catalogue replaces its list.
+  const left = rebuild ? undefined : await end.leftList()
+  const isChanged = left !== undefined && (await isListChanged(catalogues, left))
   const catalogue = await (machine.catalogue?.() ??
-    openCatalogue(options.cataloguesIn ?? options.path, log, { engine: options.catalogue, rebuild }))
+    openCatalogue(catalogues, log, { engine: options.catalogue, rebuild }))
   let parts: Assembly | undefined
   try {
+    if (isChanged) throw new BlobFault('CORRUPT', `${left.file} is not as the last shutdown left it`)
     const { openExtentsMax } = storeBoundsOf(options, 0)
     const files = new ExtentFiles(disk, directory, { openMax: openExtentsMax })
-    const end = new CleanShutdownMarker(disk, options.path, log)
     const identity = new IdentityFile(disk, options.path, log)
     const nowMs = options.clock.now()
     const randomFill = machine.randomFill ?? randomFillSync
