@@ -80,10 +80,17 @@ function textOf(
   const file = setting.secret ? env[`${name}_FILE`] : undefined
   if (!file) return text
   if (text !== '') throw new Error(`is set twice, also by ${name}_FILE`)
-  try {
-    return readSecret(file).trim()
-  } catch (error) {
-    throw new Error(`cannot be read from ${name}_FILE=${file}: ${(error as Error).message}`)
+  const secret = readFrom(file)
+  // Without this a file that was cut off would count as a secret that is not set.
+  if (secret === '') throw new Error(`is empty in ${name}_FILE=${file}`)
+  return secret
+
+  function readFrom(path: string): string {
+    try {
+      return readSecret(path).trim()
+    } catch (error) {
+      throw new Error(`cannot be read from ${name}_FILE=${path}: ${(error as Error).message}`)
+    }
   }
 }
 

@@ -120,6 +120,10 @@ t.test(
     const both = { ...env, HOLDFAST_METRICS_TOKEN: 'from-a-file-0123456789' }
     t.match(faultsOf(both, files), [/^HOLDFAST_METRICS_TOKEN is the value of HOLDFAST_ADMIN_TOKEN/])
     t.match(faultsOf({ HOLDFAST_ADMIN_TOKEN_FILE: '/missing' }, files), [/cannot be read from/])
+    const empty = { readSecret: () => ' \n' }
+    t.match(faultsOf({ HOLDFAST_ADMIN_TOKEN_FILE: '/cut-off' }, empty), [
+      /is empty in HOLDFAST_ADMIN_TOKEN_FILE/,
+    ])
     t.equal(faultsOf({ HOLDFAST_REGION_FILE: '/run/token' }, files).length, 1, 'only secrets come from files')
     const shown = describeSettings(env)
     t.equal(shown.length, Object.keys(settings).length)
