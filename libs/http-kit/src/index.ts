@@ -35,6 +35,7 @@ export { healthPath, healthRoute } from './health.ts'
 export { createHttpHost, defaultIdle, logFailure, ok, ownParts, sharedParts } from './host.ts'
 export { type ItemShape, itemDocument, ownerTextBytes } from './items/item-members.ts'
 export type { JsonWriter } from './items/json-writer.ts'
+export { presentLimits, presentStatistics } from './items/present-account.ts'
 export {
   ItemPresenter,
   type PresentSettings,

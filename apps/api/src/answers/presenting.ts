@@ -1,5 +1,12 @@
 /** Views of accounts as answers. */
-import { type ItemShape, okWritten, type WrittenAnswer, writeMembers } from '@holdfast/http-kit'
+import {
+  type ItemShape,
+  okWritten,
+  presentLimits,
+  presentStatistics,
+  type WrittenAnswer,
+  writeMembers,
+} from '@holdfast/http-kit'
 import type { AccountView, ContentView, CopyView, DirectLinkView, ItemsView } from '@holdfast/wire'
 import type { Call } from '../calls/call.ts'
 import { answerBytes } from './answer-bytes.ts'
@@ -60,18 +67,8 @@ export function presentAccount(view: AccountView, token: string): ItemShape {
     token,
     rootFolder: view.rootFolder,
     createTime: view.createTime,
-    statsCurrent: {
-      storage: view.storage,
-      fileCount: view.fileCount,
-      folderCount: view.folderCount,
-      trafficDirectGenerated: view.trafficDirect,
-      trafficWebDownloaded: view.trafficWeb,
-    },
-    limits: {
-      storage: view.limitStorage ?? null,
-      contents: view.limitContents ?? null,
-      traffic: view.limitTraffic ?? null,
-    },
+    statsCurrent: presentStatistics(view),
+    limits: presentLimits(view),
     recycleBin: { enabled: view.recycleBinEnabled, folder: view.recycleBinFolder },
     subscriptionProvider: premiumType,
     subscriptionEndDate: null,

@@ -1,5 +1,5 @@
 /** The operator's calls on accounts. Each change is in effect when the call is answered. */
-import { isOfDomains, parseName, RefusalError } from '@holdfast/http-kit'
+import { isOfDomains, parseName, presentLimits, presentStatistics, RefusalError } from '@holdfast/http-kit'
 import { type AccountId, idsPerListMax, isUuid } from '@holdfast/kernel'
 import type { BlockLists } from '@holdfast/moderation'
 import { type AccountView, type AddLegacyFolder, type HeldContent, SweepReason } from '@holdfast/wire'
@@ -151,18 +151,8 @@ function present(view: AccountView) {
     createTime: view.createTime,
     emailConfirmed: view.emailConfirmed,
     recycleBin: { enabled: view.recycleBinEnabled, folder: view.recycleBinFolder },
-    limits: {
-      contents: view.limitContents ?? null,
-      storage: view.limitStorage ?? null,
-      traffic: view.limitTraffic ?? null,
-    },
-    statsCurrent: {
-      storage: view.storage,
-      fileCount: view.fileCount,
-      folderCount: view.folderCount,
-      trafficDirectGenerated: view.trafficDirect,
-      trafficWebDownloaded: view.trafficWeb,
-    },
+    limits: presentLimits(view),
+    statsCurrent: presentStatistics(view),
     directLinkCount: view.directLinkCount,
     endTime: view.endTime ?? null,
   }
