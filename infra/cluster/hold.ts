@@ -5,12 +5,9 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { beganOf } from './leftovers.ts'
+import { type BegunProcess, beganOf, runs } from './leftovers.ts'
 
-export interface Holder {
-  pid: number
-  /** Distinguishes it from a later process with the same number. */
-  began: string
+export interface Holder extends BegunProcess {
   /** Where it accepts commands. */
   socket: string
 }
@@ -61,8 +58,4 @@ export function holderOf(dataDir: string): Holder | undefined {
 /** Resolves when that process has ended. */
 export async function gone(holder: Holder): Promise<void> {
   while (runs(holder)) await new Promise((resolve) => setTimeout(resolve, pollMs))
-}
-
-function runs({ pid, began }: Holder): boolean {
-  return began !== '' && beganOf(pid) === began
 }

@@ -7,10 +7,14 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-interface ProcessRecord {
-  name: string
+/** A process. Its start time distinguishes it from a later one with the same number. */
+export interface BegunProcess {
   pid: number
   began: string
+}
+
+interface ProcessRecord extends BegunProcess {
+  name: string
 }
 
 const pollMs = 50
@@ -50,7 +54,7 @@ function readRecords(dataDir: string): ProcessRecord[] {
   }
 }
 
-function runs({ pid, began }: ProcessRecord): boolean {
+export function runs({ pid, began }: BegunProcess): boolean {
   return began !== '' && beganOf(pid) === began
 }
 
