@@ -2,6 +2,7 @@ export { Authority, AuthorityFault, type HostNames, type IssuedFiles, type Kind 
 export type { CertificateInfo } from './certificate-info.ts'
 export { clusterNames, hostOf, isOfHost } from './server-identity.ts'
 export {
+  certificatesOf,
   type TlsContext,
   TlsFiles,
   type TlsFilesOptions,

@@ -8,7 +8,7 @@
  * not match are reported once, and the last valid files stay in use.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { createSecureContext, type SecureContext } from 'node:tls'
+import { createSecureContext, type SecureContext, type SecureContextOptions } from 'node:tls'
 import { type CertificateInfo, certificateInfoOf } from './certificate-info.ts'
 
 export interface TlsPaths {
@@ -25,6 +25,11 @@ export interface TlsContext {
   readonly pem: TlsPem
   /** Called after a change. @returns ends it */
   onChange(listener: () => void): () => void
+}
+
+/** The current files as options of a server or a context. */
+export function certificatesOf({ pem: { ca, own } }: Pick<TlsContext, 'pem'>): SecureContextOptions {
+  return { ca, ...own, minVersion: tlsVersion }
 }
 
 export interface TlsPem {
@@ -147,7 +152,7 @@ function loadedFrom(paths: TlsPaths, read: (path: string) => string, last?: Load
     })
   return {
     pem,
-    secureContext: createSecureContext({ ca: pem.ca, ...own, minVersion: tlsVersion }),
+    secureContext: createSecureContext(certificatesOf({ pem })),
     certificates: { ca: authority, own: shown },
   }
 }

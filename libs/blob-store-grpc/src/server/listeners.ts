@@ -10,12 +10,8 @@ import {
 } from 'node:http'
 import { createServer as createHttpsServer } from 'node:https'
 import { createServer as createListener, type Server, type Socket } from 'node:net'
-import {
-  createServer as createTlsListener,
-  type SecureContextOptions,
-  type Server as TlsServer,
-} from 'node:tls'
-import type { TlsContext } from '@holdfast/trust'
+import { createServer as createTlsListener, type Server as TlsServer } from 'node:tls'
+import { certificatesOf, type TlsContext } from '@holdfast/trust'
 
 const headersTimeoutMs = 10_000
 /** Longer than clients keep idle connections, so that they end first. */
@@ -76,10 +72,6 @@ function handshakeOf(tls: TlsContext) {
     rejectUnauthorized: true,
     handshakeTimeout: handshakeMs,
   }
-}
-
-function certificatesOf({ pem: { ca, own } }: TlsContext): SecureContextOptions {
-  return { ca, ...own, minVersion: 'TLSv1.3' }
 }
 
 /** New handshakes use new certificates; connections stay. */

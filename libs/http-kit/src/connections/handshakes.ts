@@ -10,8 +10,8 @@
  * are too many, the oldest that is not a proxy's is ended: no other peer has a valid certificate.
  */
 import type { Socket } from 'node:net'
-import { createServer, type SecureContextOptions, type TLSSocket, type Server as TlsServer } from 'node:tls'
-import { isOfHost, type TlsContext } from '@holdfast/trust'
+import { createServer, type TLSSocket, type Server as TlsServer } from 'node:tls'
+import { certificatesOf, isOfHost, type TlsContext } from '@holdfast/trust'
 
 export interface ListenerTls {
   /** The own certificate, and the authority of the peers'. */
@@ -141,10 +141,6 @@ const faults = {
   slow: 'its handshake took too long',
   many: 'too many handshakes were under way',
 } as const
-
-function certificatesOf({ pem: { ca, own } }: TlsContext): SecureContextOptions {
-  return { ca, ...own, minVersion: 'TLSv1.3' }
-}
 
 function endsOf({ remoteAddress, remotePort, localAddress, localPort }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`
