@@ -20,6 +20,7 @@ import {
   type LookupStore,
   type LookupWalk,
   lookupKeyOf,
+  lookupKindOf,
 } from '@holdfast/journal'
 import type { CassandraConnection, CassandraRow } from './connection.ts'
 import { wholeRing } from './ring.ts'
@@ -58,7 +59,7 @@ export class CassandraLookupStore implements LookupStore, LookupWalk {
     // The last change of a key counts; they run in parallel.
     const last = new Map(changes.map((change) => [lookupKeyOf(change), copyOf(change)]))
     const { claimed = [], plain = [] } = Object.groupBy(last.values(), (change) =>
-      this.#claimed.has(kindOf(lookupKeyOf(change))) ? 'claimed' : 'plain',
+      this.#claimed.has(lookupKindOf(lookupKeyOf(change))) ? 'claimed' : 'plain',
     )
     const writes = [
       ...claimed.map((change) => () => this.#changeClaimed(change)),
@@ -112,7 +113,7 @@ export class CassandraLookupStore implements LookupStore, LookupWalk {
     assertLookupKey(key)
     const query = 'SELECT value FROM lookups WHERE part = ? AND key = ?'
     const params = [partOf(key), key]
-    const [row] = this.#claimed.has(kindOf(key))
+    const [row] = this.#claimed.has(lookupKindOf(key))
       ? await this.#connection.serialRead(query, params)
       : await this.#connection.run(query, params)
     return (row?.value as Buffer | null | undefined) ?? undefined
@@ -173,7 +174,7 @@ export class CassandraLookupStore implements LookupStore, LookupWalk {
     })
     for await (const { row, place } of rows) {
       const key = row.key as string
-      if (kindOf(key) === kind) yield { key, place }
+      if (lookupKindOf(key) === kind) yield { key, place }
     }
   }
 
@@ -243,10 +244,6 @@ function batchesOf(changes: readonly LookupChange[]): LookupChange[][] {
   }
   if (batch.length > 0) batches.push(batch)
   return batches
-}
-
-function kindOf(key: string): string {
-  return key.slice(0, Math.max(0, key.indexOf('/')))
 }
 
 /** The partition of a row. Rows were written to it: another one would not find them. */

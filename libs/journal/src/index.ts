@@ -34,6 +34,7 @@ export {
   type LookupStore,
   type LookupWalk,
   lookupKeyOf,
+  lookupKindOf,
 } from './lookup-store.ts'
 export { type CopyName, isReferenced, referencedOf, referenceKey, referencesOf } from './references.ts'
 export { chainBytes, firstChain, rowChecksum } from './row-checksum.ts'

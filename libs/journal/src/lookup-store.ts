@@ -61,6 +61,12 @@ export type LookupChange = { put: string; value: Uint8Array } | { delete: string
 export function lookupKeyOf(change: LookupChange): string {
   return 'put' in change ? change.put : change.delete
 }
+
+/** The part of a row's key before its first slash. */
+export function lookupKindOf(key: string): string {
+  return key.slice(0, Math.max(0, key.indexOf('/')))
+}
+
 export interface LookupRow {
   key: string
   value: Uint8Array

@@ -6,7 +6,7 @@
  * more after them, so that what it gets meanwhile is there too. References are taken after the
  * accounts alone: after a restore every account writes those that it lacks.
  */
-import type { JournalFault, LookupEntry, StoredEntry } from '@holdfast/journal'
+import { type JournalFault, type LookupEntry, lookupKindOf, type StoredEntry } from '@holdfast/journal'
 import { rowsOfEntry, rowsOfStore } from '@holdfast/journal-level/entries'
 import type { RegionCode } from '@holdfast/kernel'
 import type { ClusterPart } from '../cluster-part.ts'
@@ -38,9 +38,10 @@ async function* entriesOfCluster({
 }: ClusterRowsOptions): AsyncGenerator<StoredEntry> {
   const { config, regions } = cluster
   const homes = config.regions.map((birth) => ({ birth, ...regions.homeOf(birth) }))
-  const isKept = ({ key }: LookupEntry) => !notKept.has(kindOf(key)) && !isOfOrder(key)
+  const isKept = ({ key }: LookupEntry) => !notKept.has(lookupKindOf(key)) && !isOfOrder(key)
   const lookups = () => lookupsOf({ cluster, keyspaces })
-  for await (const entry of lookups()) if (isKept(entry) && kindOf(entry.key) !== references) yield entry
+  for await (const entry of lookups())
+    if (isKept(entry) && lookupKindOf(entry.key) !== references) yield entry
   for (const { birth, serving, term } of homes)
     yield* (await keyspaces.accounts(birth, serving)).accounts({ term, onDamaged })
   for await (const entry of lookups()) if (isKept(entry)) yield entry
@@ -89,8 +90,4 @@ export async function* eachOnce(lists: readonly AsyncIterable<LookupEntry>[]): A
   } finally {
     for (const list of open) await list.return?.()
   }
-}
-
-export function kindOf(key: string): string {
-  return key.slice(0, Math.max(0, key.indexOf('/')))
 }

@@ -22,7 +22,13 @@ import {
 } from '@holdfast/backup'
 import { BlobFault, type BlobInfo, nameOfCopy } from '@holdfast/blob-store'
 import { masterRow, openKeyring } from '@holdfast/bootstrap'
-import type { EntryWriter, LookupEntry, StoredEntry, WholeStore } from '@holdfast/journal'
+import {
+  type EntryWriter,
+  type LookupEntry,
+  lookupKindOf,
+  type StoredEntry,
+  type WholeStore,
+} from '@holdfast/journal'
 import { entriesOfRows } from '@holdfast/journal-level/entries'
 import type { AccountId, RegionCode } from '@holdfast/kernel'
 import { type GroupNode, nodesOf, type PlacementGroup, planGroups } from '@holdfast/replication'
@@ -31,7 +37,6 @@ import type { ClusterPart } from '../cluster-part.ts'
 import { homeKinds } from '../regions/regional-lookups.ts'
 import { restoringKey } from '../row-keys.ts'
 import type { WholeKeyspaces } from '../servers/whole-keyspaces.ts'
-import { kindOf } from './cluster-rows.ts'
 
 /** Small files that are written at the same time share a sync. */
 const copiesAtOnce = 32
@@ -101,7 +106,8 @@ export async function restoreCluster(cluster: ClusterPart, options: RestoreClust
   const birthOf = (account: string) => ids.birthRegion(account as AccountId)
   const writers = new Writers(cluster, { keyspaces, atMs: snapshot.takenMs, birthOf })
   for await (const entry of entries()) {
-    if (entry.kind === 'counter' || (entry.kind === 'lookup' && firstKinds.has(kindOf(entry.key)))) continue
+    if (entry.kind === 'counter' || (entry.kind === 'lookup' && firstKinds.has(lookupKindOf(entry.key))))
+      continue
     await writers.add(entry)
     progress.rows++
     onProgress(progress)
@@ -151,7 +157,7 @@ async function assertEmpty({ config, regions }: ClusterPart, keyspaces: WholeKey
   }
   for (const region of config.regions)
     for await (const { key } of (await keyspaces.lookups(region)).lookups())
-      if (!ownKinds.has(kindOf(key))) throw notEmpty(`the row ${key}`)
+      if (!ownKinds.has(lookupKindOf(key))) throw notEmpty(`the row ${key}`)
 }
 
 /** What everything else depends on. */
@@ -170,7 +176,7 @@ async function restoreFoundation(
   for await (const entry of entries) {
     if (entry.kind === 'counter') await raise(entry, { cluster, keyspaces, atMs })
     if (entry.kind !== 'lookup') continue
-    const kind = kindOf(entry.key)
+    const kind = lookupKindOf(entry.key)
     if (entry.key === masterRow) hasKey = true
     if (kind === 'setting') await lookups.write([{ put: entry.key, value: entry.value }])
     if (kind === 'region') await own.add(entry)
@@ -344,7 +350,7 @@ class Writers {
 }
 
 function homeOfLookup({ key }: LookupEntry): RegionCode | undefined {
-  return homeKinds.has(kindOf(key)) ? (key.split('/')[1] as RegionCode) : undefined
+  return homeKinds.has(lookupKindOf(key)) ? (key.split('/')[1] as RegionCode) : undefined
 }
 
 async function* stopping(

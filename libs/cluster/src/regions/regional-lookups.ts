@@ -16,7 +16,13 @@
  * first, because not all of its rows may have arrived.
  */
 import { createHash } from 'node:crypto'
-import { JournalFault, type LookupChange, type LookupRow, type LookupStore } from '@holdfast/journal'
+import {
+  JournalFault,
+  type LookupChange,
+  type LookupRow,
+  type LookupStore,
+  lookupKindOf,
+} from '@holdfast/journal'
 import { codesPerBlock, type RegionCode, regionCodes } from '@holdfast/kernel'
 import type { RegionMap } from './region-map.ts'
 import type { RegionOrder } from './region-order.ts'
@@ -88,9 +94,9 @@ export class RegionalLookups implements LookupStore {
   }
 
   async get(key: string): Promise<Uint8Array | undefined> {
-    if (fixedKinds.has(kindOf(key))) return this.#getFixed(key)
+    if (fixedKinds.has(lookupKindOf(key))) return this.#getFixed(key)
     const found = (await this.#storeOf(key).get(key)) ?? (await this.#decidedMeanwhile(key))
-    if (found !== undefined || !routeKinds.has(kindOf(key))) return found
+    if (found !== undefined || !routeKinds.has(lookupKindOf(key))) return found
     for (const region of this.#others()) {
       if (this.#servingOf(region) !== region) continue
       const elsewhere = await this.#of(region).get(key)
@@ -114,7 +120,7 @@ export class RegionalLookups implements LookupStore {
   }
 
   async *scan(prefix: string, options: { after?: string; limit?: number } = {}): AsyncIterable<LookupRow> {
-    const kind = kindOf(prefix)
+    const kind = lookupKindOf(prefix)
     if (kind === 'ref') yield* this.#scanAll(prefix, options)
     else if (kind === 'pg') yield* this.#own.scan(prefix, options)
     else yield* this.#storeOf(prefix).scan(prefix, options)
@@ -159,7 +165,7 @@ export class RegionalLookups implements LookupStore {
   /** The nearest region is asked first, the others for what it lacks. */
   async firstOf(prefixes: readonly string[]): Promise<(LookupRow | undefined)[]> {
     const [first] = prefixes
-    if (first !== undefined && homeKinds.has(kindOf(first))) {
+    if (first !== undefined && homeKinds.has(lookupKindOf(first))) {
       const home = this.#storeOf(first)
       if (prefixes.some((prefix) => this.#storeOf(prefix) !== home))
         throw new RangeError('the first rows of several homes are asked for one by one')
@@ -189,7 +195,7 @@ export class RegionalLookups implements LookupStore {
 
   /** Rows that were claimed elsewhere while the deciding region was taken over. */
   async #decidedMeanwhile(key: string): Promise<Uint8Array | undefined> {
-    if (kindOf(key) !== 'email') return undefined
+    if (lookupKindOf(key) !== 'email') return undefined
     const region = this.#regionOfHash(key)
     const { serving = region, term = 1 } = this.#map?.homeOf(region) ?? {}
     if (term === 1 || serving !== region) return undefined
@@ -228,7 +234,7 @@ export class RegionalLookups implements LookupStore {
   }
 
   #storeOf(key: string): LookupStore {
-    const kind = kindOf(key)
+    const kind = lookupKindOf(key)
     if (homeKinds.has(kind)) return this.#homeOf(key.split('/')[1] as RegionCode)
     return this.#of(this.#deciding(kind, key))
   }
@@ -260,9 +266,4 @@ function unreadable(region: RegionCode, error: unknown): unknown {
   if (!(error instanceof JournalFault)) return error
   const message = `the references in ${region} cannot be read: ${error.message}`
   return new JournalFault(error.code, message, { cause: error })
-}
-
-function kindOf(key: string): string {
-  const end = key.indexOf('/')
-  return end < 0 ? key : key.slice(0, end)
 }
