@@ -71,7 +71,7 @@ const withOptionalFields = new Set([
   ...[
     'PlantedFault',
     'PresentView',
-    'PullRequest',
+    'PullQuery',
     'Question',
     'ScanRange',
     'TransferQuery',

@@ -44,6 +44,7 @@ export {
   type PlacedCommit,
   type PlacedStage,
   type PullAnswer,
+  type PullQuery,
   type PutOptions,
   type ReplicationSource,
   type SealedContent,

@@ -11,11 +11,11 @@ import { copyKey, nameOfCopy } from './copy-names.ts'
 import { BlobFault } from './errors.ts'
 import { MemoryLog, type MemoryLogOptions } from './memory-log.ts'
 import type {
-  LogPosition,
   NodeStore,
   PlacedCommit,
   PlacedStage,
   PullAnswer,
+  PullQuery,
   PutOptions,
   SealedContent,
   SmallBlob,
@@ -177,13 +177,9 @@ export class MemoryBlobStore implements NodeStore {
         if (options.groups?.includes(info.placementGroup ?? 0) !== false) yield { ...info }
   }
 
-  async pull(request: {
-    after?: LogPosition | undefined
-    limit: number
-    groups?: readonly number[]
-  }): Promise<PullAnswer> {
+  async pull(query: PullQuery): Promise<PullAnswer> {
     this.#assertOpen()
-    return this.#log.pull(request)
+    return this.#log.pull(query)
   }
 
   readBatch(copies: readonly BlobInfo[]): Promise<(Uint8Array | undefined)[]> {

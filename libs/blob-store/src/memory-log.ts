@@ -5,7 +5,7 @@ import type { Clock } from '@holdfast/kernel'
 import type { BlobInfo, BlobName } from './blob-store.ts'
 import { copyKey } from './copy-names.ts'
 import { BlobFault } from './errors.ts'
-import type { LogEntry, LogPosition, PullAnswer } from './placed-blob-store.ts'
+import type { LogEntry, PullAnswer, PullQuery } from './placed-blob-store.ts'
 
 export interface MemoryLogOptions {
   /** Generates upload ids and lives; the simulation seeds it. */
@@ -60,15 +60,7 @@ export class MemoryLog {
     return this.#tombstones.get(copyKey(blob))
   }
 
-  pull({
-    after,
-    limit,
-    groups,
-  }: {
-    after?: LogPosition | undefined
-    limit: number
-    groups?: readonly number[]
-  }): PullAnswer {
+  pull({ after, limit, groups }: PullQuery): PullAnswer {
     if (!(limit >= 1 && limit <= 10_000)) throw new BlobFault('INVALID', `${limit} entries at once`)
     this.#trim()
     const nowMs = this.#clock.now()

@@ -124,6 +124,14 @@ export type LogEntry =
   /** The deletion of this very copy. */
   | { kind: 'deleted'; sequence: number; copy: BlobName & { placementGroup: number } }
 
+export interface PullQuery {
+  after?: LogPosition | undefined
+  limit: number
+  /** Absent: all. */
+  groups?: readonly number[]
+  signal?: AbortSignal
+}
+
 export type PullAnswer =
   | {
       kind: 'entries'
@@ -155,12 +163,7 @@ export interface ReplicationSource {
    * unknown position.
    * @throws BlobFault `UNVERIFIED`, `UNAVAILABLE`.
    */
-  pull(request: {
-    after?: LogPosition | undefined
-    limit: number
-    groups?: readonly number[]
-    signal?: AbortSignal
-  }): Promise<PullAnswer>
+  pull(query: PullQuery): Promise<PullAnswer>
   /**
    * Reads many small copies in one request instead of one each.
    * @param copies at most `batchCopiesMax`, none of them larger than `smallBlobBytesMax`.

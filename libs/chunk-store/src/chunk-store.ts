@@ -11,6 +11,7 @@ import {
   type NodeStore,
   type PlacedStage,
   type PullAnswer,
+  type PullQuery,
   type PutOptions,
   putSmall,
   type ReportsHealth,
@@ -28,7 +29,6 @@ import type { ChunkStoreMachine, ChunkStoreOptions } from './options.ts'
 import type { RecoveryFigures } from './start/recovery.ts'
 import { shutDown } from './start/shutdown.ts'
 import { startStore } from './start/start.ts'
-import type { PullRequest } from './writing/replication-log.ts'
 
 export class ChunkStore implements NodeStore, WholeReads, DirectSends, ReportsHealth {
   readonly #parts: Assembly
@@ -99,7 +99,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, ReportsHe
     return this.#parts.inventory.find(id)
   }
 
-  pull(request: PullRequest): Promise<PullAnswer> {
+  pull(request: PullQuery): Promise<PullAnswer> {
     this.#parts.state.assertOpen()
     return this.#parts.history.pull(request)
   }

@@ -10,11 +10,11 @@ import {
   type BlobStoreUsage,
   copyKey,
   type GroupVersion,
-  type LogPosition,
   type NodeStore,
   nameOfCopy,
   type PlacedStage,
   type PullAnswer,
+  type PullQuery,
   type PutOptions,
   putSmall,
   readsWhole,
@@ -156,14 +156,9 @@ export class LocalNode implements StorageNode, WholeReads {
     return fetch
   }
 
-  async pull(request: {
-    after?: LogPosition | undefined
-    limit: number
-    groups?: readonly number[]
-    signal?: AbortSignal
-  }): Promise<PullAnswer> {
+  async pull(query: PullQuery): Promise<PullAnswer> {
     this.#assertVerified()
-    return this.#store.pull(request)
+    return this.#store.pull(query)
   }
 
   async *inventory(options: { groups?: readonly number[] } = {}): AsyncIterable<BlobInfo> {

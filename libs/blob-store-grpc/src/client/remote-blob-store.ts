@@ -9,9 +9,9 @@ import {
   batchCopiesMax,
   type GroupVersion,
   type LogEntry,
-  type LogPosition,
   type PlacedStage,
   type PullAnswer,
+  type PullQuery,
   type PutOptions,
   type SmallBlob,
   type StageOptions,
@@ -243,12 +243,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
     }
   }
 
-  async pull(request: {
-    after?: LogPosition | undefined
-    limit: number
-    groups?: readonly number[]
-    signal?: AbortSignal
-  }): Promise<PullAnswer> {
+  async pull(request: PullQuery): Promise<PullAnswer> {
     const { after, limit, groups = [], signal } = request
     const response = await this.#call(
       'pull',

@@ -8,7 +8,7 @@ import {
   type sendUnaryData,
   type status,
 } from '@grpc/grpc-js'
-import { BlobFault, type GroupVersion, type LogPosition, type PullAnswer } from '@holdfast/blob-store'
+import { BlobFault, type GroupVersion, type PullAnswer, type PullQuery } from '@holdfast/blob-store'
 import type {
   InventoryRequest,
   InventoryResponse,
@@ -170,11 +170,7 @@ function placementOf(request: { placementGroup: number; placementVersion: number
   return { group: request.placementGroup, version: request.placementVersion }
 }
 
-function pullOf({ storeIncarnation, after, limit, placementGroups }: PullRequest): {
-  after?: LogPosition
-  limit: number
-  groups?: number[]
-} {
+function pullOf({ storeIncarnation, after, limit, placementGroups }: PullRequest): PullQuery {
   return {
     limit,
     ...(storeIncarnation.length === 0

@@ -10,8 +10,8 @@ import {
   BlobFault,
   type BlobName,
   type LogEntry,
-  type LogPosition,
   type PullAnswer,
+  type PullQuery,
 } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
 import type { Catalogue } from '../catalogue/catalogue.ts'
@@ -27,12 +27,6 @@ import {
 import type { Log } from '../log.ts'
 import { getU64 } from '../numbers.ts'
 import type { Ledger } from './ledger.ts'
-
-export interface PullRequest {
-  after?: LogPosition | undefined
-  limit: number
-  groups?: readonly number[]
-}
 
 const limitMax = 10_000
 /** Old entries and tombstones are looked for this often. */
@@ -62,7 +56,7 @@ export class ReplicationLog {
     }, trimEveryMs).unref()
   }
 
-  async pull({ after, limit, groups }: PullRequest): Promise<PullAnswer> {
+  async pull({ after, limit, groups }: PullQuery): Promise<PullAnswer> {
     if (!(limit >= 1 && limit <= limitMax)) throw new BlobFault('INVALID', `${limit} entries at once`)
     const nowMs = this.#clock.now()
     const { info } = this.#ledger
