@@ -3,7 +3,9 @@
  * Clients see the md5. The pair is always compared whole, so two contents with one md5 are two
  * blobs.
  */
+
 import { createHash, hash } from 'node:crypto'
+import { asBuffer } from '@holdfast/kernel'
 import { Blake3Hasher, blake3 } from '@napi-rs/blake-hash'
 import { crc32 } from '@node-rs/crc32'
 
@@ -20,7 +22,7 @@ export interface BlobDigest {
 export function digestOf(bytes: Uint8Array): BlobDigest {
   const id = Buffer.allocUnsafe(blobIdBytes)
   id.write(hash('md5', bytes, 'binary'), 'latin1') // as text it costs less than as a buffer
-  id.set(blake3(bufferOver(bytes)), 16)
+  id.set(blake3(asBuffer(bytes)), 16)
   return { id, crc32: crc32(bytes) }
 }
 
@@ -32,7 +34,7 @@ export class BlobDigester {
 
   update(bytes: Uint8Array): void {
     this.#md5.update(bytes)
-    this.#blake3.update(bufferOver(bytes))
+    this.#blake3.update(asBuffer(bytes))
     this.#crc32 = crc32(bytes, this.#crc32)
   }
 
@@ -40,8 +42,4 @@ export class BlobDigester {
   digest(): BlobDigest {
     return { id: Buffer.concat([this.#md5.digest(), this.#blake3.digestBuffer()]), crc32: this.#crc32 }
   }
-}
-
-function bufferOver(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }

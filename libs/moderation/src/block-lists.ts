@@ -9,10 +9,12 @@
  * seconds and the lists only when it is new. Rows may arrive in another region after their stamp,
  * so the lists are read again for some seconds, and at longer intervals after that.
  */
+
 import { randomUUID } from 'node:crypto'
 import { type AddressRange, rangesOf } from '@holdfast/access'
 import type { LookupChange, LookupStore } from '@holdfast/journal'
 import type { Clock } from '@holdfast/kernel'
+import { latin1 } from '@holdfast/kernel'
 import { type Act, aboutNothingElse, OperatorActs, undoMs } from './acts.ts'
 import { ModerationFault } from './fault.ts'
 import { type BlockList, blockLists, listedName, namesMax } from './names.ts'
@@ -114,7 +116,7 @@ export class BlockLists implements BlockChecks {
 
   blocksBlob(id: Uint8Array): boolean {
     if (this.#hashes.size === 0) return false
-    const text = Buffer.from(id.buffer, id.byteOffset, id.byteLength).toString('latin1')
+    const text = latin1(id)
     return this.#hashes.has(text.slice(0, 16)) || this.#hashes.has(text.slice(16))
   }
 

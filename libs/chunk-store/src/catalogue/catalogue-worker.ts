@@ -4,7 +4,7 @@
  */
 import { type FileHandle, open as openFile, readdir } from 'node:fs/promises'
 import { parentPort, workerData } from 'node:worker_threads'
-import { writableBytes } from '@holdfast/kernel'
+import { asBuffer, writableBytes } from '@holdfast/kernel'
 import { pack, unpack } from '../memory/packed.ts'
 import type { Engine, EngineName } from './engines/engine.ts'
 import type { CatalogueAnswer, CatalogueRequest } from './threaded-catalogue.ts'
@@ -152,9 +152,9 @@ function ignoreIfRefusing(error: unknown): void {
 
 async function scan({ from, after, until, limit }: CatalogueRequest & { kind: 'scan' }) {
   const rows = await db.scan({
-    from: buffer(from),
-    after: after && buffer(after),
-    until: buffer(until),
+    from: asBuffer(from),
+    after: after && asBuffer(after),
+    until: asBuffer(until),
     limit,
   })
   return rows.map(([key, value]) => ({ key: Uint8Array.from(key), value: Uint8Array.from(value) }))
@@ -162,10 +162,6 @@ async function scan({ from, after, until, limit }: CatalogueRequest & { kind: 's
 
 function send(message: Omit<CatalogueAnswer, 'recovering'>): void {
   port?.postMessage({ ...message, recovering: refusesWrites || closed !== undefined })
-}
-
-function buffer(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
 function describe(error: unknown): string {

@@ -7,7 +7,7 @@
  * and a digest of each id stays for 24 hours: an id of which only the digest is left was executed,
  * and is refused.
  */
-import { hex, nameOfRequest, requestTime } from '@holdfast/kernel'
+import { hex, latin1, nameOfRequest, requestTime } from '@holdfast/kernel'
 import type { KeptOutcome } from '@holdfast/wire'
 import {
   keyedOutcomeAgeMsMax,
@@ -162,8 +162,7 @@ function withOwnMemory({ requestId, reply, ids, ...rest }: KeptOutcome): KeptOut
 }
 
 function requestKey(requestId: Uint8Array): string {
-  const name = nameOfRequest(requestId)
-  return Buffer.from(name.buffer, name.byteOffset, name.length).toString('latin1')
+  return latin1(nameOfRequest(requestId))
 }
 
 function outcomeBytes(outcome: KeptOutcome): number {

@@ -1,5 +1,7 @@
 /** A tree as a flat list in pre-order: for copies into other accounts and for archives. */
+
 import { accessRefusal } from '@holdfast/access'
+import { asBuffer } from '@holdfast/kernel'
 import { Manifest, type ManifestEntry } from '@holdfast/wire'
 import { manifestEntriesPerSlice } from '../bounds.ts'
 import type { Tree } from '../tree/tree.ts'
@@ -52,8 +54,8 @@ export function* manifestPages({ entries }: Manifest): Generator<void, Buffer[]>
   const pages: Buffer[] = []
   for (let at = 0; at < entries.length; at += manifestEntriesPerSlice) {
     if (at > 0) yield
-    const page = Manifest.encode({ entries: entries.slice(at, at + manifestEntriesPerSlice) }).finish()
-    pages.push(Buffer.from(page.buffer, page.byteOffset, page.length))
+    const page = { entries: entries.slice(at, at + manifestEntriesPerSlice) }
+    pages.push(asBuffer(Manifest.encode(page).finish()))
   }
   return pages
 }

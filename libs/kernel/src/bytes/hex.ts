@@ -1,4 +1,6 @@
+import { asBuffer } from './views.ts'
+
 /** Lower-case hex of the bytes, without copying them. */
 export function hex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')
+  return asBuffer(bytes).toString('hex')
 }

@@ -1,5 +1,5 @@
 /** The same memory as a Buffer. */
-export function asBuffer(bytes: Uint8Array): Buffer {
+export function asBuffer(bytes: ArrayBufferView): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
