@@ -50,6 +50,7 @@ interface AlertInput {
 export function alertRules(times: Times): AlertRule[] {
   return Object.entries({
     ...servingAlerts(times),
+    ...processAlerts(times),
     ...storingAlerts(times),
     ...clusterAlerts(times),
     ...monitoringAlerts(times),
@@ -62,7 +63,8 @@ export function alertRules(times: Times): AlertRule[] {
   }))
 }
 
-function servingAlerts({ window, age }: Times): Record<string, AlertInput> {
+/** What clients notice: processes that do not answer, errors, slow calls. */
+function servingAlerts({ window }: Times): Record<string, AlertInput> {
   return {
     HoldfastProcessDown: {
       severity: 'page',
@@ -106,6 +108,12 @@ function servingAlerts({ window, age }: Times): Record<string, AlertInput> {
       expr: burns(slowRatio, { limit: slow * slowBudget, long: day, short: 2 * hour }),
       summary: 'Three in a hundred calls of the API take longer than 1 s.',
     },
+  }
+}
+
+/** What a process needs: CPU, connections, its relay and scanner, a clock, a backup. */
+function processAlerts({ window, age }: Times): Record<string, AlertInput> {
+  return {
     HoldfastLoopSlow: {
       severity: 'ticket',
       pending: 10 * minute,
