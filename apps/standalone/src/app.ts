@@ -15,29 +15,20 @@ import {
   backupMetrics,
   collectorMetrics,
   createAdminHost,
-  moderationMetrics,
+  openRecords,
   PublicCertificates,
   processMetrics,
   publicCertificateMetrics,
   Readiness,
   reconcileMetrics,
-  reportMetrics,
   scrubMetrics,
-  transferMetrics,
 } from '@holdfast/admin'
 import { Scrubber } from '@holdfast/blob-store'
 import { commit, descriptorLimit, divideDescriptors, listen, openMailer, version } from '@holdfast/bootstrap'
 import type { Config, Secrets, SettingDescription } from '@holdfast/config'
-import {
-  AnswerBudget,
-  createRateLimits,
-  drainOnClose,
-  outerNetworkOf,
-  SmallPiecesLane,
-  siteOf,
-} from '@holdfast/http-kit'
+import { AnswerBudget, createRateLimits, drainOnClose, SmallPiecesLane } from '@holdfast/http-kit'
 import { backgroundTimers, type Clock, systemClock, type Tracer, tokenKeyId } from '@holdfast/kernel'
-import { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
+import { BlockLists } from '@holdfast/moderation'
 import { openTracing, tracedBlobs, tracedJournals, tracedLookups } from '@holdfast/tracing'
 import { openScans } from '@holdfast/upload'
 import type { Logger } from 'pino'
@@ -355,22 +346,18 @@ async function openModeration({
   log,
 }: PartOptions) {
   const blocked = await BlockLists.open({ lookups, clock, onChange: undefined })
-  moderationMetrics(metrics, blocked)
   const scans = openScans({ config: config.scanning, lists: blocked, clock, log, metrics })
   opened.defer(() => scans.close())
-  const reports = new Reports({ lookups, clock, acts: blocked.acts, networkOf: outerNetworkOf })
-  reportMetrics(metrics, reports)
-  const transfers = new TransferLog({
+  const { reports, transfers } = openRecords({
     lookups,
+    blocked,
+    transferLog: config.transferLog,
     clock,
-    timers: backgroundTimers,
-    ...config.transferLog,
-    networkOf: (address) => siteOf(address) ?? address,
     isClockOff: () => clockGuard.isOff(),
-    onFault: (error) => log.warn({ err: error }, 'the record of transfers is behind'),
+    warn: (message) => (error) => log.warn({ err: error }, message),
+    metrics,
   })
   opened.defer(() => transfers.close())
-  transferMetrics(metrics, transfers)
   return { blocked, scans, reports, transfers }
 }
 

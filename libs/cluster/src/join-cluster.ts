@@ -6,13 +6,11 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { type AccountClient, BlockedAccounts, RoutedAccountClient } from '@holdfast/accounts'
 import {
   clockMetric,
-  moderationMetrics,
+  openRecords,
   PublicCertificates,
   processMetrics,
   publicCertificateMetrics,
   Readiness,
-  reportMetrics,
-  transferMetrics,
 } from '@holdfast/admin'
 import {
   commit,
@@ -23,11 +21,10 @@ import {
   version,
 } from '@holdfast/bootstrap'
 import type { ClusterConfig, ClusterSecrets } from '@holdfast/config'
-import { AnswerBudget, createRateLimits, outerNetworkOf, SmallPiecesLane, siteOf } from '@holdfast/http-kit'
+import { AnswerBudget, createRateLimits, SmallPiecesLane } from '@holdfast/http-kit'
 import { type AccountId, backgroundTimers, type Clock, type Keyring, type RegionCode } from '@holdfast/kernel'
 import { AgreedClock, isClockOff, type MemberRole } from '@holdfast/membership'
 import { type HeartbeatReport, NatsMembership, plainReport } from '@holdfast/membership-nats'
-import { Reports, TransferLog } from '@holdfast/moderation'
 import { Holders, ReplicatedBlobStore } from '@holdfast/replication'
 import { openTracing, tracedAccounts, tracedBlobs, tracedJournals, tracedLookups } from '@holdfast/tracing'
 import type { Logger } from 'pino'
@@ -114,20 +111,10 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   const holders = new Holders({ region: config.region, groups: groups.map, peers, clock })
   opened.defer(learnHolders(holders, peers, membership))
 
-  moderationMetrics(metrics, blocked)
-  const reports = new Reports({ lookups, clock, acts: blocked.acts, networkOf: outerNetworkOf })
-  reportMetrics(metrics, reports)
-  const transfers = new TransferLog({
-    lookups,
-    clock,
-    timers: backgroundTimers,
-    ...config.transferLog,
-    networkOf: (address) => siteOf(address) ?? address,
-    isClockOff: ownClockIsOff,
-    onFault: warn('the record of transfers is behind'),
-  })
+  const { transferLog } = config
+  const recording = { lookups, blocked, transferLog, clock, isClockOff: ownClockIsOff, warn, metrics }
+  const { reports, transfers } = openRecords(recording)
   opened.defer(() => transfers.close())
-  transferMetrics(metrics, transfers)
   certificateMetrics(metrics, trust)
   const certificates = new PublicCertificates({
     hosts: config.certificateHosts,
