@@ -439,6 +439,36 @@ t.test('containers start with their host, and find folders of their users', asyn
   t.ok(folders.volumes.every(({ bind }: { bind: { create_host_path: boolean } }) => bind.create_host_path))
 })
 
+t.test('pods restart one by one, have time for their start, and memory for their heaps', async (t) => {
+  const text = three.replace('HOLDFAST_MAIL_FROM', 'HOLDFAST_ACCOUNT_MEMORY: 1GiB\n  HOLDFAST_MAIL_FROM')
+  const files = render(readDeployment(text, 'three.yaml'))
+  interface Main {
+    env: { name: string; value: string }[]
+    resources: { requests: { memory: string }; limits: { memory: string } }
+    startupProbe: { periodSeconds: number; failureThreshold: number }
+  }
+  const pods = parseAllDocuments(files.get('kubernetes/eu-par/par1/processes.yaml') ?? '').map((one) => {
+    const { metadata, spec } = one.toJS()
+    t.strictSame(spec.updateStrategy, { type: 'OnDelete' }, metadata.name)
+    const [main] = spec.template.spec.containers as [Main]
+    const { periodSeconds, failureThreshold } = main.startupProbe
+    const { requests, limits } = main.resources
+    const environment = main.env.map(({ name, value }) => `${name}=${value}`).join()
+    return [metadata.name, periodSeconds * failureThreshold, environment, requests.memory, limits.memory]
+  })
+  const own = (heap: number) => [
+    ...[300, `NODE_OPTIONS=--max-old-space-size=${heap}`],
+    ...[`${heap + 64}Mi`, `${heap + 64 + 768}Mi`],
+  ]
+  t.strictSame(pods, [
+    ['par1-cassandra', 86_400, 'MAX_HEAP_SIZE=4G', '6144Mi', '8192Mi'],
+    ['par1-nats', 300, 'GOMEMLIMIT=768MiB', '256Mi', '1024Mi'],
+    // Loaded accounts have a sixth of the heap.
+    ['actor-1-par1', ...own(6 * 1024)],
+    ...['storage', 'upload', 'api'].map((role) => [`${role}-1-par1`, ...own(768)]),
+  ])
+})
+
 t.test("the site that Debian's nginx enables does not disturb ours", async (t) => {
   const files = render(readDeployment(three.replace('proxy: caddy', 'proxy: nginx'), 'x.yaml'))
   const config = files.get('hosts/par1/etc/nginx/conf.d/holdfast.conf') ?? ''

@@ -4,6 +4,7 @@
  */
 import type { Plan, PlannedHost } from '../plan.ts'
 import { places } from '../platform.ts'
+import { type Memory, memoryOfCassandra, memoryOfNats, memoryOfProcess } from './memory.ts'
 import { isOwnDisk } from './units.ts'
 
 export interface Container {
@@ -21,7 +22,10 @@ export interface Container {
   health: boolean
   address: string
   user: number
+  /** It has to take connections within this time. */
+  startSeconds: number
   stopSeconds: number
+  memory: Memory
 }
 
 export interface Mount {
@@ -40,6 +44,9 @@ export function isMade({ kind, from }: Mount): boolean {
 
 /** A first process also makes all tables. */
 export const startSeconds = 300
+
+/** A new node of Cassandra listens when it has copied its rows, and begins again if it is ended. */
+const joinSeconds = 86_400
 
 /** Of our processes and NATS inside of containers. */
 export const ownUser = 1_000
@@ -66,7 +73,9 @@ export function containersOf(
     health: true,
     address: process.settings.HOLDFAST_ADMIN_BIND ?? host.internal,
     user: ownUser,
+    startSeconds,
     stopSeconds: 35,
+    memory: memoryOfProcess(process.role, process.settings),
   }))
   if (host.roles.includes('nats'))
     containers.unshift({
@@ -80,7 +89,9 @@ export function containersOf(
       health: false,
       address: host.internal,
       user: ownUser,
+      startSeconds,
       stopSeconds: 35,
+      memory: memoryOfNats,
     })
   if (host.roles.includes('cassandra'))
     containers.unshift({
@@ -98,7 +109,9 @@ export function containersOf(
       health: false,
       address: host.internal,
       user: 999,
+      startSeconds: joinSeconds,
       stopSeconds: 120,
+      memory: memoryOfCassandra,
     })
   return containers
 }

@@ -9,6 +9,7 @@ import { places } from '../platform.ts'
 import { type Container, containersOf, isMade, type Mount } from './containers.ts'
 
 const namespace = 'holdfast'
+const probeSeconds = 5
 /** In YAML of Kubernetes it is a decimal number. */
 const groupReads = 0o440
 const asText = (value: unknown) => stringify(value, { lineWidth: 0, aliasDuplicateObjects: false })
@@ -74,7 +75,7 @@ function statefulSet(host: PlannedHost, container: Container): object {
   const mounts = container.mounts.map((mount) => ({ mount, volume: volumeOf(host, mount) }))
   const volumes = new Map(mounts.map(({ volume }) => [volume.name, volume]))
   const secrets = secretVolumes(host, container)
-  const { address: to, port, user } = container
+  const { address: to, port, user, memory } = container
   const connect = { tcpSocket: { host: to, port } }
   const says = (path: string) => (container.health ? { httpGet: { host: to, port, path } } : connect)
   const folders = container.mounts.filter(({ kind }) => kind === 'data').map(({ from }) => from)
@@ -85,6 +86,8 @@ function statefulSet(host: PlannedHost, container: Container): object {
     spec: {
       replicas: 1,
       serviceName: container.name,
+      // Else all pods of a region would restart at once: each is a set of its own.
+      updateStrategy: { type: 'OnDelete' },
       selector: { matchLabels: labels },
       template: {
         metadata: { labels },
@@ -105,8 +108,17 @@ function statefulSet(host: PlannedHost, container: Container): object {
               ...(container.envFile === undefined
                 ? {}
                 : { envFrom: [{ configMapRef: { name: `${container.name}-env` } }] }),
-              readinessProbe: { ...says('/readyz'), periodSeconds: 5 },
-              startupProbe: { ...connect, periodSeconds: 5, failureThreshold: 60 },
+              env: Object.entries(memory.environment).map(([name, value]) => ({ name, value })),
+              resources: {
+                requests: { memory: `${memory.requestMiB}Mi` },
+                limits: { memory: `${memory.limitMiB}Mi` },
+              },
+              readinessProbe: { ...says('/readyz'), periodSeconds: probeSeconds },
+              startupProbe: {
+                ...connect,
+                periodSeconds: probeSeconds,
+                failureThreshold: container.startSeconds / probeSeconds,
+              },
               ...(container.health
                 ? { livenessProbe: { ...says('/livez'), periodSeconds: 10, failureThreshold: 3 } }
                 : {}),
