@@ -21,7 +21,7 @@ import { CleanShutdownMarker, endMarkKey } from './clean-shutdown-marker.ts'
 import { IdentityFile } from './identity-file.ts'
 import { openCatalogue } from './open-catalogue.ts'
 import { Recovery, type RecoveryFigures } from './recovery.ts'
-import { type SurveyResult, survey } from './survey.ts'
+import { looking, type SurveyResult, survey } from './survey.ts'
 
 export interface StartResult {
   parts: Assembly
@@ -94,7 +94,7 @@ async function startOnce(start: Start, { rebuild }: { rebuild: boolean }): Promi
   const catalogues = options.cataloguesIn ?? options.path
   const end = new CleanShutdownMarker(disk, options.path, log)
   // Opening the catalogue replaces its list.
-  const left = rebuild ? undefined : await end.leftList()
+  const left = rebuild ? undefined : await looking(() => end.leftList())
   const isChanged = left !== undefined && (await isListChanged(catalogues, left))
   const catalogue = await (machine.catalogue?.() ??
     openCatalogue(catalogues, log, { engine: options.catalogue, rebuild }))

@@ -83,14 +83,18 @@ interface FoundFile {
   isCut: boolean
 }
 
+/** Reads the catalogue and the headers of all extents; changes nothing. @throws as `looking` */
+export function survey(deps: SurveyDeps): Promise<SurveyResult> {
+  return looking(() => surveyAll(deps))
+}
+
 /**
- * Reads the catalogue and the headers of all extents; changes nothing.
  * @throws BlobFault `IO` also when there are too few descriptors or too little memory: that says
  *   nothing about the files.
  */
-export async function survey(deps: SurveyDeps): Promise<SurveyResult> {
+export async function looking<Result>(look: () => Promise<Result>): Promise<Result> {
   try {
-    return await surveyAll(deps)
+    return await look()
   } catch (error) {
     const { code, message, cause } = error as NodeJS.ErrnoException
     if (isShortage(error) || isShortage(cause ?? {})) {
