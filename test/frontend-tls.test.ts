@@ -56,6 +56,8 @@ for (const proxy of ['nginx', 'caddy'] as const)
       sent.map(() => bodyBytes),
     )
 
+    // The proxy that ended may have cut a handshake of its health check.
+    const cut = await refused(frontend.held, 'handshake')
     let ended = false
     const codes = new Map<number, number>()
     const load = (async () => {
@@ -70,7 +72,7 @@ for (const proxy of ['nginx', 'caddy'] as const)
     ended = true
     await load
     t.same([...codes.keys()], [200], 'also while the certificate changes')
-    t.equal(await refused(frontend.held, 'handshake'), 0)
+    t.equal(await refused(frontend.held, 'handshake'), cut)
 
     // A process of the cluster that is no frontend took the place of one.
     await running.stop()
