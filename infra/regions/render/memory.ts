@@ -21,7 +21,7 @@ const heapLeastMiB = 768
 /** Code, stacks, and the bytes of requests on their way. */
 const besideHeapMiB = 768
 
-/** Of a process of ours: what its settings allow it to keep, and room beside that. */
+/** Of a Holdfast process: what its settings allow it to keep, and room beside that. */
 export function memoryOfProcess(role: OurRole, settings: Settings): Memory {
   const mebibytes = (name: 'HOLDFAST_ACCOUNT_MEMORY' | 'HOLDFAST_CACHE_MEMORY' | 'HOLDFAST_UPLOAD_MEMORY') =>
     Math.ceil(known[name].parse(settings[name] ?? known[name].fallback) / 1024 ** 2)
@@ -38,7 +38,7 @@ export function memoryOfProcess(role: OurRole, settings: Settings): Memory {
 
 /**
  * Java locks the heap in memory. Beside it are memtables (a quarter of the heap) and buffers of
- * files and connections; the rest of the limit is for pages of files, which the kernel takes back.
+ * files and connections; the rest of the limit is for pages of files, which the kernel can drop.
  */
 export const memoryOfCassandra: Memory = {
   requestMiB: 6_144,
