@@ -165,7 +165,6 @@ async function startWith(
   const closing = new AbortController()
   if (!onlyReads) {
     collector.start()
-    if (metadata.damage.lostRanges > 0) reconciler.wantedAtOnce()
     reconciler.start()
     scrubber.start()
     metadataScrubber.start()
@@ -406,7 +405,6 @@ function openUpkeep({
   const metadataScrubber = new MetadataScrubber({
     metadata,
     config: config.scrub,
-    onDamage: () => rounds().wantedAtOnce(),
     clock,
     timers: backgroundTimers,
     log: log.child({ part: 'metadata scrubber' }),

@@ -15,7 +15,7 @@ export interface CollectingDeps {
   blobs: ChunkStore
   metadata: LevelMetadataStore
   /** Rows that no account claims in a full round may be deleted. */
-  rounds: () => Pick<Reconciler, 'confirmedMs' | 'wanted' | 'wantedAtOnce'>
+  rounds: () => Pick<Reconciler, 'confirmedMs' | 'wanted'>
   clock: Clock
   log: Logger
 }
@@ -53,6 +53,7 @@ export function createReconciler({
     ...walksOf(metadata),
     isOurs: () => true,
     scope: () => '',
+    losses: () => metadata.lostBatches,
     leads: () => true,
     notes: {
       read: () => lookups.get(roundsKey),

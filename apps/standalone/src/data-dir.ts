@@ -188,7 +188,7 @@ export async function openMetadataForReading(
 function logDamage(log: Logger, damage: MetadataDamage): void {
   log.error(
     damage,
-    'files of the metadata are damaged: readable rows stay in use, accounts that may have lost rows have to be repaired',
+    'the metadata is damaged: readable rows stay in use, accounts that may have lost rows have to be repaired',
   )
 }
 

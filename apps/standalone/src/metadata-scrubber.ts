@@ -7,8 +7,6 @@ import type { Logger } from 'pino'
 export interface MetadataScrubberDeps {
   metadata: Pick<LevelMetadataStore, 'scrub'>
   config: Config['scrub']
-  /** Called when damage was found, and what is left is in use. */
-  onDamage: () => void
   clock: Clock
   timers: Timers
   log: Logger
@@ -41,13 +39,12 @@ export class MetadataScrubber {
   }
 
   async #run(): Promise<void> {
-    const { config, clock, log, metadata, onDamage } = this.#deps
+    const { config, clock, log, metadata } = this.#deps
     while (await this.#waits(config.restMs))
       try {
-        const damage = await metadata.scrub({
+        await metadata.scrub({
           pace: (bytes) => this.#waits((bytes / config.bytesPerSecond) * 1000),
         })
-        if (damage !== undefined) onDamage()
         if (!this.#closing.signal.aborted) this.#lastPassMs = clock.now()
       } catch (err) {
         log.warn({ err }, 'the metadata could not be compared with its checksums, and will be later')

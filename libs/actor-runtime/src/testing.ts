@@ -32,6 +32,7 @@ type OfStores = 'accounts' | 'listAccounts' | 'listReferences' | 'notes'
 export const plainReconciler: Omit<ReconcilerOptions, OfStores> = {
   isOurs: () => true,
   scope: () => '',
+  losses: () => 0,
   leads: () => true,
   perSecond: 1_000_000,
   everyMs: 3_600_000,

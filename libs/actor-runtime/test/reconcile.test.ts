@@ -406,3 +406,27 @@ t.test('a round begins when it is due, or earlier on request; no other process m
   while (round.rounds.last?.beganMs === beganMs) await new Promise((resolve) => setTimeout(resolve, 20))
   t.pass()
 })
+
+t.test('after a loss a round begins at once, and only one', async (t) => {
+  const world = started(t)
+  await world.create()
+  let losses = 1
+  const never = Number.MAX_SAFE_INTEGER
+  const round = reconciler(world, { losses: () => losses, everyMs: never, wantedMs: never })
+  t.teardown(() => round.close())
+  round.start()
+  const rounds = new Set<number>()
+  const until = async (count: number) => {
+    while (rounds.size < count) {
+      if (round.rounds.last !== undefined) rounds.add(round.rounds.last.beganMs)
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+  }
+  await until(1)
+  await new Promise((resolve) => setTimeout(resolve, 2_500))
+  await until(1)
+  t.equal(rounds.size, 1, 'the same loss needs no second one')
+  losses = 2
+  await until(2)
+  t.equal(round.rounds.last?.losses, 2)
+})

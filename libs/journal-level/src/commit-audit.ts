@@ -62,11 +62,11 @@ export class Suspicions {
   }
 
   suspect(subject: string, note: { epoch: number; number: number }): DigestNote {
-    return this.add({ digest: digestOf(subject), ...note })
+    return this.add({ digest: subjectDigest(subject), ...note })
   }
 
   newest(subject: string): DigestNote | undefined {
-    return this.#newest.size === 0 ? undefined : this.#newest.get(digestOf(subject))
+    return this.#newest.size === 0 ? undefined : this.#newest.get(subjectDigest(subject))
   }
 
   *[Symbol.iterator](): Iterator<DigestNote> {
@@ -194,7 +194,7 @@ export function encodeEntry(batch: number, notes: readonly AuditNote[]): Buffer 
   entry.writeUInt16BE(notes.length, 16)
   let at = entryHeaderBytes
   for (const note of notes) {
-    entry.write(digestOf(note.subject), at, 'hex')
+    entry.write(subjectDigest(note.subject), at, 'hex')
     entry.writeBigUInt64BE(BigInt(note.epoch), at + digestBytes)
     entry.writeBigUInt64BE(BigInt(note.number), at + digestBytes + 8)
     at += noteBytes
@@ -235,7 +235,8 @@ function newestOf(notes: readonly AuditNote[]): AuditNote[] {
   return [...bySubject.values()]
 }
 
-function digestOf(subject: string): string {
+/** How an entry names a subject. */
+export function subjectDigest(subject: string): string {
   return hash('sha256', subject).slice(0, digestBytes * 2)
 }
 

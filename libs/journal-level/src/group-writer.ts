@@ -49,7 +49,7 @@ export interface WritePlace {
    * Fills the place with changes that become durable together; resolves when they are.
    * @throws JournalFault `UNKNOWN` when their batch failed, `UNAVAILABLE` when one before it did.
    */
-  write(changes: RowChange[], note?: AuditNote): Promise<void>
+  write(changes: RowChange[], ...notes: AuditNote[]): Promise<void>
 }
 
 export interface GroupWriterDeps {
@@ -85,8 +85,8 @@ export class GroupWriter {
   }
 
   /** Writes at the next place. @throws JournalFault as `inOrder` and `Place.write` do. */
-  async write(changes: RowChange[], note?: AuditNote): Promise<void> {
-    await this.#place().write(changes, note)
+  async write(changes: RowChange[], ...notes: AuditNote[]): Promise<void> {
+    await this.#place().write(changes, ...notes)
   }
 
   /**
@@ -184,7 +184,7 @@ export class GroupWriter {
     this.#deps.onSuccess?.()
     await this.#deps.audit(
       batch,
-      group.flatMap((place) => place.note ?? []),
+      group.flatMap((place) => place.notes),
     )
     for (const place of group) this.#settle(place)
   }
@@ -212,7 +212,7 @@ class QueuedPlace implements WritePlace {
   readonly #settled = Promise.withResolvers<void>()
   isDecided = false
   changes: RowChange[] | undefined
-  note: AuditNote | undefined
+  notes: AuditNote[] = []
   bytes = 0
   /** Why no write can use this place any more. */
   #over: JournalFault | undefined
@@ -231,13 +231,13 @@ class QueuedPlace implements WritePlace {
     return this.#settled.promise
   }
 
-  write(changes: RowChange[], note?: AuditNote): Promise<void> {
+  write(changes: RowChange[], ...notes: AuditNote[]): Promise<void> {
     const bytes = changes.reduce((sum, change) => sum + changeBytes(change), 0)
     if (this.#over !== undefined) throw this.#over
     this.#reserve(bytes)
     this.bytes = bytes
     this.changes = changes
-    this.note = note
+    this.notes = notes
     this.#decide()
     return this.#written.promise
   }

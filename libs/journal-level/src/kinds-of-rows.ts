@@ -1,6 +1,6 @@
 /** The kinds of rows. */
 import { encodeSmall, keys } from './format.ts'
-import type { RowChange } from './group-writer.ts'
+import type { AuditNote, RowChange } from './group-writer.ts'
 
 /**
  * Kinds of lookups that have copies: what operators decided, and what leads to accounts. Without
@@ -28,9 +28,24 @@ export function removedLookupRows(lookup: string): RowChange[] {
   return placesOf(lookup).map((key) => ({ type: 'del', key }))
 }
 
+/** For the commit audit: the kinds with copies among these lookups. */
+export function kindNotes(lookups: readonly string[]): AuditNote[] {
+  const kinds = new Set(lookups.map(kindOfLookup).filter((kind) => copied.has(kind)))
+  return [...kinds].map((kind) => ({ subject: kindSubject(kind), epoch: 0, number: 1 }))
+}
+
+/** In the commit audit. */
+export function kindSubject(kind: string): string {
+  return `l${kind}`
+}
+
 function placesOf(lookup: string): Buffer[] {
   const key = keys.lookup(lookup)
-  return copied.has(lookup.split('/', 1)[0] as string) ? [key, keys.copy(key)] : [key]
+  return copied.has(kindOfLookup(lookup)) ? [key, keys.copy(key)] : [key]
+}
+
+function kindOfLookup(lookup: string): string {
+  return lookup.split('/', 1)[0] as string
 }
 
 const references = Buffer.from(keys.lookup('ref/'))

@@ -18,7 +18,7 @@ import { RecentMap } from '@holdfast/kernel'
 import type { Suspicions } from './commit-audit.ts'
 import { decodeSmall, isWholeValue, keys } from './format.ts'
 import { type GroupWriter, groupBytesMax, type RowChange } from './group-writer.ts'
-import { lookupRows, removedLookupRows } from './kinds-of-rows.ts'
+import { kindNotes, lookupRows, removedLookupRows } from './kinds-of-rows.ts'
 import type { LostRanges } from './lost-ranges.ts'
 import type { Rows } from './rows.ts'
 import { copiedNumberAt, copiedNumberRows } from './stored-numbers.ts'
@@ -70,7 +70,9 @@ export class LevelLookups implements LookupStore, LookupWalk {
       writeTime === undefined
         ? changes
         : changes.filter((change) => this.#comesInTime(lookupKeyOf(change), writeTime))
-    const written = slicesOf(holding).map((slice) => this.#writer.write(slice.flatMap(rowsOf)))
+    const written = slicesOf(holding).map((slice) =>
+      this.#writer.write(slice.flatMap(rowsOf), ...kindNotes(slice.map(lookupKeyOf))),
+    )
     for (const change of holding) this.#disturb(lookupKeyOf(change))
     await Promise.all(written)
     // Late changes are answered when the change that won is durable.
@@ -172,7 +174,7 @@ export class LevelLookups implements LookupStore, LookupWalk {
       const there = claim.disturbed ? undefined : await this.get(key)
       if (there !== undefined && !claim.disturbed) return there
     } while (claim.disturbed)
-    await this.#writer.write(lookupRows(key, value))
+    await this.#writer.write(lookupRows(key, value), ...kindNotes([key]))
     return Buffer.from(value)
   }
 

@@ -1,6 +1,5 @@
 /** One LevelDB that holds the journals and the lookups of an installation in one process. */
-import { open, readFile, rm, writeFile } from 'node:fs/promises'
-import { hostname } from 'node:os'
+import { open, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import {
@@ -25,11 +24,13 @@ import { CommitAudit, type Suspicions } from './commit-audit.ts'
 import { copyDamage } from './damage-record.ts'
 import { type FindDamageOptions, findDamage } from './find-damage.ts'
 import { GroupWriter, type RowChange } from './group-writer.ts'
+import { type Holder, holderOf, nameHolder } from './holder.ts'
 import { LevelJournals } from './level-journals.ts'
 import { LevelLookups } from './level-lookups.ts'
 import type { LostRanges } from './lost-ranges.ts'
 import { type InspectResult, identify, inspect, markerOf } from './opening.ts'
 import { isDamage, type MetadataDamage, type OpenOptions, Rows } from './rows.ts'
+import { damageOnDisk } from './uncached-read.ts'
 
 export interface LevelMetadataStoreOptions {
   /** A separate directory; made when missing. The open store locks this directory exclusively. */
@@ -200,10 +201,13 @@ export class LevelMetadataStore {
   static async #open(options: LevelMetadataStoreOptions): Promise<LevelMetadataStore> {
     const path = resolve(options.path)
     await makeDurably(join(path, 'rows'))
-    const rows = await openAlone(path, options)
+    const lastHolder = await holderOf(path)
+    const rows = await openAlone(path, { ...options, lastHolder })
     try {
       const store = await identify(rows, path)
-      const found = await inspect(rows, { path, store })
+      const found = await inspect(rows, { path, store, hasCopies: lastHolder.keepsCopies })
+      await nameHolder(path, { keepsCopies: true })
+      reportLostBatches(found, options)
       const audit = await CommitAudit.begin(path, store)
       return new LevelMetadataStore(options, { rows, store, audit, found })
     } catch (error) {
@@ -230,11 +234,13 @@ export class LevelMetadataStore {
       throw Object.assign(new Error('No space left on device'), { code: 'ENOSPC' })
     }
     await copyDamage(path, copy)
-    const rows = await openAlone(copy, options)
+    const lastHolder = await holderOf(path)
+    const rows = await openAlone(copy, { ...options, lastHolder })
     try {
       const store = await identify(rows, path)
       // What it finds is written only to the copy, so the next start finds it again.
-      const found = await inspect(rows, { path, store })
+      const found = await inspect(rows, { path, store, hasCopies: lastHolder.keepsCopies })
+      reportLostBatches(found, options)
       const audit = await CommitAudit.begin(copy, store)
       const opened = new LevelMetadataStore(
         {
@@ -265,7 +271,7 @@ export class LevelMetadataStore {
    */
   static async restore(path: string, rows: AsyncIterable<[Uint8Array, Uint8Array]>): Promise<void> {
     await makeDurably(path)
-    const restored = await openAlone(path, { onDamage: () => {} })
+    const restored = await openAlone(path, { onDamage: () => {}, lastHolder: await holderOf(path) })
     try {
       for await (const _ of restored.scan({}, { limit: 1 }))
         throw new JournalFault('UNAVAILABLE', `${path} has a metadata store`)
@@ -349,6 +355,8 @@ export class LevelMetadataStore {
     if (damage === undefined || this.#closing.signal.aborted) return undefined
     this.#foundDamage = damage
     await this.#writer.write([]).catch(() => {})
+    // A store that refuses writes did not ask for it.
+    this.#foundDamage = undefined
     return damage
   }
 
@@ -434,9 +442,11 @@ export class LevelMetadataStore {
    */
   async #reopened({ all }: { all: boolean }): Promise<JournalFault | undefined> {
     try {
-      const reopen = () => this.#rows.reopen({ copy: this.#options.copyForReading, all })
+      const { copyForReading: copy } = this.#options
+      const reopen = () => this.#rows.reopen({ copy, all, damageOnDisk: all ? damageOnDisk : undefined })
       await this.#options.reopen(reopen)
-      const found = await inspect(this.#rows, { path: this.#path, store: this.#store })
+      const found = await inspect(this.#rows, { path: this.#path, store: this.#store, hasCopies: true })
+      reportLostBatches(found, this.#options)
       await this.#audit.close()
       this.#audit = await CommitAudit.begin(this.#path, this.#store)
       for (const note of found.suspicions) this.#suspicions.add(note)
@@ -470,6 +480,15 @@ export class LevelMetadataStore {
   }
 }
 
+function reportLostBatches(
+  { newlyLost: { batches, accounts, kinds } }: InspectResult,
+  { onDamage }: Pick<OpenOptions, 'onDamage'>,
+): void {
+  if (batches === 0) return
+  const lost = [`${batches} acknowledged writes at the end of a log`]
+  onDamage({ files: [], lost, suspectAccounts: accounts, lostKinds: kinds })
+}
+
 function isOutOfSpace(cause: unknown): boolean {
   const { code, message } = (cause ?? {}) as { code?: string; message?: string }
   return (
@@ -485,20 +504,21 @@ async function freeBytes(path: string): Promise<number> {
   }
 }
 
-/** LevelDB's own lock is the exclusive one; the file beside it only names its holder. */
-async function openAlone(path: string, { onDamage }: OpenOptions): Promise<Rows> {
-  const holder = join(path, 'holder')
+/**
+ * LevelDB's own lock is the exclusive one; the file beside it only names its holder.
+ * @param options.lastHolder who had the lookups last
+ */
+async function openAlone(
+  path: string,
+  { onDamage, lastHolder }: Pick<OpenOptions, 'onDamage'> & { lastHolder: Holder },
+): Promise<Rows> {
   try {
-    const rows = await Rows.open(join(path, 'rows'), { onDamage })
-    // Only for messages: a disk without room for it does not prevent the start.
-    await writeFile(
-      holder,
-      `process ${process.pid} on ${hostname()} since ${new Date().toISOString()}\n`,
-    ).catch(() => {})
+    const rows = await Rows.open(join(path, 'rows'), { onDamage, hasCopies: lastHolder.keepsCopies })
+    await nameHolder(path, { keepsCopies: false })
     return rows
   } catch (error) {
     if (!isLocked(error)) throw error
-    const who = (await readFile(holder, 'utf8').catch(() => 'another process')).trim()
+    const { who } = await holderOf(path)
     throw new JournalFault('UNAVAILABLE', `the metadata store ${path} is held by ${who}`, { cause: error })
   }
 }

@@ -30,7 +30,6 @@ import { isBeforeEnd, type KeySpan, LostRanges, rangeOf, touches } from './lost-
 import {
   copiedNumberAt,
   copiedNumberRows,
-  copiesVersion,
   keptLostKinds,
   keptRanges,
   keptRangesRows,
@@ -48,6 +47,14 @@ export const leap = 2 ** 20
 /** Rows that one batch writes; the last one has the ranges. */
 const batchRowsMax = 10_000
 
+interface LossOptions {
+  lost: readonly KeyRange[]
+  /** The list of tables was made again. */
+  isRebuilt: boolean
+  /** The last process kept the copies of lookups. */
+  hasCopies: boolean
+}
+
 export interface AppliedLoss {
   /** With rows left, and CORRUPT from now on: at most that many. */
   suspectAccounts: number
@@ -57,13 +64,13 @@ export interface AppliedLoss {
 
 export async function applyLoss(
   rows: StoredRows,
-  { lost, isRebuilt }: { lost: readonly KeyRange[]; isRebuilt: boolean },
+  { lost, isRebuilt, hasCopies }: LossOptions,
 ): Promise<AppliedLoss> {
   if (lost.length === 0 && !isRebuilt) return { suspectAccounts: 0, lostKinds: [] }
   const losses = await lossesOf(rows, lost)
-  const lostKinds = await kindsLost(rows, losses.fresh)
+  const lostKinds = kindsLost(losses.fresh, { hasCopies })
   const suspectAccounts = await commitInBatches(rows, suspectRows(rows, losses.accounts))
-  await commitInBatches(rows, copiedLookupRows(rows, losses.fresh))
+  if (hasCopies) await commitInBatches(rows, copiedLookupRows(rows, losses.fresh))
   const lostBatches = (await numberAt(rows, keys.meta('lost'))) + lost.length + (isRebuilt ? 1 : 0)
   await rows.commit([
     ...(await counterRows(rows, losses.fresh)),
@@ -122,32 +129,36 @@ async function* suspectRows(rows: StoredRows, lost: LostRanges): AsyncGenerator<
   }
 }
 
-/** A row and its copy are written in one batch, so the one that is not lost is the newest. */
+/**
+ * A row and its copy are written in one batch, and removed in one. So the one that is not in the
+ * range says what is true, also that there is none.
+ */
 async function* copiedLookupRows(rows: StoredRows, lost: LostRanges): AsyncGenerator<RowChange[]> {
   for (const span of copiedSpans()) {
-    if (lost.touches(span))
-      for await (const [copy, stored] of rows.scan(keys.copiesOf(span)))
-        yield await replaced({ rows, lost, from: copy, stored, to: keys.copied(copy) })
-    if (lost.touches(keys.copiesOf(span)))
-      for await (const [key, stored] of rows.scan(span))
-        yield await replaced({ rows, lost, from: key, stored, to: keys.copy(key) })
+    if (!lost.touches(span) && !lost.touches(keys.copiesOf(span))) continue
+    for await (const [copy, stored] of rows.scan(keys.copiesOf(span)))
+      yield await changesBy({ rows, lost, from: copy, stored, to: keys.copied(copy) })
+    for await (const [key, stored] of rows.scan(span))
+      yield await changesBy({ rows, lost, from: key, stored, to: keys.copy(key) })
   }
 }
 
-async function replaced({
-  rows,
-  lost,
-  from,
-  stored,
-  to,
-}: {
+interface TwoPlaces {
   rows: StoredRows
   lost: LostRanges
   from: Uint8Array
+  /** What is there. */
   stored: Uint8Array
   to: Uint8Array
-}): Promise<RowChange[]> {
-  if (!lost.has(to) || !isWholeValue(from, stored)) return []
+}
+
+/** What the row in one place means for both. */
+async function changesBy({ rows, lost, from, stored, to }: TwoPlaces): Promise<RowChange[]> {
+  if (!lost.has(to)) {
+    const isRemoved = lost.has(from) && (await rows.get(to)) === undefined
+    return isRemoved ? [{ type: 'del', key: from }] : []
+  }
+  if (!isWholeValue(from, stored)) return []
   const there = lost.has(from) ? await rows.get(to) : undefined
   if (there !== undefined && isWholeValue(to, there)) return []
   return [{ type: 'put', key: to, value: encodeSmall(to, decodeSmall(from, stored)) }]
@@ -158,19 +169,15 @@ function copiedSpans(): KeySpan[] {
 }
 
 /** Where a lookup and its copy may both have been. */
-async function kindsLost(rows: StoredRows, lost: LostRanges): Promise<string[]> {
-  let hasCopies = (await numberAt(rows, keys.meta('copies'))) >= copiesVersion
-  const { gte, lt } = keys.lookupsOf('')
-  for await (const _ of rows.scan(keys.copiesOf({ gte, lt }), { limit: 1 })) hasCopies = true
-  const isLost = (kind: string) => {
+function kindsLost(lost: LostRanges, { hasCopies }: { hasCopies: boolean }): string[] {
+  return copiedKinds.filter((kind) => {
     const span = keys.lookupsOf(`${kind}/`)
     if (!hasCopies) return lost.touches(span)
     return [...lost].some((range) => {
       const copied = originalsIn(range, span)
       return copied !== undefined && lost.touches(copied)
     })
-  }
-  return copiedKinds.filter(isLost)
+  })
 }
 
 /** The keys, within the span, whose copies are in the range. */

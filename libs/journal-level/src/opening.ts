@@ -1,7 +1,7 @@
 /** What an opening reads first: whose store it is, and what an earlier process lost. */
 import { randomBytes } from 'node:crypto'
 import { JournalFault } from '@holdfast/journal'
-import { readEntries, type Suspicions, storeOfAudit } from './commit-audit.ts'
+import { readEntries, type Suspicions, storeOfAudit, subjectDigest } from './commit-audit.ts'
 import { countDamagedFiles } from './damage-record.ts'
 import {
   decodeNumber,
@@ -13,7 +13,7 @@ import {
   metadataFormatVersion,
 } from './format.ts'
 import type { RowChange } from './group-writer.ts'
-import { copiedKinds } from './kinds-of-rows.ts'
+import { copiedKinds, kindSubject } from './kinds-of-rows.ts'
 import { LostRanges } from './lost-ranges.ts'
 import type { Rows } from './rows.ts'
 import {
@@ -23,6 +23,7 @@ import {
   keptLostKinds,
   keptRanges,
   knownSuspicions,
+  lostKindsRows,
   numberAt,
   numberRow,
   suspicionRows,
@@ -59,6 +60,8 @@ export interface InspectResult {
   lostRanges: LostRanges
   /** Of lookups. */
   lostKinds: string[]
+  /** In this opening: acknowledged batches, and the accounts, counters and lookups in them. */
+  newlyLost: { batches: number; accounts: number; kinds: string[] }
   damagedFiles: number
   lostBatches: number
   nextBatch: number
@@ -71,7 +74,7 @@ export interface InspectResult {
  */
 export async function inspect(
   rows: Rows,
-  { path, store }: { path: string; store: Uint8Array },
+  { path, store, hasCopies }: { path: string; store: Uint8Array; hasCopies: boolean },
 ): Promise<InspectResult> {
   const checked = await numberAt(rows, keys.meta('checked'))
   const marked = await markedBatches(rows)
@@ -82,38 +85,63 @@ export async function inspect(
   const suspicions = await knownSuspicions(rows)
   const copies = await numberAt(rows, keys.meta('copies'))
   const isFirst = copies === 0
-  if (copies < copiesVersion) await copyLookups(rows)
-  const found = lost.flatMap(({ notes }) => notes).map((note) => suspicions.add(note))
+  const lostRanges = new LostRanges(await keptRanges(rows))
+  const isCopied = hasCopies && copies >= copiesVersion
+  if (!isCopied) await copyLookups(rows)
+  const notes = lost.flatMap((entry) => entry.notes)
+  const kindsOf = new Map(copiedKinds.map((kind) => [subjectDigest(kindSubject(kind)), kind]))
+  const found = notes.filter(({ digest }) => !kindsOf.has(digest)).map((note) => suspicions.add(note))
+  const fromLog = notes.flatMap(({ digest }) => kindsOf.get(digest) ?? [])
+  const lostKinds = new Set([...(await keptLostKinds(rows)), ...fromLog])
+  // A release without copies has named none.
+  if (!isCopied)
+    for (const kind of copiedKinds) if (lostRanges.touches(keys.lookupsOf(`${kind}/`))) lostKinds.add(kind)
   const lostBatches = (await numberAt(rows, keys.meta('lost'))) + lost.length
   await rows.commit([
     ...(isFirst ? [...suspicions] : found).flatMap(suspicionRows),
     ...(isFirst ? await firstCopies(rows) : []),
     numberRow(keys.meta('copies'), copiesVersion),
+    ...lostKindsRows([...lostKinds]),
     numberRow(keys.meta('lost'), lostBatches),
     numberRow(keys.meta('checked'), last),
   ])
   return {
     suspicions,
-    lostRanges: new LostRanges(await keptRanges(rows)),
-    lostKinds: await keptLostKinds(rows),
+    lostRanges,
+    lostKinds: [...lostKinds].sort(),
+    newlyLost: { batches: lost.length, accounts: found.length, kinds: [...new Set(fromLog)] },
     damagedFiles: await countDamagedFiles(path),
     lostBatches,
     nextBatch: last + 1,
   }
 }
 
-/** Lookups that a release without their copies wrote. */
+/** Makes them as the lookups are: a release without them may have written since. */
 async function copyLookups(rows: Rows): Promise<void> {
+  const copies = rows.scan(keys.copiesOf(keys.lookupsOf('')))
+  for await (const batch of inBatches(copies, (copy) => withoutOriginal(rows, copy))) await rows.commit(batch)
   for (const kind of copiedKinds)
-    for await (const batch of inBatches(rows.scan(keys.lookupsOf(`${kind}/`)))) await rows.commit(batch)
+    for await (const batch of inBatches(rows.scan(keys.lookupsOf(`${kind}/`)), copyOf))
+      await rows.commit(batch)
 }
 
-async function* inBatches(found: AsyncIterable<[Uint8Array, Uint8Array]>): AsyncGenerator<RowChange[]> {
+async function withoutOriginal(rows: Rows, copy: Uint8Array): Promise<RowChange[]> {
+  return (await rows.get(keys.copied(copy))) === undefined ? [{ type: 'del', key: copy }] : []
+}
+
+async function copyOf(key: Uint8Array, stored: Uint8Array): Promise<RowChange[]> {
+  if (!isWholeValue(key, stored)) return []
+  const copy = keys.copy(key)
+  return [{ type: 'put', key: copy, value: encodeSmall(copy, decodeSmall(key, stored)) }]
+}
+
+async function* inBatches(
+  found: AsyncIterable<[Uint8Array, Uint8Array]>,
+  changesOf: (key: Uint8Array, stored: Uint8Array) => Promise<RowChange[]>,
+): AsyncGenerator<RowChange[]> {
   let batch: RowChange[] = []
   for await (const [key, stored] of found) {
-    if (!isWholeValue(key, stored)) continue
-    const copy = keys.copy(key)
-    batch.push({ type: 'put', key: copy, value: encodeSmall(copy, decodeSmall(key, stored)) })
+    batch.push(...(await changesOf(key, stored)))
     if (batch.length < copiedAtOnce) continue
     yield batch
     batch = []

@@ -7,7 +7,7 @@ import { type DamagedFile, forgetDamage } from './damage-record.ts'
 import type { RowChange } from './group-writer.ts'
 import { applyLoss } from './loss.ts'
 import { rangeInWords } from './lost-ranges.ts'
-import { needsSalvage, salvageRows } from './salvage.ts'
+import { needsSalvage, type SalvageOptions, salvageRows } from './salvage.ts'
 import type { ScanRange, StoredRows } from './stored-rows.ts'
 import { isUnreadableFile } from './tolerant-read.ts'
 
@@ -35,11 +35,12 @@ export interface MetadataDamage {
 
 export interface OpenOptions {
   onDamage: (damage: MetadataDamage) => void
+  /** The process that had it last kept the copies of lookups. */
+  hasCopies: boolean
 }
 
-export interface ReopenOptions {
+export interface ReopenOptions extends SalvageOptions {
   copy?: ((rows: string) => Promise<string | undefined>) | undefined
-  all: boolean
 }
 
 export class Rows implements StoredRows {
@@ -59,8 +60,11 @@ export class Rows implements StoredRows {
    * @throws JournalFault `UNAVAILABLE` when another process holds it, `CORRUPT` when it cannot be
    *   read.
    */
-  static async open(path: string, { onDamage }: OpenOptions = { onDamage: () => {} }): Promise<Rows> {
-    return new Rows(path, await openLevel(path, { onDamage, all: true }), { onDamage })
+  static async open(
+    path: string,
+    options: OpenOptions = { onDamage: () => {}, hasCopies: true },
+  ): Promise<Rows> {
+    return new Rows(path, await openLevel(path, { ...options, all: true, damageOnDisk: undefined }), options)
   }
 
   /**
@@ -73,13 +77,13 @@ export class Rows implements StoredRows {
    * @param options.all compares all tables: the disk may have returned an error for any
    * @throws JournalFault as `open` does.
    */
-  async reopen({ copy, all }: ReopenOptions): Promise<void> {
+  async reopen({ copy, all, damageOnDisk }: ReopenOptions): Promise<void> {
     const reopened = Promise.withResolvers<void>()
     this.#reopening = reopened.promise
     try {
       await this.#level.close()
       try {
-        this.#level = await openLevel(this.#path, { ...this.#options, all })
+        this.#level = await openLevel(this.#path, { ...this.#options, all, damageOnDisk, hasCopies: true })
       } catch (error) {
         const path = await copy?.(this.#path)
         if (path !== undefined) this.#level = await openCopy(path)
@@ -93,7 +97,7 @@ export class Rows implements StoredRows {
 
   /** For a LevelDB that is open. */
   static of(path: string, level: Level<Uint8Array, Uint8Array>): Rows {
-    return new Rows(path, level, { onDamage: () => {} })
+    return new Rows(path, level, { onDamage: () => {}, hasCopies: true })
   }
 
   async get(key: Uint8Array): Promise<Uint8Array | undefined> {
@@ -177,17 +181,20 @@ async function openLevel(path: string, options: HealingOptions): Promise<Binary>
   }
 }
 
-interface HealingOptions extends OpenOptions {
-  all: boolean
-}
+interface HealingOptions extends OpenOptions, SalvageOptions {}
 
 /** What was lost is written into it before anything is read from it. */
-async function openSalvaged(path: string, { all, onDamage }: HealingOptions): Promise<Binary> {
-  const { files, lost, isRebuilt } = await salvageRows(path, { all })
+async function openSalvaged(path: string, options: HealingOptions): Promise<Binary> {
+  const { onDamage, hasCopies } = options
+  const { files, lost, isRebuilt } = await salvageRows(path, options)
   const level = await opened(path)
   try {
     if (isRebuilt) await (level as unknown as Compaction).compactRange(Buffer.of(0), Buffer.of(255))
-    const { suspectAccounts, lostKinds } = await applyLoss(Rows.of(path, level), { lost, isRebuilt })
+    const { suspectAccounts, lostKinds } = await applyLoss(Rows.of(path, level), {
+      lost,
+      isRebuilt,
+      hasCopies,
+    })
     await forgetDamage(dirname(path))
     if (files.length > 0)
       onDamage({
@@ -205,7 +212,7 @@ async function openSalvaged(path: string, { all, onDamage }: HealingOptions): Pr
 
 /** Of a store that could not be opened, and whose state in memory is used with it. */
 async function openCopy(path: string): Promise<Binary> {
-  if (await needsSalvage(path, { all: false }))
+  if (await needsSalvage(path, { all: false, damageOnDisk: undefined }))
     throw new JournalFault('CORRUPT', `the metadata store ${path} is damaged`)
   return opened(path)
 }

@@ -40,6 +40,11 @@ export interface SalvageOptions {
    * sector that the disk cannot read would end the process.
    */
   all: boolean
+  /**
+   * Compares a table on the disk, where the page cache may still have the right bytes of a damaged
+   * one; they replace it. Undefined: tables are read through the page cache.
+   */
+  damageOnDisk: ((path: string, table: LiveTable) => Promise<string | undefined>) | undefined
 }
 
 interface Replacement extends DamagedFile {
@@ -114,14 +119,14 @@ async function whileLocked<Result>(rows: string, work: () => Promise<Result>): P
   }
 }
 
-async function* damagedFiles(rows: string, { all }: SalvageOptions): AsyncGenerator<Replacement> {
+async function* damagedFiles(rows: string, options: SalvageOptions): AsyncGenerator<Replacement> {
   const names = (await readdir(rows).catch(absent)) ?? []
   if (!(await holdsRows(rows, names))) return
   yield* unreadableLogs(rows, names)
   const { manifest, damage, replacements } = await manifestIn(rows, names)
   if (manifest !== undefined && damage === undefined) {
     yield* replacements
-    yield* damagedTables(rows, manifest.tables, { all })
+    yield* damagedTables(rows, manifest.tables, options)
   } else yield* rebuilt(rows, names, { manifest, damage: damage ?? 'it is missing' })
 }
 
@@ -197,7 +202,7 @@ function isBehind({ logNumber, tables }: Manifest, names: readonly string[]): bo
 async function* damagedTables(
   rows: string,
   tables: readonly LiveTable[],
-  { all }: SalvageOptions,
+  { all, damageOnDisk }: SalvageOptions,
 ): AsyncGenerator<Replacement> {
   let checked = 0
   for (const table of tables.toSorted((one, other) => other.number - one.number)) {
@@ -205,8 +210,14 @@ async function* damagedTables(
     const path = await pathOfTable(rows, table.number)
     const isRead = all || checked <= checkedBytesMax
     if (!isRead && (await stat(path).catch(absent))?.size === table.bytes) continue
-    const damaged = damageOf(table, await readTolerantly(path))
-    if (damaged !== undefined) yield { ...lossless, name: path.slice(rows.length + 1), ...damaged }
+    const onDisk = await damageOnDisk?.(path, table)
+    if (damageOnDisk !== undefined && onDisk === undefined) continue
+    const read = await readTolerantly(path)
+    const damaged = damageOf(table, read)
+    const name = path.slice(rows.length + 1)
+    if (damaged !== undefined) yield { ...lossless, name, ...damaged }
+    else if (onDisk !== undefined && read !== undefined)
+      yield { ...lossless, name, damage: `${onDisk}; memory had it whole`, bytes: read.bytes }
   }
 }
 

@@ -2,11 +2,13 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { keys } from '../src/format.ts'
+import { encodeSmall, keys } from '../src/format.ts'
 import { LevelMetadataStore, type MetadataDamage } from '../src/index.ts'
 import { copiedKinds } from '../src/kinds-of-rows.ts'
 import { applyLoss } from '../src/loss.ts'
 import { Rows } from '../src/rows.ts'
+import { salvageRows } from '../src/salvage.ts'
+import { lostKindsRows, numberRow } from '../src/stored-numbers.ts'
 import { testMetadataStore } from '../src/testing.ts'
 import { directory } from './directories.ts'
 
@@ -54,7 +56,11 @@ t.test('a lost range takes no row that has a copy, and no copy', async (t) => {
   for (const { gte, lt } of [all, keys.copiesOf(all)]) {
     await inRows(path, async (rows) => {
       await remove(rows, [{ gte, lt }])
-      const { lostKinds } = await applyLoss(rows, { lost: [{ after: gte, through: lt }], isRebuilt: false })
+      const { lostKinds } = await applyLoss(rows, {
+        lost: [{ after: gte, through: lt }],
+        isRebuilt: false,
+        hasCopies: true,
+      })
       t.same(lostKinds, [])
     })
     t.match(await found(path), whole)
@@ -77,6 +83,7 @@ t.test('an older row in a lost range gives way to its copy', async (t) => {
       await applyLoss(rows, {
         lost: [{ after: keys.lookup('moderation/'), through: key }],
         isRebuilt: false,
+        hasCopies: true,
       })
     })
   })
@@ -90,7 +97,7 @@ t.test('kinds that lost both are named, for good, and no others', async (t) => {
   await inRows(path, async (rows) => {
     await remove(rows, spans)
     const lost = spans.map(({ gte, lt }) => ({ after: gte, through: lt }))
-    t.same((await applyLoss(rows, { lost, isRebuilt: false })).lostKinds, ['moderation'])
+    t.same((await applyLoss(rows, { lost, isRebuilt: false, hasCopies: true })).lostKinds, ['moderation'])
   })
   for (let time = 0; time < 2; time++) t.match(await found(path), { lostKinds: ['moderation'], scanned: 0 })
 })
@@ -122,7 +129,7 @@ t.test('lookups of a release without copies get them', async (t) => {
   await inRows(path, async (rows) => {
     const { gte, lt } = all
     await remove(rows, [all])
-    await applyLoss(rows, { lost: [{ after: gte, through: lt }], isRebuilt: false })
+    await applyLoss(rows, { lost: [{ after: gte, through: lt }], isRebuilt: false, hasCopies: true })
   })
   t.match(await found(path), whole)
 })
@@ -181,4 +188,109 @@ t.test('an old table is compared at each start, however much was written after i
   })
   await store.close()
   t.match(reported, [{ files: [{ name }] }])
+})
+
+t.test('a lost log is named by its kinds of lookups, and reported', async (t) => {
+  const path = await storeWithLookups(t)
+  // Its rows become tables; those of this run stay in the log.
+  const store = await LevelMetadataStore.open({ ...testMetadataStore, path })
+  await store.lookups.write([{ put: 'moderation/two', value: value('two') }])
+  await store.lookups.write([{ put: 'ref/two', value: value('two') }])
+  await store.close()
+  const rows = join(path, 'rows')
+  const [log = ''] = readdirSync(rows)
+    .filter((one) => one.endsWith('.log'))
+    .sort()
+    .slice(-1)
+  const bytes = readFileSync(join(rows, log))
+  const at = bytes.indexOf('moderation/two')
+  bytes[at] = (bytes[at] as number) ^ 1
+  writeFileSync(join(rows, log), bytes)
+  const reported: MetadataDamage[] = []
+  const opened = await LevelMetadataStore.open({
+    ...testMetadataStore,
+    path,
+    onDamage: (damage) => reported.push(damage),
+  })
+  t.equal(await opened.lookups.get('moderation/two'), undefined)
+  t.same(opened.damage.lostKinds, ['moderation'])
+  t.match(reported, [{ files: [], lost: [/acknowledged writes/], lostKinds: ['moderation'] }])
+  await opened.close()
+  t.match(await found(path), { lostKinds: ['moderation'] }, 'for good')
+})
+
+t.test('what a release without copies wrote counts, and its copies are made again', async (t) => {
+  const path = await storeWithLookups(t)
+  const [changed, added, removed] = ['moderation/one', 'moderation/new', 'acts/one']
+  await inRows(path, async (rows) => {
+    const put = (key: string, text: string) => ({
+      ...{ type: 'put' as const, key: keys.lookup(key) },
+      value: encodeSmall(keys.lookup(key), Buffer.from(text)),
+    })
+    const del = { type: 'del' as const, key: keys.lookup(removed) }
+    await rows.commit([put(changed, 'changed'), put(added, 'added'), del])
+  })
+  writeFileSync(join(path, 'holder'), 'process 1 on a since b\n')
+  const { gte, lt } = all
+  const lost = [{ after: gte, through: lt }]
+  await inRows(path, async (rows) => {
+    const { lostKinds } = await applyLoss(rows, { lost, isRebuilt: false, hasCopies: false })
+    t.same([...lostKinds].sort(), [...copiedKinds].sort(), 'copies of that time save nothing')
+    t.equal(await rows.get(keys.lookup(removed)), undefined)
+  })
+  await found(path)
+  await inRows(path, async (rows) => {
+    await remove(rows, [all])
+    await applyLoss(rows, { lost, isRebuilt: false, hasCopies: true })
+    const read = async (key: string) => {
+      const stored = await rows.get(keys.lookup(key))
+      return stored && String(stored.subarray(4))
+    }
+    t.same(await Promise.all([changed, added, removed].map(read)), ['changed', 'added', undefined])
+  })
+})
+
+t.test('a removed lookup does not come back in a lost range', async (t) => {
+  const path = await storeWithLookups(t)
+  const key = keys.lookup('reports/one')
+  await inRows(path, async (rows) => {
+    await rows.commit([{ type: 'del', key: keys.copy(key) }])
+    await applyLoss(rows, {
+      lost: [{ after: keys.lookup('reports/'), through: key }],
+      isRebuilt: false,
+      hasCopies: true,
+    })
+    t.equal(await rows.get(key), undefined)
+  })
+})
+
+t.test('lookups that an earlier release lost are named at the upgrade', async (t) => {
+  const path = await storeWithLookups(t)
+  const span = keys.lookupsOf('moderation/')
+  await inRows(path, async (rows) => {
+    await remove(rows, [keys.copiesOf(all)])
+    await rows.commit([numberRow(keys.meta('copies'), 1)])
+    await applyLoss(rows, {
+      lost: [{ after: span.gte, through: span.lt }],
+      isRebuilt: false,
+      hasCopies: false,
+    })
+    await rows.commit(lostKindsRows([]))
+  })
+  writeFileSync(join(path, 'holder'), 'process 1 on a since b\n')
+  t.match(await found(path), { lostKinds: ['moderation'] })
+})
+
+t.test('a table that memory still has whole is written again where the disk has it damaged', async (t) => {
+  const path = await storeWithLookups(t)
+  await (await LevelMetadataStore.open({ ...testMetadataStore, path })).close()
+  const rows = join(path, 'rows')
+  const [name = ''] = readdirSync(rows).filter((one) => one.endsWith('.ldb'))
+  const whole = readFileSync(join(rows, name))
+  const damagedOnDisk = async () => 'the block at 0 is damaged'
+  const { files, lost } = await salvageRows(rows, { all: true, damageOnDisk: damagedOnDisk })
+  t.match(files, [{ damage: /memory had it whole/ }])
+  t.same(lost, [])
+  t.ok(readFileSync(join(rows, name)).equals(whole))
+  t.equal(readdirSync(join(path, 'damaged')).length, 1)
 })

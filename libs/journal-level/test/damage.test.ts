@@ -180,7 +180,7 @@ t.test('an opening that was interrupted between its steps is continued by the ne
   t.ok(straight.corrupt.length > 0)
 
   const replaced = await crashImage(t, path)
-  await salvageRows(join(replaced, 'rows'), { all: false })
+  await salvageRows(join(replaced, 'rows'), { all: false, damageOnDisk: undefined })
   const unapplied = await crashImage(t, replaced)
   const second = await judge(t, unapplied, counters(), 'replaced, not applied')
   t.same(second.corrupt, straight.corrupt)
@@ -314,7 +314,11 @@ t.test('a counter continues far above the greatest known number', async (t) => {
   const rows = await Rows.open(join(path, 'rows'))
   const key = keys.counter('codes')
   await rows.commit([{ type: 'del', key }])
-  await applyLoss(rows, { lost: [{ after: keys.counter('c'), through: key }], isRebuilt: false })
+  await applyLoss(rows, {
+    lost: [{ after: keys.counter('c'), through: key }],
+    isRebuilt: false,
+    hasCopies: true,
+  })
   await rows.close()
   const store = await LevelMetadataStore.open({ ...testMetadataStore, path })
   t.teardown(() => store.close())
@@ -327,11 +331,11 @@ t.test('what is known to be missing survives the next damage', async (t) => {
   const [first = '', second = ''] = names
   const rows = await Rows.open(join(path, 'rows'))
   const near = (name: string) => ({ after: keys.journalOf(name), through: keys.fixed(name) })
-  await applyLoss(rows, { lost: [near(first)], isRebuilt: false })
+  await applyLoss(rows, { lost: [near(first)], isRebuilt: false, hasCopies: true })
   for (const span of [keys.suspects, keys.spanOf(keys.lostRanges)])
     for await (const [key] of rows.scan(span)) await rows.commit([{ type: 'del', key }])
   const lost = { after: keys.suspects.gte, through: keys.lostRanges }
-  await applyLoss(rows, { lost: [lost], isRebuilt: false })
+  await applyLoss(rows, { lost: [lost], isRebuilt: false, hasCopies: true })
   const ranges = new LostRanges(await keptRanges(rows))
   t.ok(ranges.touches(keys.everythingOf(first)))
   t.notOk(ranges.touches(keys.everythingOf(second)))

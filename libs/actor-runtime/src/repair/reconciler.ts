@@ -39,6 +39,11 @@ export interface ReconcilerOptions {
    */
   scope: () => string
   notes: RoundNotes
+  /**
+   * How often rows are known to have been lost: a number that only grows. After another loss a
+   * round begins at once.
+   */
+  losses: () => number
   /** Whether the rounds are made here now. */
   leads: () => boolean
   /**
@@ -88,6 +93,8 @@ export interface Round extends RoundFigures {
   /** Undefined: it is not over. */
   endedMs: number | undefined
   dryRun: boolean
+  /** Known when it began. */
+  losses: number
   /** Some of those that failed. */
   failures: string[]
   /** Accounts by tier. */
@@ -148,7 +155,6 @@ export class Reconciler {
   readonly #options: ReconcilerOptions
   #notes: RoundState | undefined
   #wanted = false
-  #wantedAtOnce = false
   #failedInARow = 0
   #nextAskMs = Number.NEGATIVE_INFINITY
   #notBeforeMs = Number.NEGATIVE_INFINITY
@@ -173,12 +179,6 @@ export class Reconciler {
   /** Requests a round that begins from now on. */
   wanted(): void {
     this.#wanted = true
-  }
-
-  /** Requests one that begins at once, in place of a running one: rows are known to be lost. */
-  wantedAtOnce(): void {
-    this.#wantedAtOnce = true
-    this.#interrupt.abort()
   }
 
   /**
@@ -260,8 +260,9 @@ export class Reconciler {
 
   async #dueRound(): Promise<(Round & Progress) | undefined> {
     const { clock, everyMs, wantedMs } = this.#options
-    if (this.#wantedAtOnce) return this.#fresh({ dryRun: false })
     const { round, last, confirmedScope } = await this.#read()
+    // A round that began before the last loss may have asked accounts for what was lost later.
+    if (((round ?? last)?.losses ?? 0) < this.#options.losses()) return this.#fresh({ dryRun: false })
     if (round !== undefined && round.scope === this.#scope) return round
     const began = last?.beganMs ?? Number.NEGATIVE_INFINITY
     const wanted = this.#wanted || confirmedScope !== this.#scope
@@ -275,12 +276,12 @@ export class Reconciler {
 
   #fresh({ dryRun }: { dryRun: boolean }): Round & Progress {
     this.#wanted &&= dryRun
-    this.#wantedAtOnce &&= dryRun
     return {
       scope: this.#scope,
       part: 'accounts',
       beganMs: this.#options.clock.now(),
       dryRun,
+      losses: this.#options.losses(),
       accounts: 0,
       used: 0,
       references: 0,
@@ -506,7 +507,7 @@ const noRounds: RoundState = {
 }
 
 /** For people. */
-export function roundInWords({ beganMs, endedMs, ...round }: Round) {
+export function roundInWords({ beganMs, endedMs, losses: _, ...round }: Round) {
   return {
     began: new Date(beganMs).toISOString(),
     ended: endedMs === undefined ? null : new Date(endedMs).toISOString(),
@@ -524,6 +525,7 @@ export function notesOf(bytes: Uint8Array): RoundState | undefined {
     round.tiers ??= {}
     round.routes ??= 0
     round.missingRoutes ??= 0
+    round.losses ??= 0
   }
   return notes
 }

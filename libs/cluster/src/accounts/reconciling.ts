@@ -41,6 +41,8 @@ export function startReconciling(cluster: ClusterPart): { reconciler: Reconciler
       if (serving === undefined) bornNowhere.add(account)
       return serving === region
     },
+    // Cassandra has its own copies.
+    losses: () => 0,
     scope: () => scopeOf(region, { regions: config.regions, map }),
     notes: {
       read: () => lookups.get(roundsKey(region)),
