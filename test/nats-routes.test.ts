@@ -31,13 +31,14 @@ t.test('servers of a region join by certificate and password', async (t) => {
     await authority.issue(names, { days: 3, kind: 'proxy' })
   }
   const bin = programs(join(folder, 'bin'))
+  const record = join(folder, 'record')
   for (const work of works) {
     const root = join(folder, work.host.name)
     laySecrets(root, work)
     for (const name of ['ca.pem', 'node.pem', 'node.key'])
       writeFileSync(join(root, tls, name), readFileSync(join(folder, 'ca', work.host.name, name)))
     const up = () => {
-      const env = { ...process.env, PATH: `${bin}:${process.env.PATH}`, HOLDFAST_ROOT: root }
+      const env = { ...process.env, PATH: `${bin}:${process.env.PATH}`, HOLDFAST_ROOT: root, RECORD: record }
       const { status, stdout, stderr } = spawnSync('sh', {
         input: upScript(work, 'servers'),
         env,
@@ -48,6 +49,16 @@ t.test('servers of a region join by certificate and password', async (t) => {
     }
     t.match(up(), 'changed /etc/holdfast/secrets/nats-routes.conf\n')
     t.notMatch(up(), 'nats-routes.conf', 'a second time it stays')
+    t.match(readFileSync(record, 'utf8'), /^restart holdfast-nats/m)
+    writeFileSync(record, '')
+    writeFileSync(users(root), natsPasswordsText({ own: 'new', system: 'system' }))
+    t.match(up(), /^reloaded holdfast-nats.service$/m, 'a new password, or another server of the region')
+    writeFileSync(users(root), natsPasswordsText(passwords))
+    t.match(up(), /^reloaded holdfast-nats.service$/m)
+    t.notMatch(readFileSync(record, 'utf8'), /^restart holdfast-nats/m)
+    writeFileSync(join(root, '/etc/holdfast/nats.conf'), 'of before')
+    up()
+    t.match(readFileSync(record, 'utf8'), /^restart holdfast-nats/m, 'it reads gateways at its start alone')
   }
   const started = await Promise.all(works.map((work) => startRendered(join(folder, work.host.name), work)))
   t.teardown(() => Promise.all(started.map((server) => server.stop())))
@@ -80,14 +91,20 @@ function laySecrets(root: string, work: HostWork): void {
     mkdirSync(dirname(join(root, path)), { recursive: true })
     writeFileSync(join(root, path), '')
   }
-  writeFileSync(join(root, '/etc/holdfast/secrets/nats-users.conf'), natsPasswordsText(passwords))
+  writeFileSync(users(root), natsPasswordsText(passwords))
+}
+
+function users(root: string): string {
+  return join(root, '/etc/holdfast/secrets/nats-users.conf')
 }
 
 /** Programs of a host that these tests do without. */
 function programs(folder: string): string {
   mkdirSync(folder)
   for (const [name, script] of [
-    ['systemctl', ''],
+    ['systemctl', 'echo "$@" >> "$RECORD"'],
+    // It would look for certificates below the root of this machine.
+    ['nats-server', ''],
     ['ss', 'echo listening'],
     ['chown', ''],
   ] as const) {

@@ -695,7 +695,10 @@ t.test('render, diff, up, status and down by their commands', async (t) => {
   const home = t.testdir({ bin: {}, root: {} })
   const rendered = join(home, 'out')
   const file = join(folder, 'one.yaml')
-  const [stub, files1] = [{ REFUSED: '', DEAD: '' }, 'holdfast-files1-holdfast.service']
+  const [stub, files1] = [
+    { REFUSED: '', DEAD: '', IDLE: '', REFUSING: '' },
+    'holdfast-files1-holdfast.service',
+  ]
   const infra = (...words: string[]) => {
     const env = {
       ...process.env,
@@ -718,9 +721,9 @@ t.test('render, diff, up, status and down by their commands', async (t) => {
     `#!/bin/sh
 echo "$@" >> "$RECORD"
 case "$1" in
-  is-active) [ "$2" != "$DEAD" ] && echo active || { echo failed; exit 3; };;
+  is-active) [ "$2" = --quiet ] && { [ "$3" != "$IDLE" ]; exit; }; [ "$2" != "$DEAD" ] && echo active || { echo failed; exit 3; };;
   is-failed) [ "$3" = "$DEAD" ];;
-  *start) [ "$2" != "$REFUSED" ];;
+  *start | reload) [ "$2" != "$REFUSED" ];;
 esac
 `,
   )
@@ -729,6 +732,12 @@ esac
   writeFileSync(ss, '#!/bin/sh\necho "ss $@" >> "$RECORD"\n[ -n "$DEAD" ] || echo listening\n')
   chmodSync(ss, 0o755)
 
+  const caddy = join(home, 'bin/caddy')
+  writeFileSync(
+    caddy,
+    '#!/bin/sh\necho "caddy $@" >> "$RECORD"\n[ -z "$REFUSING" ] || { echo "Error: line 1"; exit 1; }\n',
+  )
+  chmodSync(caddy, 0o755)
   const chown = join(home, 'bin/chown')
   writeFileSync(chown, '#!/bin/sh\necho "chown $@" >> "$RECORD"\n')
   chmodSync(chown, 0o755)
@@ -785,6 +794,50 @@ esac
   })
   t.match(recorded(), 'restart holdfast-files1-holdfast.service\n', 'what uses the file is restarted')
   t.notMatch(recorded(), 'restart caddy', 'and nothing else')
+
+  const proxied = join(home, 'root/etc/caddy/Caddyfile')
+  const wanted = readFileSync(proxied, 'utf8')
+  writeFileSync(proxied, 'of before')
+  writeFileSync(join(home, 'record'), '')
+  stub.REFUSING = 'yes'
+  t.match(infra('up', file, ...via), {
+    status: 1,
+    stderr: /Error: line 1\ncaddy.service refuses its new files; it runs on with those of before/,
+  })
+  t.equal(readFileSync(proxied, 'utf8'), 'of before', 'what it would start with after a crash')
+  t.notMatch(recorded(), /(restart|reload) caddy/)
+  t.strictSame(infra('diff', file, ...via), {
+    status: 1,
+    stdout: 'changed files1:/etc/caddy/Caddyfile\nreload files1:caddy.service\n',
+    stderr: '',
+  })
+  stub.REFUSING = ''
+  t.strictSame(infra('up', file, ...via), {
+    status: 0,
+    stdout: 'files1: changed /etc/caddy/Caddyfile\nfiles1: reloaded caddy.service\n',
+    stderr: '',
+  })
+  t.match(
+    recorded(),
+    `caddy validate --adapter caddyfile --config ${proxied}\nis-active --quiet caddy.service\nreload caddy.service\n`,
+  )
+  t.notMatch(recorded(), 'restart caddy', 'users keep their connections')
+  t.equal(readFileSync(proxied, 'utf8'), wanted)
+  t.strictSame(readdirSync(join(home, 'root/etc/caddy')), ['Caddyfile'])
+  t.strictSame(infra('diff', file, ...via), { status: 0, stdout: '', stderr: '' })
+  for (const [end, why] of [
+    [{ REFUSED: 'caddy.service' }, 'one that does not reload'],
+    [{ IDLE: 'caddy.service' }, 'one that does not run'],
+  ] as const) {
+    writeFileSync(proxied, 'of before')
+    writeFileSync(join(home, 'record'), '')
+    Object.assign(stub, end)
+    infra('up', file, ...via)
+    t.match(recorded(), '\nrestart caddy.service\n', why)
+    Object.assign(stub, { REFUSED: '', IDLE: '' })
+  }
+  t.match(infra('up', file, ...via), { status: 0 })
+
   const old = [
     '/etc/systemd/system/holdfast-nats.service',
     '/etc/systemd/system/holdfast-api-2-old.service',

@@ -6,19 +6,19 @@ import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { dirname } from 'node:path'
 import type { Deployment } from './deployment.ts'
+import { records, steps } from './host-steps.ts'
 import { ownerOf, ownerOfRendered } from './owners.ts'
 import { type Plan, type PlannedHost, planOf } from './plan.ts'
 import { operatorPasswordFile, places } from './platform.ts'
 import { alertmanagerAddress } from './render/alertmanager.ts'
 import { startSeconds } from './render/containers.ts'
-import { natsPasswords, natsRoutes, natsRoutesOf, natsUser } from './render/nats.ts'
+import { natsPasswords, natsRoutesOf } from './render/nats.ts'
 import { proxyMetricsAddress } from './render/proxies.ts'
 import { isOwnDisk, replacementFile, unitName, unitsOf } from './render/units.ts'
 import { hostFiles } from './render.ts'
 import { serverPorts, shortNames } from './roles.ts'
 
 const joinSeconds = 900
-const records = `${places.data}/started`
 
 export interface HostWork {
   host: PlannedHost
@@ -62,8 +62,8 @@ export function needsOf({ host, files }: HostWork): string[] {
 
 /**
  * Stops and removes what is left over, lays files over the root of the host, gives secrets and keys
- * to their readers, and starts its units or restarts those that were not started with just these
- * files. Prints what changed. It ends at the first unit that fails.
+ * to their readers, and starts its units. Those that run with other files are restarted, or
+ * reloaded where that is enough. Prints what changed. It ends at the first unit that fails.
  */
 export function upScript(work: HostWork, which: 'servers' | 'processes'): string {
   const { host } = work
@@ -91,11 +91,10 @@ export function upScript(work: HostWork, which: 'servers' | 'processes'): string
     }),
     'systemctl daemon-reload',
     ...(files.has('/etc/systemd/system/holdfast.target') ? ['systemctl enable --quiet holdfast.target'] : []),
-    ...units.flatMap((unit) => [
-      `begin ${unit} ${digestOfUnit(unit, work.files)}`,
-      ...untilListening(work, unit),
-      `begun ${unit} ${digestOfUnit(unit, work.files)}`,
-    ]),
+    ...units.flatMap((unit) => {
+      const record = `${unit} ${digestOfUnit(unit, work.files)} ${digestOfFixed(unit, work.files)}`
+      return [`begin ${record}`, ...untilListening(work, unit), `begun ${record}`]
+    }),
   ]
   return `${script.join('\n')}\n`
 }
@@ -115,70 +114,6 @@ function ownersOf(work: HostWork): string[] {
     ...disks.map((path) => `! mountpoint -q "$root${path}" || own holdfast:holdfast 700 ${path}`),
   ]
 }
-
-/**
- * A unit's record has the digest of the files with which it was last started. It is removed before
- * one of them changes: after a break the next run restarts what uses the file.
- */
-const steps = `
-own() {
-  [ "$(stat -Lc '%U:%G %a' "$root$3")" = "$1 $2" ] || { chown "$1" "$root$3"; chmod "$2" "$root$3"; }
-}
-put() {
-  users=$1 mode=$2; shift 2
-  mkdir -p "$root$(dirname "$1")"
-  (umask 077; base64 -d > "$root$1.new")
-  own "$users" "$mode" "$1.new"
-  # An earlier release let anyone read it.
-  [ ! -e "$root$1" ] || own "$users" "$mode" "$1"
-  lay "$@"
-}
-# The password is in no rendered file. All of it is encoded: it may have any sign.
-routes() {
-  password=$(sed -n 's/^ *HOLDFAST_PASSWORD *[:=] *"\\(.*\\)".*/\\1/p' "$root${places.secrets}/${natsPasswords}")
-  [ -n "$password" ] || { echo "no HOLDFAST_PASSWORD: \\"…\\" is in ${places.secrets}/${natsPasswords}" >&2; exit 1; }
-  word=$(printf %s "$password" | od -An -v -tx1 | tr -d ' \\n' | sed 's/../%&/g')
-  all=
-  for address in "$@"; do all="$all\${all:+, }\\"nats://${natsUser}:$word@$address\\""; done
-  new=${places.secrets}/${natsRoutes}.new
-  (umask 077; echo "ROUTES: [$all]" > "$root$new")
-  own root:holdfast 640 "$new"
-  lay ${places.secrets}/${natsRoutes} holdfast-nats.service
-}
-lay() {
-  path=$1; shift
-  if cmp -s "$root$path.new" "$root$path"; then rm "$root$path.new"; return; fi
-  for unit in "$@"; do rm -f "$root${records}/$unit"; done
-  mv "$root$path.new" "$root$path"
-  echo "changed $path"
-}
-clear() {
-  unit=\${1##*/}
-  case "$unit" in *.service | *.target)
-    systemctl stop "$unit" || [ $? -eq 5 ] || failed "$unit" "does not stop"
-    systemctl disable --quiet "$unit" || [ ! -e "$root$1" ]
-    rm -f "$root${records}/$unit"
-  esac
-  case "$1" in /*) rm -f "$root$1"; echo "removed $1";; *) echo "stopped $1";; esac
-}
-begin() {
-  if [ "$(cat "$root${records}/$1" 2>/dev/null)" = "$2" ]; then systemctl start "$1" || failed "$1"
-  else rm -f "$root${records}/$1"; systemctl restart "$1" || failed "$1"; fi
-}
-begun() { mkdir -p "$root${records}"; echo "$2" > "$root${records}/$1"; }
-failed() {
-  echo "$1 \${2:-does not start}; see systemctl status $1 and journalctl -eu $1, then repeat up" >&2
-  exit 1
-}
-# until a unit listens: its name, the address, seconds
-listening() {
-  tries=0
-  until ss -Hltn "src $2" | grep -q .; do
-    tries=$((tries + 1))
-    [ "$tries" -le "$3" ] && ! systemctl is-failed --quiet "$1" || return 1
-    sleep 1
-  done
-}`
 
 /**
  * One starts after the other: processes that start at once take the CPU from each other and from
@@ -246,18 +181,23 @@ export function digestScript(work: HostWork): string {
   const lines = [...work.files.keys()].map(
     (path) => `[ -f "$root${path}" ] && echo "$(sha256sum < "$root${path}") ${path}"`,
   )
-  const records = allUnits(work).map((unit) => `echo "$(cat "$root${recordOf(unit)}" 2>/dev/null) - ${unit}"`)
+  const fieldOf = (unit: string, field: number) =>
+    `$(cut -d' ' -f${field} "$root${recordOf(unit)}" 2>/dev/null)`
+  const records = allUnits(work).flatMap((unit) => [
+    `echo "${fieldOf(unit, 1)} - ${unit}"`,
+    `echo "${fieldOf(unit, 2)} - ${fixedOf(unit)}"`,
+  ])
   const left = [leftOvers(work), 'left | sed "s/^/left /"']
   return `${[prelude, ...lines, ...records, ...left, ':'].join('\n')}\n`
 }
 
 export interface HostDifference {
   /**
-   * A file, or a unit that `up` would restart: it was not started with the files of now. What is
-   * left over `up` stops and removes.
+   * A file, or a unit that `up` would restart or reload: it does not run with the files of now.
+   * What is left over `up` stops and removes.
    */
   path: string
-  state: 'missing' | 'changed' | 'restart' | 'left over'
+  state: 'missing' | 'changed' | 'restart' | 'reload' | 'left over'
 }
 
 /** @param answer of `digestScript` */
@@ -274,11 +214,13 @@ export function changedOn(work: HostWork, answer: string): HostDifference[] {
     return [{ path, state: digest === undefined ? 'missing' : 'changed' }]
   })
   const units = allUnits(work).filter((unit) => digests.get(unit) !== digestOfUnit(unit, work.files))
+  const reloads = (unit: string) =>
+    reloaded.has(unit) && digests.get(fixedOf(unit)) === digestOfFixed(unit, work.files)
   const left = [...digests].filter(([, digest]) => digest === 'left')
   return [
     ...left.map(([path]): HostDifference => ({ path, state: 'left over' })),
     ...files,
-    ...units.map((path): HostDifference => ({ path, state: 'restart' })),
+    ...units.map((path): HostDifference => ({ path, state: reloads(path) ? 'reload' : 'restart' })),
   ]
 }
 
@@ -406,14 +348,28 @@ function digestOf(text: string): string {
 }
 
 function digestOfUnit(unit: string, files: ReadonlyMap<string, string>): string {
-  return digestOf(
-    filesOfUnit(unit, files)
-      .map((path) => `${path} ${digestOf(files.get(path) ?? '')}\n`)
-      .join(''),
-  )
+  return digestOfFiles(filesOfUnit(unit, files), files)
 }
 
-/** Files whose change restarts a unit. */
+/** They read what changed without a restart. NATS does so for its routes alone: gateways stay. */
+const reloaded = new Set(['caddy.service', 'nginx.service', 'holdfast-nats.service'])
+
+/** Files that a unit reads at its start alone. */
+function digestOfFixed(unit: string, files: ReadonlyMap<string, string>): string {
+  const isProxy = unit === 'caddy.service' || unit === 'nginx.service'
+  return digestOfFiles(isProxy ? [] : filesOfUnit(unit, files), files)
+}
+
+/** How a host names that digest. */
+function fixedOf(unit: string): string {
+  return `${unit}:fixed`
+}
+
+function digestOfFiles(paths: readonly string[], files: ReadonlyMap<string, string>): string {
+  return digestOf(paths.map((path) => `${path} ${digestOf(files.get(path) ?? '')}\n`).join(''))
+}
+
+/** Files whose change restarts or reloads a unit. */
 function filesOfUnit(unit: string, files: ReadonlyMap<string, string>): string[] {
   const folders: Record<string, RegExp> = {
     'holdfast-nats.service': /\/(nats\.conf|holdfast-nats\.service)$/,
