@@ -82,7 +82,7 @@ t.test('a new directory needs no agreement, one with the data of an older releas
 const damages: Record<string, (text: string) => string> = {
   empty: () => '',
   'cut off': (text) => text.slice(0, -10),
-  'a changed digit of the format': (text) => text.replace('"format":2', '"format":9'),
+  'a changed digit of the format': (text) => text.replace(`"format":${next}`, '"format":9'),
   'a changed letter': (text) => text.replace('"version":"0', '"version":"4'),
   'a changed checksum': (text) => text.replace(/..."}\n$/, '000"}\n'),
   zeros: (text) => '\0'.repeat(text.length),
@@ -100,7 +100,11 @@ t.test('a damaged note of the format is replaced by its copy, and kept', async (
       const path = join(dir, file)
       const [whole, damaged] = [readFileSync(path, 'utf8'), damage(readFileSync(path, 'utf8'))]
       writeFileSync(path, damaged)
-      await t.rejects(checkDataFormat(dir), { code: 'DATA_FORMAT', message: /has format 2/ }, name)
+      await t.rejects(
+        checkDataFormat(dir),
+        { code: 'DATA_FORMAT', message: new RegExp(`has format ${next}`) },
+        name,
+      )
       t.same(await checkDataFormat(dir, later), [`${path} is damaged`], name)
       t.match(await upgradeOf(dir, { yes: false, formats: later }), { opens: true, directory: { version } })
       await signDataFormat(dir, later)
@@ -142,8 +146,9 @@ t.test('an unreadable note is damaged, one that may not be read is not', async (
 t.test('a note of an earlier release has no checksum and no copy', async (t) => {
   const dir = t.testdir({ metadata: {}, 'release.json': '{"format":1,"version":"0.0.9"}' })
   t.match(await dataReleaseOf(dir), { release: { format: 1, version: '0.0.9' }, damage: [] })
-  t.same(await checkDataFormat(dir), [])
-  await signDataFormat(dir)
+  const first = dataFormats.slice(0, 1)
+  t.same(await checkDataFormat(dir, first), [])
+  await signDataFormat(dir, first)
   t.same(readFileSync(join(dir, 'release.json')), readFileSync(join(dir, 'release.json.copy')))
 })
 
@@ -185,5 +190,5 @@ t.test('an upgrade of a directory without a store is refused', async (t) => {
       code: 'DATA_MISSING',
       message: /has no store/,
     })
-  t.match(await upgradeOf(t.testdir({ blobs: {} }), { yes: false }), { opens: true }, 'before release.json')
+  t.match(await upgradeOf(t.testdir({ blobs: {} }), { yes: true }), { opens: true }, 'before release.json')
 })

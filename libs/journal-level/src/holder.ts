@@ -9,14 +9,14 @@ import { join } from 'node:path'
 const fileName = 'holder'
 const copiesLine = 'keeps copies of lookups'
 
-export interface Holder {
+export interface StoreHolder {
   /** In words. */
   who: string
   keepsCopies: boolean
 }
 
 /** A file that is missing or damaged says nothing. */
-export async function holderOf(path: string): Promise<Holder> {
+export async function holderOf(path: string): Promise<StoreHolder> {
   const text = await readFile(join(path, fileName), 'utf8').catch(() => '')
   const [who = '', ...more] = text.split('\n')
   return { who: who === '' ? 'another process' : who, keepsCopies: more.includes(copiesLine) }

@@ -24,7 +24,7 @@ import { CommitAudit, type Suspicions } from './commit-audit.ts'
 import { copyDamage } from './damage-record.ts'
 import { type FindDamageOptions, findDamage } from './find-damage.ts'
 import { GroupWriter, type RowChange } from './group-writer.ts'
-import { type Holder, holderOf, nameHolder } from './holder.ts'
+import { holderOf, nameHolder, type StoreHolder } from './holder.ts'
 import { LevelJournals } from './level-journals.ts'
 import { LevelLookups } from './level-lookups.ts'
 import type { LostRanges } from './lost-ranges.ts'
@@ -510,7 +510,7 @@ async function freeBytes(path: string): Promise<number> {
  */
 async function openAlone(
   path: string,
-  { onDamage, lastHolder }: Pick<OpenOptions, 'onDamage'> & { lastHolder: Holder },
+  { onDamage, lastHolder }: Pick<OpenOptions, 'onDamage'> & { lastHolder: StoreHolder },
 ): Promise<Rows> {
   try {
     const rows = await Rows.open(join(path, 'rows'), { onDamage, hasCopies: lastHolder.keepsCopies })
