@@ -81,16 +81,38 @@ t.test('a stale owner answers no reads', async (t) => {
   t.strictSame(await world.names(), ['a', 'b'])
 })
 
+/**
+ * A host that gathers reads until the test ends that. However slow the machine is, the reads arrive
+ * in any number of turns, and each is decided as it arrives.
+ */
+function gathering(world: World) {
+  const turns: (() => void)[] = []
+  let held = false
+  let arrived = 0
+  const turn = () => (held ? new Promise<void>((resolve) => turns.push(resolve)) : systemLoop.turn())
+  const metrics = { ...noMetrics, requested: () => void arrived++ }
+  world.host('one', { timers: { ...systemLoop, turn }, metrics, bounds: { turnMs: 600_000 } })
+  return {
+    turns,
+    /** Resolves when the host gathers all of them. */
+    async reads(count: number): Promise<Promise<string[]>[]> {
+      held = true
+      arrived = 0
+      const reads = Array.from({ length: count }, () => world.names())
+      while (arrived < count) await systemLoop.turn()
+      return reads
+    },
+    end() {
+      held = false
+      for (const resume of turns) resume()
+    },
+  }
+}
+
 t.test('reads that arrive together share one confirmation', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
-  // On a busy machine 32 reads may arrive in two turns.
-  const turns: (() => void)[] = []
-  let held = false
-  const turn = () => (held ? new Promise<void>((resolve) => turns.push(resolve)) : systemLoop.turn())
-  let arrived = 0
-  const metrics = { ...noMetrics, requested: () => void arrived++ }
-  world.host('one', { timers: { ...systemLoop, turn }, metrics })
+  const gathers = gathering(world)
   await world.create()
   const { journal } = world
   const head = journal.head.bind(journal)
@@ -99,13 +121,8 @@ t.test('reads that arrive together share one confirmation', async (t) => {
     confirmations++
     return head(account)
   }
-  held = true
-  arrived = 0
-  const reads = Array.from({ length: 32 }, () => world.names())
-  while (arrived < reads.length) await systemLoop.turn()
-  await settled()
-  held = false
-  for (const resume of turns) resume()
+  const reads = await gathers.reads(32)
+  gathers.end()
   await Promise.all(reads)
   t.equal(confirmations, 1)
 })
@@ -132,20 +149,14 @@ t.test('a read that comes while another is confirmed is not answered by that', a
 t.test('a stale owner answers no read that it gathers while it is taken over', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
-  const turns: (() => void)[] = []
-  let held = false
-  const turn = () => (held ? new Promise<void>((resolve) => turns.push(resolve)) : systemLoop.turn())
-  world.host('one', { timers: { ...systemLoop, turn } })
+  const gathers = gathering(world)
   world.host('two')
   await world.create()
-  held = true
-  const reads = [world.names(), world.names()]
-  await settled()
-  t.equal(turns.length, 1, 'both gather in one turn')
+  const reads = await gathers.reads(2)
+  t.equal(gathers.turns.length, 1, 'both gather in one turn')
   world.hostId = 'two'
   await world.folder('a')
-  held = false
-  for (const resume of turns) resume()
+  gathers.end()
   t.strictSame(await Promise.all(reads), [['a'], ['a']])
 })
 
