@@ -39,6 +39,14 @@ t.test('an upload without a token makes account, public folder and file in one c
   t.same([...world.state.effects()], [], 'codes owe nothing')
 })
 
+t.test('without guest uploads the first upload of a guest is refused, and makes no account', async (t) => {
+  const world = new World({ guestUploads: false })
+  const createAccount = { tokenKeyId: 1, email: undefined, isNewId: true }
+  const file = { createAccount, name: 'a.txt', mimetype: 'text/plain', blob: blobOf('a', 1) }
+  t.equal(world.status(system, { addFile: file }), 'error-forbidden')
+  t.strictSame(world.changes, [])
+})
+
 t.test('an upload into a folder, and one without', async (t) => {
   const world = new World()
   const root = world.create()
