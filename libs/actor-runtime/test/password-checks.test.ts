@@ -1,8 +1,9 @@
 /** Slow checks of passwords run beside the turns of an account. */
 import type { PasswordVerifier } from '@holdfast/wire'
 import t from 'tap'
+import { noMetrics } from '../src/observer.ts'
 import { open, read } from './asks.ts'
-import { itemsOf, settled, statusOf, World } from './world.ts'
+import { itemsOf, ManualTime, settled, statusOf, World } from './world.ts'
 
 const verifier = (byte: number): PasswordVerifier => ({
   salt: Buffer.alloc(16, byte),
@@ -39,6 +40,34 @@ t.test('a slow password check does not block the account, and its verdict is kep
   t.equal(checks.length, 3, 'the verdict on the old password says nothing about the new one')
   checks[2]?.(false)
   t.equal(statusOf(await overtaken), 'error-passwordWrong')
+})
+
+t.test('the time of a check is measured, once', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  const measured: number[] = []
+  const asked = Promise.withResolvers<void>()
+  const verdict = Promise.withResolvers<boolean>()
+  world.host('one', {
+    checkPassword() {
+      asked.resolve()
+      return verdict.promise
+    },
+    clock: time,
+    timers: time,
+    metrics: { ...noMetrics, passwordChecked: ({ ms }) => void measured.push(ms) },
+  })
+  await world.create()
+  await protect(world, verifier(1))
+  const reading = read(world, 'right')
+  await asked.promise
+  await time.advance(70)
+  t.strictSame(measured, [], 'it has not ended')
+  verdict.resolve(true)
+  t.equal(statusOf(await reading), 'ok')
+  t.equal(statusOf(await read(world, 'right')), 'ok', 'by the verdict that is kept')
+  t.strictSame(measured, [70])
 })
 
 t.test('password checks are bounded: too many waiting are refused', async (t) => {
