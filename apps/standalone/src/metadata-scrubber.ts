@@ -42,10 +42,11 @@ export class MetadataScrubber {
     const { config, clock, log, metadata } = this.#deps
     while (await this.#waits(config.restMs))
       try {
-        await metadata.scrub({
+        const damage = await metadata.scrub({
           pace: (bytes) => this.#waits((bytes / config.bytesPerSecond) * 1000),
         })
-        if (!this.#closing.signal.aborted) this.#lastPassMs = clock.now()
+        // A pass ends at the first damage. The store opens again then, and compares everything.
+        if (damage === undefined && !this.#closing.signal.aborted) this.#lastPassMs = clock.now()
       } catch (err) {
         log.warn({ err }, 'the metadata could not be compared with its checksums, and will be later')
       }

@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type LiveTable, readManifest } from '@holdfast/level-files'
 import { pathOfTable } from './salvage.ts'
-import { damageOnDisk } from './uncached-read.ts'
+import { comparesOnDisk } from './uncached-read.ts'
 
 export interface FindDamageOptions {
   /** Called before each table; false ends the search. */
@@ -20,6 +20,7 @@ export interface FindDamageOptions {
 export async function findDamage(rows: string, { pace }: FindDamageOptions): Promise<string | undefined> {
   const tables = await tablesInUse(rows)
   if (tables === undefined) return 'the list of tables is damaged'
+  const damageOnDisk = comparesOnDisk()
   for (const table of tables) {
     if (!(await pace(table.bytes))) return undefined
     const damage = await damageOnDisk(await pathOfTable(rows, table.number), table)

@@ -30,7 +30,7 @@ import { LevelLookups } from './level-lookups.ts'
 import type { LostRanges } from './lost-ranges.ts'
 import { type InspectResult, identify, inspect, markerOf } from './opening.ts'
 import { isDamage, type MetadataDamage, type OpenOptions, Rows } from './rows.ts'
-import { damageOnDisk } from './uncached-read.ts'
+import { comparesOnDisk } from './uncached-read.ts'
 
 export interface LevelMetadataStoreOptions {
   /** A separate directory; made when missing. The open store locks this directory exclusively. */
@@ -354,6 +354,7 @@ export class LevelMetadataStore {
     const damage = await findDamage(join(this.#path, 'rows'), options)
     if (damage === undefined || this.#closing.signal.aborted) return undefined
     this.#foundDamage = damage
+    // It fails like a write, and is reported like one (`onFailure`).
     await this.#writer.write([]).catch(() => {})
     // A store that refuses writes did not ask for it.
     this.#foundDamage = undefined
@@ -443,7 +444,7 @@ export class LevelMetadataStore {
   async #reopened({ all }: { all: boolean }): Promise<JournalFault | undefined> {
     try {
       const { copyForReading: copy } = this.#options
-      const reopen = () => this.#rows.reopen({ copy, all, damageOnDisk: all ? damageOnDisk : undefined })
+      const reopen = () => this.#rows.reopen({ copy, all, damageOnDisk: all ? comparesOnDisk() : undefined })
       await this.#options.reopen(reopen)
       const found = await inspect(this.#rows, { path: this.#path, store: this.#store, hasCopies: true })
       reportLostBatches(found, this.#options)

@@ -30,6 +30,7 @@ import {
   writeDamage,
 } from './damage-record.ts'
 import { readTolerantly, type TolerantRead } from './tolerant-read.ts'
+import type { ComparesTable } from './uncached-read.ts'
 
 /** Bytes of tables compared in about a second, newest first, where not all of them are. */
 const checkedBytesMax = 256 * 1024 * 1024
@@ -44,7 +45,7 @@ export interface SalvageOptions {
    * Compares a table on the disk, where the page cache may still have the right bytes of a damaged
    * one; they replace it. Undefined: tables are read through the page cache.
    */
-  damageOnDisk: ((path: string, table: LiveTable) => Promise<string | undefined>) | undefined
+  damageOnDisk: ComparesTable | undefined
 }
 
 interface Replacement extends DamagedFile {

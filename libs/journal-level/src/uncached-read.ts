@@ -7,14 +7,28 @@ import { isUnreadableFile } from './tolerant-read.ts'
 
 const blockBytes = 4096
 
-/** In words. Undefined: it is whole. @throws errors that say nothing about the table */
-export async function damageOnDisk(
+/** The damage of a table in words. Undefined: it is whole. */
+export type ComparesTable = (path: string, table: Pick<LiveTable, 'bytes'>) => Promise<string | undefined>
+
+/**
+ * Compares one table at a time, all in the same memory: each aligned memory reserves much more
+ * address space than it has bytes. Rejects with errors that say nothing about the table.
+ */
+export function comparesOnDisk(): ComparesTable {
+  let memory = alignedBytes(0)
+  return (path, { bytes }) => {
+    const needed = Math.ceil(bytes / blockBytes) * blockBytes
+    if (memory.length < needed) memory = alignedBytes(needed)
+    return damageOnDisk(path, { bytes, into: memory.subarray(0, needed) })
+  }
+}
+
+async function damageOnDisk(
   path: string,
-  { bytes }: Pick<LiveTable, 'bytes'>,
+  { bytes, into }: { bytes: number; into: Buffer },
 ): Promise<string | undefined> {
   try {
     await using file = await openUncached(path)
-    const into = alignedBytes(Math.ceil(bytes / blockBytes) * blockBytes)
     const table = into.subarray(0, Math.min(bytes, await readAll(file, into)))
     return table.length < bytes ? 'its end is missing' : tableDamage(table)
   } catch (error) {

@@ -250,6 +250,22 @@ t.test('what a release without copies wrote counts, and its copies are made agai
   })
 })
 
+t.test('whether copies count is decided by who had the store last', async (t) => {
+  for (const isOlder of [true, false]) {
+    const path = await storeWithLookups(t)
+    const key = keys.lookup('moderation/one')
+    await inRows(path, (rows) => rows.commit([{ type: 'del', key }]))
+    if (isOlder) writeFileSync(join(path, 'holder'), 'process 1 on a since b\n')
+    const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
+    const lost = [[hex(keys.lookup('moderation/')), hex(key)]]
+    writeFileSync(
+      join(path, 'damage.json'),
+      JSON.stringify({ version: 1, files: [], lost, isRebuilt: false }),
+    )
+    t.match(await found(path), { scanned: isOlder ? 0 : 1, lostKinds: isOlder ? ['moderation'] : [] })
+  }
+})
+
 t.test('a removed lookup does not come back in a lost range', async (t) => {
   const path = await storeWithLookups(t)
   const key = keys.lookup('reports/one')

@@ -228,7 +228,7 @@ export interface ArchiveView {
   pages: Buffer[];
   /** In all pages. */
   entries: number;
-  /** The salts of the passwords that the request's password satisfied, for a capability; at most 16. */
+  /** Salts of the passwords that the request's password satisfied, for a capability; at most 16. */
   passwordVersions: Buffer[];
   /** The request's password is wrong for a folder in it. */
   locked: boolean;
