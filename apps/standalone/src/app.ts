@@ -15,10 +15,9 @@ import {
   backupMetrics,
   collectorMetrics,
   createAdminHost,
+  openPublicCertificates,
   openRecords,
-  PublicCertificates,
   processMetrics,
-  publicCertificateMetrics,
   Readiness,
   reconcileMetrics,
   scrubMetrics,
@@ -385,13 +384,7 @@ function openUpkeep({
   })
   opened.defer(() => backupJobs.close())
   backupMetrics(metrics, () => backupJobs.lastBackupMs)
-  const certificates = new PublicCertificates({
-    hosts: config.certificateHosts,
-    onFault: (error, publicHost) => log.warn({ err: error, publicHost }, 'its certificate cannot be read'),
-  })
-  opened.defer(() => certificates.close())
-  certificates.start()
-  publicCertificateMetrics(metrics, certificates)
+  openPublicCertificates({ config, log, metrics, opened })
   const scrubber = new Scrubber({
     store: blobs,
     repair: undefined,

@@ -6,7 +6,7 @@ import { createServer } from 'node:tls'
 import { Authority } from '@holdfast/trust'
 import { Registry } from 'prom-client'
 import t from 'tap'
-import { PublicCertificates, publicCertificateMetrics } from '../src/index.ts'
+import { PublicCertificates, publicCertificateMetrics } from '../src/metrics/public-certificates.ts'
 
 t.test('the end of a shown certificate is a metric, also while its host does not answer', async (t) => {
   const directory = t.testdir()

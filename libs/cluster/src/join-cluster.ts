@@ -4,14 +4,7 @@
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { type AccountClient, BlockedAccounts, RoutedAccountClient } from '@holdfast/accounts'
-import {
-  clockMetric,
-  openRecords,
-  PublicCertificates,
-  processMetrics,
-  publicCertificateMetrics,
-  Readiness,
-} from '@holdfast/admin'
+import { clockMetric, openPublicCertificates, openRecords, processMetrics, Readiness } from '@holdfast/admin'
 import {
   commit,
   type DescriptorBudget,
@@ -116,13 +109,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   const { reports, transfers } = openRecords(recording)
   opened.defer(() => transfers.close())
   certificateMetrics(metrics, trust)
-  const certificates = new PublicCertificates({
-    hosts: config.certificateHosts,
-    onFault: (error, publicHost) => log.warn({ err: error, publicHost }, 'its certificate cannot be read'),
-  })
-  opened.defer(() => certificates.close())
-  certificates.start()
-  publicCertificateMetrics(metrics, certificates)
+  openPublicCertificates({ config, log, metrics, opened })
   clockMetric(metrics, { offsetMs: () => membership.self().clockOffsetMs })
   const running = opened.move()
   return {

@@ -3,6 +3,7 @@
  * files for itself, so they are read as users see them: by a handshake with each public host.
  */
 import { connect } from 'node:tls'
+import type { Logger } from 'pino'
 import { Gauge, type Registry } from 'prom-client'
 
 export interface PublicHost {
@@ -63,6 +64,27 @@ export class PublicCertificates {
   close(): void {
     clearInterval(this.#timer)
   }
+}
+
+/** Watches the certificates of the configured hosts, as metrics. @param deps.opened ends it */
+export function openPublicCertificates({
+  config,
+  log,
+  metrics,
+  opened,
+}: {
+  config: { certificateHosts: readonly PublicHost[] }
+  log: Pick<Logger, 'warn'>
+  metrics: Registry
+  opened: AsyncDisposableStack
+}): void {
+  const certificates = new PublicCertificates({
+    hosts: config.certificateHosts,
+    onFault: (error, publicHost) => log.warn({ err: error, publicHost }, 'its certificate cannot be read'),
+  })
+  opened.defer(() => certificates.close())
+  certificates.start()
+  publicCertificateMetrics(metrics, certificates)
 }
 
 export function publicCertificateMetrics(
