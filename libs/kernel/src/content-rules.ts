@@ -2,6 +2,8 @@
  * What names, descriptions, tags and times of contents may be. Frontends refuse the rest with its
  * status; the core of an account asserts the same before it changes anything.
  */
+import { hex } from './bytes/hex.ts'
+import { sha256 } from './bytes/sha256.ts'
 
 export const nameCodePointsMax = 255
 export const descriptionCodePointsMax = 2_000
@@ -22,6 +24,7 @@ export const timeMin = -62_167_219_200
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the rule looks for control characters
 const refusedInNames = /[/\u0000-\u001f\u007f-\u009f]/
 const tagForm = /^[\p{L}\p{Nd}_-]+$/u
+const passwordDigestForm = /^[0-9a-f]{64}$/
 
 /** 1–255 code points, well-formed, no `/`, no control characters, not `.` or `..`. */
 export function isName(name: string): boolean {
@@ -48,6 +51,17 @@ export function isTag(tag: string): boolean {
 /** Unix seconds. */
 export function isTime(seconds: number): boolean {
   return Number.isSafeInteger(seconds) && seconds >= timeMin && seconds <= timeMax
+}
+
+/** What readers send as the password of a folder: its SHA-256 in lower-case hex. */
+export function isPasswordDigest(text: string): boolean {
+  return passwordDigestForm.test(text)
+}
+
+/** @param typed the plaintext, or its SHA-256 hex in any case. */
+export function passwordDigest(typed: string): string {
+  const lower = typed.toLowerCase()
+  return isPasswordDigest(lower) ? lower : hex(sha256([Buffer.from(typed)]))
 }
 
 export function codePoints(text: string): number {

@@ -1,5 +1,15 @@
+import { createHash } from 'node:crypto'
 import t from 'tap'
-import { isDescription, isName, isTag, isTime, timeMax, timeMin } from '../src/index.ts'
+import {
+  isDescription,
+  isName,
+  isPasswordDigest,
+  isTag,
+  isTime,
+  passwordDigest,
+  timeMax,
+  timeMin,
+} from '../src/index.ts'
 
 t.test('tags are letters and decimal digits of any script', async (t) => {
   for (const tag of ['a', 'Größe', '一', '٣', 'a-b_c', '𐐀'.repeat(25)]) t.ok(isTag(tag), tag)
@@ -20,3 +30,16 @@ t.test('times are whole seconds of the years 0 to 9999', async (t) => {
   for (const time of [timeMin, 0, timeMax]) t.ok(isTime(time))
   for (const time of [timeMin - 1, timeMax + 1, 0.5, Number.NaN]) t.notOk(isTime(time))
 })
+
+t.test(
+  'a password is sent as its SHA-256 in lower-case hex; that hex is taken as it is, in any case',
+  async (t) => {
+    const digest = passwordDigest('Größe')
+    t.equal(digest, createHash('sha256').update('Größe').digest('hex'))
+    t.ok(isPasswordDigest(digest))
+    t.equal(passwordDigest(digest.toUpperCase()), digest)
+    for (const text of [digest.toUpperCase(), digest.slice(1), `${digest}0`, ` ${digest}`, ''])
+      t.notOk(isPasswordDigest(text), text)
+    t.not(passwordDigest(digest.slice(1)), digest.slice(1), 'a plaintext of 63 digits')
+  },
+)

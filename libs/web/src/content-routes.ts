@@ -7,11 +7,12 @@ import {
   refusalOf,
   shareOf,
 } from '@holdfast/http-kit'
+import { passwordDigest } from '@holdfast/kernel'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { contentPage } from './listing-page.ts'
 import { listingQueryOf } from './listing-query.ts'
 import { type NamedContent, type PageDeps, pageRoute } from './page-deps.ts'
-import { hashOf, passwordCookie, passwordOf } from './password-cookie.ts'
+import { passwordCookie, passwordOf } from './password-cookie.ts'
 import { passwordPage } from './problem-page.ts'
 import { readAsVisitor } from './reader.ts'
 import { sendPage } from './shell.ts'
@@ -61,7 +62,7 @@ export function contentPageRoutes(app: FastifyInstance, deps: PageDeps): void {
     if (typeof typed !== 'string' || typed === '' || typed.length > 1000)
       throw new RefusalError('error-password')
     try {
-      await read(request, guesses, hashOf(typed))
+      await read(request, guesses, passwordDigest(typed))
     } catch (error) {
       if (refusalOf(error).status !== 'error-passwordWrong') throw error
       await guesses.wrong('password')

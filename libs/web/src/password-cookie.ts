@@ -3,7 +3,7 @@
  * need it once. The cookie holds its SHA-256, which is what readers of the API send. Scripts cannot
  * read it, and only the pages under /d receive it.
  */
-import { createHash } from 'node:crypto'
+import { passwordDigest } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
 
 const name = 'folderPassword'
@@ -16,12 +16,5 @@ export function passwordOf(request: FastifyRequest): string | undefined {
 
 /** @param typed the plaintext, or its SHA-256 hex. */
 export function passwordCookie(typed: string, { secure }: { secure: boolean }): string {
-  const hash = hashOf(typed)
-  return `${name}=${hash}; Path=/d; HttpOnly; SameSite=Lax${secure ? '; Secure' : ''}`
-}
-
-export function hashOf(typed: string): string {
-  return /^[0-9a-f]{64}$/i.test(typed)
-    ? typed.toLowerCase()
-    : createHash('sha256').update(typed).digest('hex')
+  return `${name}=${passwordDigest(typed)}; Path=/d; HttpOnly; SameSite=Lax${secure ? '; Secure' : ''}`
 }

@@ -6,9 +6,10 @@
  * that a client that sets many does not delay others. Where one process does both, they share
  * the turns.
  */
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { PasswordWork } from '@holdfast/actor-runtime'
 import { RefusalError } from '@holdfast/http-kit'
+import { passwordDigest } from '@holdfast/kernel'
 import type { PasswordVerifier } from '@holdfast/wire'
 
 /** log2 of N: about 30 ms and 16 MiB a hash. */
@@ -23,7 +24,8 @@ export class PasswordHasher {
 
   constructor({
     work = new PasswordWork(),
-    hash = (password, salt) => work.derive({ secret: sha256Of(password), salt, bytes: hashBytes, cost }),
+    hash = (password, salt) =>
+      work.derive({ secret: passwordDigest(password), salt, bytes: hashBytes, cost }),
   }: { hash?: HashPassword; work?: PasswordWork | undefined } = {}) {
     this.#hash = hash
     this.#work = work
@@ -42,10 +44,4 @@ export class PasswordHasher {
     if (made === undefined) throw new RefusalError('error-rateLimit', { retryAfter: 2 })
     return made
   }
-}
-
-/** The form in which readers send this password. */
-function sha256Of(password: string): string {
-  if (/^[0-9a-f]{64}$/i.test(password)) return password.toLowerCase()
-  return createHash('sha256').update(password).digest('hex')
 }

@@ -6,7 +6,7 @@
  * meanwhile is checked again.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
-import type { Clock } from '@holdfast/kernel'
+import { type Clock, isPasswordDigest } from '@holdfast/kernel'
 import type { PasswordVerifier } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
 import type { RuntimeBounds } from '../bounds.ts'
@@ -108,7 +108,7 @@ async function checkByScrypt(
   password: string,
 ): Promise<boolean> {
   const secret = password.toLowerCase()
-  const possible = /^[0-9a-f]{64}$/.test(secret) && cost >= 1 && cost <= costMax
+  const possible = isPasswordDigest(secret) && cost >= 1 && cost <= costMax
   if (!possible || hash.length === 0) return false
   return timingSafeEqual(await work.derive({ secret, salt, bytes: hash.length, cost }), hash)
 }

@@ -11,7 +11,7 @@ import {
   type PasswordVerdict,
   type Reader,
 } from '@holdfast/access'
-import { hex } from '@holdfast/kernel'
+import { hex, isPasswordDigest } from '@holdfast/kernel'
 import type { DirectLink, Item, PasswordVerifier } from '@holdfast/wire'
 import type { Account } from '../account/account.ts'
 import { directLinkBytesPerAnswerMax } from '../bounds.ts'
@@ -76,7 +76,7 @@ export class PasswordTries {
     if (this.#accepted.size > 0 && this.#accepted.has(hex(verifier.salt))) return 'right'
     if (this.#password === undefined) return 'missing'
     // Readers send a SHA-256 in hex; anything else is wrong without a slow check.
-    if (!/^[0-9a-f]{64}$/.test(this.#password)) return 'wrong'
+    if (!isPasswordDigest(this.#password)) return 'wrong'
     const right = this.#context.verdict(verifier, this.#password)
     if (right !== undefined) return right ? 'right' : 'wrong'
     this.open.push({ verifier, password: this.#password })
