@@ -42,6 +42,7 @@ export {
   type RegionCode,
   regionCodes,
   uuidOfBytes,
+  uuidPattern,
 } from './ids/ids.ts'
 export {
   asksTheSame,

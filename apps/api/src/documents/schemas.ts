@@ -8,7 +8,15 @@ import {
   parseUuid,
   withParser,
 } from '@holdfast/http-kit'
-import { idsPerListMax, isShareCode, nameCodePointsMax, tiers, timeMax, timeMin } from '@holdfast/kernel'
+import {
+  idsPerListMax,
+  isShareCode,
+  nameCodePointsMax,
+  tiers,
+  timeMax,
+  timeMin,
+  uuidPattern,
+} from '@holdfast/kernel'
 import { Type } from '@sinclair/typebox'
 
 /** Members of a class: expressions of other languages take other characters for white space. */
@@ -16,11 +24,9 @@ export const whiteSpace = '\\t-\\r \\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\
 /** A character that `trim` removes. */
 export const white = `[${whiteSpace}]`
 
-export const uuidForm = '[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}'
-
 export const uuid = (description: string) =>
   withParser(Type.String({ format: 'uuid', description, maxLength: 64 }), parseUuid, {
-    pattern: `^${uuidForm}$`,
+    pattern: `^${uuidPattern}$`,
     maxLength: 36,
   })
 
@@ -28,10 +34,10 @@ export const uuidOrCode = (description: string) =>
   withParser(
     Type.String({ description: `${description}: UUID or share code`, maxLength: 64 }),
     (sent) => (isShareCode(sent) ? sent : parseUuid(sent)),
-    { pattern: `^(${uuidForm}|[0-9A-Za-z]{8}|[0-9A-Za-z]{6})$`, minLength: 6, maxLength: 36 },
+    { pattern: `^(${uuidPattern}|[0-9A-Za-z]{8}|[0-9A-Za-z]{6})$`, minLength: 6, maxLength: 36 },
   )
 
-export const idEntry = `${white}*${uuidForm}${white}*`
+export const idEntry = `${white}*${uuidPattern}${white}*`
 
 export const contentsId = withParser(
   Type.String({ description: 'Comma-separated UUIDs, at most 1,000; one bad id fails the call' }),

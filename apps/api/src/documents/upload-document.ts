@@ -1,6 +1,7 @@
 import { decimalForm, integerForms, responsesOf } from '@holdfast/http-kit'
+import { uuidPattern } from '@holdfast/kernel'
 import { Type } from '@sinclair/typebox'
-import { itemAnswer, modTimeRange, uuidForm, white } from './schemas.ts'
+import { itemAnswer, modTimeRange, white } from './schemas.ts'
 
 /** White space around a field is dropped; what is then empty counts as none. */
 const optional = (form: string) => ({ type: 'string', pattern: `^${white}*(${form}${white}*)?$` })
@@ -35,7 +36,7 @@ export function uploadPaths(uploadUrl: string): Record<string, object> {
                 properties: {
                   file: { type: 'string', format: 'binary' },
                   folderId: once(
-                    optional(uuidForm),
+                    optional(uuidPattern),
                     'Destination folder; omitted or empty: a new public folder at the root',
                   ),
                   token: once(

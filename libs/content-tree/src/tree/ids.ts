@@ -1,12 +1,12 @@
 /** UUIDs as four 32-bit words in the columns. */
+import { isUuid } from '@holdfast/kernel'
 
 const digits = Uint8Array.from('0123456789abcdef', (digit) => digit.charCodeAt(0))
 const dash = 0x2d
-const uuidForm = /^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$/
 
 /** Writes the words of a UUID; false when the text is none. */
 export function wordsOfUuid(uuid: string, words: Uint32Array, at = 0): boolean {
-  if (!uuidForm.test(uuid)) return false
+  if (!isUuid(uuid)) return false
   words[at] = Number.parseInt(uuid.slice(0, 8), 16)
   words[at + 1] = Number.parseInt(uuid.slice(9, 13) + uuid.slice(14, 18), 16)
   words[at + 2] = Number.parseInt(uuid.slice(19, 23) + uuid.slice(24, 28), 16)

@@ -14,7 +14,9 @@ import { Permutation } from './permutation.ts'
 export type AccountId = string & { readonly kind: 'AccountId' }
 export type ContentId = string & { readonly kind: 'ContentId' }
 
-const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+/** A UUID of any version, for patterns without flags: those of OpenAPI have none. */
+export const uuidPattern = '[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}'
+const uuidForm = new RegExp(`^${uuidPattern}$`)
 /** An id whose bytes do so in base64url. */
 const beginsWithDash = /^f[89ab]/
 const mask58 = (1n << 58n) - 1n
