@@ -16,6 +16,7 @@ export {
   unavailableRetrySeconds,
 } from './answers/refusals.ts'
 export { type DocumentedResponse, type OperationAnswers, responsesOf } from './answers/responses.ts'
+export { timeElement } from './answers/time-element.ts'
 export { okWritten, sendWritten, shareOf, WrittenAnswer, writeMembers } from './answers/written-answer.ts'
 export { notePassed } from './connections/connection.ts'
 export type { ConnectionLimits, IdleTimes } from './connections/connections.ts'

@@ -1,5 +1,5 @@
 /** A folder or a file for visitors: works without any script. */
-import { type AnswerShare, Html, html, type ItemPresenter } from '@holdfast/http-kit'
+import { type AnswerShare, Html, html, type ItemPresenter, timeElement } from '@holdfast/http-kit'
 import type { ContentView, Item } from '@holdfast/wire'
 import type { ListingQuery } from './listing-query.ts'
 import type { WebPage } from './shell.ts'
@@ -42,7 +42,7 @@ function fileBody(
 <p><a class="button" href="${String(shape.link)}">Download</a> <span class="quiet">${bytesText(item.size)}</span></p>
 <dl>
 <dt>Type</dt><dd>${item.mimetype}</dd>
-<dt>Uploaded</dt><dd>${timeOf(item.createTime)}</dd>
+<dt>Uploaded</dt><dd>${timeElement(item.createTime)}</dd>
 <dt>Downloads</dt><dd>${item.downloads}</dd>
 <dt>MD5</dt><dd><code>${String(shape.md5)}</code></dd>
 </dl>
@@ -58,7 +58,7 @@ async function folderBody(
   const rows = await rowsOf(folder, deps)
   const total = page?.totalCount ?? folder.childrenCount
   return html`<h1><bdi>${folder.name}</bdi></h1>
-<p class="quiet">${total === 1 ? '1 entry' : `${total} entries`}${folder.expiry !== undefined && html` · open until ${timeOf(folder.expiry)}`}</p>
+<p class="quiet">${total === 1 ? '1 entry' : `${total} entries`}${folder.expiry !== undefined && html` · open until ${timeElement(folder.expiry)}`}</p>
 ${folder.description !== undefined && html`<p class="description">${folder.description}</p>`}
 ${folder.childrenCount > 0 && html`<p><a class="button" href="/d/${folder.code ?? folder.id}/archive" rel="nofollow">Download all as ZIP</a></p>`}
 ${folder.children.length === 0 ? html`<p class="card">Nothing to see${query.page > 1 ? ' on this page' : ' in here'}.</p>` : table(rows, query)}
@@ -107,7 +107,7 @@ function row(item: Item, link: string | undefined): Html {
 <td class="name">${target === undefined ? name : html`<a href="${target}">${name}</a>`}</td>
 <td class="number">${!item.isFolder && bytesText(item.size)}</td>
 <td class="number">${!item.isFolder && item.downloads}</td>
-<td class="quiet">${item.canAccess && timeOf(item.createTime)}</td>
+<td class="quiet">${item.canAccess && timeElement(item.createTime)}</td>
 </tr>
 `
 }
@@ -131,11 +131,6 @@ function pager(query: ListingQuery, pages: number): Html | undefined {
 
 function queryText({ page, sort, ascending }: ListingQuery): string {
   return new URLSearchParams({ sort, order: ascending ? 'asc' : 'desc', page: String(page) }).toString()
-}
-
-function timeOf(seconds: number): Html {
-  const iso = new Date(seconds * 1000).toISOString()
-  return html`<time datetime="${iso}">${iso.slice(0, 16).replace('T', ' ')} UTC</time>`
 }
 
 /** Three digits and a unit. */

@@ -85,11 +85,6 @@ export function find(text: string, label = text): Html {
   return html`<a href="/moderation?${new URLSearchParams({ q: text }).toString()}">${label}</a>`
 }
 
-export function timeOf(seconds: number): Html {
-  const iso = new Date(seconds * 1000).toISOString()
-  return html`<time datetime="${iso}">${iso.slice(0, 16).replace('T', ' ')}</time>`
-}
-
 export function pager(
   path: string,
   next: string | undefined,

@@ -1,5 +1,5 @@
 /** The views of the moderation page. */
-import { type Html, html, RefusalError } from '@holdfast/http-kit'
+import { type Html, html, RefusalError, timeElement } from '@holdfast/http-kit'
 import { isShareCode } from '@holdfast/kernel'
 import {
   type Act,
@@ -16,7 +16,7 @@ import { showAccount } from '../accounts/accounts.ts'
 import type { ContentQuery, Hit } from '../accounts/all-accounts.ts'
 import { hashesOf, look, nameIn, placeOf, read } from '../accounts/contents.ts'
 import { accountNamed } from '../calls.ts'
-import { actForm, detailList, type FormFields, find, pager, searchForm, timeOf, type View } from './frame.ts'
+import { actForm, detailList, type FormFields, find, pager, searchForm, type View } from './frame.ts'
 import type { ModerationPageDeps } from './page-deps.ts'
 
 type Query = Record<string, string | undefined>
@@ -107,11 +107,11 @@ async function accountView(
 ${detailList([
   ['Id', id],
   ['Tier', account.tier],
-  ['Made', timeOf(account.createTime)],
+  ['Made', timeElement(account.createTime)],
   ['Files', statsCurrent.fileCount],
   ['Bytes', statsCurrent.storage],
   ['Root folder', find(account.rootFolder)],
-  ...(account.endTime === null ? [] : [['Deleted; its contents end', timeOf(account.endTime)] as const]),
+  ...(account.endTime === null ? [] : [['Deleted; its contents end', timeElement(account.endTime)] as const]),
 ])}
 ${blockForm(deps, 'account', id, form)}
 ${
@@ -136,7 +136,7 @@ async function contentView(
     ['Id', seen.id],
     ['Code', seen.code ?? 'none'],
     ['Account', find(accountId)],
-    ['Made', timeOf(seen.createTime)],
+    ['Made', timeElement(seen.createTime)],
     ['Downloads', seen.downloads],
   ]
   if (seen.parentFolder !== null) about.push(['Folder', find(seen.parentFolder)])
@@ -203,7 +203,7 @@ function hitsTable(hits: readonly Hit[]): Html {
 ${hits.map(
   (
     hit,
-  ) => html`<tr><td>${timeOf(hit.createTime)}</td><td><bdi>${find(hit.id, hit.path)}</bdi>${hit.inBin && html` <span class="quiet">in the bin</span>`}</td>
+  ) => html`<tr><td>${timeElement(hit.createTime)}</td><td><bdi>${find(hit.id, hit.path)}</bdi>${hit.inBin && html` <span class="quiet">in the bin</span>`}</td>
 <td class="number">${hit.size}</td><td>${find(hit.account, hit.account.slice(0, 8))}</td></tr>\n`,
 )}</tbody></table>`
 }
@@ -242,7 +242,7 @@ function reportView(report: Report, form: FormFields): View {
     body: html`<h1>Report: ${report.category}</h1>
 ${detailList([
   ['State', report.state],
-  ['Time', timeOf(report.time)],
+  ['Time', timeElement(report.time)],
   ['Content', find(report.content)],
   ['Account', find(report.account)],
   ['From', find(report.address)],
@@ -284,7 +284,7 @@ function reportsTable(reports: readonly Report[]): Html {
 ${reports.map(
   (
     report,
-  ) => html`<tr><td>${timeOf(report.time)}</td><td><a href="/moderation/reports?id=${report.id}">${report.category}</a></td>
+  ) => html`<tr><td>${timeElement(report.time)}</td><td><a href="/moderation/reports?id=${report.id}">${report.category}</a></td>
 <td>${find(report.content, report.content.slice(0, 8))}</td><td><bdi>${report.text.slice(0, 80)}</bdi></td></tr>\n`,
 )}</tbody></table>`
 }
@@ -295,7 +295,7 @@ function transfersTable(rows: readonly TransferRow[]): Html {
 ${rows.map(
   (
     row,
-  ) => html`<tr><td>${timeOf(row.time)}</td><td><bdi>${find(row.content, row.name)}</bdi></td><td class="number">${row.size}</td>
+  ) => html`<tr><td>${timeElement(row.time)}</td><td><bdi>${find(row.content, row.name)}</bdi></td><td class="number">${row.size}</td>
 <td>${find(row.address)}</td><td>${find(row.account, row.account.slice(0, 8))}</td></tr>\n`,
 )}</tbody></table>`
 }
@@ -304,7 +304,7 @@ function actsTable(acts: readonly Act[], form: FormFields): Html {
   if (acts.length === 0) return html`<p class="quiet">None.</p>`
   return html`<table><thead><tr><th>Time</th><th>Who</th><th>What</th><th></th></tr></thead><tbody>
 ${acts.map(
-  (act) => html`<tr><td>${timeOf(act.time)}</td><td>${act.by}</td>
+  (act) => html`<tr><td>${timeElement(act.time)}</td><td>${act.by}</td>
 <td>${act.kind} <bdi>${act.what}</bdi>${act.reason !== '' && html` <span class="quiet">${act.reason}</span>`}</td>
 <td>${isUndoable(act) && actForm(form, { name: act.id }, [{ act: 'undo', label: 'Undo' }])}</td></tr>\n`,
 )}</tbody></table>`
