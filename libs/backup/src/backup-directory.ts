@@ -12,7 +12,7 @@ import { access, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:f
 import { dirname, join } from 'node:path'
 import { hex, syncDirectory } from '@holdfast/kernel'
 import { BackupFault } from './errors.ts'
-import { Encryption, type ObjectSealer, plain } from './object-sealer.ts'
+import { Encryption, type ObjectSealer, type Pieces, plain } from './object-sealer.ts'
 import { parseSnapshot, type Snapshot } from './snapshot.ts'
 
 const format = 1
@@ -79,12 +79,12 @@ export class BackupDirectory {
   /** @param check reads it back before it gets its name, and throws when it is not right. */
   async put(
     object: string,
-    bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+    bytes: Pieces,
     check: (bytes: AsyncIterable<Uint8Array>) => Promise<void>,
   ): Promise<void> {
     const file = this.#fileOf(object)
     await mkdir(dirname(file), { recursive: true, mode: directoryMode })
-    await this.#publish(file, this.#sealing.seal(object, asynchronous(bytes)), (written) =>
+    await this.#publish(file, this.#sealing.seal(object, bytes), (written) =>
       check(this.#sealing.unseal(object, written)),
     )
   }
@@ -126,7 +126,7 @@ export class BackupDirectory {
     const time = new Date(snapshot.takenMs).toISOString().replaceAll(':', '.')
     const text = JSON.stringify({ ...snapshot, digest: digestOfSnapshot(snapshot) })
     const file = join(this.path, 'snapshots', time)
-    await this.#publish(file, this.#sealing.seal(`snapshot/${time}`, asynchronous([Buffer.from(text)])))
+    await this.#publish(file, this.#sealing.seal(`snapshot/${time}`, [Buffer.from(text)]))
     await syncDirectory(dirname(file))
     return time
   }
@@ -194,7 +194,7 @@ export class BackupDirectory {
 
   async #publish(
     file: string,
-    bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+    bytes: Pieces,
     check?: (written: AsyncIterable<Uint8Array>) => Promise<void>,
   ): Promise<void> {
     const unnamed = join(this.path, 'tmp', hex(randomBytes(8)))
@@ -250,12 +250,6 @@ async function secretIn(keyFile: string): Promise<Buffer> {
 
 function digestOfSnapshot(snapshot: Snapshot): string {
   return createHash('sha256').update(JSON.stringify(snapshot)).digest('hex')
-}
-
-async function* asynchronous(
-  bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
-): AsyncGenerator<Uint8Array> {
-  yield* bytes
 }
 
 /** On a read-only file system a recursive mkdir calls a directory that exists missing. */

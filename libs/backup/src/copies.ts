@@ -23,11 +23,11 @@ export async function checkBytes(id: Uint8Array, bytes: AsyncIterable<Uint8Array
 
 /** Runs `work` for each item, at most `atOnce` at a time. The first fault ends it. */
 export async function forEachOf<Item>(
-  items: AsyncIterable<Item>,
+  items: AsyncIterable<Item> | Iterable<Item>,
   atOnce: number,
   work: (item: Item) => Promise<void>,
 ): Promise<void> {
-  const source = items[Symbol.asyncIterator]()
+  const source = Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]()
   let failed = false
   const worker = async () => {
     while (!failed) {

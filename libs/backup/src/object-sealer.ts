@@ -19,10 +19,13 @@ const frameBytes = 1024 * 1024
 const lastBit = 0x8000_0000
 const headBytes = 4 + 12 + 16
 
+/** Bytes in pieces of any size. */
+export type Pieces = AsyncIterable<Uint8Array> | Iterable<Uint8Array>
+
 export interface ObjectSealer {
   /** The file name of an object. */
   nameOf(object: string): string
-  seal(object: string, bytes: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>
+  seal(object: string, bytes: Pieces): Pieces
   /** @throws BackupFault `DAMAGED` before any byte that is not as it was written. */
   unseal(object: string, bytes: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>
 }
@@ -49,7 +52,7 @@ export class Encryption implements ObjectSealer {
     return createHmac('sha256', this.#nameKey).update(object).digest('hex')
   }
 
-  async *seal(object: string, bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  async *seal(object: string, bytes: Pieces): AsyncGenerator<Uint8Array> {
     let number = 0
     let waiting: Buffer | undefined
     for await (const frame of inFrames(bytes)) {
@@ -113,7 +116,7 @@ function damageFault(object: string, cause?: unknown): BackupFault {
   return new BackupFault('DAMAGED', `${object} cannot be decrypted: it is damaged`, { cause })
 }
 
-async function* inFrames(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
+async function* inFrames(bytes: Pieces): AsyncGenerator<Buffer> {
   let held: Buffer[] = []
   let size = 0
   for await (const piece of bytes) {

@@ -87,7 +87,7 @@ export async function takeBackup({
   }
   for await (const batch of inBatches(blobs.inventory(), copiesAtOnce * 32)) {
     const readable = new Set<BlobInfo>()
-    await forEachOf(asynchronous(batch), copiesAtOnce, async (info) => {
+    await forEachOf(batch, copiesAtOnce, async (info) => {
       signal.throwIfAborted()
       if (await copied(info)) readable.add(info)
       else if (unreadable.length < unreadableMax) unreadable.push(nameOfCopy(info))
@@ -175,8 +175,4 @@ async function* inBatches<Item>(items: AsyncIterable<Item>, size: number): Async
     batch = []
   }
   if (batch.length > 0) yield batch
-}
-
-async function* asynchronous<Item>(items: Iterable<Item>): AsyncGenerator<Item> {
-  yield* items
 }

@@ -90,7 +90,7 @@ class Export {
     const children = (await Array.fromAsync(tree.children(id))).sort(byAge)
     const names = this.#namesOf(children, path)
     const files = children.filter(({ isFolder }) => !isFolder)
-    await forEachOf(asynchronous(files), filesAtOnce, async (item) => {
+    await forEachOf(files, filesAtOnce, async (item) => {
       signal.throwIfAborted()
       await this.#file(item, join(path, names.get(item.id) as string))
     })
@@ -180,8 +180,4 @@ function shortenName(name: string, addition: string): string {
   let kept = stem
   while (Buffer.byteLength(kept) > room) kept = Array.from(kept).slice(0, -1).join('')
   return kept + addition + extension
-}
-
-async function* asynchronous<Entry>(entries: Iterable<Entry>): AsyncGenerator<Entry> {
-  yield* entries
 }

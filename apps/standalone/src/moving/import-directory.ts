@@ -120,7 +120,7 @@ class Import {
     const there = await this.#present(folder)
     const files = entries.filter((entry) => !entry.isDirectory())
     let isAdded = false
-    await forEachOf(asynchronous(files), filesAtOnce, async (entry) => {
+    await forEachOf(files, filesAtOnce, async (entry) => {
       if (await this.#takeEntry(path, { entry, folder, there })) isAdded = true
     })
     for (const entry of entries.filter((each) => each.isDirectory())) {
@@ -301,8 +301,4 @@ function whyLeftOut(error: unknown): string | undefined {
   const { code, syscall, message } = error as { code?: string; syscall?: string; message: string }
   const isOfSource = ['open', 'read', 'fstat'].includes(syscall ?? '')
   return isOfSource && code !== 'EMFILE' && code !== 'ENFILE' ? message : undefined
-}
-
-async function* asynchronous<Entry>(entries: Iterable<Entry>): AsyncGenerator<Entry> {
-  yield* entries
 }
