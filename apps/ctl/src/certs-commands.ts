@@ -1,12 +1,12 @@
 /** Commands over an own authority of certificates. They work on a directory, without a service. */
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import { dayMs } from '@holdfast/kernel'
 import { Authority, AuthorityFault, type CertificateInfo, clusterNames, type Kind } from '@holdfast/trust'
 import { parse } from 'yaml'
 import { AdminError } from './admin-client.ts'
 import { type Command, json, type Options, parseNumber, type Step, UsageFault } from './command.ts'
 
-const dayMs = 86_400_000
 const authorityDays = '3650'
 const hostDays = '365'
 const renewWithinDays = '90'

@@ -22,15 +22,13 @@ import {
 import type { Collector } from '@holdfast/blob-store'
 import type { ChunkStore } from '@holdfast/chunk-store'
 import { type LevelMetadataStore, referenceOfRow } from '@holdfast/journal-level'
-import type { Clock } from '@holdfast/kernel'
+import { type Clock, dayMs } from '@holdfast/kernel'
 import type { JudgesContent } from '@holdfast/upload'
 import type { Logger } from 'pino'
 import { AccountTree } from './moving/account-tree.ts'
 import { exportAccount } from './moving/export-account.ts'
 import { importDirectory, statsOf } from './moving/import-directory.ts'
 import { MoveFault } from './moving/move-fault.ts'
-
-const dayMs = 86_400_000
 
 export interface BackupJobsDeps {
   dataDir: string

@@ -1,7 +1,7 @@
 /** Compares the metadata on the disk with its checksums periodically, at a bounded rate. */
 import type { Config } from '@holdfast/config'
 import type { LevelMetadataStore } from '@holdfast/journal-level'
-import { type Clock, pause, type Timers } from '@holdfast/kernel'
+import { type Clock, hourMs, pause, type Timers } from '@holdfast/kernel'
 import type { Logger } from 'pino'
 
 export interface MetadataScrubberDeps {
@@ -11,8 +11,6 @@ export interface MetadataScrubberDeps {
   timers: Timers
   log: Logger
 }
-
-const hourMs = 3_600_000
 
 export class MetadataScrubber {
   readonly #deps: MetadataScrubberDeps

@@ -11,7 +11,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { type BlobInfo, MemoryBlobStore } from '@holdfast/blob-store'
-import { hex, sha256, systemClock } from '@holdfast/kernel'
+import { dayMs, hex, sha256, systemClock } from '@holdfast/kernel'
 import t from 'tap'
 import { BackupDirectory, pruneBackup, restoreBackup, takeBackup, verifyBackup } from '../src/index.ts'
 
@@ -139,7 +139,6 @@ for (const encrypted of [false, true])
     const second = await take()
     const third = await take()
     const directory = await open()
-    const dayMs = 86_400_000
     const nowMs = third.takenMs
     const all = { keep: 1, withinMs: dayMs, nowMs }
     t.match(await pruneBackup(directory, all), { snapshots: [], objects: 0 }, 'all are of today')

@@ -15,7 +15,7 @@
  * so that a process that restarts often still completes a pass.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Clock, hex, isShortage } from '@holdfast/kernel'
+import { type Clock, hex, hourMs, isShortage } from '@holdfast/kernel'
 import type { BlobInfo } from './blob-store.ts'
 import { BlobFault } from './errors.ts'
 import type { NodeStore } from './placed-blob-store.ts'
@@ -75,7 +75,6 @@ export interface ScrubFigures {
   suspect: string | undefined
 }
 
-const hourMs = 3_600_000
 /** Shorter pauses are not worth a timer. */
 const pauseMsMin = 10
 /**

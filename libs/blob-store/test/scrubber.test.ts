@@ -1,12 +1,10 @@
 /** The scrubber of a standalone store: pace, position, findings, and sources of repair. */
 
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Clock, hex } from '@holdfast/kernel'
+import { type Clock, hex, hourMs } from '@holdfast/kernel'
 import t from 'tap'
 import { type BlobInfo, MemoryBlobStore, Scrubber, type ScrubberOptions } from '../src/index.ts'
 import { get, plainScrubber, put } from '../src/testing.ts'
-
-const hourMs = 3_600_000
 
 /** Time that passes when the scrubber waits. */
 class Time implements Clock {

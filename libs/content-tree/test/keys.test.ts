@@ -1,5 +1,5 @@
 /** One effect for each client's key within 24 hours, with any other requests between. */
-import { requestIdOfKey } from '@holdfast/kernel'
+import { dayMs, hourMs, requestIdOfKey } from '@holdfast/kernel'
 import { CheckpointPage } from '@holdfast/wire'
 import fc from 'fast-check'
 import t from 'tap'
@@ -7,9 +7,6 @@ import { sizeOf } from '../../../test/forms.ts'
 import { KeyDigests } from '../src/account/key-digests.ts'
 import { keyDigestsMax, keyedOutcomesMax } from '../src/bounds.ts'
 import { blobOf, equal, operator, pagesOf, restored, visitor, World } from './world.ts'
-
-const hourMs = 3_600_000
-const dayMs = 24 * hourMs
 
 function add(world: World, root: string, key: string, asked?: string): string {
   const requestId = requestIdOfKey(key, asked === undefined ? undefined : Buffer.from(asked.padEnd(8)))

@@ -1,7 +1,7 @@
 /** What every membership must do, as a suite that depends on no test runner. */
 import assert from 'node:assert/strict'
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Clock, systemClock } from '@holdfast/kernel'
+import { type Clock, hourMs, systemClock } from '@holdfast/kernel'
 import { isClockOff } from './clocks.ts'
 import type { Member, MemberInfo, Membership } from './membership.ts'
 
@@ -32,8 +32,6 @@ const info = (id: string, more: Partial<MemberInfo> = {}): MemberInfo => ({
 })
 const idle = { load: () => 0 }
 const ids = (membership: Membership) => membership.members().map(({ id }) => id)
-
-const hourMs = 60 * 60_000
 
 /** A wall clock with an offset. */
 const shifted = () => {

@@ -15,7 +15,7 @@
 import { randomBytes } from 'node:crypto'
 import { rangesOf } from '@holdfast/access'
 import { type LookupChange, type LookupStore, maxLookupValueBytes, maxPrefixes } from '@holdfast/journal'
-import { type Clock, hex, type Timers } from '@holdfast/kernel'
+import { type Clock, hex, hourMs, type Timers } from '@holdfast/kernel'
 import { newestFirst } from './newest-first.ts'
 
 export const transferKinds = ['upload', 'download'] as const
@@ -120,7 +120,6 @@ interface Counts {
   lost: number
 }
 
-const hourMs = 60 * 60 * 1000
 const hoursPerDay = 24
 const writeEveryMs = 1_000
 const sweepEveryMs = hourMs

@@ -1,5 +1,6 @@
 /** Two processes over the same rows, as in a cluster; the embedded service is one of them. */
 import { MemoryLookupStore } from '@holdfast/journal/testing'
+import { dayMs } from '@holdfast/kernel'
 import t, { type Test } from 'tap'
 import { BlockLists, listedName } from '../src/index.ts'
 import { namesMax } from '../src/names.ts'
@@ -8,7 +9,6 @@ const asked = { by: 'ann', reason: 'a mail' }
 const blobId = (byte: number) => Buffer.concat([Buffer.alloc(16, byte), Buffer.alloc(32, byte + 1)])
 const md5Of = (id: Buffer) => id.toString('hex', 0, 16)
 const blake3Of = (id: Buffer) => id.toString('hex', 16)
-const dayMs = 86_400_000
 
 async function start(_: Test) {
   const lookups = new MemoryLookupStore()

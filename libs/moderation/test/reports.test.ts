@@ -1,8 +1,8 @@
 import { MemoryLookupStore } from '@holdfast/journal/testing'
+import { dayMs } from '@holdfast/kernel'
 import t from 'tap'
 import { OperatorActs, Reports } from '../src/index.ts'
 
-const dayMs = 86_400_000
 const asked = { by: 'ann', reason: 'a mail' }
 const report = {
   content: 'one',

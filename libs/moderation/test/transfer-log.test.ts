@@ -1,8 +1,8 @@
 import { MemoryLookupStore } from '@holdfast/journal/testing'
+import { dayMs } from '@holdfast/kernel'
 import t, { type Test } from 'tap'
 import { type Transfer, TransferLog, type TransferLogOptions, type TransferQuestion } from '../src/index.ts'
 
-const dayMs = 86_400_000
 const any: TransferQuestion = {
   address: undefined,
   account: undefined,

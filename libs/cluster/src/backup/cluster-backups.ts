@@ -11,6 +11,7 @@ import {
   pruneBackup,
   takeBackup,
 } from '@holdfast/backup'
+import { dayMs } from '@holdfast/kernel'
 import type { ClusterPart } from '../cluster-part.ts'
 import { clusterBlobs } from '../join-cluster.ts'
 import { HeldCollectors } from '../storage/holding.ts'
@@ -18,7 +19,6 @@ import { copiesOfCluster } from './cluster-copies.ts'
 import { rowsOfCluster } from './cluster-rows.ts'
 import { restoreCluster } from './restore-cluster.ts'
 
-const dayMs = 86_400_000
 /** How late a process sees a backup that another one took. */
 const readEveryMs = 600_000
 
