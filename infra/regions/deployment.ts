@@ -81,7 +81,7 @@ const known = { ...commonSettings, ...clusterSettings } as Record<
 >
 
 /** Each is derived from the file: hosts, addresses, names, secrets. */
-export const derivedSettings =
+const derivedSettings =
   /^HOLDFAST_(BIND|ADMIN_BIND|INTERNAL_BIND|DATA_DIR|REGION|REGIONS|SERVER_NAME|NODE_NAME|TRUST_PROXY|UPLOAD_STORES|.*_PORT|PUBLIC_.*_URL|NATS_.*|CASSANDRA.*|TLS_.*|CLUSTER_SECRET|ADMIN_TOKEN|METRICS_TOKEN)$/
 
 /** @throws DeploymentFault naming line and field of every fault. */
