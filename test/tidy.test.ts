@@ -425,8 +425,22 @@ t.test('no generator function is made for each answer', async (t) => {
 t.test('comments, messages and pages are in plain English', async (t) => {
   const found = tracked
     .filter((file) => (isSource(file) || /\.(proto|sh|md)$/.test(file)) && file !== listOfPhrases)
-    .flatMap((file) => riddlesIn(read(file)).map((riddle) => `${file}:${riddle}`))
+    .flatMap((file) =>
+      riddlesIn(read(file), { isMarkdown: file.endsWith('.md') }).map((riddle) => `${file}:${riddle}`),
+    )
   t.strictSame(found, [])
+})
+
+t.test('a phrase of the list is found over a line break', async (t) => {
+  const inCode = (text: string) => riddlesIn(text, { isMarkdown: false })
+  const onPage = (text: string) => riddlesIn(text, { isMarkdown: true })
+  // This file is read, too.
+  const phrase = ['sent', 'away'].join(' ')
+  t.strictSame(inCode('const a = 1\n// none is sent\n// away\n'), [`2: ${phrase}`])
+  t.strictSame(inCode('/**\n * none is sent\n *\n * away\n */\n'), [], 'two paragraphs')
+  t.strictSame(inCode('/** It is sent */\naway()\n'), [], 'a comment and code')
+  t.strictSame(onPage(`An item:\n- that is sent\n  away and ${phrase}\n`), [`2: ${phrase}`, `3: ${phrase}`])
+  t.strictSame(onPage('- it is sent\n- away\n'), [], 'two items')
 })
 
 t.test('comments wrap at 100 columns', async (t) => {

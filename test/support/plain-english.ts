@@ -23,15 +23,40 @@ const phrases = [
   ...['in vain', 'for want of', 'least of all', 'no harm is done'],
   ...['(process|program|function|name|text|setting|part)(es|s)? of ours', '(all|none|nothing) of ours'],
 ]
-const phrase = new RegExp(`\\b(${phrases.join('|')})\\b(?!@)|\\bso (many|long)\\b(?! that)`, 'i')
+const said = [`\\b(${phrases.join('|')})\\b(?!@)`, '\\bso (many|long)\\b(?! that)']
+const phrase = new RegExp(said.join('|').replaceAll(' ', '\\s'), 'gi')
 
 /** The file with the list itself. */
 export const listOfPhrases = 'test/support/plain-english.ts'
 
-/** Lines of a text with such a phrase, as `line: phrase`. */
-export function riddlesIn(text: string): string[] {
-  return text.split('\n').flatMap((line, index) => {
-    const [found] = phrase.exec(line) ?? []
-    return found === undefined ? [] : [`${index + 1}: ${found}`]
-  })
+/** Begins a line of a comment. */
+const commentMark = /^\s*(?:\/\/|\/?\*+(?!\/)|#+(?= ))\s*/
+/** Continues no sentence: an item of a list, a tag, a row of a table, a heading, an empty line. */
+const beginsItself = /^(?:[-*|@#>]|\d+\.|$)/
+
+/** Such phrases in a text, also over line breaks, as `line: phrase`: the line where each begins. */
+export function riddlesIn(text: string, kind: { isMarkdown: boolean }): string[] {
+  return passagesOf(text, kind).flatMap(({ line, words }) =>
+    [...words.matchAll(phrase)].map(({ 0: found, index }) => {
+      const before = words.slice(0, index).split('\n').length - 1
+      return `${line + before}: ${found.replace('\n', ' ')}`
+    }),
+  )
+}
+
+/** The lines of each paragraph of a comment or a page together; other lines alone. */
+function passagesOf(text: string, { isMarkdown }: { isMarkdown: boolean }) {
+  const passages: { line: number; words: string }[] = []
+  let continues = false
+  let isFenced = false
+  for (const [index, line] of text.split('\n').entries()) {
+    if (isMarkdown && /^\s*```/.test(line)) isFenced = !isFenced
+    const isProse = isMarkdown ? !isFenced : commentMark.test(line)
+    const words = (isMarkdown ? line : line.replace(commentMark, '')).trim()
+    const last = passages.at(-1)
+    if (last && continues && isProse && !beginsItself.test(words)) last.words += `\n${words}`
+    else passages.push({ line: index + 1, words })
+    continues = isProse && !/^(?:[|#]|$)|\*\/$/.test(words)
+  }
+  return passages
 }

@@ -3,8 +3,8 @@
  *
  *   request: for each copy its id (48 bytes), incarnation (16) and size (u32); the header
  *             `holdfast-names` has the digest of all
- *   answer:   for each copy the CRC-32 of its bytes (u32) and their number (u32; 2^32 - 1: not at
- *             hand), then its bytes
+ *   answer:   for each copy the CRC-32 of its bytes (u32) and their number (u32; 2^32 - 1: not
+ *             readable here), then its bytes
  */
 import { createHash } from 'node:crypto'
 import { BlobFault, type BlobInfo, batchCopiesMax, blobIdBytes, incarnationBytes } from '@holdfast/blob-store'

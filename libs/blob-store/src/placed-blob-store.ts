@@ -167,8 +167,8 @@ export interface ReplicationSource {
   /**
    * Reads many small copies in one request instead of one each.
    * @param copies at most `batchCopiesMax`, none of them larger than `smallBlobBytesMax`.
-   * @returns in their order; each is whole and was verified like those of `read`. Undefined: not at
-   *   hand, or no room in the answer; call `read`.
+   * @returns in their order; each is whole and was verified like those of `read`. Undefined: not
+   *   readable here, or no room in the answer; call `read`.
    * @throws BlobFault `INVALID`, `UNAVAILABLE`.
    */
   readBatch(copies: readonly BlobInfo[]): Promise<(Uint8Array | undefined)[]>

@@ -11,8 +11,8 @@
  * block an upload, a copy, a move or a takeover.
  *
  * Memory is bounded in every case: accounts are asked a page at a time, references are gathered by
- * account up to `suspectsMax`. Each step may be repeated, so the last place is recorded now and
- * then, and a round continues from there after a restart or elsewhere.
+ * account up to `suspectsMax`. Each step may be repeated, so the last place is recorded at
+ * intervals, and a round continues from there after a restart or elsewhere.
  *
  * Cost: an account is read into memory once in the first part, and once for each batch of its
  * references in the second. With few accounts there are few batches; with very many accounts each

@@ -5,8 +5,8 @@
  *                                       `{id, size, crc32}` of what has come
  *   PUT /blobs/<id>/<upload id>?<terms> the body is a small blob, its name proves it; answers the
  *                                       the copy's description
- *   POST /blobs                         the body names small copies; answers the bytes of those at
- *                                       hand (`batch.ts`)
+ *   POST /blobs                         the body names small copies; answers the bytes of those
+ *                                       that are readable here (`batch.ts`)
  *   GET /blobs/<id>/<incarnation>       with `Range: bytes=a-b`; the trailers say how it ended, or
  *                                       the headers where all of it is in memory
  *

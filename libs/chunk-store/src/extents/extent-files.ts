@@ -1,8 +1,8 @@
 /**
- * The files of the extents, of which a bounded number is open. An operation holds its file from
- * before the open until its end, and only unused files are closed: no read or write ever meets a
- * descriptor that was closed, or reused for another file. When all are in use, an operation that
- * needs one more waits in turn. An operation never needs a second one, so all of them end.
+ * The files of the extents, of which a bounded number is open. An operation takes its file before
+ * the open and holds it until its end, and only unused files are closed: no read or write ever
+ * meets a descriptor that was closed, or reused for another file. When all are in use, an operation
+ * that needs one more waits in turn. An operation never needs a second one, so all of them end.
  */
 import { join } from 'node:path'
 import { BlobFault } from '@holdfast/blob-store'
