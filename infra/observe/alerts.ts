@@ -29,7 +29,10 @@ const certificateEnds =
   '(holdfast_certificate_expires_timestamp_seconds or holdfast_public_certificate_expires_timestamp_seconds)'
 const backedUp = 'holdfast_backup_last_timestamp_seconds'
 
-/** Both windows say so: one is sure, the other current. */
+/**
+ * Both windows exceed the limit. The long one avoids false alarms; the short one ends the alert
+ * soon.
+ */
 function burns(
   ratio: (window: BurnWindow) => string,
   { limit, long, short }: { limit: number; long: BurnWindow; short: BurnWindow },

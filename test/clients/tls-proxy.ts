@@ -67,8 +67,8 @@ export interface Call {
 export class TlsProxy {
   readonly #tls: https.Server
   /**
-   * Idle connections end before the service closes them, after 65 s: a request that is sent as one
-   * closes has no answer, and a form is not sent twice.
+   * Idle connections end before the service closes them, after 65 s. A request sent while the
+   * connection closes gets no answer, and a client does not repeat a form.
    */
   readonly #agent = new http.Agent({ keepAlive: true, timeout: 30_000 })
   /** When connections to the service were last used. New ones have no entry. */

@@ -32,7 +32,7 @@ export interface Plants {
   journal?: (journal: JournalStore, host: SimProcess) => JournalStore
   lookups?: (lookups: LookupStore, host: SimProcess) => LookupStore
   states?: (states: AccountStates, host: SimProcess, exchange: Exchange) => AccountStates
-  /** Instead of comparing its clock with those of others. */
+  /** Replaces the comparison of clocks. */
   isClockOff?: () => boolean
 }
 

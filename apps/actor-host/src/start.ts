@@ -14,7 +14,7 @@ import {
   startReconciling,
 } from '@holdfast/cluster'
 
-/** By then every living member has sent a heartbeat. */
+/** How long a start waits for heartbeats: every living member sends one in this time. */
 const settleMs = 1_300
 /** Between requests to other regions. */
 const hearMs = 1_000

@@ -135,7 +135,7 @@ export async function openEmbeddedMetadata(
       path: dir.metadata,
       copyForReading: (rows) => copies.ofRowsWhereItCan(rows),
       ballastBytes: bsize * blocks < smallDiskBytes ? ballastBytes.smallDisk : ballastBytes.most,
-      onFailure: (fault) => log.error({ err: fault }, 'the metadata store takes no more writes'),
+      onFailure: (fault) => log.error({ err: fault }, 'the metadata store refuses writes'),
       onReopened: () => log.info('the metadata store takes writes again'),
       onDamage: (damage) => logDamage(log, damage),
       onUnaudited: (error) => log.warn({ err: error }, 'the commit audit of the metadata cannot be written'),

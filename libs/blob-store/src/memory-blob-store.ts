@@ -222,7 +222,9 @@ export class MemoryBlobStore implements NodeStore {
     this.#closed = true
   }
 
-  /** As after a power failure: stages and pins are lost, copies stay, the log begins a new life. */
+  /**
+   * As after a power failure: stages and pins are lost, copies stay, the log gets a new random id.
+   */
   crash(): void {
     for (const stage of [...this.#stages.values()]) stage.lose()
     this.#pins.clear()

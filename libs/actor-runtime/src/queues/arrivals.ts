@@ -124,7 +124,7 @@ export class Arrivals {
       this.#retryAtMs = failedMs + pauseMs
       const known = this.#behind.get(account)
       if (known !== undefined) known.retryAtMs = failedMs + accountPauseMs
-      log.warn({ account, err: error }, 'the second region is behind, and is sent nothing for now')
+      log.warn({ account, err: error }, 'the second region lags; sending is paused')
       return false
     }
   }

@@ -392,7 +392,8 @@ async function replace(
     await journal.trim(ownership, head)
     await journal.deletePages(ownership, [...found.pages])
     // Otherwise the next activation continues: the second region lacks some of it.
-    const sendRoutes = () => Promise.reject(new JournalFault('UNAVAILABLE', 'its activation sends them'))
+    const sendRoutes = () =>
+      Promise.reject(new JournalFault('UNAVAILABLE', 'the next activation of this account sends its routes'))
     if (await arrivals.confirm(account, sendRoutes)) await journal.release(ownership)
   } catch (error) {
     // The new checkpoint is set. An activation sweeps what stays; rows behind the root are not

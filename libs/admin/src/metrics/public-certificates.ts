@@ -1,6 +1,6 @@
 /**
- * When the certificates end that users are shown. A proxy has them, renews them and keeps their
- * files for itself, so they are read as users see them: by a handshake with each public host.
+ * The expiry times of the certificates that users see. A proxy has them, renews them and keeps
+ * their files for itself, so they are read as users see them: by a handshake with each public host.
  */
 import { connect } from 'node:tls'
 import type { Logger } from 'pino'

@@ -72,8 +72,7 @@ export class RegionMap {
     const known = this.#homes.get(birth)
     if (known !== undefined) return known
     const { regions } = this.#options
-    // No account was ever born in a region that the installation lacks: the first region answers
-    // so.
+    // An unknown birth region means that the account does not exist. The first region answers that.
     const serving = regions.includes(birth) ? birth : (regions[0] as RegionCode)
     return { serving, term: 1, handedOver: false }
   }

@@ -59,7 +59,7 @@ export interface KnownOrder {
 }
 
 interface OrderOptions {
-  /** Whose own rows count while those of the first region cannot be read. */
+  /** The region whose own rows are used while the first region cannot be read. */
   region: RegionCode
   /** As the settings name them. */
   regions: readonly RegionCode[]

@@ -1,7 +1,7 @@
 /**
  * Bans of one frontend apply at all of a region, and elsewhere within a second: each sends its new
- * ones twice a second, all of them every ten seconds, and lifted ones at once. No request waits for
- * any of it.
+ * ones twice a second, all of them every ten seconds, and lifted ones at once. Requests do not wait
+ * for this exchange.
  */
 
 import type { Bus } from '@holdfast/bus'
@@ -17,7 +17,7 @@ export interface SharedBansOptions {
 
 const sendEveryMs = 500
 const sendAllEveryMs = 10_000
-/** In one message; some 80 bytes each. */
+/** Bans per message. A ban takes about 80 bytes. */
 const bansPerMessage = 1_000
 
 type BansMessage = { bans?: Ban[]; lifted?: string }

@@ -10,7 +10,7 @@ import { collectHoldSubjectOf } from '../subjects.ts'
 
 interface HoldRequest {
   by: string
-  /** 0: no longer. */
+  /** 0 ends the pause. */
   forMs: number
 }
 

@@ -132,7 +132,7 @@ export class LayoutBudget {
     return held
   }
 
-  /** @param sign 1: from now on it is in use, -1: no longer */
+  /** @param sign 1: use begins. -1: use ends. */
   #moved(held: Held, sign: 1 | -1): void {
     const { bytes, network } = held
     this.#keptBytes -= sign * bytes

@@ -18,9 +18,8 @@
  * unhandled: their answers are not made before they can be sent. A client that sends more of them
  * ahead than real clients do loses its connection.
  *
- * All requests begin for a few milliseconds of each turn of the loop. A hundred connections may
- * have sent one each, or sixty. An upload needs twenty turns, and would wait for all of them in
- * each.
+ * In each turn of the loop, requests start for a few milliseconds only. Otherwise an upload, which
+ * needs twenty turns, would wait for up to a hundred requests in each.
  *
  * Reads that may take the parser long begin one by one, see `SmallPiecesLane`.
  *
@@ -116,7 +115,7 @@ interface ConnectionCharge {
   site: ConnectionHolder | undefined
 }
 
-/** Has Node read the socket's requests. */
+/** Lets Node read requests from the socket. */
 type Attach = (socket: Socket) => void
 
 export class Connections {

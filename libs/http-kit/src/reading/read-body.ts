@@ -17,7 +17,8 @@ export function readBody(
   }
   const body = new GrowingBytes()
   const take = (piece: Buffer) => {
-    // Small pieces cost as much as larger ones: a body of single bytes has 4 KiB at most.
+    // Small pieces cost as much as larger ones. A body that arrives byte by byte may have at most
+    // 4 KiB.
     const costsBytes = payload.smallPieces * smallPieceBytes
     if (body.length + piece.length > bytesMax || costsBytes > bytesMax)
       end(new RefusalError('error-bodySize'))

@@ -42,7 +42,9 @@ const waitInBodyMsMax = 10_000
  * disk, or without a core. No request waited for others meanwhile, and nothing is refused for it.
  */
 const stallMs = 250
-/** What waits may hold two reads of its socket, 128 KiB: 128 MiB in all. */
+/**
+ * A waiting request holds at most two reads of its socket (128 KiB); all together 128 MiB.
+ */
 const holdingMax = 1_024
 /** Connections that were not read and wait. Their listeners have fewer; some may be closed. */
 const unreadMax = 8_192

@@ -9,7 +9,7 @@ import type { ApiContext } from '../../calls/context.ts'
 import { serve } from '../../calls/operation.ts'
 import { idEntry, readerPassword } from '../../documents/schemas.ts'
 
-/** By the rule for visitors, for owners too: theirs have direct links. */
+/** Uses the visitors' rule for owners too. Owners get a full archive by a direct link. */
 export function webArchive(app: FastifyInstance, context: ApiContext) {
   serve(app, context, {
     name: 'webArchive',

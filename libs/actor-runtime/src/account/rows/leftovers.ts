@@ -56,7 +56,10 @@ export class Leftovers {
       await sweepPages(this.#services, this.#ownership, recovered)
       return true
     } catch (error) {
-      this.#services.log.warn({ account: this.#ownership.account, err: error }, 'dead pages stay for now')
+      this.#services.log.warn(
+        { account: this.#ownership.account, err: error },
+        'unused checkpoint pages could not be removed; retried later',
+      )
       return false
     }
   }

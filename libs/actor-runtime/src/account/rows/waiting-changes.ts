@@ -1,6 +1,7 @@
 /**
  * Changes that are applied and answered, and are journaled with the next row of their account:
- * counts of downloads. When no row comes in time, or there are too many of them, they make one.
+ * counts of downloads. When no row comes in time, or when there are too many, a row is written for
+ * them.
  *
  * Waiting changes are lost with the activation, without an error.
  */
