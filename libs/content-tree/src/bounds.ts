@@ -136,6 +136,8 @@ export const rowsPerSlice = 4_096
  * of combining marks. Normalising those takes 0.4 µs a unit, and 0.01 µs for other text.
  */
 export const foldedUnitsPerSlice = 2 * 1024
+/** Units of ASCII that take no more time than one that is slow to fold. */
+export const asciiUnitsPerFolded = 32
 /**
  * UTF-16 units of names, other than ASCII, that changes of a folder may fold to keep its order by
  * name. After that the order is dropped until it is asked for again.

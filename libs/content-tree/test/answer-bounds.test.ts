@@ -1,7 +1,7 @@
 /** Answers have bounds, and long work has slices. */
 import { AccountReply, type Item, SortField } from '@holdfast/wire'
 import t from 'tap'
-import { foldedUnitsPerSlice } from '../src/bounds.ts'
+import { asciiUnitsPerFolded, foldedUnitsPerSlice } from '../src/bounds.ts'
 import type { ContentTable } from '../src/tree/columns.ts'
 import { ListingOrders, sortInSlices } from '../src/tree/listing-order.ts'
 import { expire, link, names, password, set } from './owner.ts'
@@ -221,7 +221,8 @@ t.test('filters and search compare long tags in slices', async (t) => {
   const tags = Array.from({ length: 50 }, (_, n) => `${n}`.padEnd(25, 'x')).join(',')
   const count = 300
   for (let n = 0; n < count; n++) set(world, world.folder(root).id, { $case: 'tags', value: tags })
-  const leastSlices = Math.floor(count / Math.ceil(foldedUnitsPerSlice / tags.length)) - 1
+  const units = Math.floor(tags.length / asciiUnitsPerFolded)
+  const leastSlices = Math.floor(count / Math.ceil(foldedUnitsPerSlice / units)) - 1
   const slicesOf = (ask: Parameters<World['request']>[1]) => {
     const outcome = world.state.decide(world.request(operator, ask), world.context())
     if (outcome.kind !== 'slices') return 0

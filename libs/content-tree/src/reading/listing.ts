@@ -5,6 +5,7 @@
  */
 import type { FileColumns, Item, ListingPage, ReadContent } from '@holdfast/wire'
 import {
+  asciiUnitsPerFolded,
   deeperBytesMax,
   deeperItemsPerSlice,
   deeperLooksBytesMax,
@@ -14,9 +15,8 @@ import {
   itemsPerSlice,
   rowsPerSlice,
 } from '../bounds.ts'
-import { composeText, foldText } from '../text.ts'
+import { composeText, foldText, isAscii } from '../text.ts'
 import { fileColumns, fitsColumns } from '../tree/file-columns.ts'
-import type { Tree } from '../tree/tree.ts'
 import { listedBytes } from './listed-bytes.ts'
 import type { ReaderView } from './reader-view.ts'
 
@@ -79,11 +79,11 @@ function inColumns(
  * Whether a text occurs in a content's name, or in tags that this reader may see.
  * @param needle folded.
  */
-export function matches(view: ReaderView, row: number, needle: string): boolean {
-  const { tree } = view
-  if (foldText(tree.contents.names[row] as string).includes(needle)) return true
-  const tags = tree.sparse.notes.tags.get(row)
-  return tags !== undefined && foldText(tags).includes(needle) && view.isOpen(row)
+export function matches(view: ReaderView, row: number, needle: string, meter: SearchMeter): boolean {
+  const { contents, sparse } = view.tree
+  if (meter.fold(contents.names[row] as string).includes(needle)) return true
+  const tags = sparse.notes.tags.get(row)
+  return tags !== undefined && meter.fold(tags).includes(needle) && view.isOpen(row)
 }
 
 /** Reports when examined rows, or their texts, have taken long enough to yield. */
@@ -91,9 +91,14 @@ export class SearchMeter {
   #rows = 0
   #units = 0
 
-  /** Counts a row that `matches` is about to examine. */
-  compared({ contents, sparse }: Tree, row: number): void {
-    this.#units += (contents.names[row] as string).length + (sparse.notes.tags.get(row)?.length ?? 0)
+  /** `foldText`; counts the text. */
+  fold(text: string): string {
+    if (isAscii(text)) {
+      this.#units += Math.floor(text.length / asciiUnitsPerFolded)
+      return text.toLowerCase()
+    }
+    this.#units += text.length
+    return foldText(text)
   }
 
   /** Counts a row. @returns whether to yield before it */
@@ -113,21 +118,18 @@ function* pageOf(
   const order = yield* view.tree.orders.sorted(folder, query.sortField)
   const at = (place: number) => order[query.ascending ? place : order.length - 1 - place] as number
   const start = (query.page - 1) * query.pageSize
-  const wanted = wantedBy(view, query)
+  const looks = new SearchMeter()
+  const wanted = wantedBy(view, query, looks)
   if (wanted === undefined && view.seesAll(folder)) {
     const count = Math.max(0, Math.min(query.pageSize, order.length - start))
     return { rows: Array.from({ length: count }, (_, place) => at(start + place)), total: order.length }
   }
   const rows: number[] = []
-  const looks = new SearchMeter()
   let total = 0
   for (let place = 0; place < order.length; place++) {
     const row = at(place)
     if (looks.next()) yield
-    if (wanted !== undefined) {
-      looks.compared(view.tree, row)
-      if (!wanted(row)) continue
-    }
+    if (wanted !== undefined && !wanted(row)) continue
     if (!view.isShown(row)) continue
     if (total >= start && rows.length < query.pageSize) rows.push(row)
     total++
@@ -136,14 +138,18 @@ function* pageOf(
 }
 
 /** What passes the filters; undefined: everything. */
-function wantedBy(view: ReaderView, query: Query): ((row: number) => boolean) | undefined {
+function wantedBy(
+  view: ReaderView,
+  query: Query,
+  meter: SearchMeter,
+): ((row: number) => boolean) | undefined {
   const { names } = view.tree.contents
   const needle = foldText(query.contentFilter)
   const name = query.contentName === undefined ? undefined : composeText(query.contentName)
   if (needle === '' && name === undefined) return undefined
   return (row) =>
     (name === undefined || composeText(names[row] as string) === name) &&
-    (needle === '' || matches(view, row, needle))
+    (needle === '' || matches(view, row, needle, meter))
 }
 
 /** Level by level, every folder that fits into the rest of the answer. */

@@ -25,14 +25,13 @@ export function* searchAll(
   page: Page,
 ): Generator<void, SearchView> {
   const { tree } = view
-  const isWanted = by.$case === 'copy' ? usesOf(tree, by.value) : namedBy(view, by.value)
+  const looks = new SearchMeter()
+  const isWanted = by.$case === 'copy' ? usesOf(tree, by.value) : namedBy(view, by.value, looks)
   const rows: number[] = []
   const open = [tree.root, tree.bin]
-  const looks = new SearchMeter()
   for (let at = isWanted && open.pop(); at !== undefined; at = open.pop())
     for (const row of tree.children(at)) {
       if (looks.next()) yield
-      if (by.$case === 'text') looks.compared(tree, row)
       if (isWanted?.(row)) rows.push(row)
       if (tree.isFolder(row)) open.push(row)
     }
@@ -54,9 +53,9 @@ function usesOf(tree: Tree, copy: Copy): ((row: number) => boolean) | undefined 
   return blob < 0 ? undefined : (row) => !tree.isFolder(row) && tree.blobRowOf(row) === blob
 }
 
-function namedBy(view: ReaderView, text: string): (row: number) => boolean {
+function namedBy(view: ReaderView, text: string, meter: SearchMeter): (row: number) => boolean {
   const needle = foldText(text)
-  return (row) => matches(view, row, needle)
+  return (row) => matches(view, row, needle, meter)
 }
 
 interface Page {
@@ -100,10 +99,9 @@ function* hits(view: ReaderView, folder: number, query: SearchContents): Generat
   for (let at = open.pop(); at !== undefined; at = open.pop()) {
     for (const row of tree.children(at)) {
       if (looks.next()) yield
-      looks.compared(tree, row)
       if (!view.isShown(row)) continue
       const created = tree.contents.created[row] as number
-      if (created >= from && created <= to && matches(view, row, needle)) rows.push(row)
+      if (created >= from && created <= to && matches(view, row, needle, looks)) rows.push(row)
       if (tree.isFolder(row) && view.accessToChild(row) === 'open') open.push(row)
     }
   }

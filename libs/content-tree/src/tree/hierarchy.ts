@@ -145,8 +145,12 @@ export class Hierarchy {
 
   /** Files first, then folders, each in the order of insertion. */
   *children(folder: number): Generator<number> {
-    yield* this.fileRows(folder)
-    yield* this.folderRows(folder)
+    // One generator: a search of 10,000 would hand each row through a second one.
+    for (const first of ['firstFile', 'firstFolder'] as const) {
+      const { next } = this.contents
+      let row = this.folders[first][this.folderRow(folder)] as number
+      for (; row !== none; row = next[row] as number) yield row
+    }
   }
 
   // ---- changing
