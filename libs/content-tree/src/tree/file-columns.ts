@@ -21,10 +21,12 @@ export function fitsColumns(tree: Tree, row: number): boolean {
 /** @param rows all of which fit. */
 export function fileColumns({ contents, blobs }: Tree, rows: readonly number[]): FileColumns {
   const count = rows.length
-  const ids = Buffer.allocUnsafe(count * 16)
-  const codes = Buffer.allocUnsafe(count * 8)
-  const md5s = Buffer.allocUnsafe(count * 16)
-  const blobKeys = new Uint8Array(blobs.columns.keys.buffer)
+  // Bytes are copied a word at a time.
+  const ids = new Uint32Array(count * 4)
+  const codes = new Uint32Array(count * 2)
+  const md5s = new Uint32Array(count * 4)
+  const { keys } = blobs.columns
+  const codeWords = new Uint32Array(contents.code.buffer)
   const lengths = new Uint16Array(count)
   const created = new Float64Array(count)
   const modified = new Float64Array(count)
@@ -36,9 +38,9 @@ export function fileColumns({ contents, blobs }: Tree, rows: readonly number[]):
   let names = ''
   for (let place = 0; place < count; place++) {
     const row = rows[place] as number
-    for (let word = 0; word < 4; word++)
-      ids.writeUInt32BE(contents.ids[row * 4 + word] as number, place * 16 + word * 4)
-    for (let at = 0; at < 8; at++) codes[place * 8 + at] = contents.code[row * 8 + at] as number
+    for (let word = 0; word < 4; word++) ids[place * 4 + word] = contents.ids[row * 4 + word] as number
+    codes[place * 2] = codeWords[row * 2] as number
+    codes[place * 2 + 1] = codeWords[row * 2 + 1] as number
     const name = contents.names[row] as string
     names += name
     lengths[place] = name.length
@@ -46,21 +48,22 @@ export function fileColumns({ contents, blobs }: Tree, rows: readonly number[]):
     modified[place] = contents.modified[row] as number
     downloads[place] = contents.downloads[row] as number
     const blob = contents.link[row] as number
-    for (let at = 0; at < 16; at++) md5s[place * 16 + at] = blobKeys[blob * 64 + at] as number
+    for (let word = 0; word < 4; word++) md5s[place * 4 + word] = keys[blob * 16 + word] as number
     sizes[place] = blobs.columns.size[blob] as number
     groups[place] = blobs.columns.placementGroup[blob] as number
     types[place] = placeOf(typePlaces, contents.mimetypes[row] as string)
   }
   return {
-    ids,
+    // The words of an id are numbers, its bytes are in network order.
+    ids: columnBytes(ids).swap32(),
     names,
     nameLengths: columnBytes(lengths),
-    codes,
+    codes: columnBytes(codes),
     createTimes: columnBytes(created),
     modTimes: columnBytes(modified),
     sizes: columnBytes(sizes),
     downloads: columnBytes(downloads),
-    md5s,
+    md5s: columnBytes(md5s),
     placementGroups: columnBytes(groups),
     mimetypes: [...typePlaces.keys()],
     mimetypeIndexes: columnBytes(types),

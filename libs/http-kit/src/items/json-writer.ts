@@ -112,10 +112,12 @@ export class JsonWriter {
   // The following methods write into reserved room.
 
   raw(bytes: Uint8Array): void {
+    const out = this.#bytes
     const at = this.#at
-    if (bytes.length >= wholeCopyMin) this.#bytes.set(bytes, at)
-    else for (let n = 0; n < bytes.length; n++) this.#bytes[at + n] = bytes[n] as number
-    this.#at = at + bytes.length
+    const count = bytes.length
+    if (count >= wholeCopyMin) out.set(bytes, at)
+    else for (let n = 0; n < count; n++) out[at + n] = bytes[n] as number
+    this.#at = at + count
   }
 
   /** Writes a few bytes. */
