@@ -1,8 +1,8 @@
-export { referenceOfRow, rowsOfJournals } from './kinds-of-rows.ts'
 export {
   isLocked,
   LevelMetadataStore,
   type LevelMetadataStoreOptions,
   metadataStoreDefaults,
 } from './level-metadata-store.ts'
-export type { MetadataDamage } from './rows.ts'
+export type { MetadataDamage } from './opening/rows.ts'
+export { referenceOfRow, rowsOfJournals } from './rows/kinds-of-rows.ts'

@@ -23,7 +23,8 @@ import {
   unwrittenOwnership,
 } from '@holdfast/journal'
 import { equalBytes } from '@holdfast/kernel'
-import type { Suspicions } from './commit-audit.ts'
+import { leap } from './damage/loss.ts'
+import type { Rows } from './opening/rows.ts'
 import {
   decodeFixed,
   decodeNamed,
@@ -36,12 +37,11 @@ import {
   maxOwnerBytes,
   namedDigest,
   neverWritten,
-} from './format.ts'
-import type { GroupWriter, RowChange, WritePlace } from './group-writer.ts'
-import { leap } from './loss.ts'
-import type { LostRanges } from './lost-ranges.ts'
-import type { Rows } from './rows.ts'
-import { type Cell, UncommittedRows } from './uncommitted-rows.ts'
+} from './rows/format.ts'
+import type { LostRanges } from './rows/lost-ranges.ts'
+import type { Suspicions } from './writing/commit-audit.ts'
+import type { GroupWriter, RowChange, WritePlace } from './writing/group-writer.ts'
+import { type Cell, UncommittedRows } from './writing/uncommitted-rows.ts'
 
 /** Rows removed by one write, so that a long trim does not delay the next batch. */
 const trimSliceRows = 1_000

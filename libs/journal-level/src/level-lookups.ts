@@ -15,15 +15,15 @@ import {
   lookupKeyOf,
 } from '@holdfast/journal'
 import { RecentMap } from '@holdfast/kernel'
-import type { Suspicions } from './commit-audit.ts'
-import { decodeSmall, isWholeValue, keys } from './format.ts'
-import { type GroupWriter, groupBytesMax, type RowChange } from './group-writer.ts'
-import { kindNotes, lookupRows, removedLookupRows } from './kinds-of-rows.ts'
-import type { LostRanges } from './lost-ranges.ts'
-import type { Rows } from './rows.ts'
-import { copiedNumberAt, copiedNumberRows } from './stored-numbers.ts'
-import type { ScanRange } from './stored-rows.ts'
-import { UncommittedRows } from './uncommitted-rows.ts'
+import type { Rows } from './opening/rows.ts'
+import { decodeSmall, isWholeValue, keys } from './rows/format.ts'
+import { kindNotes, lookupRows, removedLookupRows } from './rows/kinds-of-rows.ts'
+import type { LostRanges } from './rows/lost-ranges.ts'
+import { copiedNumberAt, copiedNumberRows } from './rows/stored-numbers.ts'
+import type { ScanRange } from './rows/stored-rows.ts'
+import type { Suspicions } from './writing/commit-audit.ts'
+import { type GroupWriter, groupBytesMax, type RowChange } from './writing/group-writer.ts'
+import { UncommittedRows } from './writing/uncommitted-rows.ts'
 
 /** Counters kept in memory; there are a handful. */
 const cachedCounters = 100

@@ -20,17 +20,17 @@ import {
   systemClock,
   writableBytes,
 } from '@holdfast/kernel'
-import { CommitAudit, type Suspicions } from './commit-audit.ts'
-import { copyDamage } from './damage-record.ts'
-import { type FindDamageOptions, findDamage } from './find-damage.ts'
-import { GroupWriter, type RowChange } from './group-writer.ts'
-import { holderOf, nameHolder, type StoreHolder } from './holder.ts'
+import { copyDamage } from './damage/damage-record.ts'
+import { type FindDamageOptions, findDamage } from './damage/find-damage.ts'
+import { comparesOnDisk } from './damage/uncached-read.ts'
 import { LevelJournals } from './level-journals.ts'
 import { LevelLookups } from './level-lookups.ts'
-import type { LostRanges } from './lost-ranges.ts'
-import { type InspectResult, identify, inspect, markerOf } from './opening.ts'
-import { isDamage, type MetadataDamage, type OpenOptions, Rows } from './rows.ts'
-import { comparesOnDisk } from './uncached-read.ts'
+import { holderOf, nameHolder, type StoreHolder } from './opening/holder.ts'
+import { type InspectResult, identify, inspect, markerOf } from './opening/opening.ts'
+import { isDamage, type MetadataDamage, type OpenOptions, Rows } from './opening/rows.ts'
+import type { LostRanges } from './rows/lost-ranges.ts'
+import { CommitAudit, type Suspicions } from './writing/commit-audit.ts'
+import { GroupWriter, type RowChange } from './writing/group-writer.ts'
 
 export interface LevelMetadataStoreOptions {
   /** A separate directory; made when missing. The open store locks this directory exclusively. */

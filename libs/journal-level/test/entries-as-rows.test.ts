@@ -4,8 +4,8 @@ import type { StoredEntry } from '@holdfast/journal'
 import { MemoryJournalStore, MemoryLookupStore, MemoryWholeStore } from '@holdfast/journal/testing'
 import { hex } from '@holdfast/kernel'
 import t from 'tap'
-import { entriesOfRows, rowsOfEntry, rowsOfStore } from '../src/entries-as-rows.ts'
 import { LevelMetadataStore, referenceOfRow } from '../src/index.ts'
+import { entriesOfRows, rowsOfEntry, rowsOfStore } from '../src/rows/entries-as-rows.ts'
 import { testMetadataStore } from '../src/testing.ts'
 
 const bytes = (text: string) => Buffer.from(text)

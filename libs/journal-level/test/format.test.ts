@@ -1,7 +1,7 @@
 import { hex } from '@holdfast/kernel'
 import { Level } from 'level'
 import t from 'tap'
-import { encodeEntry } from '../src/commit-audit.ts'
+import { LevelMetadataStore } from '../src/index.ts'
 import {
   decodeFixed,
   decodeNamed,
@@ -14,10 +14,10 @@ import {
   encodeRow,
   encodeSmall,
   keys,
-} from '../src/format.ts'
-import { LevelMetadataStore } from '../src/index.ts'
-import { decodeRanges, encodeRanges } from '../src/lost-ranges.ts'
+} from '../src/rows/format.ts'
+import { decodeRanges, encodeRanges } from '../src/rows/lost-ranges.ts'
 import { testMetadataStore } from '../src/testing.ts'
+import { encodeEntry } from '../src/writing/commit-audit.ts'
 import { directory } from './directories.ts'
 
 const sixteen = (byte: number) => Buffer.alloc(16, byte)

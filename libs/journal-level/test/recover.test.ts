@@ -7,10 +7,10 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { JournalFault } from '@holdfast/journal'
 import t, { type Test } from 'tap'
-import { CommitAudit, readEntries } from '../src/commit-audit.ts'
 import { LevelMetadataStore } from '../src/index.ts'
-import { Rows } from '../src/rows.ts'
+import { Rows } from '../src/opening/rows.ts'
 import { testMetadataStore } from '../src/testing.ts'
+import { CommitAudit, readEntries } from '../src/writing/commit-audit.ts'
 import { directory } from './directories.ts'
 
 const run = promisify(execFile)

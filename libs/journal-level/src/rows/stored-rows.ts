@@ -1,4 +1,4 @@
-import type { RowChange } from './group-writer.ts'
+import type { RowChange } from '../writing/group-writer.ts'
 
 export interface ScanRange {
   gte?: Uint8Array

@@ -23,10 +23,9 @@ import {
   isWholeValue,
   keys,
   neverWritten,
-} from './format.ts'
-import type { RowChange } from './group-writer.ts'
-import { copiedKinds } from './kinds-of-rows.ts'
-import { isBeforeEnd, type KeySpan, LostRanges, rangeOf, touches } from './lost-ranges.ts'
+} from '../rows/format.ts'
+import { copiedKinds } from '../rows/kinds-of-rows.ts'
+import { isBeforeEnd, type KeySpan, LostRanges, rangeOf, touches } from '../rows/lost-ranges.ts'
 import {
   copiedNumberAt,
   copiedNumberRows,
@@ -38,8 +37,9 @@ import {
   numberAt,
   numberRow,
   suspicionRows,
-} from './stored-numbers.ts'
-import type { StoredRows } from './stored-rows.ts'
+} from '../rows/stored-numbers.ts'
+import type { StoredRows } from '../rows/stored-rows.ts'
+import type { RowChange } from '../writing/group-writer.ts'
 
 /** Above every epoch, and every number, that the lost rows may have given. */
 export const leap = 2 ** 20

@@ -1,7 +1,7 @@
 /** Rows of the store itself: its numbers, and what is known to be missing. */
-import { type DigestNote, Suspicions } from './commit-audit.ts'
+import { type DigestNote, Suspicions } from '../writing/commit-audit.ts'
+import type { RowChange } from '../writing/group-writer.ts'
 import { decodeNumber, decodeSmall, encodeNumber, encodeSmall, isWholeValue, keys } from './format.ts'
-import type { RowChange } from './group-writer.ts'
 import { decodeRanges, encodeRanges } from './lost-ranges.ts'
 import type { StoredRows } from './stored-rows.ts'
 

@@ -1,6 +1,7 @@
 /** The kinds of rows. */
+
+import type { AuditNote, RowChange } from '../writing/group-writer.ts'
 import { encodeSmall, keys } from './format.ts'
-import type { AuditNote, RowChange } from './group-writer.ts'
 
 /**
  * Kinds of lookups that have copies: what operators decided, and what leads to accounts. Without

@@ -1,8 +1,7 @@
 /** What an opening reads first: whose store it is, and what an earlier process lost. */
 import { randomBytes } from 'node:crypto'
 import { JournalFault } from '@holdfast/journal'
-import { readEntries, type Suspicions, storeOfAudit, subjectDigest } from './commit-audit.ts'
-import { countDamagedFiles } from './damage-record.ts'
+import { countDamagedFiles } from '../damage/damage-record.ts'
 import {
   decodeNumber,
   decodeSmall,
@@ -11,11 +10,9 @@ import {
   keys,
   markersMax,
   metadataFormatVersion,
-} from './format.ts'
-import type { RowChange } from './group-writer.ts'
-import { copiedKinds, kindSubject } from './kinds-of-rows.ts'
-import { LostRanges } from './lost-ranges.ts'
-import type { Rows } from './rows.ts'
+} from '../rows/format.ts'
+import { copiedKinds, kindSubject } from '../rows/kinds-of-rows.ts'
+import { LostRanges } from '../rows/lost-ranges.ts'
 import {
   copiedNumberAt,
   copiedNumberRows,
@@ -27,7 +24,10 @@ import {
   numberAt,
   numberRow,
   suspicionRows,
-} from './stored-numbers.ts'
+} from '../rows/stored-numbers.ts'
+import { readEntries, type Suspicions, storeOfAudit, subjectDigest } from '../writing/commit-audit.ts'
+import type { RowChange } from '../writing/group-writer.ts'
+import type { Rows } from './rows.ts'
 
 /**
  * Checks the version and gives the store its permanent name: 16 random bytes. A version that is
