@@ -1,6 +1,6 @@
 /**
- * The requirements of a host before `up`, as in `infra/OPERATING.md`: users, secrets, certificates,
- * Cassandra. The other programs are those of this machine.
+ * The requirements of a host before `up`, as in `infra/regions/HOSTS.md`: users, secrets,
+ * certificates, Cassandra. The other programs are those of this machine.
  */
 import { randomBytes } from 'node:crypto'
 import {

@@ -78,7 +78,8 @@ const notRun: Readonly<Record<string, string>> = {
   'infra/OPERATING.md, Abuse': 'ids, hashes and acts are examples; `apps/ctl/test` runs each command',
   'infra/OPERATING.md, A cluster on one machine': '`test/cluster` runs them; a cluster takes minutes',
   'infra/OPERATING.md, Regions from one file':
-    'they need hosts; `npm run test:long` runs `infra` on namespaces, and no test has Kubernetes',
+    'they need hosts; `npm run test:long` runs `infra` on namespaces',
+  'infra/regions/CONTAINERS.md, Kubernetes': 'no test has Kubernetes',
   'infra/OPERATING.md, When something is lost': '`test/cluster/operator.test.ts` runs them on a cluster',
   'infra/OPERATING.md, Storage nodes of a cluster': 'the same',
   'infra/OPERATING.md, A backup of a cluster': '`test/cluster/backup.test.ts` runs them on a cluster',
@@ -88,6 +89,7 @@ const notRun: Readonly<Record<string, string>> = {
   'infra/namespaces/README.md, infra/namespaces: a deployment on one machine':
     'they need root; `npm run test:long` runs such a deployment',
   'infra/observe/README.md, On one machine': 'they install packages, as root',
+  'infra/observe/README.md, In a deployment': 'it asks the alertmanager of a host',
   'test/sim/README.md, Simulation': '`test/sim.test.ts` runs the same with fewer seeds',
 }
 

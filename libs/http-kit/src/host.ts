@@ -47,8 +47,8 @@ import { LoopTurns } from './turns/loop-turns.ts'
 /** Slow headers are cut off after this time. */
 const headersTimeoutMs = 20_000
 /**
- * For proxies: longer than the default of every proxy that `infra/OPERATING.md` names (Caddy: 120
- * s).
+ * For proxies: longer than the default of every proxy that `infra/deploy/README.md` names (Caddy:
+ * 120 s).
  */
 export const defaultIdle: IdleTimes = {
   silentMs: headersTimeoutMs,
