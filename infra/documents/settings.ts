@@ -7,6 +7,10 @@ import { generatedMark, table } from './table.ts'
 const pages = {
   contract: sectionsOf('apps/api/CONTRACT.md'),
   guide: sectionsOf('infra/OPERATING.md'),
+  hosts: sectionsOf('infra/regions/HOSTS.md'),
+  network: sectionsOf('infra/regions/NETWORK.md'),
+  containers: sectionsOf('infra/regions/CONTAINERS.md'),
+  acts: sectionsOf('libs/moderation/ACTS.md'),
 }
 
 type Schema = Readonly<Record<string, { fallback: string; meaning: string; secret: boolean }>>
@@ -24,8 +28,9 @@ and ends with code 78. A variable that begins with \`HOLDFAST_\` and is not in t
 - A secret can come from a file: set the name of the file in the variable with \`_FILE\` behind its name. Secrets are
   ${secretsOf({ ...settings, ...clusterSettings })}.
 
-"Described in" has the sections of the contract (\`apps/api/CONTRACT.md\`) and of the operator's guide
-(\`infra/OPERATING.md\`) that name the setting.
+"Described in" has the sections that name the setting: of the contract (\`apps/api/CONTRACT.md\`), the operator's guide
+(\`infra/OPERATING.md\`), the pages of a deployment (\`infra/regions/HOSTS.md\`, \`infra/regions/NETWORK.md\`,
+\`infra/regions/CONTAINERS.md\`) and of operators' acts (\`libs/moderation/ACTS.md\`).
 
 ## Every process
 
