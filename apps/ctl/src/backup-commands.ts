@@ -47,7 +47,7 @@ export const backupCommands: readonly Command[] = [
     words: 'backup',
     usage: '<target directory> [--rate BYTES] [--key-file FILE] [--keep N] [--within DAYS]',
     meaning:
-      'Copies everything into a directory on the machine of the called process, while it serves, and only what the directory does not have yet: all of one moment, in a cluster each account of its own. Repeat it after a break. --rate: bytes a second. --key-file: 64 hexadecimal digits; the backup is encrypted with them. --keep, --within: after it, only the newest N backups and those of the last DAYS days stay; without both, all.',
+      'Writes a backup into a directory on the machine of the called process, while the service runs. Writes only data that the directory lacks. The backup shows one moment; in a cluster each account has a moment of its own. Repeat it after an interruption. --rate: bytes a second. --key-file: a file with 64 hexadecimal digits, which encrypt the backup. --keep, --within: after the backup only the newest N backups and those of the last DAYS days stay; without both, all stay.',
     options: { rate: 'string', 'key-file': 'string', keep: 'string', within: 'string' },
     plan: (words, { rate, 'key-file': keyFile, keep, within }) => {
       const body = {
@@ -67,7 +67,7 @@ export const backupCommands: readonly Command[] = [
       'Makes a data directory from a backup, by default from its newest snapshot. Needs no service. It ends when files of the backup are damaged; with --without-damaged it restores all others, names these and exits with 1.',
     options: { at: 'string', 'key-file': 'string', 'without-damaged': 'boolean' },
     plan: ([from, to, ...others], options) => {
-      if (to === undefined) throw new UsageFault('name the backup and the new directory')
+      if (to === undefined) throw new UsageFault('the backup or the new directory is missing')
       if (others.length > 0) throw new UsageFault(`unexpected argument: ${others.join(' ')}`)
       return [local('', async () => restore(directoryOf([from as string]), resolve(to), options))]
     },
@@ -76,7 +76,7 @@ export const backupCommands: readonly Command[] = [
     words: 'cluster restore',
     usage: '<backup directory> [--at SNAPSHOT] [--key-file FILE] [--without-damaged]',
     meaning:
-      'Writes the backup of a cluster, a directory on the machine of the called process, into an empty cluster of the same regions whose storage nodes run and whose other processes are stopped. Restart all of them after it. Repeat it after a break. --without-damaged: as of restore.',
+      'Restores a cluster from a backup, a directory on the machine of the called process. The cluster is empty and has the same regions; its storage nodes run, and all other processes are stopped. Repeat it after an interruption. Then restart the storage nodes and start the others. --without-damaged: as of restore.',
     options: { at: 'string', 'key-file': 'string', 'without-damaged': 'boolean' },
     plan: (words, { at, 'key-file': keyFile, 'without-damaged': withoutDamaged }) => {
       const body = {
@@ -102,7 +102,7 @@ export const backupCommands: readonly Command[] = [
     words: 'verify',
     usage: '[backup directory] [--at SNAPSHOT] [--key-file FILE]',
     meaning:
-      'Reads every file of a backup, or without one of the running service, and names what is damaged or missing: the files with their paths, and whose they are.',
+      'Reads every file of a backup, or of the running service if no backup is given. Names damaged and missing files with their paths and owners.',
     options: { at: 'string', 'key-file': 'string' },
     plan: (words, options) => {
       if (words.length === 0)
@@ -120,7 +120,7 @@ export const backupCommands: readonly Command[] = [
     words: 'import',
     usage: '<directory> [--account ID OR E-MAIL] [--folder ID]',
     meaning:
-      'Stores a directory of the machine of the service in an account, with names and times: in a folder of its name, or in the folder that is named. Without an account it makes a guest. Repeat it after a break.',
+      'Stores a directory of the machine of the service in an account, with names and times: in a folder of its name, or in the folder that is named. Without an account it makes a guest. Repeat it after an interruption.',
     options: { account: 'string', folder: 'string' },
     plan: (words, { account, folder }) => {
       const directory = directoryOf(words)
@@ -142,9 +142,9 @@ export const backupCommands: readonly Command[] = [
     words: 'export',
     usage: '<id or e-mail> [directory]',
     meaning:
-      'Writes the tree of an account to a directory on the machine of the service, by default one named like the account, with names and times, and compares every digest. Repeat it after a break.',
+      'Writes the tree of an account to a directory on the machine of the service, by default one named like the account, with names and times, and compares every digest. Repeat it after an interruption.',
     plan: ([account, directory = account, ...others]) => {
-      if (account === undefined) throw new UsageFault('name the account')
+      if (account === undefined) throw new UsageFault('the account is missing')
       const target = directoryOf([directory as string, ...others])
       const run: Step['run'] = async (call, printLine) =>
         withoutDamage(await runOf(call, printLine, '/admin/export', { account, target }))
@@ -347,7 +347,7 @@ function local(about: string, run: () => Promise<string>): Step {
 }
 
 function directoryOf([path, ...others]: string[]): string {
-  if (path === undefined) throw new UsageFault('name the directory')
+  if (path === undefined) throw new UsageFault('the directory is missing')
   if (others.length > 0) throw new UsageFault(`unexpected argument: ${others.join(' ')}`)
   return resolve(path)
 }

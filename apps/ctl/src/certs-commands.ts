@@ -17,7 +17,7 @@ export const certsCommands: readonly Command[] = [
   {
     words: 'certs init',
     usage: '<directory> [--name NAME] [--days N]',
-    meaning: `Makes an own authority of certificates, valid for ${authorityDays} or N days. Keep the directory: its ca.key makes every other certificate.`,
+    meaning: `Makes a certificate authority, valid for ${authorityDays} or N days. Keep the directory: its ca.key makes every other certificate.`,
     options: { name: 'string', days: 'string' },
     plan: (words, { name = 'Holdfast', days = authorityDays }) => [
       local(words, async (directory) => {
@@ -78,7 +78,7 @@ export const certsCommands: readonly Command[] = [
 ]
 
 function local([directory, ...others]: string[], run: (directory: string) => Promise<string>): Step {
-  if (directory === undefined) throw new UsageFault('name the directory')
+  if (directory === undefined) throw new UsageFault('the directory is missing')
   if (others.length > 0) throw new UsageFault(`unexpected argument: ${others.join(' ')}`)
   return {
     about: directory,
@@ -116,11 +116,12 @@ interface CertificateOrder {
 
 async function hostsOf(hosts: string[], { names, deployment }: Options): Promise<CertificateOrder[]> {
   if (typeof deployment === 'string') {
-    if (hosts.length > 0 || names !== undefined) throw new UsageFault('the deployment names the hosts')
+    if (hosts.length > 0 || names !== undefined)
+      throw new UsageFault('--deployment names the hosts already: leave out hosts and --names')
     return hostsOfDeployment(deployment)
   }
   const [host, ...others] = hosts
-  if (host === undefined) throw new UsageFault('name a host, or a deployment')
+  if (host === undefined) throw new UsageFault('a host or --deployment is missing')
   if (others.length > 0) throw new UsageFault(`unexpected argument: ${others.join(' ')}`)
   return [
     {

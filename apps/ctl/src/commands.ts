@@ -83,7 +83,7 @@ export const commands: readonly Command[] = [
     options: { contents: 'string', storage: 'string' },
     plan: (words, { contents, storage }) => {
       if (contents === undefined && storage === undefined)
-        throw new UsageFault('name --contents or --storage')
+        throw new UsageFault('--contents or --storage is missing')
       const limits = { ...limitOf('contents', contents), ...limitOf('storage', storage) }
       return changes(namesOf(words), { limits }, ({ limits: now }) => json(now, ''))
     },
@@ -128,7 +128,7 @@ export const commands: readonly Command[] = [
     meaning:
       'Undoes such deletions, all or none: contents return to their folder, or to the root, without expiries in the past.',
     plan: ([account, ...words]) => {
-      if (account === undefined) throw new UsageFault('name an account')
+      if (account === undefined) throw new UsageFault('the account is missing')
       const contents = namesOf(words)
       const path = `${accountPath(account)}/deletions/undo`
       return [
@@ -185,7 +185,7 @@ export const commands: readonly Command[] = [
   {
     words: 'bans',
     usage: '',
-    meaning: 'Networks that are banned for repeated excess.',
+    meaning: 'Networks that are banned because they exceeded rate limits repeatedly.',
     plan: (words) => [whole(words, async (call) => json((await call('GET', '/admin/bans')).bans))],
   },
   {
@@ -197,7 +197,7 @@ export const commands: readonly Command[] = [
         about: network,
         run: async (call) => {
           const { lifted } = await call('DELETE', `/admin/bans/${encodeURIComponent(network)}`)
-          return `${network} ${lifted === true ? 'let in' : 'was not banned'}`
+          return `${network} ${lifted === true ? 'is no longer banned' : 'was not banned'}`
         },
       })),
   },
@@ -208,7 +208,7 @@ export const commands: readonly Command[] = [
     words: 'region evacuate',
     usage: '<code> [--fenced]',
     meaning:
-      'Evacuates a lost region: the region that also keeps its journals serves its accounts, and reports what may have been lost. --fenced is your assurance that the region is off or cut off; it is needed when most regions do not answer.',
+      'Evacuates a lost region: the region that also keeps its journals serves its accounts, and reports what may have been lost. --fenced states that the region is off, or cut off from its users; it is needed when most regions do not answer.',
     options: { fenced: 'boolean' },
     plan: (words, { fenced }) =>
       oneName(words, (region) =>
@@ -221,7 +221,7 @@ export const commands: readonly Command[] = [
     words: 'region return',
     usage: '<code> [--fenced]',
     meaning:
-      'Moves the accounts of a region that was taken over back home. Nothing is lost while the region that serves them now is alive. --fenced is your assurance that this region is off or cut off: then only data that has arrived counts.',
+      'Moves the accounts of an evacuated region back home. Nothing is lost while the region that serves them now is up. --fenced states that this region is off or cut off: then only the changes that have arrived at home count.',
     options: { fenced: 'boolean' },
     plan: (words, { fenced }) =>
       oneName(words, (region) =>
@@ -238,7 +238,7 @@ export const commands: readonly Command[] = [
   {
     words: 'node remove',
     usage: '<name>',
-    meaning: 'A storage node is permanently gone: its copies are made again at once.',
+    meaning: 'States that a storage node is lost for good: others copy at once what it held.',
     plan: (words) => oneName(words, (node) => post(`/admin/nodes/${encodeURIComponent(node)}/remove`)),
   },
   {
@@ -301,7 +301,7 @@ function moveUntilComplete(path: string, body: { fenced: boolean }): Step['run']
 
 function oneName(words: string[], run: (name: string) => Step['run']): Step[] {
   const [name, ...others] = words
-  if (name === undefined) throw new UsageFault('name one')
+  if (name === undefined) throw new UsageFault('the name is missing')
   if (others.length > 0) throw new UsageFault(`unexpected argument: ${others.join(' ')}`)
   return [{ about: name, run: run(name) }]
 }
@@ -309,7 +309,7 @@ function oneName(words: string[], run: (name: string) => Step['run']): Step[] {
 /** Names are separated by spaces or commas. */
 function namesOf(words: string[]): string[] {
   const names = words.flatMap((word) => word.split(',')).filter((name) => name !== '')
-  if (names.length === 0) throw new UsageFault('name at least one')
+  if (names.length === 0) throw new UsageFault('a name is missing')
   return names
 }
 

@@ -37,11 +37,12 @@ export const moderationCommands: readonly Command[] = [
       if (typeof hash === 'string') return [whole(words, everywhere({ hash }, from))]
       if (all === true) {
         const [text, ...others] = words
-        if (text === undefined) throw new UsageFault('name a text')
+        if (text === undefined) throw new UsageFault('the text is missing')
         return [whole(others, everywhere({ text }, from))]
       }
       const [account, text, ...others] = words
-      if (account === undefined || text === undefined) throw new UsageFault('name an account and a text')
+      if (account === undefined || text === undefined)
+        throw new UsageFault('the account or the text is missing')
       return [
         whole(others, async (call) => {
           const query = new URLSearchParams({ text, ...(typeof page === 'string' ? { page } : {}) })
@@ -60,7 +61,7 @@ export const moderationCommands: readonly Command[] = [
     plan: (words, { hash, block = false, final = false, ...options }) => {
       if (typeof hash === 'string')
         return [whole(words, deleteHash({ hash, block, final, ...reasonOf(options) }))]
-      if (block) throw new UsageFault('--block goes with --hash')
+      if (block) throw new UsageFault('--block needs --hash')
       return contentsOf(words).map((name) => ({
         about: name,
         run: async (call) => {
@@ -121,7 +122,7 @@ export const moderationCommands: readonly Command[] = [
       'Undoes acts of the last 30 days. An undo is an act and can be undone, except that of a deletion: delete again.',
     options: { reason: 'string' },
     plan: (words, options) => {
-      if (words.length === 0) throw new UsageFault('name at least one')
+      if (words.length === 0) throw new UsageFault('a name is missing')
       return words.map((id) => ({
         about: id,
         run: async (call) => {
@@ -156,7 +157,7 @@ function change(
     plan: ([list, ...named], options) => {
       const path = `/admin/blocked/${listOf(list)}/${words}`
       const { file } = options
-      if (named.length === 0 && file === undefined) throw new UsageFault('name at least one, or a --file')
+      if (named.length === 0 && file === undefined) throw new UsageFault('a name or --file is missing')
       const inFile = typeof file === 'string' ? namesIn(file) : []
       const names = [...named.flatMap((word) => word.split(',')).filter((name) => name !== ''), ...inFile]
       const wrong =
@@ -270,7 +271,7 @@ async function lastActs(call: AdminCall, count: number): Promise<unknown[]> {
 }
 
 function contentsOf(words: string[]): string[] {
-  if (words.length === 0) throw new UsageFault('name at least one')
+  if (words.length === 0) throw new UsageFault('a name is missing')
   return words
 }
 

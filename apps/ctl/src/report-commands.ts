@@ -52,7 +52,7 @@ export const reportCommands: readonly Command[] = [
 ]
 
 function each(words: string[], runOf: (id: string) => Step['run']): Step[] {
-  if (words.length === 0) throw new UsageFault('name at least one')
+  if (words.length === 0) throw new UsageFault('a name is missing')
   return words.map((id) => ({ about: id, run: runOf(id) }))
 }
 

@@ -111,7 +111,7 @@ export class Arrivals {
       const brought = await backup.backUp(account, sendRoutes)
       this.#failures = 0
       if (brought.rows + brought.pages > 0)
-        log.info({ account, ...brought }, 'what had not arrived in the second region was brought there')
+        log.info({ account, ...brought }, 'rows and pages that the second region lacked were sent there')
       const known = this.#behind.get(account)
       this.#behind.delete(account)
       // Changed meanwhile: the state of that is unknown.

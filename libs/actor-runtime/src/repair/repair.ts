@@ -398,6 +398,9 @@ async function replace(
   } catch (error) {
     // The new checkpoint is set. An activation sweeps what stays; rows behind the root are not
     // read.
-    log.warn({ account, err: error }, 'what a repair replaced stays for now')
+    log.warn(
+      { account, err: error },
+      'what a repair replaced could not be removed; the next activation removes it',
+    )
   }
 }

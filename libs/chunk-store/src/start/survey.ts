@@ -419,7 +419,7 @@ async function infoWithoutCatalogue(
   if (own === undefined) {
     const unknown = [...found].flatMap(([number, { size }]) => (size > 0 ? [extentFileName(number)] : []))
     if (unknown.length > 0)
-      log.error({ files: unknown }, 'nothing says whose these extents are: a new store begins beside them')
+      log.error({ files: unknown }, 'extents of an unknown store are here: a new store begins beside them')
     return { storeId: random(16), secret: random(32), nextGeneration: 1, nextSequence: 1, ...counts }
   }
   const { storeId, secret } = own

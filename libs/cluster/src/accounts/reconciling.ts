@@ -30,7 +30,7 @@ export function startReconciling(cluster: ClusterPart): { reconciler: Reconciler
   const log = cluster.log.child({ part: 'reconciler' })
   const map = regions
   const bornNowhere = new RateLimitedLog<string>((account, count) =>
-    log.warn({ account, count }, 'references of accounts that were born in no region here stay'),
+    log.warn({ account, count }, 'references stay: their accounts were born in no region of this cluster'),
   )
   const reconciler = new Reconciler({
     accounts,

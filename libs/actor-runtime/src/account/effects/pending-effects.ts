@@ -242,7 +242,7 @@ export class PendingEffects {
         this.#left++
         this.#services.log.error(
           { requestId, account: this.#account, effect: number, err: error },
-          'a mail broke its sender',
+          'the sender of mails failed',
         )
       },
     )

@@ -101,7 +101,7 @@ export class DurableLog {
         if ((code !== 'UNAVAILABLE' && code !== 'UNKNOWN') || attempt + 1 >= attemptsMax) throw error
         this.#services.log.warn(
           { requestIds: this.#requestIds(), account: this.#ownership.account, attempt, err: error },
-          'the stores refuse',
+          'a call to the stores failed and is retried',
         )
         await this.#stall(attempt)
       }
