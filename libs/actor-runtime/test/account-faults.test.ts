@@ -54,7 +54,7 @@ t.test(
   },
 )
 
-t.test('a damaged journal stops its account loudly, and no other', async (t) => {
+t.test('a damaged journal stops its account with an error, and no other account', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   const host = world.host()
@@ -81,7 +81,7 @@ t.test('a damaged journal stops its account loudly, and no other', async (t) => 
   t.strictSame(await reported(lagSubjectOf('two')), { accounts: 0, ms: 0 })
 })
 
-t.test('garbage on the bus is answered, not fatal', async (t) => {
+t.test('a malformed message on the bus is answered, and the host goes on', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   world.host()

@@ -139,7 +139,7 @@ async function storm(t: Test, seed: number): Promise<void> {
   await world.close()
 }
 
-t.test('with any faults of the stores, acknowledged changes stay, once', async (t) => {
+t.test('acknowledged changes survive any faults of the stores, each once', async (t) => {
   const { HOLDFAST_CHAOS_SEEDS: range = '1-5' } = process.env
   const [first = 1, last = 1] = range.split('-').map(Number)
   for (let seed = first; seed <= last; seed++) await storm(t, seed)

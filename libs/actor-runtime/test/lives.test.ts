@@ -235,7 +235,7 @@ for (const outcome of ['late', 'lost', 'unanswered'] as const)
     t.ok(world.warnings.includes('an activation was fenced'))
   })
 
-t.test('an account whose making was refused leaves memory, and nothing behind', async (t) => {
+t.test('an account whose creation was refused leaves memory, and no rows', async (t) => {
   const time = new ManualTime()
   const world = new World(shared)
   t.teardown(() => world.close())

@@ -52,7 +52,7 @@ t.test('accounts leave when memory is short, the least recently used first', asy
   t.equal(world.medium.operations, before, 'the one just used is still there')
 })
 
-t.test('all accounts that memory is too short for leave, however many were made', async (t) => {
+t.test('accounts leave until memory suffices, also when very many were made', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   const time = new ManualTime()
@@ -68,7 +68,7 @@ t.test('all accounts that memory is too short for leave, however many were made'
   t.ok(host.activeAccounts <= 4, `${host.activeAccounts} are still there after one look`)
 })
 
-t.test('while memory is short an account comes in when one that rested has left', async (t) => {
+t.test('while memory is short an account is loaded when an idle one has left', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   const time = new ManualTime()

@@ -202,7 +202,7 @@ t.test('routes that cannot be read do not keep references from being restored', 
   t.match(await round.reconcile({ dryRun: false }), { missing: 0, missingRoutes: 1, mended: 1 })
 })
 
-t.test('an address that another account claimed during the look stays with that one', async (t) => {
+t.test('an address that another account claimed during the comparison stays with that one', async (t) => {
   const world = started(t)
   await world.create()
   world.states.emails.set(world.account, 'one@example.org')
@@ -217,7 +217,7 @@ t.test('an address that another account claimed during the look stays with that 
   t.ok(world.warnings.includes('the address of an account leads to another account'))
 })
 
-t.test('an unclaimed blob that is used during the look keeps its reference', async (t) => {
+t.test('an unclaimed blob that is used during the comparison keeps its reference', async (t) => {
   for (const capabilities of [shared, {}]) {
     const world = started(t, capabilities)
     await world.create()
@@ -295,22 +295,25 @@ t.test('a running delete is no orphan, and neither is what a pending change star
   t.ok(await has(world, 4))
 })
 
-t.test('a release that fails leaves its reference: a look waits for the state it saw', async (t) => {
-  const world = started(t)
-  world.host('two')
-  await world.create()
-  await add(world, 3)
-  const append = world.medium.hold('append')
-  const removed = remove(world, 3).catch(() => {})
-  await append.reached
-  const asked = ask(world, { suspects: [3] }).catch(() => {})
-  await settled()
-  world.hostId = 'two'
-  t.equal(statusOf(await world.folder('taken over')), 'ok')
-  t.ok(await has(world, 3))
-  append.release()
-  await Promise.all([removed, asked])
-})
+t.test(
+  'a release that fails leaves its reference: a comparison waits for the state that it read',
+  async (t) => {
+    const world = started(t)
+    world.host('two')
+    await world.create()
+    await add(world, 3)
+    const append = world.medium.hold('append')
+    const removed = remove(world, 3).catch(() => {})
+    await append.reached
+    const asked = ask(world, { suspects: [3] }).catch(() => {})
+    await settled()
+    world.hostId = 'two'
+    t.equal(statusOf(await world.folder('taken over')), 'ok')
+    t.ok(await has(world, 3))
+    append.release()
+    await Promise.all([removed, asked])
+  },
+)
 
 t.test('references of an account that was never made are removed, and do not block its making', async (t) => {
   const world = started(t)

@@ -135,7 +135,7 @@ t.test('many reports do not wait for a minute', async (t) => {
   t.equal(await world.downloads('f'), reports)
 })
 
-t.test('a report joins a row that gathers, and is answered with it', async (t) => {
+t.test('a report joins a row that is being gathered, and is answered with it', async (t) => {
   const { world } = await worldWithFile(t, embedded)
   const append = world.medium.hold('append')
   const first = world.folder('first')
@@ -153,7 +153,7 @@ t.test('a report joins a row that gathers, and is answered with it', async (t) =
   t.strictSame((await eventsOf(world)).at(-1), ['folderAdded', 'downloadsReported'])
 })
 
-t.test('reports that wait at an owner that is taken over are not counted later', async (t) => {
+t.test('reports that wait at an owner are not counted after a takeover', async (t) => {
   const time = new ManualTime()
   const { world } = await worldWithFile(t, shared, { clock: time, timers: time })
   await world.report('f', 1)

@@ -22,7 +22,7 @@ const fileMode = 0o600
 /** 32 random bytes as hex, as `openssl rand -hex 32` prints them. */
 const keyText = /^[0-9a-f]{64}$/i
 
-/** Faults of the machine or of rights: they say nothing of the object. */
+/** Faults of the machine or of rights: they say nothing about the object. */
 const notOfTheObject: ReadonlySet<string> = new Set([
   ...['EMFILE', 'ENFILE', 'ENOMEM', 'EACCES', 'EPERM', 'ESTALE', 'ETIMEDOUT'],
 ])
@@ -252,7 +252,7 @@ function digestOfSnapshot(snapshot: Snapshot): string {
   return createHash('sha256').update(JSON.stringify(snapshot)).digest('hex')
 }
 
-/** On a read-only file system a recursive mkdir calls a directory that exists missing. */
+/** On a read-only file system a recursive mkdir reports an existing directory as missing. */
 async function makeWritable(path: string): Promise<void> {
   try {
     await mkdir(path, { recursive: true, mode: directoryMode })

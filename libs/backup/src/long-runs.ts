@@ -99,8 +99,8 @@ export class LongRuns {
 }
 
 /**
- * Links are followed: a run never reads or writes the data directory, neither from inside nor from
- * around it.
+ * Follows links. A run reads and writes neither the data directory, nor a directory in it, nor one
+ * that contains it.
  * @throws BackupFault
  */
 export async function outsideOf(dataDir: string, path: string): Promise<string> {

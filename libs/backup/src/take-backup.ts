@@ -45,7 +45,7 @@ export async function takeBackup({
   onProgress = () => {},
 }: {
   directory: BackupDirectory
-  /** All rows, as they were at moments that are not before this call: one machine's at one. */
+  /** All rows, as they were at this call or later. Those of one machine are of one moment. */
   rows: () => AsyncIterable<SegmentRow>
   blobs: Pick<BlobStore, 'inventory' | 'read'>
   /** Bytes written to the target; absent: as fast as it takes them. */

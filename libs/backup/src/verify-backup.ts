@@ -110,7 +110,7 @@ async function settingAside(
   }
 }
 
-/** Its bytes, or their place: not when it could not be opened, as without descriptors or rights. */
+/** Not when it could not be opened for another reason: no descriptors, no rights. */
 function isDamaged({ code, cause }: BackupFault): boolean {
   const { syscall, code: reason } = (cause ?? {}) as NodeJS.ErrnoException
   return code === 'DAMAGED' && (syscall === undefined || reason === 'EIO')

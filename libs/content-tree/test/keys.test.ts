@@ -21,7 +21,7 @@ function addMany(world: World, root: string, name: string): void {
   for (let at = 0; at < keyedOutcomesMax; at++) add(world, root, `${name} ${at}`)
 }
 
-t.test('a key repeated after 1,024 others is refused, not carried out again', async (t) => {
+t.test('a key that is repeated after 1,024 others is refused, not carried out again', async (t) => {
   const world = new World()
   const root = world.create()
   t.equal(add(world, root, 'first', 'a'), 'ok')

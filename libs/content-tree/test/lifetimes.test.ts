@@ -171,7 +171,7 @@ function mayWait({ outcome }: ReturnType<World['ask']>): boolean {
   return outcome.kind === 'change' && outcome.mayWait === true
 }
 
-t.test('files that are older than the rule have their time from then on', async (t) => {
+t.test('for files that are older than the rule the time begins with the rule', async (t) => {
   const world = worldOf({})
   const file = world.item(system, firstUpload)
   report(world, file.id, 1)

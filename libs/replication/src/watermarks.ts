@@ -39,9 +39,8 @@ export class Watermarks {
   }
 
   /**
-   * Durable when it resolves; everything the mark covers must be durable before. Where only the
-   * time moved on, the earlier note stays: after a restart it covers less, and nothing that is
-   * wrong.
+   * Durable when it resolves; everything the mark covers must be durable before. If only the time
+   * has changed, the earlier note stays. After a restart it covers less than it could.
    */
   async save(source: string, mark: Watermark): Promise<void> {
     const before = this.#bySource.get(source)

@@ -6,8 +6,8 @@
  * of it. So a code needs no row, and a crash leaves nothing to repair: the account knows which of
  * its codes exist. The next change uses the codes of a refused one, because they were never shown.
  *
- * The rest of a block stays the account's in the next activation. Not in another home term: changes
- * that did not arrive when the home moved may have used it.
+ * The account keeps the rest of a block in its next activation, but not in another home term:
+ * changes that did not arrive when the home moved may have used it.
  */
 import type { LookupChange } from '@holdfast/journal'
 import { codesPerBlock } from '@holdfast/kernel'
