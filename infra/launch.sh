@@ -17,8 +17,11 @@ node=$root/node_modules/.bin/node
 export NODE_COMPILE_CACHE="${CACHE_DIRECTORY:-$root/node_modules/.cache/holdfast}"
 
 # glibc keeps 127 freed pieces of a size for each thread and has no fast bins: 0.95 of the CPU of
-# small uploads (bench/NOTES-small-uploads.md). Other C libraries ignore it.
-export GLIBC_TUNABLES=glibc.malloc.tcache_count=127:glibc.malloc.mxfast=0
+# small uploads (bench/NOTES-small-uploads.md). Buffers below 4 MiB come from its heap, whose end
+# stays up to 16 MiB: an answer of half a megabyte would get its pages from the kernel each time
+# (bench/NOTES-listings.md). Other C libraries ignore it.
+malloc=glibc.malloc.tcache_count=127:glibc.malloc.mxfast=0
+export GLIBC_TUNABLES=$malloc:glibc.malloc.mmap_threshold=4194304:glibc.malloc.trim_threshold=16777216
 
 # Two halves of 16 MiB hold young objects. Node would let each grow to 64 MiB, which is no faster
 # and stays in the process.
