@@ -344,6 +344,7 @@ t.test('no user reads the secret of another one, and a proxy those of the cluste
     ...Object.fromEntries([...ours, 'nats-users.conf', 'node.key'].map((name) => [name, 'root:holdfast'])),
     'cassandra-admin-password': 'root:root',
     'cassandra.pem': 'root:cassandra',
+    'internode.pem': 'root:cassandra',
   }
   t.same(readers('par1'), { ...everywhere, 'proxy.key': 'root:caddy', 'public.key': 'root:caddy' })
   t.same(readers('par3'), {
@@ -405,7 +406,7 @@ t.test('a container sees only the secrets that its process reads', async (t) => 
   const [ca, node] = ['tls/ca.pem', ['tls/node.key', 'tls/node.pem']]
   const wanted: Record<string, string[]> = {
     folders: [],
-    'par1-cassandra': [ca, 'tls/cassandra.pem'],
+    'par1-cassandra': [ca, 'tls/cassandra-ca.pem', 'tls/cassandra.pem', 'tls/internode.pem'],
     'par1-nats': ['secrets/nats-routes.conf', 'secrets/nats-users.conf', ca, ...node],
   }
   for (const [name, secrets] of inCompose.concat(inPods))

@@ -172,9 +172,12 @@ exec nsenter --target "$pid" --all env -i HOME=/root \\
 function makeCertificates(layout: Layout, file: string): void {
   const ca = join(layout.folder, 'ca')
   if (existsSync(ca)) {
-    // Hosts were added. Those of before get others too, of the same authority.
-    if (allHosts(layout).some(({ name }) => !existsSync(join(ca, name))))
-      ctl('certs', 'issue', ca, '--deployment', file)
+    // Hosts were added, or an earlier release made fewer files. All hosts get others, of the same
+    // authority.
+    const lacks = ({ name, roles }: PlannedHost) =>
+      !existsSync(join(ca, name)) ||
+      (roles.includes('cassandra') && !existsSync(join(ca, name, 'internode.pem')))
+    if (allHosts(layout).some(lacks)) ctl('certs', 'issue', ca, '--deployment', file)
     return
   }
   // Either all of them are there, or none is.

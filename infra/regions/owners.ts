@@ -19,13 +19,15 @@ export interface HostOfFile {
 /** @param path below the folders of secrets and certificates */
 export function ownerOf(path: string, { roles, proxy }: HostOfFile): Owner {
   const name = basename(path)
-  // Cassandra's file has its key, too.
-  if (name.endsWith('.pem') && name !== 'cassandra.pem') return { users: 'root:root', mode: '644' }
+  // Cassandra's files have its keys, too.
+  const hasKey = name === 'cassandra.pem' || name === 'internode.pem'
+  if (name.endsWith('.pem') && !hasKey) return { users: 'root:root', mode: '644' }
   // The first process of nginx reads keys as root.
   const reader = proxy === 'caddy' ? 'caddy' : 'root'
   const groups: Record<string, string> = {
     'cassandra-admin-password': 'root',
     'cassandra.pem': 'cassandra',
+    'internode.pem': 'cassandra',
     'proxy.key': reader,
     'public.key': reader,
     'prometheus.key': 'prometheus',

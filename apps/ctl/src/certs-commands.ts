@@ -17,7 +17,7 @@ export const certsCommands: readonly Command[] = [
   {
     words: 'certs init',
     usage: '<directory> [--name NAME] [--days N]',
-    meaning: `Makes a certificate authority, valid for ${authorityDays} or N days. Keep the directory: its ca.key makes every other certificate.`,
+    meaning: `Makes a certificate authority, valid for ${authorityDays} or N days. Keep the directory: its ca.key makes every other certificate, cassandra-ca.key those that nodes of Cassandra show each other.`,
     options: { name: 'string', days: 'string' },
     plan: (words, { name = 'Holdfast', days = authorityDays }) => [
       local(words, async (directory) => {

@@ -33,13 +33,18 @@ t.test('an authority is made once, and every host of a deployment gets its certi
   const issued = await run('certs', 'issue', directory, '--deployment', example)
   t.equal(issued.code, 0, issued.err)
   const hosts = JSON.parse(issued.out) as { name: string; names: string[] }[]
-  t.equal(hosts.length, 24, 'nine hosts; two more for each of six proxies, one for each of three Prometheus')
+  t.equal(
+    hosts.length,
+    33,
+    'two for each of nine hosts; two more for each of six proxies, one for each of three Prometheus',
+  )
   const [own, frontend] = [['DNS:par1', 'IP Address:10.1.0.11'], `DNS:${clusterNames.frontend}`]
   t.match(hosts[0], { name: 'par1', daysLeft: 364 })
   t.same(hosts[0]?.names, [...own, frontend])
   t.same(hosts[1]?.names, [...own, `DNS:${clusterNames.proxy}`], 'of its proxy')
   t.same(readdirSync(join(directory, 'sgp3')), [
-    ...['ca.pem', 'cassandra.pem', 'node.key', 'node.pem', 'prometheus.key', 'prometheus.pem'],
+    ...['ca.pem', 'cassandra-ca.pem', 'cassandra.pem', 'internode.pem', 'node.key', 'node.pem'],
+    ...['prometheus.key', 'prometheus.pem'],
   ])
 
   const more = await run(
@@ -54,11 +59,15 @@ t.test('an authority is made once, and every host of a deployment gets its certi
   )
   t.match(JSON.parse(more.out), [{ names: ['DNS:extra', 'IP Address:10.9.0.1', 'DNS:extra.internal'] }])
   const shown = JSON.parse((await run('certs', 'show', directory)).out)
-  t.match(shown, { authority: { name: 'three' }, hosts: [{ name: 'extra', daysLeft: 4 }] })
-  t.equal(shown.hosts.length, 25)
+  t.match(shown, {
+    authority: { name: 'three' },
+    cassandraAuthority: { name: 'three Cassandra', daysLeft: 99 },
+    hosts: [{ name: 'extra', daysLeft: 4 }],
+  })
+  t.equal(shown.hosts.length, 34)
   const renewed = await run('certs', 'renew', directory, '--within', '30')
   t.match(JSON.parse(renewed.out), [{ name: 'extra', daysLeft: 364 }])
-  t.equal((await Authority.open(directory).then((one) => one.issued())).length, 25)
+  t.equal((await Authority.open(directory).then((one) => one.issued())).length, 34)
 })
 
 t.test('every file that a rendered host needs is issued, with the names that its proxy serves', async (t) => {
@@ -108,8 +117,8 @@ t.test('a public certificate of another authority stays, and is not renewed', as
   const bought = readFileSync(at(other))
   writeFileSync(at(directory), bought)
   const issued = JSON.parse((await run('certs', 'issue', directory, '--deployment', example)).out)
-  t.equal(issued.length, 23)
-  t.equal(JSON.parse((await run('certs', 'renew', directory, '--within', '9999')).out).length, 23)
+  t.equal(issued.length, 32)
+  t.equal(JSON.parse((await run('certs', 'renew', directory, '--within', '9999')).out).length, 32)
   t.ok(readFileSync(at(directory)).equals(bought))
 })
 

@@ -19,8 +19,14 @@ export interface CassandraNode {
   replicas: number
   /** Clients log in. */
   login: boolean
-  /** Files of the authority and of this node's key and certificates. */
-  tls: { authority: string; own: string } | undefined
+  /** Towards clients, and towards other nodes. */
+  tls: { clients: CassandraTls; nodes: CassandraTls } | undefined
+}
+
+/** Files of the authority that is trusted, and of the node's key and certificate in one. */
+export interface CassandraTls {
+  authority: string
+  own: string
 }
 
 /**
@@ -50,7 +56,10 @@ export function cassandraYaml(
     tls:
       platform.tls === undefined
         ? undefined
-        : { authority: `${platform.tls}/ca.pem`, own: `${platform.tls}/cassandra.pem` },
+        : {
+            clients: { authority: `${platform.tls}/ca.pem`, own: `${platform.tls}/cassandra.pem` },
+            nodes: { authority: `${platform.tls}/cassandra-ca.pem`, own: `${platform.tls}/internode.pem` },
+          },
   }
   return cassandraText({ ...cassandraValues(node), ...platform.cassandra })
 }
@@ -111,17 +120,20 @@ export function cassandraValues(node: CassandraNode): Record<string, unknown> {
   }
 }
 
-function encryption({ authority, own }: { authority: string; own: string }): Record<string, unknown> {
-  const tls = {
+/**
+ * A peer that shows a trusted certificate may read and write every row, without a login. So nodes
+ * trust an authority of their own: certificates of processes and proxies do not count.
+ */
+function encryption({ clients, nodes }: NonNullable<CassandraNode['tls']>): Record<string, unknown> {
+  const files = ({ authority, own }: CassandraTls) => ({
     require_client_auth: true,
     ssl_context_factory: { class_name: 'org.apache.cassandra.security.PEMBasedSslContextFactory' },
-    // Key and certificates in one file.
     keystore: own,
     truststore: authority,
-  }
+  })
   return {
-    server_encryption_options: { internode_encryption: 'all', optional: false, ...tls },
-    client_encryption_options: { enabled: true, optional: false, ...tls },
+    server_encryption_options: { internode_encryption: 'all', optional: false, ...files(nodes) },
+    client_encryption_options: { enabled: true, optional: false, ...files(clients) },
   }
 }
 

@@ -1,14 +1,20 @@
 /**
- * An authority of one installation: a directory with `ca.key` and `ca.pem`, and beside them a
- * folder with the files of each host.
+ * The authorities of one installation: a directory with their keys and certificates, and beside
+ * them a folder with the files of each host.
  *
  *   ca.pem, ca.key            of the authority; the key never leaves the operator's machine
+ *   cassandra-ca.pem, .key    of a second one, for what nodes of Cassandra say to each other
  *   <host>/ca.pem             the authority again
  *   <host>/node.pem, node.key the host's certificate and its key
  *   <host>/cassandra.pem      both in one file, as Cassandra reads them
  *   <host>/public.pem, .key   of a proxy, for the names that users call
  *   <host>/proxy.pem, .key    of a proxy, on the cluster's own network
  *   <host>/prometheus.pem, .key  of Prometheus and alertmanager there
+ *   <host>/internode.pem      key and certificate of a node of Cassandra for its peers
+ *   <host>/cassandra-ca.pem   the second authority again
+ *
+ * Cassandra takes any peer whose certificate it trusts, and gives it every row. So it trusts only
+ * certificates that no other process has.
  *
  * Keys are on P-256. A certificate of a host is for servers and for clients: processes call each
  * other. Files are written whole under another name and renamed, so that a reader never sees half
@@ -38,7 +44,7 @@ export interface IssuedFiles extends CertificateInfo {
  * `public` is for the names of a proxy that users call, the others are for the cluster's own
  * network: one for each user of a host, so that none reads the key of another one.
  */
-const kinds = ['node', 'public', 'proxy', 'prometheus'] as const
+const kinds = ['node', 'public', 'proxy', 'prometheus', 'internode'] as const
 export type Kind = (typeof kinds)[number]
 
 /** Something is missing, exists already, or `openssl` refused. */
@@ -53,25 +59,22 @@ const run = promisify(execFile)
 const hostName = /^[a-z0-9][a-z0-9.-]{0,62}$/
 const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes']
 
+type Signer = 'ca' | 'cassandra-ca'
+
+function signerOf(kind: Kind): Signer {
+  return kind === 'internode' ? 'cassandra-ca' : 'ca'
+}
+
 export class Authority {
   readonly #directory: string
 
-  /** @throws AuthorityFault when the directory has one already */
+  /** Makes both authorities. @throws AuthorityFault when the directory has one already */
   static async create(directory: string, { name, days }: { name: string; days: number }): Promise<Authority> {
     if ((await textOf(join(directory, 'ca.key'))) !== undefined)
       throw new AuthorityFault(`${directory} has an authority already`)
     await mkdir(directory, { recursive: true, mode: 0o700 })
-    await within(directory, async (work) => {
-      const uses = ['basicConstraints=critical,CA:TRUE,pathlen:0', 'keyUsage=critical,keyCertSign,cRLSign']
-      await openssl([
-        ...['req', '-x509', ...newKey, '-sha256', '-days', String(days), '-subj', subjectOf(name)],
-        ...uses.flatMap((use) => ['-addext', use]),
-        ...['-keyout', join(work, 'ca.key'), '-out', join(work, 'ca.pem')],
-      ])
-      await chmod(join(work, 'ca.key'), privateMode)
-      // The key is written last: it shows that the authority exists.
-      for (const file of ['ca.pem', 'ca.key']) await rename(join(work, file), join(directory, file))
-    })
+    // This one is last: it shows that all is there.
+    for (const signer of ['cassandra-ca', 'ca'] as const) await makeSigner(directory, signer, { name, days })
     return new Authority(directory)
   }
 
@@ -114,10 +117,27 @@ export class Authority {
     return this.#issue({ host, kind: 'public', names: [...new Set(names)] }, days)
   }
 
+  /** An earlier release made no second authority. */
+  async #madeSecond(): Promise<void> {
+    const [key, certificate] = await Promise.all(
+      ['key', 'pem'].map((end) => textOf(join(this.#directory, `cassandra-ca.${end}`))),
+    )
+    if (key && certificate) return
+    if (key || certificate || (await this.issued()).some(({ kind }) => kind === 'internode'))
+      throw new AuthorityFault(
+        `${this.#directory} lacks cassandra-ca.key or cassandra-ca.pem, which made certificates: put its copy back`,
+      )
+    const { name, expiresMs } = await this.ofAuthority()
+    const days = Math.max(1, Math.floor((expiresMs - Date.now()) / dayMs))
+    await makeSigner(this.#directory, 'cassandra-ca', { name, days })
+  }
+
   async #issue({ host, kind, names }: HostNames & { kind: Kind }, days: number): Promise<IssuedFiles> {
+    const signer = signerOf(kind)
     if (!hostName.test(host)) throw new AuthorityFault(`${host} is no name of a host`)
     for (const name of names)
       if (!isIP(name) && !hostName.test(name)) throw new AuthorityFault(`${name} is no name of a host`)
+    if (kind === 'internode') await this.#madeSecond()
     const folder = join(this.#directory, host)
     await mkdir(folder, { recursive: true, mode: 0o700 })
     return within(this.#directory, async (work) => {
@@ -137,7 +157,7 @@ export class Authority {
       ])
       await openssl([
         ...['x509', '-req', '-sha256', '-in', file('request'), '-extfile', file('extensions')],
-        ...['-CA', join(this.#directory, 'ca.pem'), '-CAkey', join(this.#directory, 'ca.key')],
+        ...['-CA', join(this.#directory, `${signer}.pem`), '-CAkey', join(this.#directory, `${signer}.key`)],
         // 0x40…: a positive number of a fixed length.
         ...['-set_serial', `0x40${randomBytes(15).toString('hex')}`, '-days', String(days)],
         ...['-out', file('certificate')],
@@ -145,16 +165,19 @@ export class Authority {
       const [certificate, key, ca] = await Promise.all([
         readFile(file('certificate'), 'utf8'),
         readFile(file('key'), 'utf8'),
-        readFile(join(this.#directory, 'ca.pem'), 'utf8'),
+        readFile(join(this.#directory, `${signer}.pem`), 'utf8'),
       ])
-      const both: [name: string, text: string, mode: number][] =
-        kind === 'node' ? [['cassandra.pem', key + certificate, privateMode]] : []
-      const issued: [name: string, text: string, mode: number][] = [
-        ['ca.pem', ca, 0o644],
-        ...both,
-        [`${kind}.key`, key, privateMode],
-        [`${kind}.pem`, certificate, 0o644],
-      ]
+      // Cassandra reads both from one file.
+      const both = key + certificate
+      const own: [name: string, text: string, mode: number][] =
+        kind === 'internode'
+          ? [['internode.pem', both, privateMode]]
+          : [
+              ...(kind === 'node' ? [['cassandra.pem', both, privateMode] as [string, string, number]] : []),
+              [`${kind}.key`, key, privateMode],
+              [`${kind}.pem`, certificate, 0o644],
+            ]
+      const issued: typeof own = [[`${signer}.pem`, ca, 0o644], ...own]
       for (const [name, text, mode] of issued) {
         await writeFile(file(`new-${name}`), text, { mode })
         await rename(file(`new-${name}`), join(folder, name))
@@ -179,7 +202,13 @@ export class Authority {
     return certificateInfoOf(await readFile(join(this.#directory, 'ca.pem'), 'utf8'))
   }
 
-  /** All that this authority has issued, by host. */
+  /** The one for Cassandra's nodes. Undefined: an earlier release made none. */
+  async ofSecond(): Promise<CertificateInfo | undefined> {
+    const pem = await textOf(join(this.#directory, 'cassandra-ca.pem'))
+    return pem === undefined ? undefined : certificateInfoOf(pem)
+  }
+
+  /** All that these authorities have issued, by host. */
   async issued(): Promise<IssuedFiles[]> {
     const folders = (await readdir(this.#directory, { withFileTypes: true })).filter((one) =>
       one.isDirectory(),
@@ -203,6 +232,26 @@ export class Authority {
 }
 
 const dayMs = 86_400_000
+
+/** The key is written last: it shows that the authority exists. */
+async function makeSigner(
+  directory: string,
+  signer: Signer,
+  { name, days }: { name: string; days: number },
+): Promise<void> {
+  const subject = signer === 'ca' ? name : `${name} Cassandra`
+  await within(directory, async (work) => {
+    const uses = ['basicConstraints=critical,CA:TRUE,pathlen:0', 'keyUsage=critical,keyCertSign,cRLSign']
+    const [certificate, key] = [`${signer}.pem`, `${signer}.key`]
+    await openssl([
+      ...['req', '-x509', ...newKey, '-sha256', '-days', String(days), '-subj', subjectOf(subject)],
+      ...uses.flatMap((use) => ['-addext', use]),
+      ...['-keyout', join(work, key), '-out', join(work, certificate)],
+    ])
+    await chmod(join(work, key), privateMode)
+    for (const file of [certificate, key]) await rename(join(work, file), join(directory, file))
+  })
+}
 
 function subjectOf(name: string): string {
   return `/CN=${name.replaceAll(/[^\w .-]/g, '-')}`

@@ -2,12 +2,19 @@
 
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { chmod, cp, readFile, stat, writeFile } from 'node:fs/promises'
+import { chmod, cp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { connect, createServer, type TLSSocket } from 'node:tls'
 import t from 'tap'
-import { Authority, isOfHost, TlsFiles, type TlsFilesOptions, type TlsFilesTuning } from '../src/index.ts'
+import {
+  Authority,
+  isOfHost,
+  type Kind,
+  TlsFiles,
+  type TlsFilesOptions,
+  type TlsFilesTuning,
+} from '../src/index.ts'
 import { openTlsFiles } from '../src/testing.ts'
 
 const read = (path: string) => readFileSync(path, 'utf8')
@@ -171,6 +178,68 @@ t.test('a handshake needs the authority, the name and a time that is not over', 
   t.not(await shaken(one, context(right, 'over')), 'welcome', 'an expired client')
   t.not(await shaken(one, context(other, 'one')), 'welcome', 'a client of another authority')
   t.not(await shaken(one, undefined), 'welcome', 'a client without a certificate')
+})
+
+t.test('between nodes of Cassandra only their own certificates count', async (t) => {
+  const directory = t.testdir()
+  const authority = await madeIn(directory)
+  await authority.issue({ host: 'one', names: [] }, { days: 10, kind: 'proxy' })
+  for (const host of ['one', 'two'])
+    await authority.issue({ host, names: [] }, { days: 10, kind: 'internode' })
+  t.equal((await stat(join(directory, 'one/internode.pem'))).mode & 0o777, 0o600)
+  const at = (path: string) => read(join(directory, path))
+  const both = (path: string) => ({ cert: at(path), key: at(path.replace(/(node|proxy)\.pem$/, '$1.key')) })
+  const own = (path: string) => ({ cert: at(path), key: at(path) })
+
+  const server = createServer({
+    ...own('one/internode.pem'),
+    ca: at('one/cassandra-ca.pem'),
+    requestCert: true,
+    rejectUnauthorized: true,
+  })
+  server.on('secureConnection', (socket: TLSSocket) => socket.end('welcome'))
+  server.on('tlsClientError', () => {})
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const { port } = server.address() as AddressInfo
+  const answerTo = (shown: { cert: string; key: string }) =>
+    new Promise<string>((resolve) => {
+      const trusted = { ca: at('two/cassandra-ca.pem'), servername: 'one' }
+      const socket = connect({ port, host: '127.0.0.1', ...trusted, ...shown })
+      socket.on('data', (bytes) => resolve(String(bytes)))
+      socket.on('error', () => resolve('refused'))
+      socket.on('close', () => resolve('refused'))
+    })
+  t.equal(await answerTo(own('two/internode.pem')), 'welcome')
+  for (const path of ['two/node.pem', 'one/proxy.pem'])
+    t.equal(await answerTo(both(path)), 'refused', `a peer with ${path}`)
+  t.equal(await answerTo(own('two/cassandra.pem')), 'refused', 'what Cassandra shows its clients')
+
+  const renewed = await authority.renew({ withinDays: 20, days: 30 })
+  t.equal(renewed.filter(({ kind }) => kind === 'internode').length, 2)
+  t.equal(await answerTo(own('two/internode.pem')), 'welcome', 'renewed by the same authority')
+})
+
+t.test('a directory of an earlier release gets the second authority once', async (t) => {
+  const directory = t.testdir()
+  const authority = await madeIn(directory, ['one'])
+  for (const end of ['pem', 'key']) await rm(join(directory, `cassandra-ca.${end}`))
+  t.equal(await authority.ofSecond(), undefined)
+  const internode = { days: 10, kind: 'internode' satisfies Kind } as const
+  await authority.issue({ host: 'one', names: [] }, internode)
+  const made = read(join(directory, 'cassandra-ca.pem'))
+  t.match(await authority.ofSecond(), { name: 'test Cassandra', isAuthority: true })
+  await authority.issue({ host: 'two', names: [] }, internode)
+  t.equal(read(join(directory, 'two/cassandra-ca.pem')), made)
+  // Its certificates are in use: another one would part the nodes from each other.
+  for (const end of ['key', 'pem']) {
+    await rm(join(directory, `cassandra-ca.${end}`))
+    await t.rejects(authority.issue({ host: 'two', names: [] }, internode), {
+      code: 'AUTHORITY',
+      message: /put its copy back/,
+    })
+  }
 })
 
 t.test('a message names the program that is missing', async (t) => {
