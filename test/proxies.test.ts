@@ -8,12 +8,13 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { buffer } from 'node:stream/consumers'
+import { healthPath } from '@holdfast/http-kit'
 import t, { type Test } from 'tap'
 import { makeSecrets } from '../infra/check/sandbox.ts'
 import { tool } from '../infra/check/tools.ts'
 import { readDeployment } from '../infra/regions/deployment.ts'
 import { planOf } from '../infra/regions/plan.ts'
-import { caddyfile } from '../infra/regions/render/proxies.ts'
+import { caddyfile, nginxConfig } from '../infra/regions/render/proxies.ts'
 import { freePorts } from '../infra/servers/ports.ts'
 import { allCases } from './acceptance/cases.ts'
 import { directCases, isOf, unlimitedCases } from './acceptance/proxied.ts'
@@ -108,23 +109,7 @@ for (const proxy of ['nginx', 'caddy'] as const) {
 }
 
 t.test('connections that end without an answer do not take the processes from others', async (t) => {
-  const cutting = await Promise.all([cuttingServer(t), cuttingServer(t)])
-  const [port] = (await freePorts(1)) as [number]
-  const file = join(t.testdir({}), 'Caddyfile')
-  writeFileSync(file, `{\n\tadmin off\n}\n\n${inFrontOf(cutting, port)}\n`)
-  const { path, env } = tool('caddy')
-  const running = spawn(path, ['run', '--adapter', 'caddyfile', '--config', file], { env, stdio: 'ignore' })
-  t.teardown(async () => {
-    running.kill('SIGTERM')
-    if (running.exitCode === null) await once(running, 'exit')
-  })
-  const codeOf = async (path: string, method = 'GET') => {
-    const answer = await fetch(`http://127.0.0.1:${port}${path}`, { method })
-    await answer.text()
-    return answer.status
-  }
-  while (running.exitCode === null && (await codeOf('/').catch(() => 0)) !== 200)
-    await new Promise((later) => setTimeout(later, 50))
+  const codeOf = await behindRendered(t, 'caddy', await Promise.all([cuttingServer(t), cuttingServer(t)]))
   // Uploads: a proxy does not send those again.
   const cut = await Promise.all(Array.from({ length: 6 }, () => codeOf('/cut', 'POST')))
   t.ok(
@@ -134,19 +119,111 @@ t.test('connections that end without an answer do not take the processes from ot
   t.equal(await codeOf('/'), 200)
 })
 
-/** What the renderer writes for the API of a region whose processes are these, without TLS. */
-function inFrontOf(ports: readonly number[], port: number): string {
+for (const proxy of ['nginx', 'caddy'] as const)
+  t.test(`behind ${proxy} an account that cannot be reached takes no process from others`, async (t) => {
+    const refuses = (path: string) => (path === '/account' ? 503 : 200)
+    const ports = await Promise.all([frontend(t, refuses), frontend(t, refuses)])
+    const codeOf = await behindRendered(t, proxy, ports)
+    for (let at = 0; at < 30; at++) {
+      const codes = await Promise.all(Array.from({ length: 10 }, () => codeOf('/account')))
+      t.ok(codes.every((code) => code === 503))
+    }
+    t.equal(await codeOf('/'), 200)
+  })
+
+t.test('behind Caddy a process that refuses at once gets no more than its share', async (t) => {
+  const refused = { count: 0 }
+  const refuses = (path: string) => {
+    if (path === healthPath) return 200
+    refused.count++
+    return 503
+  }
+  const serves = () => 200
+  const ports = [await frontend(t, refuses), await frontend(t, serves, 20)]
+  const codeOf = await behindRendered(t, 'caddy', ports)
+  refused.count = 0
+  const users = Array.from({ length: 10 }, async () => {
+    for (let at = 0; at < 20; at++) await codeOf('/change', 'POST')
+  })
+  await Promise.all(users)
+  t.ok(refused.count <= 110, `${refused.count} of 200 requests`)
+})
+
+/** A proxy with the rendered file in front of these processes. @returns the code of an answer */
+async function behindRendered(t: Test, proxy: 'nginx' | 'caddy', backends: readonly number[]) {
+  const [port] = (await freePorts(1)) as [number]
+  const folder = t.testdir({})
+  const start = proxy === 'caddy' ? startRenderedCaddy : startRenderedNginx
+  const running = start(folder, backends, port)
+  t.teardown(async () => {
+    running.kill('SIGTERM')
+    if (running.exitCode === null) await once(running, 'exit')
+  })
+  const codeOf = async (path: string, method = 'GET') => {
+    const answer = await fetch(`http://127.0.0.1:${port}${path}`, { method })
+    await answer.text()
+    return answer.status
+  }
+  while (running.exitCode === null && (await codeOf('/').catch(() => 0)) === 0)
+    await new Promise((later) => setTimeout(later, 50))
+  return codeOf
+}
+
+function startRenderedCaddy(folder: string, backends: readonly number[], port: number): ChildProcess {
+  const file = join(folder, 'Caddyfile')
+  const [, api] = caddyfile(...rendered).split(`${rendered[1].names.api} {`)
+  const [, block] = /^(\treverse_proxy [\s\S]*?\n\t\})\n/m.exec(api ?? '') ?? []
+  if (block === undefined) throw new Error('there is no reverse_proxy for the API')
+  const to = backends.map((one) => `127.0.0.1:${one}`).join(' ')
+  const site = `http://127.0.0.1:${port} {\n${block.replace(/reverse_proxy .* \{/, `reverse_proxy ${to} {`)}\n}`
+  writeFileSync(file, `{\n\tadmin off\n}\n\n${site}\n`)
+  const { path, env } = tool('caddy')
+  return spawn(path, ['run', '--adapter', 'caddyfile', '--config', file], { env, stdio: 'ignore' })
+}
+
+function startRenderedNginx(folder: string, backends: readonly number[], port: number): ChildProcess {
+  const text = nginxConfig(...rendered)
+  const [upstream = ''] = /^upstream holdfast_api \{[\s\S]*?^\}/m.exec(text) ?? []
+  const [location = ''] =
+    /^ {2}location \/ \{\n {4}proxy_pass http:\/\/holdfast_api;[\s\S]*?^ {2}\}/m.exec(text) ?? []
+  if (upstream === '' || location === '') throw new Error('there is no upstream of the API')
+  const [, options = ''] = /server \S+ (max_fails.*;)/.exec(upstream) ?? []
+  const to = backends.map((one) => `  server 127.0.0.1:${one} ${options}\n`).join('')
+  const own = upstream.replace(/( *server .*\n)+/, to)
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
+    .map((what) => `${what}_temp_path ${folder};`)
+    .join(' ')
+  const site = `server { listen 127.0.0.1:${port}; ${location} }`
+  const main = join(folder, 'nginx.conf')
+  writeFileSync(
+    main,
+    `daemon off; pid ${folder}/pid; events {} http { access_log off; ${temporary}\n${own}\n${site} }`,
+  )
+  const { path, env } = tool('nginx')
+  return spawn(path, ['-p', folder, '-e', 'stderr', '-c', main], { env, stdio: 'ignore' })
+}
+
+/** Of a region, whose frontends speak no TLS. */
+const rendered = (() => {
   const deployed = join(import.meta.dirname, '../infra/regions/three.yaml')
   const text = readFileSync(deployed, 'utf8').replace(/^settings:.*$/m, '$&\n  HOLDFAST_FRONTEND_TLS: off')
   const plan = planOf(readDeployment(text, deployed))
   const [region] = plan.regions
   const [host] = region?.hosts ?? []
   if (region === undefined || host === undefined) throw new Error('three.yaml has no host')
-  const [, api] = caddyfile(plan, region, host).split(`${region.names.api} {`)
-  const [, block] = /^(\treverse_proxy [\s\S]*?\n\t\})\n\}/m.exec(api ?? '') ?? []
-  if (block === undefined) throw new Error(`there is no reverse_proxy for ${region.names.api}`)
-  const backends = ports.map((one) => `127.0.0.1:${one}`).join(' ')
-  return `http://127.0.0.1:${port} {\n${block.replace(/reverse_proxy .* \{/, `reverse_proxy ${backends} {`)}\n}`
+  return [plan, region, host] as const
+})()
+
+/** Answers each path with a code. @returns its port */
+async function frontend(t: Test, codeOf: (path: string) => number, afterMs = 0): Promise<number> {
+  const server = createServer((request, response) => {
+    response.statusCode = codeOf(request.url ?? '')
+    setTimeout(() => response.end(), response.statusCode === 200 ? afterMs : 0)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  return (server.address() as AddressInfo).port
 }
 
 /** Ends the connections of requests to `/cut`. @returns its port */

@@ -18,11 +18,18 @@ const keptSeconds = 30
 const keptMax = 256
 
 /**
- * This number of failures within five seconds takes a process out of use for that long. Proxies
- * count a connection that ends without an answer. If one were enough, a stranger who makes each
+ * This number of failures within five seconds takes a process out of use for that long. Caddy
+ * counts a connection that ends without an answer. If one were enough, a stranger who makes each
  * process cut a connection would shut everybody out. A dead host costs the first requests a second.
  */
 const failuresMax = 100
+
+/**
+ * nginx also counts each answer 503 that it asks another process about. Processes answer so for
+ * an account that cannot be reached, too: its visitors would take all processes out of use. So
+ * nginx counts nothing. A dead host holds requests for a second each, and least_conn gives it few.
+ */
+const nginxFailuresMax = 0
 
 /** What the proxy itself answers when no process does: the contract's error, not a page. */
 const faultCodes = ['502', '503', '504']
@@ -74,9 +81,7 @@ export function nginxConfig(plan: Plan, region: PlannedRegion, host: PlannedHost
       ['upstream', upstream],
       [
         [['least_conn']],
-        ...backends.map(
-          (backend): Directive => [['server', backend, `max_fails=${failuresMax}`, 'fail_timeout=5s']],
-        ),
+        ...backends.map((backend): Directive => [['server', backend, `max_fails=${nginxFailuresMax}`]]),
         [['keepalive', String(keptMax)]],
         [['keepalive_timeout', `${keptSeconds}s`]],
       ],
@@ -190,7 +195,9 @@ export function caddyfile(plan: Plan, region: PlannedRegion, host: PlannedHost):
       `${names.join(', ')} {`,
       ...(alone ? [] : [`\ttls ${certificates.public.certificate} ${certificates.public.key}`]),
       `\treverse_proxy ${backends.join(' ')} {`,
-      '\t\tlb_policy least_conn',
+      // With least_conn one that refuses everything at once would get almost all requests until
+      // Caddy asks for its health again.
+      '\t\tlb_policy round_robin',
       '\t\tlb_try_duration 3s',
       // The only process is never taken out of use.
       ...(backends.length > 1 ? caddyChoice : []),
