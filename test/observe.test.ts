@@ -169,6 +169,84 @@ t.test('panels do not overlap, and Grafana gets each query', async (t) => {
   }
 })
 
+interface ShownPanel {
+  title: string
+  fieldConfig: { defaults: { unit: string; min?: number } }
+  targets: { expr: string }[]
+}
+
+const shownPanels = dashboards.flatMap(({ id }) => {
+  const { panels } = JSON.parse(read(`infra/observe/dashboards/${id}.json`)) as { panels: ShownPanel[] }
+  return panels.map((panel) => ({ ...panel, place: `${id}: ${panel.title}` }))
+})
+
+const types = new Map(
+  [...read('infra/METRICS.md').matchAll(/^\| `(\w+)` \| (\w+) \|/gm)].map(([, name = '', type = '']) => [
+    name,
+    type,
+  ]),
+)
+
+/** Whether a series only grows. Those of Node have names that say so. */
+function onlyGrows(series: string): boolean {
+  const histogram = series.replace(/_(count|sum|bucket)$/, '')
+  if (histogram !== series) return true
+  return (types.get(series) ?? (series.endsWith('_total') ? 'counter' : 'gauge')) === 'counter'
+}
+
+function calls(expr: string, functions: string): string[] {
+  return [...expr.matchAll(new RegExp(`\\b(?:${functions})\\((\\w+)`, 'g'))].map(([, series = '']) => series)
+}
+
+t.test('dashboards take rates of what only grows, and slopes of what does not', async (t) => {
+  for (const { place, targets } of shownPanels)
+    for (const { expr } of targets) {
+      for (const series of calls(expr, 'i?rate|increase')) t.ok(onlyGrows(series), `${place}: ${series}`)
+      for (const series of calls(expr, 'i?delta|deriv|predict_linear'))
+        t.notOk(onlyGrows(series), `${place}: ${series}`)
+      // Over the time between a few scrapes a slope is noise.
+      t.notMatch(expr, /(deriv|predict_linear)\([^)]*\$__rate_interval/, place)
+      const counters = [...expr.matchAll(/\b\w+_total\b/g)].length
+      t.equal(
+        counters,
+        calls(expr, 'i?rate|increase').filter((series) => /_total$/.test(series)).length,
+        place,
+      )
+    }
+})
+
+t.test('the axis of a panel begins at 0 unless its values may be below', async (t) => {
+  const below = /_(offset|jump)_seconds\b|^\S+ \* deriv\(/
+  for (const { place, fieldConfig, targets } of shownPanels) {
+    const mayBe = targets.some(({ expr }) => below.test(expr))
+    t.equal(fieldConfig.defaults.min, mayBe ? undefined : 0, place)
+  }
+})
+
+t.test('the unit of a panel is that of its queries', async (t) => {
+  for (const { place, fieldConfig, targets } of shownPanels)
+    for (const { expr } of targets) {
+      const unit = unitOf(expr)
+      if (unit !== undefined) t.equal(fieldConfig.defaults.unit, unit, `${place}: ${expr}`)
+    }
+})
+
+/** Of Grafana. Undefined: the name of its series does not say it. */
+function unitOf(expr: string): string | undefined {
+  if (/ \/ /.test(expr)) return undefined
+  if (expr.startsWith('histogram_quantile') || expr.startsWith('topk(10, histogram_quantile'))
+    return /_seconds_bucket/.test(expr) ? 's' : undefined
+  const [rated] = calls(expr, 'rate')
+  if (rated === undefined) {
+    if (expr.startsWith('time() - ')) return 's'
+    const [, unit] = /_(bytes|seconds)(?:_max)?\b/.exec(expr) ?? []
+    return unit === 'seconds' ? 's' : unit
+  }
+  if (rated.endsWith('_bytes_total')) return 'Bps'
+  if (rated.endsWith('_cpu_seconds_total')) return 'short'
+  return rated.endsWith('_seconds_sum') ? 'percentunit' : undefined
+}
+
 t.test('promtool accepts the metrics of a service, and its series are few', async (t) => {
   const service = await startHere(dataDir(t))
   t.teardown(() => service.close())

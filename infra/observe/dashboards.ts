@@ -19,6 +19,8 @@ export interface Panel {
   /** A unit of Grafana: `s`, `bytes`, `reqps` and so on. */
   unit: string
   kind: 'lines' | 'now'
+  /** Values below 0 mean something: the axis does not begin there. */
+  signed: boolean
   queries: [legend: string, expr: string][]
   /** Embedded services have no such series. */
   inCluster: boolean
@@ -225,12 +227,12 @@ export const dashboards: readonly Dashboard[] = [
           'sum by (host, reason) (rate(holdfast_connections_evicted_total[$range]))',
         ],
       ),
-      lines('Garbage collection of the process', 's', [
+      lines('Part of the time in garbage collection', 'percentunit', [
         '{{process}}',
         'sum by (process) (rate(nodejs_gc_duration_seconds_sum{job="holdfast"}[$range]))',
       ]),
       lines('Up since', 's', ['{{process}}', 'time() - process_start_time_seconds{job="holdfast"}']),
-      lines('Clock ahead of the noted time', 's', ['{{process}}', 'holdfast_clock_jump_seconds']),
+      signed(lines('Clock ahead of the noted time', 's', ['{{process}}', 'holdfast_clock_jump_seconds'])),
       lines('Ready, by check', 'short', ['{{process}} {{check}}', 'holdfast_ready']),
     ],
   },
@@ -325,7 +327,7 @@ export const dashboards: readonly Dashboard[] = [
         ['known in {{region}}', 'max by (region) (holdfast_cassandra_nodes)'],
         ['reached in {{region}}, at least', 'min by (region) (holdfast_cassandra_nodes_connected)'],
       ),
-      lines('Clock beside the others', 's', ['{{process}}', 'holdfast_clock_offset_seconds']),
+      signed(lines('Clock beside the others', 's', ['{{process}}', 'holdfast_clock_offset_seconds'])),
     ],
   }),
   {
@@ -336,16 +338,21 @@ export const dashboards: readonly Dashboard[] = [
         '{{process}}',
         '1 - holdfast_disk_free_bytes / holdfast_disk_size_bytes',
       ]),
-      lines('Growth a day', 'bytes', ['{{process}}', '86400 * deriv(holdfast_store_live_bytes[$range])']),
+      signed(
+        lines('Growth a day, at the pace of the last 6 h', 'bytes', [
+          '{{process}}',
+          '86400 * deriv(holdfast_store_live_bytes[6h])',
+        ]),
+      ),
       lines('Days until uploads end, at this pace', 'd', [
         '{{process}}',
-        'holdfast_store_free_bytes / clamp_min(-86400 * deriv(holdfast_store_free_bytes[$range]), 1)',
+        'holdfast_store_free_bytes / (-86400 * deriv(holdfast_store_free_bytes[6h]) > 0)',
       ]),
       lines('Space that is held by deleted bytes', 'bytes', [
         '{{process}}',
-        'holdfast_store_disk_bytes - holdfast_store_live_bytes',
+        'clamp_min(holdfast_store_disk_bytes - holdfast_store_live_bytes, 0)',
       ]),
-      lines('Used part of CPU cores', 'short', [
+      lines('CPU cores in use', 'short', [
         '{{process}}',
         'rate(process_cpu_seconds_total{job="holdfast"}[$range])',
       ]),
@@ -372,11 +379,15 @@ export const dashboards: readonly Dashboard[] = [
 type Query = Panel['queries'][number]
 
 function lines(title: string, unit: string, ...queries: Query[]): Panel {
-  return { title, unit, kind: 'lines', queries, inCluster: false }
+  return { title, unit, kind: 'lines', signed: false, queries, inCluster: false }
 }
 
 function now(title: string, unit: string, ...queries: Query[]): Panel {
-  return { title, unit, kind: 'now', queries, inCluster: false }
+  return { title, unit, kind: 'now', signed: false, queries, inCluster: false }
+}
+
+function signed(panel: Panel): Panel {
+  return { ...panel, signed: true }
 }
 
 function inCluster(dashboard: Dashboard): Dashboard {

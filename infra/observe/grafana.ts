@@ -28,12 +28,12 @@ export function grafanaDashboard({ id, title, panels }: Dashboard): string {
   return `${JSON.stringify(dashboard, null, 2)}\n`
 }
 
-function grafanaPanel({ title, unit, kind, queries }: Panel) {
+function grafanaPanel({ title, unit, kind, signed, queries }: Panel) {
   return {
     title,
     type: kind === 'lines' ? 'timeseries' : 'stat',
     datasource,
-    fieldConfig: { defaults: { unit, min: 0 }, overrides: [] },
+    fieldConfig: { defaults: { unit, ...(signed ? {} : { min: 0 }) }, overrides: [] },
     ...(kind === 'lines' ? {} : { options: { reduceOptions: { calcs: ['lastNotNull'] } } }),
     targets: queries.map(([legendFormat, expr], at) => ({
       refId: String.fromCharCode('A'.charCodeAt(0) + at),
