@@ -25,7 +25,7 @@ export type ExitCode = 0 | 1 | 2 | 3
 export async function ctl(words: readonly string[], around: Surroundings): Promise<ExitCode> {
   try {
     if (words.includes('--help') || words.includes('-h')) {
-      around.print(help())
+      around.print(helpFor(words))
       return 0
     }
     const { command, rest, options } = understand(words)
@@ -78,11 +78,13 @@ function planOf(command: Command, rest: string[], options: Options): ReturnType<
   }
 }
 
+function commandOf(positionals: readonly string[]): Command | undefined {
+  return commands.find(({ words: name }) => name === positionals.slice(0, name.split(' ').length).join(' '))
+}
+
 function understand(words: readonly string[]): { command: Command; rest: string[]; options: Options } {
   const { positionals } = parseLoosely(words)
-  const command = commands.find(
-    ({ words: name }) => name === positionals.slice(0, name.split(' ').length).join(' '),
-  )
+  const command = commandOf(positionals)
   if (command === undefined) throw new UsageFault(noCommand(positionals, commands))
   const options = Object.fromEntries(
     Object.entries({ admin: 'string' as const, ...command.options }).map(([name, type]) => [name, { type }]),
@@ -111,10 +113,20 @@ function parseLoosely(words: readonly string[]): { positionals: string[] } {
   return parseArgs({ args: [...words], options, allowPositionals: true, strict: false })
 }
 
-function help(): string {
-  const lines = commands.map(
-    ({ words, usage, meaning }) => `  ${`${words} ${usage}`.trim()}\n      ${meaning}`,
-  )
+/** Of the command, of all that begin with its first word, or of all. @throws UsageFault */
+function helpFor(words: readonly string[]): string {
+  const { positionals } = parseLoosely(words.filter((word) => word !== '--help' && word !== '-h'))
+  const [first] = positionals
+  if (first === undefined) return help(commands)
+  const command = commandOf(positionals)
+  const group = commands.filter(({ words: name }) => name.split(' ')[0] === first)
+  if (command !== undefined) return help([command])
+  if (positionals.length === 1 && group.length > 0) return help(group)
+  throw new UsageFault(noCommand(positionals, commands))
+}
+
+function help(shown: readonly Command[]): string {
+  const lines = shown.map(({ words, usage, meaning }) => `  ${`${words} ${usage}`.trim()}\n      ${meaning}`)
   return [
     'Usage: npm run -s ctl -- <command> …',
     '',
@@ -122,7 +134,7 @@ function help(): string {
     '',
     'Options of every command:',
     '  --admin ADDR  the admin host, with or without http://; without it http://<HOLDFAST_ADMIN_BIND>:<HOLDFAST_ADMIN_PORT>, that is http://127.0.0.1:8090',
-    '  --help        this page',
+    '  --help        this page; after a command only that one',
     '',
     'HOLDFAST_ADMIN_TOKEN (or …_FILE) is sent when it is set; root and the user of the service need none on its own machine (Linux).',
     'Exit codes: 0 done, 1 the service refused at least one, 2 invalid arguments (nothing was done), 3 no answer.',

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { createLog } from '@holdfast/http-kit'
 import { readConfig, startStandalone } from '@holdfast/standalone'
 import t from 'tap'
+import { commands } from '../src/commands.ts'
 import { ctl, type ExitCode } from '../src/index.ts'
 
 const ports = {
@@ -306,6 +307,29 @@ t.test('invalid arguments do nothing, and the message says what is valid', async
   const help = await run('--help')
   t.equal(help.code, 0)
   t.match(help.out, 'legacy-folder')
+})
+
+t.test('after a command --help shows its usage alone', async (t) => {
+  const { run } = runner({})
+  for (const { words, usage, meaning } of commands) {
+    const { code, out, err } = await run(`${words} --help`)
+    t.same([code, err], [0, ''], words)
+    t.ok(out.includes(`  ${`${words} ${usage}`.trim()}\n      ${meaning}\n`), words)
+    const others = commands.filter((other) => other.words !== words)
+    t.same(
+      others
+        .filter((other) => out.includes(`\n  ${`${other.words} ${other.usage}`.trim()}\n`))
+        .map((one) => one.words),
+      [],
+      words,
+    )
+    t.equal((await run(`-h ${words}`)).out, out)
+  }
+  const account = await run('account --help')
+  t.match(account, { code: 0, out: /account show[\s\S]*account delete/ })
+  t.notMatch(account.out, 'certs issue')
+  t.match(await run('account show x --force --help'), { code: 0, out: /account show/ })
+  t.match(await run('acount show --help'), { code: 2, err: /did you mean "account show"/ })
 })
 
 t.test('no answer, or a foreign one, is distinguished from a refusal', async (t) => {
