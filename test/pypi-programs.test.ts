@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { pypiPrograms } from './support/pypi-programs.ts'
+import { pypiPrograms } from '../infra/tools/pypi-programs.ts'
 
 t.test('an environment is made once, and again when its pins change or it is incomplete', async (t) => {
   const folder = t.testdir({ 'nothing.txt': '# no packages\n' })

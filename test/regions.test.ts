@@ -7,6 +7,7 @@ import { readClusterConfig, readConfig } from '@holdfast/config'
 import { planGroups } from '@holdfast/replication'
 import t from 'tap'
 import { parse, parseAllDocuments } from 'yaml'
+import { kubernetesCheck } from '../infra/check/validators.ts'
 import { sameAsGolden } from '../infra/golden.ts'
 import { readDeployment } from '../infra/regions/deployment.ts'
 import { fillingScripts, joiningOf, regionsScript } from '../infra/regions/growth.ts'
@@ -923,4 +924,22 @@ esac
   })
   t.match(infra('rendre', file), { status: 2, stderr: /npm run -s infra/ })
   t.match(infra('rendre', file), { stderr: /ssh .*ConnectTimeout=5 .*ServerAliveInterval=5 / })
+})
+
+t.test('the check of manifests refuses unknown fields, and kinds without a schema', async (t) => {
+  const files = render(deploymentOf('three.yaml'))
+  const manifests = files.get('kubernetes/eu-par/par1/processes.yaml') ?? ''
+  const folder = t.testdir({
+    'good.yaml': manifests,
+    'field.yaml': manifests.replace('hostNetwork: true', 'hostNetwerk: true'),
+    'missing.yaml': manifests.replaceAll('containers:', 'contaners:'),
+    'kind.yaml': 'apiVersion: v1\nkind: Podd\nmetadata:\n  name: x\n',
+  })
+  const accepted = async (name: string) => {
+    const { tool, args, bad } = await kubernetesCheck([join(folder, name)])
+    const { status, stdout, stderr } = spawnSync(tool.path, args, { env: tool.env, encoding: 'utf8' })
+    return status === 0 && !bad?.test(`${stdout}${stderr}`)
+  }
+  t.equal(await accepted('good.yaml'), true)
+  for (const name of ['field.yaml', 'missing.yaml', 'kind.yaml']) t.equal(await accepted(name), false, name)
 })

@@ -41,7 +41,7 @@ async function checkExample(file: string): Promise<number> {
   for (const { name, checks } of validators) {
     if (!`${example} ${name}`.includes(options.only)) continue
     try {
-      const all = checks(sandbox)
+      const all = await checks(sandbox)
       for (const check of all) await run(check)
       if (all.length > 0) console.log(`${example}: ${name} accepts ${all.length}`)
     } catch (error) {

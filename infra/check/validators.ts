@@ -2,6 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { cassandraJars, onPath } from '../servers/tools.ts'
+import { pypiPrograms } from '../tools/pypi-programs.ts'
 import type { Sandbox } from './sandbox.ts'
 import { type FoundTool, type ToolName, tool, unpackedRoot } from './tools.ts'
 
@@ -17,7 +18,7 @@ export interface Check {
 
 export interface Validator {
   name: string
-  checks: (sandbox: Sandbox) => Check[]
+  checks: (sandbox: Sandbox) => Check[] | Promise<Check[]>
 }
 
 /** One check for each file that fits. */
@@ -50,6 +51,13 @@ export const validators: readonly Validator[] = [
       sandbox
         .files(/\/kustomization\.yaml$/)
         .map((file) => ({ what: file, tool: tool('kustomize'), args: ['build', dirname(file)] })),
+  },
+  {
+    name: 'kubernetes-validate',
+    checks: async (sandbox) => {
+      const files = sandbox.files(/^kubernetes\/.*\/(processes|namespace)\.yaml$/)
+      return files.length === 0 ? [] : [await kubernetesCheck(files)]
+    },
   },
   {
     name: 'systemd-analyze',
@@ -100,6 +108,21 @@ export const validators: readonly Validator[] = [
     },
   },
 ]
+
+/** Oldest version of Kubernetes for which the manifests are meant. Unknown fields are faults. */
+const kubernetesVersion = '1.33'
+
+/** kustomize merges files and does not know what Kubernetes takes: its schemas do. */
+export async function kubernetesCheck(files: readonly string[]): Promise<Check> {
+  const programs = await pypiPrograms([join(import.meta.dirname, 'pins/kubernetes-validate.txt')])
+  return {
+    what: `${files.length} files of Kubernetes`,
+    tool: { path: join(programs, 'kubernetes-validate/bin/kubernetes-validate'), env: process.env },
+    args: ['--strict', '--quiet', '-k', kubernetesVersion, ...files],
+    // It ends with 0 when it has no schema for a kind.
+    bad: /\S/,
+  }
+}
 
 function nginxArguments(file: string, folder: string): string[] {
   const main = `${file}.check`

@@ -8,7 +8,7 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { pypiPrograms } from '../support/pypi-programs.ts'
+import { pypiPrograms } from '../../infra/tools/pypi-programs.ts'
 import type { Row } from './steps.ts'
 import type { Tools } from './world.ts'
 

@@ -1,6 +1,6 @@
 /**
- * Programs from PyPI for suites, each in its own virtual environment, as with pipx: two of them may
- * contain a program of the same name.
+ * Programs from PyPI for suites and checks, each in its own virtual environment, as with pipx: two
+ * of them may contain a program of the same name.
  *
  * A file of pins names a program and all of its dependencies, in exact versions; a change of the
  * file makes its environment again. To try another version, write what `uv pip compile --universal
