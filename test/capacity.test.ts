@@ -1,4 +1,7 @@
-/** The simulated year of `infra/CAPACITY.md`, in a small deployment. */
+/** The simulated year of `infra/CAPACITY.md`, in a small deployment, and what the page counts. */
+import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { plan } from '../infra/capacity/cases.ts'
 import { simulateYear, type Year } from '../infra/capacity/year.ts'
@@ -89,4 +92,17 @@ t.test('repair that is slower than the losses loses groups', async (t) => {
   const slow = lost({ ...fast, repairBytesPerSecond: 1e6 })
   t.ok(slow > 0)
   t.ok(slow > lost(fast))
+})
+
+t.test('the plan counts TLS, by figures that a script measures', async (t) => {
+  const root = join(import.meta.dirname, '..')
+  const page = readFileSync(join(root, 'infra/CAPACITY.md'), 'utf8')
+  const row =
+    /TLS of downloads \| ([\d.]+) GiB\/s × \(3 × ([\d.]+) \+ 2 × ([\d.]+)\).* (\d+) cores/.exec(page) ?? []
+  const [rate = 0, encrypt = 0, decrypt = 0, cores] = row.slice(1).map(Number)
+  t.equal(Math.round(rate * (3 * encrypt + 2 * decrypt)), cores)
+  const script = join(root, 'bench/tls-cost.ts')
+  const { status, stdout } = spawnSync(process.execPath, [script, '0.01'], { cwd: root, encoding: 'utf8' })
+  t.equal(status, 0)
+  t.match(stdout, /^CPU, TLS to plain: sender [\d.]+, receiver [\d.]+$/m)
 })
