@@ -318,11 +318,13 @@ class Run {
     const file = model.node({ id: '', isFolder: false, name, ...details })
     const found = folder === undefined ? model.root : model.destination(this.id(folder), 'folderId')
     const more = folder === undefined ? [file, model.node({ id: '', isFolder: true, name: '' })] : [file]
-    const expected = typeof found === 'string' ? found : model.fits(more) ? 'ok' : 'error-limits'
+    const statusOf = (nodes: readonly Node[]) =>
+      typeof found === 'string' ? found : model.fits(nodes) ? 'ok' : 'error-limits'
+    const place = folder === undefined ? {} : { folderId: this.id(folder) }
+    const empty = more.map((node) => ({ ...node, size: 0 }))
+    this.#expect(statusOf(empty), { checkUpload: place })
     const content = { name, mimetype: 'text/plain', blob: blobOf(details.blob, details.size) }
-    const asked = this.#expect(expected, {
-      addFile: { ...content, ...(folder === undefined ? {} : { folderId: this.id(folder) }) },
-    })
+    const asked = this.#expect(statusOf(more), { addFile: { ...content, ...place } })
     if (asked === undefined || typeof found === 'string') return
     const item = itemOf(asked)
     same((asked.outcome as { uses: unknown[] }).uses.length, this.#used.has(details.blob) ? 0 : 1, 'uses')

@@ -86,17 +86,30 @@ t.test('early refusals of uploads are those of the upload', async (t) => {
   const world = new World()
   const root = world.create()
   const folder = world.folder(root)
-  const check = (who = world.bearer(), folderId?: string) =>
-    world.status(who, { checkUpload: folderId === undefined ? {} : { folderId } })
+  const file = { name: 'f', mimetype: '', blob: blobOf('f', 1) }
+  const check = (who = world.bearer(), folderId?: string) => {
+    const place = folderId === undefined ? {} : { folderId }
+    const status = world.status(who, { checkUpload: place })
+    // A file that is added would count.
+    if (status !== 'ok') t.equal(world.status(who, { addFile: { ...file, ...place } }), status, 'the upload')
+    return status
+  }
   t.equal(check(), 'ok')
   t.equal(check(world.bearer(), folder.id), 'ok')
   t.equal(check(world.bearer(), world.file(root).id), 'error-folderId')
   t.equal(check(world.bearer(), world.id), 'error-notFound')
   t.equal(check(world.bearer(5), folder.id), 'error-token')
   t.equal(check(visitor, folder.id), 'error-notOwner')
+  t.equal(check(visitor), 'error-notOwner')
+  world.settings.guestUploads = false
+  t.equal(check(), 'error-forbidden')
+  t.equal(check(world.bearer(), folder.id), 'error-forbidden')
+  world.settings.guestUploads = true
   world.ask(operator, { setAccount: { limitContents: 3 } })
   t.equal(check(), 'error-limits', 'a folder and a file')
   t.equal(check(world.bearer(), folder.id), 'ok', 'a file alone')
+  world.file(folder.id)
+  t.equal(check(world.bearer(), folder.id), 'error-limits')
 })
 
 t.test('caps are exact, count the bin and stay through a downgrade', async (t) => {

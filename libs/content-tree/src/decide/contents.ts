@@ -1,7 +1,6 @@
-/** Commands on single contents: adding and changing. */
+/** Commands on single contents: new folders and changed attributes. */
 import { isDescription, isName, isTime, timeMax } from '@holdfast/kernel'
 import type {
-  AddFile,
   AddLegacyFolder,
   CreateFolder,
   Event,
@@ -10,163 +9,20 @@ import type {
   Item,
   UpdateContent,
 } from '@holdfast/wire'
-import type { AccountRecord } from '../account/record.ts'
 import { attributesOf } from '../attributes.ts'
 import { treeDepthMax } from '../bounds.ts'
 import type { Outcome } from '../contract.ts'
-import type { NewIds } from '../new-ids.ts'
 import { blankItem } from '../reading/reader-view.ts'
 import { savedNoteBytes, savedRowBytes, savedTextBytes } from '../tree/saved-bytes.ts'
 import type { Tree } from '../tree/tree.ts'
-import { newAccount } from './account.ts'
 import { areTags } from './check.ts'
-import { endsOfNew, latestExpiry, newExpiry } from './lifetimes.ts'
+import { latestExpiry } from './lifetimes.ts'
 import { isRefusal, type RequestContext, refuse } from './request-context.ts'
 
 type Events = NonNullable<Event['event']>[]
 
-/**
- * An upload. Without a folder a new public one is made at the root; without any token the account
- * is made first.
- */
-export function addFile(context: RequestContext, command: AddFile): Outcome {
-  if (command.blob === undefined || !isName(command.name)) return refuse('error-file')
-  if (command.modTime !== undefined && !isTime(command.modTime)) return refuse('error-modTime')
-  if (command.createAccount !== undefined) return firstUpload(context, command)
-  const ids = context.newIds()
-  const folder = command.folderId
-  if (folder === undefined) {
-    if (!context.viewer.isOwner) return refuse('error-notOwner')
-    if (!context.mayUpload) return refuse('error-forbidden')
-    const { tree } = context
-    const inherited = { ...context.inherited(tree.root), isPublic: true }
-    return uploadIntoNewFolder(context, command, { ids, rootId: tree.idOf(tree.root), inherited })
-  }
-  const row = context.destination(folder, 'folderId')
-  if (isRefusal(row)) return refuse(row.status)
-  if (!context.mayUpload) return refuse('error-forbidden')
-  const more = { contents: 1, bytes: command.blob.size, metadata: metadataOf(command) }
-  if (!context.fits(more)) return refuse('error-limits')
-  const missing = context.missingCodes(1)
-  if (missing !== undefined) return missing
-  const file = newFile(context, command, { ids, parentId: context.tree.idOf(row) })
-  return addUpload(context, [{ $case: 'fileAdded', value: file }], {
-    file,
-    ends: context.tree.endsOf(row),
-    folderCode: context.tree.codeOf(row),
-    codesUsed: ids.codesUsed,
-  })
-}
-
-function firstUpload(context: RequestContext, command: AddFile): Outcome {
-  const ids = context.newIds()
-  const { createAccount, blob } = command
-  if (createAccount === undefined || blob === undefined) return refuse('error-file')
-  const { rootId, events, record } = newAccount(context, createAccount)
-  if (!context.settings.guestUploads) return refuse('error-forbidden')
-  const limits = context.settings.tiers[record.tier]
-  if (limits.contents !== undefined && limits.contents < 2) return refuse('error-limits')
-  if (limits.storage !== undefined && limits.storage < blob.size) return refuse('error-limits')
-  const inherited = { isPublic: true, password: undefined, expiry: newExpiry(context, undefined, record) }
-  return uploadIntoNewFolder(context, command, { ids, rootId, inherited, events, record })
-}
-
-function uploadIntoNewFolder(
-  context: RequestContext,
-  command: AddFile,
-  parts: {
-    ids: NewIds
-    rootId: string
-    inherited: ReturnType<RequestContext['inherited']>
-    events?: Events
-    record?: AccountRecord
-  },
-): Outcome {
-  const { ids, rootId, inherited, events = [], record } = parts
-  const metadata = metadataOf(command) + savedRowBytes.content
-  if (record === undefined && !context.fits({ contents: 2, bytes: command.blob?.size ?? 0, metadata }))
-    return refuse('error-limits')
-  const missing = context.missingCodes(2)
-  if (missing !== undefined) return missing
-  const code = ids.code()
-  const folder: FolderAdded = {
-    id: context.inputs.newId(),
-    parentId: rootId,
-    name: code,
-    code,
-    createTime: context.now,
-    modTime: context.now,
-    ...inherited,
-  }
-  const file = newFile(context, command, { ids, parentId: folder.id })
-  return addUpload(
-    context,
-    [...events, { $case: 'folderAdded', value: folder }, { $case: 'fileAdded', value: file }],
-    {
-      file,
-      ends: folder.expiry,
-      folderCode: code,
-      codesUsed: ids.codesUsed,
-      ...(record === undefined ? {} : { record }),
-    },
-  )
-}
-
-/** Saved bytes of a new file, its blob included. */
-function metadataOf({ name, mimetype }: AddFile): number {
-  return savedRowBytes.content + savedRowBytes.blob + savedTextBytes(name) + savedTextBytes(mimetype)
-}
-
-function newFile(
-  context: RequestContext,
-  command: AddFile,
-  { ids, parentId }: { ids: NewIds; parentId: string },
-): FileAdded {
-  return {
-    id: context.inputs.newId(),
-    parentId,
-    name: command.name,
-    code: ids.code(),
-    createTime: context.now,
-    modTime: command.modTime ?? context.now,
-    mimetype: command.mimetype,
-    blob: command.blob,
-  }
-}
-
-function addUpload(
-  context: RequestContext,
-  events: Events,
-  {
-    file,
-    ends,
-    folderCode,
-    codesUsed,
-    record,
-  }: {
-    file: FileAdded
-    /** The earliest expiry of the folders above it. */
-    ends: number | undefined
-    folderCode: string | undefined
-    codesUsed: number
-    record?: AccountRecord
-  },
-): Outcome {
-  const { blob } = file
-  const item: Item = {
-    ...blankItem(),
-    ...commonOf(file),
-    size: blob?.size ?? 0,
-    mimetype: file.mimetype,
-    blob,
-    parentFolderCode: folderCode,
-    ...endsOfNew(context, ends, record ?? context.account.known),
-  }
-  const uses = blob === undefined || context.tree.blobs.isUsed(blob) ? [] : [blob]
-  return context.changed(events, context.contentView(item, undefined, record), { uses, codesUsed })
-}
-
-function commonOf(added: FileAdded | FolderAdded): Partial<Item> {
+/** What a new item has of its event, whether file or folder. */
+export function commonOf(added: FileAdded | FolderAdded): Partial<Item> {
   return {
     id: added.id,
     name: added.name,

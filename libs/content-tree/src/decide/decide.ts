@@ -25,13 +25,12 @@ import {
   setAccount,
 } from './account.ts'
 import { openArchive, openDirectLink } from './archives.ts'
-import { addFile, addLegacyFolder, createFolder, updateContent } from './contents.ts'
+import { addLegacyFolder, createFolder, updateContent } from './contents.ts'
 import { copyContents, decideCopies } from './copies.ts'
 import { deleteDirectLink, linkView, putDirectLink } from './direct-links.ts'
 import { readHeld, undoSweeps } from './held.ts'
 import { deleteContents, emptyBin, itemsOf, moveContents, restoreContents } from './lists.ts'
 import {
-  checkUpload,
   findCode,
   findContents,
   openFile,
@@ -43,6 +42,7 @@ import {
 import { reportDownloads } from './reports.ts'
 import { answer, RequestContext, type Result, refuse, type Viewer } from './request-context.ts'
 import { tick } from './tick.ts'
+import { addFile, checkUpload } from './uploads.ts'
 import { usesOf } from './uses.ts'
 
 export function decide(

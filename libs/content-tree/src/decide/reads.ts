@@ -2,7 +2,6 @@
 
 import { idsPerListMax, pageSizeMax } from '@holdfast/kernel'
 import {
-  type CheckUpload,
   type FileView,
   type FindCode,
   type FindContents,
@@ -22,8 +21,7 @@ import { manifestOf, readableOnly } from '../reading/manifest.ts'
 import type { ReaderView } from '../reading/reader-view.ts'
 import { search, searchAll } from '../reading/search.ts'
 import { sortFields } from '../tree/listing-order.ts'
-import { savedRowBytes } from '../tree/saved-bytes.ts'
-import { answer, done, inSlices, isRefusal, type RequestContext, refuse } from './request-context.ts'
+import { answer, inSlices, type RequestContext, refuse } from './request-context.ts'
 
 export function readContent(context: RequestContext, query: ReadContent): Outcome {
   const row = context.tree.find(query.contentId)
@@ -97,21 +95,6 @@ function pageBounds<Query extends { page: number; pageSize: number }>(query: Que
 export function findCode(context: RequestContext, { code }: FindCode): Outcome {
   const contentId = context.tree.idOfCode(code)
   return contentId === undefined ? refuse('error-notFound') : answer({ $case: 'code', value: { contentId } })
-}
-
-/** Only a hint: the same checks run again when the file arrives, and those decide. */
-export function checkUpload(context: RequestContext, query: CheckUpload): Outcome {
-  if (query.folderId === undefined) {
-    if (!context.viewer.isOwner) return refuse('error-notOwner')
-  } else {
-    const folder = context.destination(query.folderId, 'folderId')
-    if (isRefusal(folder)) return refuse(folder.status)
-  }
-  if (!context.mayUpload) return refuse('error-forbidden')
-  const contents = query.folderId === undefined ? 2 : 1
-  return context.fits({ contents, bytes: 0, metadata: contents * savedRowBytes.content })
-    ? answer(done)
-    : refuse('error-limits')
 }
 
 export function openFile(context: RequestContext, query: OpenFile): Outcome {
