@@ -1,8 +1,8 @@
 /** The cap on an account's metadata: growth is refused, everything else continues. */
-import { blank, DirectLink, type Manifest } from '@holdfast/wire'
+import { blank, DirectLink, type Manifest, type UpdateContent } from '@holdfast/wire'
 import t from 'tap'
 import * as limits from '../src/bounds.ts'
-import { blobOf, firstPage, operator, pagesOf, restored, system, World } from './world.ts'
+import { blobOf, firstPage, operator, pagesOf, restored, startMs, system, World } from './world.ts'
 
 const cap = 64 * 1024
 
@@ -126,6 +126,41 @@ t.test('the count is the size in a checkpoint, slightly overestimated', async (t
   t.ok(metadataBytes >= saved * 0.97 - 2_000 && metadataBytes <= saved * 1.3, `${metadataBytes} and ${saved}`)
   t.equal(restored(world, pagesOf(world.state)).metadataBytes, metadataBytes)
 })
+
+type AttributeUpdate = NonNullable<UpdateContent['attribute']>
+
+/** The largest value of each. */
+const largest: { [Name in AttributeUpdate['$case']]: Extract<AttributeUpdate, { $case: Name }>['value'] } = {
+  name: 'x'.repeat(255),
+  description: 'x'.repeat(2_000),
+  tags: Array.from({ length: 10 }, () => 'x'.repeat(24)).join(','),
+  isPublic: true,
+  password: { verifier: { salt: Buffer.alloc(16, 1), hash: Buffer.alloc(32, 1), cost: 14 } },
+  expiry: { expiry: Math.floor(startMs / 1000) + 86_400_000, deleteAfterExpiry: true },
+  modTime: Math.floor(startMs / 1000) + 1,
+}
+
+for (const [$case, value] of Object.entries(largest))
+  t.test(`the attribute ${$case} counts with its bytes in a checkpoint`, async (t) => {
+    const attribute = { $case, value } as AttributeUpdate
+    const world = new World()
+    const root = world.create({ tier: 'premium' })
+    const folders = Array.from({ length: 300 }, () => world.folder(root).id)
+    const update = (contentId = '') => world.status(operator, { updateContent: { contentId, attribute } })
+    const before = world.state.metadataBytes
+    for (const id of folders.slice(1)) t.equal(update(id), 'ok')
+    const grows = world.state.metadataBytes > before
+    world.settle()
+    // Outcomes are no metadata.
+    world.nowMs += 3_600_000
+    world.file(root)
+    world.settle()
+    const { metadataBytes } = world.state
+    const saved = pagesOf(world.state).reduce((sum, { length }) => sum + length, 0)
+    t.ok(metadataBytes >= saved * 0.97 - 2_000, `counted ${metadataBytes} of ${saved} bytes`)
+    world.settings.metadataBytesMax = metadataBytes
+    t.equal(update(folders[0]), grows ? 'error-limits' : 'ok', 'in a full account')
+  })
 
 t.test('a checkpoint at the cap has a root within its bound', async (t) => {
   const { contentsMax, metadataBytesMax, keyDigestsMax, keyDigestsPerPart, outcomesPerPart, rowsPerPart } =
