@@ -13,7 +13,7 @@ const pages = {
   acts: sectionsOf('libs/moderation/ACTS.md'),
 }
 
-type Schema = Readonly<Record<string, { fallback: string; meaning: string; secret: boolean }>>
+type Schema = Readonly<Record<string, { fallback: string; form: string; meaning: string; secret: boolean }>>
 
 export function settingsPage(): string {
   return `${generatedMark}
@@ -46,10 +46,11 @@ ${tableOf(clusterSettings)}
 
 function tableOf(schema: Schema): string {
   return table(
-    ['setting', 'default', 'meaning', 'described in'],
-    Object.entries(schema).map(([name, { fallback, meaning }]) => [
+    ['setting', 'default', 'value', 'meaning', 'described in'],
+    Object.entries(schema).map(([name, { fallback, form, meaning }]) => [
       `\`${name}\``,
       fallback === '' ? '' : `\`${fallback}\``,
+      form,
       meaning,
       Object.entries(pages)
         .map(([page, sections]) => ({ page, titles: sections.filter(({ names }) => names.has(name)) }))

@@ -11,6 +11,7 @@ export function address(fallback: string, meaning: string): Setting<string> {
   return {
     fallback,
     meaning,
+    form: 'an IP address or localhost',
     secret: false,
     parse: (value) => {
       if (value !== '' && value !== 'localhost' && isIP(value) === 0)
@@ -53,14 +54,14 @@ export function endpointsByRegion(value: string): Partial<Record<RegionCode, End
   return Object.fromEntries(pairs)
 }
 
+export const trustedProxiesForm = 'off, a number of hops from 1 to 9, or addresses like 10.0.0.0/8,::1'
+
 export function trustedProxies(value: string): string[] | number | false {
   if (value === 'off' || value === '0') return false
   if (/^[1-9]$/.test(value)) return Number(value)
   const names = value.split(',').map((name) => name.trim())
   if (names.every(isNetwork)) return names
-  throw new Error(
-    `is "${value}", but must be off, a number of hops from 1 to 9, or addresses like 10.0.0.0/8,::1`,
-  )
+  throw new Error(`is "${value}", but must be ${trustedProxiesForm}`)
 }
 
 const namedNetworks = ['loopback', 'linklocal', 'uniquelocal']

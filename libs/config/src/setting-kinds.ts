@@ -10,6 +10,8 @@ export interface Setting<T> {
   readonly meaning: string
   /** Its text when it is not set; empty: no value. */
   readonly fallback: string
+  /** What its text must be, in words: for faults, and for the page of settings. Empty: any text. */
+  readonly form: string
   /** Never printed, and readable from the file that `<NAME>_FILE` names. */
   readonly secret: boolean
   /** @throws Error with the valid form; the text is not empty unless the fallback is. */
@@ -122,20 +124,27 @@ function nearest(name: string, names: readonly string[]): string | undefined {
 
 type SettingText = { fallback: string; meaning: string }
 
+function notOf(form: string, value: string): Error {
+  return new Error(`is "${value}", but must be ${form}`)
+}
+
 export function text({ fallback, meaning }: SettingText): Setting<string> {
-  return { fallback, meaning, secret: false, parse: (value) => value }
+  return { fallback, meaning, form: '', secret: false, parse: (value) => value }
 }
 
 export function secret({
   meaning,
+  form = '',
   check,
 }: {
   meaning: string
+  form?: string
   check?: (value: string) => void
 }): Setting<string | undefined> {
   return {
     fallback: '',
     meaning,
+    form,
     secret: true,
     parse: (value) => {
       if (value === '') return undefined
@@ -149,13 +158,14 @@ export function choice<const T extends string>(
   among: readonly T[],
   { fallback, meaning }: SettingText & { fallback: T },
 ): Setting<T> {
+  const form = `one of ${among.join(', ')}`
   return {
     fallback,
     meaning,
+    form,
     secret: false,
     parse: (value) => {
-      if (!(among as readonly string[]).includes(value))
-        throw new Error(`is "${value}", but must be one of ${among.join(', ')}`)
+      if (!(among as readonly string[]).includes(value)) throw notOf(form, value)
       return value as T
     },
   }
@@ -172,14 +182,15 @@ export function integer({
   min,
   max,
 }: SettingText & { min: number; max: number }): Setting<number> {
+  const form = `a whole number from ${min} to ${max}`
   return {
     fallback,
     meaning,
+    form,
     secret: false,
     parse: (value) => {
       const number = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN
-      if (!(number >= min && number <= max))
-        throw new Error(`is "${value}", but must be a whole number from ${min} to ${max}`)
+      if (!(number >= min && number <= max)) throw notOf(form, value)
       return number
     },
   }
@@ -192,14 +203,15 @@ export function seconds({
   min,
   max,
 }: SettingText & { min: number; max: number }): Setting<number> {
+  const form = `a number of seconds from ${min} to ${max}`
   return {
     fallback,
     meaning,
+    form,
     secret: false,
     parse: (value) => {
       const number = /^\d{1,9}(\.\d{1,3})?$/.test(value) ? Number(value) : Number.NaN
-      if (!(number >= min && number <= max))
-        throw new Error(`is "${value}", but must be a number of seconds from ${min} to ${max}`)
+      if (!(number >= min && number <= max)) throw notOf(form, value)
       return number
     },
   }
@@ -210,17 +222,18 @@ const daysMax = 36_500
 
 /** Days, fractions allowed, as seconds; or `none`. */
 export function daysOrNone({ fallback, meaning }: SettingText): Setting<number | undefined> {
+  const form = `a number of days up to ${daysMax}, or none`
   return {
     fallback,
     meaning,
+    form,
     secret: false,
     parse: (value) => {
       if (value === 'none') return undefined
       const seconds = /^\d{1,5}(\.\d{1,6})?$/.test(value)
         ? Math.round(Number(value) * daySeconds)
         : Number.NaN
-      if (!(seconds >= 1 && seconds <= daysMax * daySeconds))
-        throw new Error(`is "${value}", but must be a number of days up to ${daysMax}, or none`)
+      if (!(seconds >= 1 && seconds <= daysMax * daySeconds)) throw notOf(form, value)
       return seconds
     },
   }
@@ -238,10 +251,16 @@ const byteUnits: Record<string, number> = {
   TB: 1e12,
 }
 
+const bytesForm = 'a number of bytes like 1048576, 10MB or 2GiB'
+
 /** Bytes, as a plain number or with a unit; with `none` where that makes sense. */
 export function bytesOrNone({ fallback, meaning }: SettingText): Setting<number | undefined> {
   const some = bytes({ fallback, meaning })
-  return { ...some, parse: (value) => (value === 'none' ? undefined : some.parse(value)) }
+  return {
+    ...some,
+    form: `${some.form}, or none`,
+    parse: (value) => (value === 'none' ? undefined : some.parse(value)),
+  }
 }
 
 /** @param min smallest accepted value, bytes. */
@@ -249,22 +268,24 @@ export function bytes({ fallback, meaning, min = 0 }: SettingText & { min?: numb
   return {
     fallback,
     meaning,
+    form: min === 0 ? bytesForm : `${bytesForm}, ${min} or more`,
     secret: false,
     parse: (value) => {
       const [, digits, unit] = /^(\d{1,15}) ?([kKMGT]i?B)?$/.exec(value) ?? []
       const factor = byteUnits[unit ?? '']
       const number = digits === undefined || factor === undefined ? Number.NaN : Number(digits) * factor
-      if (!Number.isSafeInteger(number))
-        throw new Error(`is "${value}", but must be a number of bytes like 1048576, 10MB or 2GiB`)
-      if (number < min) throw new Error(`is "${value}", but must be ${min} bytes or more`)
+      if (!Number.isSafeInteger(number)) throw notOf(bytesForm, value)
+      if (number < min) throw notOf(`${min} bytes or more`, value)
       return number
     },
   }
 }
 
+const urlForm = 'a URL like https://files.example.org'
+
 /** An http(s) base URL without query and trailing slash; empty: none. */
 export function baseUrl({ meaning }: { meaning: string }): Setting<string | undefined> {
-  return { fallback: '', meaning, secret: false, parse: parsedUrl }
+  return { fallback: '', meaning, form: urlForm, secret: false, parse: parsedUrl }
 }
 
 /** A base URL without a path: clients append the paths of the interface to it. */
@@ -272,6 +293,7 @@ export function origin({ meaning }: { meaning: string }): Setting<string | undef
   return {
     fallback: '',
     meaning,
+    form: `${urlForm} without a path`,
     secret: false,
     parse: (value) => {
       const base = parsedUrl(value)
@@ -292,22 +314,18 @@ function parsedUrl(value: string): string | undefined {
     url.username === '' &&
     url.password === '' &&
     !/[?#\s]/.test(value)
-  if (!plain) throw new Error(`is "${value}", but must be a URL like https://files.example.org`)
+  if (!plain) throw notOf(urlForm, value)
   return value.replace(/\/+$/, '')
 }
 
-/** @param described what the form is, for the fault. */
-export function pattern(
-  form: RegExp,
-  described: string,
-  { fallback, meaning }: SettingText,
-): Setting<string> {
+export function pattern(valid: RegExp, form: string, { fallback, meaning }: SettingText): Setting<string> {
   return {
     fallback,
     meaning,
+    form,
     secret: false,
     parse: (value) => {
-      if (!form.test(value)) throw new Error(`is "${value}", but must be ${described}`)
+      if (!valid.test(value)) throw notOf(form, value)
       return value
     },
   }
@@ -326,6 +344,7 @@ export function countOrAuto({
   return {
     fallback: 'auto',
     meaning,
+    form: `${number.form}, or auto`,
     secret: false,
     parse: (value) => (value === 'auto' ? undefined : number.parse(value)),
   }

@@ -8,6 +8,7 @@ import {
   SettingsFault,
   settings,
 } from '../src/index.ts'
+import type { Setting } from '../src/setting-kinds.ts'
 
 const noFiles = { readSecret: () => '' }
 
@@ -43,6 +44,24 @@ t.test('an empty environment gives the defaults that the interface promises, dee
   t.throws(() => {
     ;(config.tiers.guest as { contents: number }).contents = 1
   }, TypeError)
+})
+
+t.test('a setting that refuses a value says for the page what it takes', async (t) => {
+  for (const [name, { form, parse }] of Object.entries<Setting<unknown>>({ ...settings, ...clusterSettings }))
+    t.equal(
+      form !== '',
+      refuses(() => parse('\u0001')),
+      name,
+    )
+
+  function refuses(parse: () => unknown): boolean {
+    try {
+      parse()
+      return false
+    } catch {
+      return true
+    }
+  }
 })
 
 t.test('every fault is reported at once, a mistyped name with the likely one', async (t) => {

@@ -15,6 +15,9 @@ import {
   type ValuesOf,
 } from '../setting-kinds.ts'
 
+const domainsForm = 'domains like example.org'
+const smtpForm = 'a URL like smtp://mail.example.org:587 or smtps://user:password@mail.example.org'
+
 export const accountSettings = {
   HOLDFAST_OPEN_LISTING: onOff({
     fallback: 'off',
@@ -79,6 +82,7 @@ export const accountSettings = {
   HOLDFAST_SMTP_URL: secret({
     meaning:
       'Relay for mails, like `smtps://user:password@mail.example.org`. Without it: files in `<data dir>/outbox/`.',
+    form: smtpForm,
     check: smtpUrl,
   }),
   HOLDFAST_MAIL_FROM: pattern(/^[^\r\n]*@[^\r\n]*$/, 'a mail address, or `Name <address>`', {
@@ -182,7 +186,7 @@ function contents(fallback: string, tier: string): Setting<number> {
     fallback,
     min: 0,
     max: accountContentsMax,
-    meaning: `Files and folders a ${tier} account may hold; at most ${accountContentsMax}, which one account can carry.`,
+    meaning: `Files and folders a ${tier} account may hold. One account can carry ${accountContentsMax}.`,
   })
 }
 
@@ -233,12 +237,13 @@ function domains({ meaning }: { meaning: string }): Setting<string[]> {
   return {
     fallback: '',
     meaning,
+    form: domainsForm,
     secret: false,
     parse: (value) => {
       const names = value === '' ? [] : value.split(',').map((name) => name.trim().toLowerCase())
       for (const name of names)
         if (!/^([a-z0-9-]{1,63}\.)+[a-z0-9-]{1,63}$/.test(name))
-          throw new Error(`names "${name}", but must name domains like example.org`)
+          throw new Error(`names "${name}", but must name ${domainsForm}`)
       return names
     },
   }
@@ -247,7 +252,5 @@ function domains({ meaning }: { meaning: string }): Setting<string[]> {
 function smtpUrl(value: string): void {
   const url = URL.canParse(value) ? new URL(value) : undefined
   if (url === undefined || !/^smtps?:$/.test(url.protocol) || url.hostname === '')
-    throw new Error(
-      'must be a URL like smtp://mail.example.org:587 or smtps://user:password@mail.example.org',
-    )
+    throw new Error(`must be ${smtpForm}`)
 }

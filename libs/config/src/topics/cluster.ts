@@ -11,7 +11,7 @@ import {
   text,
   type ValuesOf,
 } from '../setting-kinds.ts'
-import { token } from '../token.ts'
+import { token, tokenForm } from '../token.ts'
 
 export const clusterSettings = {
   HOLDFAST_NODE_NAME: pattern(/^[a-z0-9][a-z0-9-]{0,62}$/, 'a name of letters, digits and -', {
@@ -22,12 +22,14 @@ export const clusterSettings = {
     fallback: 'eu-par',
     meaning:
       'Regions of this cluster, comma-separated. Their order never changes and is the same in every process: the first keeps the settings. New ones are appended.',
+    form: 'names of regions, comma-separated',
     secret: false,
     parse: regionList,
   } as Setting<RegionCode[]>,
   HOLDFAST_NATS_SERVERS: {
     fallback: '127.0.0.1:4222',
     meaning: 'NATS servers of this region, `host:port`, comma-separated.',
+    form: 'hosts like 10.0.0.1:4222, comma-separated',
     secret: false,
     parse: endpoints,
   } as Setting<Endpoint[]>,
@@ -42,6 +44,7 @@ export const clusterSettings = {
     fallback: 'eu-par=127.0.0.1:9042',
     meaning:
       'Cassandra nodes of every region: `eu-par=host:port,host:port;na-nyc=…`. The data centres have the names of the regions.',
+    form: 'hosts of each region, like eu-par=10.0.0.1:9042',
     secret: false,
     parse: endpointsByRegion,
   } as Setting<Partial<Record<RegionCode, Endpoint[]>>>,
@@ -80,7 +83,8 @@ export const clusterSettings = {
   }),
   HOLDFAST_CLUSTER_SECRET: secret({
     meaning:
-      'Proves to the processes of a cluster that a caller is one of them; 16 characters or more. Several, with spaces or lines between: the first is used, all are accepted.',
+      'Proves to the processes of a cluster that a caller is one of them. Several, with spaces or lines between: the first is used, all are accepted.',
+    form: `${tokenForm}, or several`,
     check: (value) => value.split(/\s+/).forEach(token),
   }),
   HOLDFAST_NODE_LOST_SECONDS: integer({

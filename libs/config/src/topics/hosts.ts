@@ -1,7 +1,7 @@
 /** What HTTP hosts listen on, what links say, whom they trust and how much they take. */
-import { address, port, trustedProxies } from '../network-kinds.ts'
+import { address, port, trustedProxies, trustedProxiesForm } from '../network-kinds.ts'
 import { choice, countOrAuto, origin, type Setting, secret, type ValuesOf } from '../setting-kinds.ts'
-import { token } from '../token.ts'
+import { token, tokenForm } from '../token.ts'
 
 export const hostSettings = {
   HOLDFAST_API_PORT: port('8080', 'Port of the JSON API and the pages; 0 takes a free one.'),
@@ -21,18 +21,21 @@ export const hostSettings = {
   HOLDFAST_PUBLIC_WEB_URL: origin({ meaning: 'Origin of the pages in links. Without it: the API’s.' }),
   HOLDFAST_ADMIN_TOKEN: secret({
     meaning:
-      'Opens the admin host to every caller. Without it root and the user of the service can call on this machine (Linux), and no other caller. 16 characters or more.',
+      'Opens the admin host to every caller. Without it root and the user of the service can call on this machine (Linux), and no other caller.',
+    form: tokenForm,
     check: token,
   }),
   HOLDFAST_METRICS_TOKEN: secret({
     meaning:
-      'Opens `/metrics` of the admin host to every caller, and nothing else: for Prometheus, which sends it with each scrape. Another one than HOLDFAST_ADMIN_TOKEN; 16 characters or more.',
+      'Opens `/metrics` of the admin host to every caller, and nothing else: for Prometheus, which sends it with each scrape. Another one than HOLDFAST_ADMIN_TOKEN.',
+    form: tokenForm,
     check: token,
   }),
   HOLDFAST_TRUST_PROXY: {
     fallback: 'off',
     meaning:
       'Proxies whose X-Forwarded-For counts: a number of hops, or addresses, CIDRs, `loopback`; comma-separated.',
+    form: trustedProxiesForm,
     secret: false,
     parse: trustedProxies,
   } as Setting<string[] | number | false>,

@@ -10,10 +10,13 @@ const scanSecondsMax = 300
 /** What sees new content before others may read it. */
 export type ScannerChoice = { program: string } | { path: string } | Endpoint
 
+const scannerForm = 'like clamd:/path, clamd:host:port or program:/path'
+
 const scanner: Setting<ScannerChoice | undefined> = {
   fallback: '',
   meaning:
     'Sees new content before others may read it: `clamd:/run/clamav/clamd.ctl`, `clamd:127.0.0.1:3310`, or `program:/path` (content on its input; exit code 0: clean, 1: found). Empty: nothing is scanned.',
+  form: scannerForm,
   secret: false,
   parse: (value) => {
     if (value === '') return undefined
@@ -21,7 +24,7 @@ const scanner: Setting<ScannerChoice | undefined> = {
     if (isAbsolute(at)) return kind === 'program' ? { program: at } : { path: at }
     const [endpoint, more] = kind === 'clamd' ? endpoints(at) : []
     if (endpoint === undefined || more !== undefined)
-      throw new Error(`is "${value}", but must be like clamd:/path, clamd:host:port or program:/path`)
+      throw new Error(`is "${value}", but must be ${scannerForm}`)
     return endpoint
   },
 }

@@ -49,8 +49,7 @@ export const storageSettings = {
   HOLDFAST_UPLOAD_MEMORY: bytes({
     fallback: '32MiB',
     min: 8 * 1024 ** 2,
-    meaning:
-      'Memory that all running uploads share; 8 MiB or more. More helps when many large uploads run at a time.',
+    meaning: 'Memory that all running uploads share. More helps when many large uploads run at a time.',
   }),
   HOLDFAST_CACHE_MEMORY: bytes({
     fallback: '32MiB',
@@ -65,6 +64,7 @@ export const storageSettings = {
     fallback: 'auto',
     meaning:
       'Disk space kept free, bytes: below it uploads are refused. `auto`: 3 GiB, or 5 % of a smaller disk.',
+    form: `${plainBytes.form}, or auto`,
     secret: false,
     parse: (value) => (value === 'auto' ? undefined : plainBytes.parse(value)),
   } as Setting<number | undefined>,
