@@ -16,20 +16,25 @@ export function protoFiles(pattern = '**/*.proto'): ProtoFile[] {
     .map((file) => ({ file, fields: [...fieldsOf(readFileSync(join(proto, file), 'utf8'))] }))
 }
 
+/** The beginning or the end of what contains fields, or a field. */
+const fieldForm =
+  /(?:message|enum|oneof|service)\s+(\w+)\s*\{|(\})|((?:\w[\w.<>, ]*)?)\b(\w+)\s*=\s*(\d+)\s*[;[]/g
+
 /** Each field and each name of an enum, below the names that contain it. */
 function* fieldsOf(text: string): Generator<string> {
   const within: string[] = []
   for (const [, opens, closes, type = '', name = '', number = ''] of text
     .replace(/\/\/.*$/gm, '')
-    .matchAll(
-      /(?:message|enum|oneof|service)\s+(\w+)\s*\{|(\})|((?:\w[\w.<>, ]*)?)\b(\w+)\s*=\s*(\d+)\s*[;[]/g,
-    ))
+    .matchAll(fieldForm))
     if (opens !== undefined) within.push(opens)
     else if (closes !== undefined) within.pop()
-    else yield `${within.join('.')}.${name} = ${number} ${type.trim().replaceAll(/\s+/g, ' ')}`.trim()
+    else {
+      const kind = type.trim().replaceAll(/\s+/g, ' ')
+      yield `${within.join('.')}.${name} = ${number} ${kind}`.trim()
+    }
 }
 
-/** What accounts leave on disks: the messages of journals and checkpoints, and those within them. */
+/** What accounts leave on disks: messages of journals and checkpoints, and those within them. */
 export function storedFields(): string[] {
   const files = protoFiles('holdfast/account/v1/*.proto')
   const fieldsOfMessage = Map.groupBy(

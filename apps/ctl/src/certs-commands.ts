@@ -66,12 +66,16 @@ export const certsCommands: readonly Command[] = [
   {
     words: 'certs show',
     usage: '<directory>',
-    meaning: 'Names, ages and days left of the authority and of every certificate.',
+    meaning: 'Names, ages and days left of the authorities and of every certificate.',
     plan: (words) => [
       local(words, async (directory) => {
         const authority = await Authority.open(directory)
-        const [ca, hosts] = [await authority.ofAuthority(), await authority.issued()]
-        return json({ authority: certificateShown(ca), hosts: hosts.map(certificateShown) })
+        const [ca, cassandra] = [await authority.ofAuthority(), await authority.ofSecond()]
+        return json({
+          authority: certificateShown(ca),
+          ...(cassandra === undefined ? {} : { cassandraAuthority: certificateShown(cassandra) }),
+          hosts: (await authority.issued()).map(certificateShown),
+        })
       }),
     ],
   },
@@ -165,6 +169,7 @@ async function hostsOfDeployment(file: string): Promise<CertificateOrder[]> {
           ...(own ? [['node', fronts ? [clusterNames.frontend] : []] as const] : []),
           ...(proxied ? [['proxy', [clusterNames.proxy]] as const] : []),
           ...(observes ? [['prometheus', []] as const] : []),
+          ...(has(host, ['cassandra']) ? [['internode', []] as const] : []),
         ].map(([kind, names]) => [kind, [...names]]),
         publicNames: serves ? publicNamesOf(deployment, region) : undefined,
       }
