@@ -288,6 +288,7 @@ export class LevelMetadataStore {
         if (bytes >= restoreBatchBytes) await commit()
       }
       await commit()
+      await restored.moveToTables()
     } finally {
       await restored.close()
     }

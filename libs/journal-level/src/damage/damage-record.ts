@@ -7,7 +7,8 @@
  * 1. The replacements are written to `salvaged/`, beside the LevelDB.
  * 2. `damage.json` names them with the lost ranges. From here on they count.
  * 3. The damaged files move to `damaged/`, the replacements into their places.
- * 4. LevelDB is opened, and the ranges are written into it.
+ * 4. LevelDB is opened, and the ranges are written into tables of it. In its log a further damage
+ *    could take them without a sign.
  * 5. `damage.json` is removed.
  *
  * The next opening repeats the steps from 3 on if there is a `damage.json`, from 1 on if there is

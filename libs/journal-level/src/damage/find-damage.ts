@@ -4,7 +4,7 @@
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type LiveTable, readManifest } from '@holdfast/level-files'
+import { type LiveTable, type Manifest, readManifest } from '@holdfast/level-files'
 import { pathOfTable } from './salvage.ts'
 import { comparesOnDisk } from './uncached-read.ts'
 
@@ -33,8 +33,12 @@ export async function findDamage(rows: string, { pace }: FindDamageOptions): Pro
   return undefined
 }
 
-/** LevelDB may be writing the end of the list. Undefined: the rest is damaged. */
 async function tablesInUse(rows: string): Promise<readonly LiveTable[] | undefined> {
+  return (await manifestInUse(rows))?.tables
+}
+
+/** LevelDB may be writing its end. Undefined: the rest is damaged. */
+export async function manifestInUse(rows: string): Promise<Manifest | undefined> {
   const name = (await readFile(join(rows, 'CURRENT'), 'latin1')).trim()
-  return readManifest(await readFile(join(rows, name)))?.tables
+  return readManifest(await readFile(join(rows, name)))
 }

@@ -92,19 +92,24 @@ export async function inspect(
   const kindsOf = new Map(copiedKinds.map((kind) => [subjectDigest(kindSubject(kind)), kind]))
   const found = notes.filter(({ digest }) => !kindsOf.has(digest)).map((note) => suspicions.add(note))
   const fromLog = notes.flatMap(({ digest }) => kindsOf.get(digest) ?? [])
-  const lostKinds = new Set([...(await keptLostKinds(rows)), ...fromLog])
+  const keptKinds = await keptLostKinds(rows)
+  const lostKinds = new Set([...keptKinds, ...fromLog])
   // A release without copies has named none.
   if (!isCopied)
     for (const kind of copiedKinds) if (lostRanges.touches(keys.lookupsOf(`${kind}/`))) lostKinds.add(kind)
   const lostBatches = (await numberAt(rows, keys.meta('lost'))) + lost.length
-  await rows.commit([
+  const changes = [
     ...(isFirst ? [...suspicions] : found).flatMap(suspicionRows),
     ...(isFirst ? await firstCopies(rows) : []),
-    numberRow(keys.meta('copies'), copiesVersion),
-    ...lostKindsRows([...lostKinds]),
-    numberRow(keys.meta('lost'), lostBatches),
-    numberRow(keys.meta('checked'), last),
-  ])
+    ...(copies === copiesVersion ? [] : [numberRow(keys.meta('copies'), copiesVersion)]),
+    ...(lostKinds.size === keptKinds.length ? [] : lostKindsRows([...lostKinds])),
+    ...(lost.length === 0 ? [] : [numberRow(keys.meta('lost'), lostBatches)]),
+    ...(last === checked ? [] : [numberRow(keys.meta('checked'), last)]),
+  ]
+  // No more than that: a damaged table is suspect from its first key to its last.
+  if (changes.length > 0) await rows.commit(changes)
+  // The audit that says so is begun again, and the copies count from now on.
+  if (lost.length > 0 || !isCopied) await rows.moveToTables()
   return {
     suspicions,
     lostRanges,

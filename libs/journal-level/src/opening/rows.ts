@@ -1,9 +1,11 @@
 /** LevelDB as the stores see it: bytes in, bytes out, and our faults instead of the driver's. */
+import { readdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { JournalFault } from '@holdfast/journal'
 import { CompressedTableError } from '@holdfast/level-files'
 import { Level } from 'level'
 import { type DamagedFile, forgetDamage } from '../damage/damage-record.ts'
+import { manifestInUse } from '../damage/find-damage.ts'
 import { applyLoss } from '../damage/loss.ts'
 import { needsSalvage, type SalvageOptions, salvageRows } from '../damage/salvage.ts'
 import { isUnreadableFile } from '../damage/tolerant-read.ts'
@@ -20,6 +22,9 @@ const readAheadBytes = 256 * 1024
 interface Compaction {
   compactRange(start: Uint8Array, end: Uint8Array): Promise<void>
 }
+
+/** Behind all keys. */
+const noKey = Buffer.of(255)
 
 /** What an opening found damaged, and did about it. */
 export interface MetadataDamage {
@@ -148,6 +153,39 @@ export class Rows implements StoredRows {
     await batch.write({ sync: true })
   }
 
+  /**
+   * Moves all committed rows from the log into tables; they are there when it resolves.
+   *
+   * For what no marker and no audit entry names: if the log is damaged later, it drops such rows
+   * without a sign. What a damaged table held is known.
+   *
+   * @throws JournalFault UNAVAILABLE
+   */
+  async moveToTables(): Promise<void> {
+    const logs = (await readdir(this.#path)).filter((name) => name.endsWith('.log'))
+    const newest = Math.max(0, ...logs.map((name) => Number.parseInt(name, 10)))
+    await this.#compact(noKey, noKey)
+    // Whether that worked is only in the manifest: it names the oldest log that is still needed.
+    const manifest = await manifestInUse(this.#path)
+    if (manifest !== undefined && manifest.logNumber > newest) return
+    try {
+      // If LevelDB knows why it failed, it refuses writes with that.
+      await this.commit([{ type: 'del', key: noKey }])
+    } catch (error) {
+      throw faultOfLevel(error)
+    }
+    throw new JournalFault('UNAVAILABLE', 'the metadata store: its log cannot be moved into tables')
+  }
+
+  /** Brings all tables into the order of their age. */
+  async compact(): Promise<void> {
+    await this.#compact(Buffer.of(0), noKey)
+  }
+
+  async #compact(first: Uint8Array, last: Uint8Array): Promise<void> {
+    await (this.#level as unknown as Compaction).compactRange(first, last)
+  }
+
   async close(): Promise<void> {
     this.#closed = true
     await this.#level.close()
@@ -189,12 +227,10 @@ async function openSalvaged(path: string, options: HealingOptions): Promise<Bina
   const { files, lost, isRebuilt } = await salvageRows(path, options)
   const level = await opened(path)
   try {
-    if (isRebuilt) await (level as unknown as Compaction).compactRange(Buffer.of(0), Buffer.of(255))
-    const { suspectAccounts, lostKinds } = await applyLoss(Rows.of(path, level), {
-      lost,
-      isRebuilt,
-      hasCopies,
-    })
+    const rows = Rows.of(path, level)
+    if (isRebuilt) await rows.compact()
+    const { suspectAccounts, lostKinds } = await applyLoss(rows, { lost, isRebuilt, hasCopies })
+    await rows.moveToTables()
     await forgetDamage(dirname(path))
     if (files.length > 0)
       onDamage({
