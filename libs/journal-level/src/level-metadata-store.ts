@@ -486,8 +486,9 @@ function reportLostBatches(
   { newlyLost: { batches, accounts, kinds } }: InspectResult,
   { onDamage }: Pick<OpenOptions, 'onDamage'>,
 ): void {
-  if (batches === 0) return
-  const lost = [`${batches} acknowledged writes at the end of a log`]
+  if (batches === 0 && kinds.length === 0) return
+  const lost =
+    batches === 0 ? ['what an earlier release lost'] : [`${batches} acknowledged writes at the end of a log`]
   onDamage({ files: [], lost, suspectAccounts: accounts, lostKinds: kinds })
 }
 

@@ -8,8 +8,9 @@ import { LevelMetadataStore, type MetadataDamage } from '../src/index.ts'
 import { Rows } from '../src/opening/rows.ts'
 import { encodeSmall, keys } from '../src/rows/format.ts'
 import { copiedKinds } from '../src/rows/kinds-of-rows.ts'
-import { lostKindsRows, numberRow } from '../src/rows/stored-numbers.ts'
+import { numberRow } from '../src/rows/stored-numbers.ts'
 import { testMetadataStore } from '../src/testing.ts'
+import { encodeEntry, readEntries } from '../src/writing/commit-audit.ts'
 import { directory } from './directories.ts'
 
 const decided = copiedKinds.map((kind) => `${kind}/one`)
@@ -280,21 +281,47 @@ t.test('a removed lookup does not come back in a lost range', async (t) => {
   })
 })
 
-t.test('lookups that an earlier release lost are named at the upgrade', async (t) => {
+const asOfAnEarlierRelease = (path: string) => writeFileSync(join(path, 'holder'), 'process 1 on a since b\n')
+const everyKind = [...copiedKinds].sort()
+
+t.test('what an earlier release lost may be of any kind', async (t) => {
   const path = await storeWithLookups(t)
-  const span = keys.lookupsOf('moderation/')
-  await inRows(path, async (rows) => {
-    await remove(rows, [keys.copiesOf(all)])
-    await rows.commit([numberRow(keys.meta('copies'), 1)])
-    await applyLoss(rows, {
-      lost: [{ after: span.gte, through: span.lt }],
-      isRebuilt: false,
-      hasCopies: false,
-    })
-    await rows.commit(lostKindsRows([]))
-  })
-  writeFileSync(join(path, 'holder'), 'process 1 on a since b\n')
-  t.match(await found(path), { lostKinds: ['moderation'] })
+  await inRows(path, (rows) => rows.commit([numberRow(keys.meta('lost'), 1)]))
+  t.match(await found(path), { lostKinds: [] }, 'this release had named it')
+  asOfAnEarlierRelease(path)
+  t.match(await found(path), { lostKinds: [] }, 'so it does not name it again')
+  await inRows(path, (rows) => rows.commit([numberRow(keys.meta('lost'), 2)]))
+  asOfAnEarlierRelease(path)
+  const reported: MetadataDamage[] = []
+  const onDamage = (damage: MetadataDamage) => reported.push(damage)
+  await (await LevelMetadataStore.open({ ...testMetadataStore, path, onDamage })).close()
+  t.match(reported, [{ lost: ['what an earlier release lost'], lostKinds: copiedKinds }])
+  for (let time = 0; time < 2; time++) t.match(await found(path), { lostKinds: everyKind }, 'for good')
+})
+
+t.test('what this release lost before is not of any kind after an upgrade', async (t) => {
+  const path = await storeWithLookups(t)
+  const lost = { after: keys.lookup('moderation/'), through: keys.lookup('moderation/one') }
+  await inRows(path, (rows) => applyLoss(rows, { lost: [lost], isRebuilt: false, hasCopies: true }))
+  asOfAnEarlierRelease(path)
+  t.match(await found(path), { lostKinds: [] })
+})
+
+t.test('a lost log of an earlier release may have had rows of any kind', async (t) => {
+  const path = await storeWithLookups(t)
+  const store = await LevelMetadataStore.open({ ...testMetadataStore, path })
+  await store.lookups.write([{ put: 'moderation/two', value: value('two') }])
+  await store.close()
+  // Its audit has no notes of kinds.
+  const audit = join(path, 'witness.0')
+  const name = readFileSync(audit).subarray(8, 24)
+  const entries = (await readEntries(path, name)).map(({ batch }) => encodeEntry(batch, []))
+  t.ok(entries.length > 0)
+  writeFileSync(audit, Buffer.concat([readFileSync(audit).subarray(0, 24), ...entries]))
+  asOfAnEarlierRelease(path)
+  const logs = readdirSync(join(path, 'rows')).filter((one) => one.endsWith('.log'))
+  writeFileSync(join(path, 'rows', logs.sort().at(-1) as string), '')
+  for (let time = 0; time < 2; time++) t.match(await found(path), { lostKinds: everyKind })
 })
 
 t.test('a table that memory still has whole is written again where the disk has it damaged', async (t) => {

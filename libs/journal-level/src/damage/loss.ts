@@ -71,12 +71,13 @@ export async function applyLoss(
   const lostKinds = kindsLost(losses.fresh, { hasCopies })
   const suspectAccounts = await commitInBatches(rows, suspectRows(rows, losses.accounts))
   if (hasCopies) await commitInBatches(rows, copiedLookupRows(rows, losses.fresh))
-  const lostBatches = (await numberAt(rows, keys.meta('lost'))) + lost.length + (isRebuilt ? 1 : 0)
+  const newLosses = lost.length + (isRebuilt ? 1 : 0)
   await rows.commit([
     ...(await counterRows(rows, losses.fresh)),
     ...keptRangesRows(losses.ranges),
     ...lostKindsRows([...new Set([...(await keptLostKinds(rows)), ...lostKinds])]),
-    numberRow(keys.meta('lost'), lostBatches),
+    numberRow(keys.meta('lost'), (await numberAt(rows, keys.meta('lost'))) + newLosses),
+    numberRow(keys.meta('named'), (await numberAt(rows, keys.meta('named'))) + newLosses),
   ])
   return { suspectAccounts, lostKinds }
 }

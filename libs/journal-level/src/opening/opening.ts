@@ -93,17 +93,20 @@ export async function inspect(
   const found = notes.filter(({ digest }) => !kindsOf.has(digest)).map((note) => suspicions.add(note))
   const fromLog = notes.flatMap(({ digest }) => kindsOf.get(digest) ?? [])
   const keptKinds = await keptLostKinds(rows)
-  const lostKinds = new Set([...keptKinds, ...fromLog])
-  // A release without copies has named none.
-  if (!isCopied)
-    for (const kind of copiedKinds) if (lostRanges.touches(keys.lookupsOf(`${kind}/`))) lostKinds.add(kind)
-  const lostBatches = (await numberAt(rows, keys.meta('lost'))) + lost.length
+  const lostBefore = await numberAt(rows, keys.meta('lost'))
+  const lostBatches = lostBefore + lost.length
+  const named = await numberAt(rows, keys.meta('named'))
+  // A release without copies names no kinds: neither in its audit nor at its own starts.
+  const areUnnamed = !isCopied && (lost.length > 0 || lostBefore !== named)
+  const newKinds = [...new Set(areUnnamed ? copiedKinds : fromLog)]
+  const lostKinds = new Set([...keptKinds, ...newKinds])
   const changes = [
     ...(isFirst ? [...suspicions] : found).flatMap(suspicionRows),
     ...(isFirst ? await firstCopies(rows) : []),
     ...(copies === copiesVersion ? [] : [numberRow(keys.meta('copies'), copiesVersion)]),
     ...(lostKinds.size === keptKinds.length ? [] : lostKindsRows([...lostKinds])),
     ...(lost.length === 0 ? [] : [numberRow(keys.meta('lost'), lostBatches)]),
+    ...(lostBatches === named ? [] : [numberRow(keys.meta('named'), lostBatches)]),
     ...(last === checked ? [] : [numberRow(keys.meta('checked'), last)]),
   ]
   // No more than that: a damaged table is suspect from its first key to its last.
@@ -114,7 +117,7 @@ export async function inspect(
     suspicions,
     lostRanges,
     lostKinds: [...lostKinds].sort(),
-    newlyLost: { batches: lost.length, accounts: found.length, kinds: [...new Set(fromLog)] },
+    newlyLost: { batches: lost.length, accounts: found.length, kinds: newKinds },
     damagedFiles: await countDamagedFiles(path),
     lostBatches,
     nextBatch: last + 1,

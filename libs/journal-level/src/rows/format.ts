@@ -32,7 +32,7 @@ const kinds = {
 } as const
 
 export const keys = {
-  meta: (name: 'format' | 'store' | 'lost' | 'checked' | 'copies') => textKey(kinds.meta, name),
+  meta: (name: 'format' | 'store' | 'lost' | 'named' | 'checked' | 'copies') => textKey(kinds.meta, name),
   /** Of the second row with the same content: one damaged place of the disk does not hold both. */
   copy: (key: Uint8Array) => Buffer.concat([Buffer.from(kinds.copy), key]),
   copies: { gte: textKey(kinds.copy, ''), lt: textKey('o', '') },
