@@ -432,4 +432,7 @@ t.test('after a loss a round begins at once, and only one', async (t) => {
   losses = 2
   await until(2)
   t.equal(round.rounds.last?.losses, 2)
+  losses = 1
+  await until(3)
+  t.equal(round.rounds.last?.losses, 1, 'a smaller number is another loss')
 })

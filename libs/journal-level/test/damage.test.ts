@@ -25,10 +25,11 @@ import { readInPieces } from '../src/damage/tolerant-read.ts'
 import { LevelMetadataStore, type MetadataDamage } from '../src/index.ts'
 import { Rows } from '../src/opening/rows.ts'
 import { keys } from '../src/rows/format.ts'
+import { copiedKinds } from '../src/rows/kinds-of-rows.ts'
 import { LostRanges } from '../src/rows/lost-ranges.ts'
-import { keptRanges } from '../src/rows/stored-numbers.ts'
+import { keptRanges, lostKindsRows } from '../src/rows/stored-numbers.ts'
 import { testMetadataStore } from '../src/testing.ts'
-import { crashImage } from './directories.ts'
+import { crashImage, directory } from './directories.ts'
 import { type AccountModel, generationsOf, type Model, seeded } from './generations.ts'
 
 const seed = Number(process.env.HOLDFAST_SEED ?? 4242)
@@ -345,6 +346,48 @@ t.test('what is known to be missing survives the next damage', async (t) => {
   t.equal(await faultOf(store.journals.acquire(first, { owner: 'a' })), 'CORRUPT')
   t.equal(await faultOf(store.journals.acquire(second, { owner: 'a' })), undefined)
   t.equal(store.lostBatches, 2)
+})
+
+/** A store with two losses, closed. */
+async function storeWithLosses(t: Test): Promise<string> {
+  const path = await directory(t)
+  await (await LevelMetadataStore.open({ ...testMetadataStore, path })).close()
+  const rows = await Rows.open(join(path, 'rows'))
+  const far = [keys.lookup('ref/1'), keys.lookup('ref/3')].map((after) => ({
+    after,
+    through: Buffer.concat([after, Buffer.of(1)]),
+  }))
+  await applyLoss(rows, { lost: far, isRebuilt: false, hasCopies: true })
+  await rows.commit(lostKindsRows(['moderation']))
+  await rows.close()
+  return path
+}
+
+async function afterLoss(path: string, gone: Uint8Array[]) {
+  const rows = await Rows.open(join(path, 'rows'))
+  await rows.commit(gone.map((key) => ({ type: 'del', key })))
+  // A range with one key only.
+  const lost = gone.map((key) => ({ after: key.subarray(0, -1), through: key }))
+  const { lostKinds } = await applyLoss(rows, { lost, isRebuilt: false, hasCopies: true })
+  await rows.close()
+  const store = await LevelMetadataStore.open({ ...testMetadataStore, path })
+  await store.close()
+  return { lostBatches: store.lostBatches, lostKinds }
+}
+
+t.test('the number of losses does not fall when its own row is lost', async (t) => {
+  const number = keys.meta('lost')
+  for (const gone of [number, keys.copy(number)])
+    t.equal((await afterLoss(await storeWithLosses(t), [gone])).lostBatches, 3)
+  const { lostBatches } = await afterLoss(await storeWithLosses(t), [number, keys.copy(number)])
+  t.ok(lostBatches > 2 ** 20, 'if its copy is lost, too, it is one that was never there')
+})
+
+t.test('all kinds of lookups are named when the names themselves are lost', async (t) => {
+  const names = keys.lostKinds
+  for (const gone of [names, keys.copy(names)])
+    t.same((await afterLoss(await storeWithLosses(t), [gone])).lostKinds, [])
+  t.same((await afterLoss(await storeWithLosses(t), [names, keys.copy(names)])).lostKinds, copiedKinds)
 })
 
 t.test('a file that the disk cannot read counts as zeros where it cannot', async (t) => {

@@ -262,7 +262,7 @@ export class Reconciler {
     const { clock, everyMs, wantedMs } = this.#options
     const { round, last, confirmedScope } = await this.#read()
     // A round that began before the last loss may have asked accounts for what was lost later.
-    if (((round ?? last)?.losses ?? 0) < this.#options.losses()) return this.#fresh({ dryRun: false })
+    if (((round ?? last)?.losses ?? 0) !== this.#options.losses()) return this.#fresh({ dryRun: false })
     if (round !== undefined && round.scope === this.#scope) return round
     const began = last?.beganMs ?? Number.NEGATIVE_INFINITY
     const wanted = this.#wanted || confirmedScope !== this.#scope

@@ -33,6 +33,7 @@ import {
   keptRanges,
   keptRangesRows,
   knownSuspicions,
+  lostBatchesIn,
   lostKindsRows,
   numberAt,
   numberRow,
@@ -68,7 +69,7 @@ export async function applyLoss(
 ): Promise<AppliedLoss> {
   if (lost.length === 0 && !isRebuilt) return { suspectAccounts: 0, lostKinds: [] }
   const losses = await lossesOf(rows, lost)
-  const lostKinds = kindsLost(losses.fresh, { hasCopies })
+  const lostKinds = losses.areKindsGone ? [...copiedKinds] : kindsLost(losses.fresh, { hasCopies })
   const suspectAccounts = await commitInBatches(rows, suspectRows(rows, losses.accounts))
   if (hasCopies) await commitInBatches(rows, copiedLookupRows(rows, losses.fresh))
   const newLosses = lost.length + (isRebuilt ? 1 : 0)
@@ -76,20 +77,31 @@ export async function applyLoss(
     ...(await counterRows(rows, losses.fresh)),
     ...keptRangesRows(losses.ranges),
     ...lostKindsRows([...new Set([...(await keptLostKinds(rows)), ...lostKinds])]),
-    numberRow(keys.meta('lost'), (await numberAt(rows, keys.meta('lost'))) + newLosses),
+    ...copiedNumberRows(keys.meta('lost'), losses.before + newLosses),
     numberRow(keys.meta('named'), (await numberAt(rows, keys.meta('named'))) + newLosses),
   ])
   return { suspectAccounts, lostKinds }
 }
 
-/** What is kept, and where accounts are suspect. */
-async function lossesOf(
-  rows: StoredRows,
-  lost: readonly KeyRange[],
-): Promise<{ ranges: LostRanges; accounts: LostRanges; fresh: LostRanges }> {
+interface Losses {
+  /** The number of earlier ones; far above it, if it may be lost itself: it never falls. */
+  before: number
+  /** The names of lost kinds may be lost. */
+  areKindsGone: boolean
+  /** What is kept. */
+  ranges: LostRanges
+  /** Where accounts are suspect. */
+  accounts: LostRanges
+  fresh: LostRanges
+}
+
+async function lossesOf(rows: StoredRows, lost: readonly KeyRange[]): Promise<Losses> {
   const fresh = new LostRanges(lost)
   const hasCopies = (await numberAt(rows, keys.meta('copies'))) > 0
-  const hadLosses = fresh.has(keys.meta('lost')) || (await numberAt(rows, keys.meta('lost'))) > 0
+  const number = keys.meta('lost')
+  const isCopyOfNumberGone = fresh.has(keys.copy(number)) || (await rows.get(keys.copy(number))) === undefined
+  const before = (await lostBatchesIn(rows)) + (fresh.has(number) && isCopyOfNumberGone ? leap : 0)
+  const hadLosses = before > 0
   const areGone = (span: KeySpan) => {
     const isCopyGone = !hasCopies || fresh.touches(keys.copiesOf(span))
     return hadLosses && isCopyGone && fresh.touches(span)
@@ -100,7 +112,9 @@ async function lossesOf(
   // An absent copy proves nothing where none was ever made.
   if (!hasCopies) ranges.push(rangeOf(keys.copies))
   return {
+    before,
     fresh,
+    areKindsGone: areGone(keys.spanOf(keys.lostKinds)),
     ranges: new LostRanges(ranges),
     accounts: areGone(keys.suspects) ? new LostRanges([...lost, every]) : fresh,
   }

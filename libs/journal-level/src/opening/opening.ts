@@ -20,6 +20,7 @@ import {
   keptLostKinds,
   keptRanges,
   knownSuspicions,
+  lostBatchesIn,
   lostKindsRows,
   numberAt,
   numberRow,
@@ -93,7 +94,7 @@ export async function inspect(
   const found = notes.filter(({ digest }) => !kindsOf.has(digest)).map((note) => suspicions.add(note))
   const fromLog = notes.flatMap(({ digest }) => kindsOf.get(digest) ?? [])
   const keptKinds = await keptLostKinds(rows)
-  const lostBefore = await numberAt(rows, keys.meta('lost'))
+  const lostBefore = await lostBatchesIn(rows)
   const lostBatches = lostBefore + lost.length
   const named = await numberAt(rows, keys.meta('named'))
   // A release without copies names no kinds: neither in its audit nor at its own starts.
@@ -105,7 +106,7 @@ export async function inspect(
     ...(isFirst ? await firstCopies(rows) : []),
     ...(copies === copiesVersion ? [] : [numberRow(keys.meta('copies'), copiesVersion)]),
     ...(lostKinds.size === keptKinds.length ? [] : lostKindsRows([...lostKinds])),
-    ...(lost.length === 0 ? [] : [numberRow(keys.meta('lost'), lostBatches)]),
+    ...(isCopied && lost.length === 0 ? [] : copiedNumberRows(keys.meta('lost'), lostBatches)),
     ...(lostBatches === named ? [] : [numberRow(keys.meta('named'), lostBatches)]),
     ...(last === checked ? [] : [numberRow(keys.meta('checked'), last)]),
   ]

@@ -38,6 +38,11 @@ export function copiedNumberRows(key: Uint8Array, number: number): RowChange[] {
   return [key, keys.copy(key)].map((place) => numberRow(place, number))
 }
 
+/** Batches and ranges that are known to be lost. */
+export async function lostBatchesIn(rows: StoredRows): Promise<number> {
+  return (await copiedNumberAt(rows, keys.meta('lost'))) ?? 0
+}
+
 export async function knownSuspicions(rows: StoredRows): Promise<Suspicions> {
   const suspicions = new Suspicions()
   for (const span of [keys.suspects, keys.copiesOf(keys.suspects)])
