@@ -215,7 +215,13 @@ t.test('a lost log is named by its kinds of lookups, and reported', async (t) =>
   })
   t.equal(await opened.lookups.get('moderation/two'), undefined)
   t.same(opened.damage.lostKinds, ['moderation'])
-  t.match(reported, [{ files: [], lost: [/acknowledged writes/], lostKinds: ['moderation'] }])
+  t.match(reported, [
+    { files: [{ name: log, damage: /record/ }], lost: [], lostKinds: [] },
+    { files: [], lost: [/acknowledged writes/], lostKinds: ['moderation'] },
+  ])
+  t.equal(opened.damage.files, 1)
+  const [kept = ''] = readdirSync(join(path, 'damaged'))
+  t.ok(readFileSync(join(path, 'damaged', kept)).equals(bytes), 'the original is kept')
   await opened.close()
   t.match(await found(path), { lostKinds: ['moderation'] }, 'for good')
 })

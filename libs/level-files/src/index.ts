@@ -1,6 +1,6 @@
 export { type Contents, contentsOf } from './contents.ts'
 export { CompressedTableError } from './errors.ts'
-export { logDamage } from './log.ts'
+export { isWholeLog, logDamage } from './log.ts'
 export { keyRangeOf, type LiveTable, type Manifest, readManifest, writeManifest } from './manifest.ts'
 export { type KeyRange, type SalvagedTable, salvagedTable } from './salvage-table.ts'
 export { tableDamage } from './table.ts'

@@ -39,6 +39,14 @@ export function logDamage(log: Buffer): string | undefined {
 }
 
 /**
+ * Whether a log whose records were all synced has each of them. Its last one may be torn. In
+ * contrast to `logDamage` a damaged record that none follows is damage.
+ */
+export function isWholeLog(log: Buffer): boolean {
+  return dataOf(log) !== undefined
+}
+
+/**
  * The data of a log of which nothing may be missing; undefined if something is damaged.
  *
  * LevelDB accepts an end that is torn, and so does this, unless what follows shows that it is not

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ClassicLevel } from 'classic-level'
 import t, { type Test } from 'tap'
-import { logDamage, tableDamage } from '../src/index.ts'
+import { isWholeLog, logDamage, tableDamage } from '../src/index.ts'
 
 /** The log, and after another opening the table, of a database with 40 rows. */
 async function filesOf(t: Test): Promise<{ log: Buffer; table: Buffer }> {
@@ -58,4 +58,12 @@ t.test('a log may end anywhere, and a damaged record before a whole one is damag
   }
   for (let at = 7; at < log.length / 2; at += 9_973)
     t.match(logDamage(flipped(log, at)), /a record at \d+ is damaged/)
+})
+
+t.test('a synced log may only be torn, also in its last records', async (t) => {
+  const { log } = await filesOf(t)
+  t.ok(isWholeLog(log))
+  for (let bytes = 0; bytes <= log.length; bytes += 4_999) t.ok(isWholeLog(log.subarray(0, bytes)))
+  for (let at = 0; at < log.length; at += 9_973) t.notOk(isWholeLog(flipped(log, at)), `byte ${at}`)
+  t.notOk(isWholeLog(flipped(log, log.length - 1)), 'the last byte')
 })

@@ -10,9 +10,11 @@ import { dirname, join, resolve } from 'node:path'
 import { absent } from '@holdfast/kernel'
 import {
   contentsOf,
+  isWholeLog,
   type KeyRange,
   keyRangeOf,
   type LiveTable,
+  logDamage,
   type Manifest,
   readManifest,
   salvagedTable,
@@ -87,6 +89,8 @@ export async function salvageRows(rows: string, options: SalvageOptions): Promis
     else await dropStaged(metadata)
     const before = record.files.length
     for await (const { name, damage, isGone, bytes, lost, isRebuilt } of damagedFiles(rows, options)) {
+      // Its damage was found before it took its place.
+      if (isLog(name) && record.files.some((one) => one.name === name)) continue
       if (bytes !== undefined) await stageReplacement(metadata, name, bytes)
       record.files.push({ name, damage, isGone })
       record.lost.push(...lost)
@@ -123,7 +127,7 @@ async function whileLocked<Result>(rows: string, work: () => Promise<Result>): P
 async function* damagedFiles(rows: string, options: SalvageOptions): AsyncGenerator<Replacement> {
   const names = (await readdir(rows).catch(absent)) ?? []
   if (!(await holdsRows(rows, names))) return
-  yield* unreadableLogs(rows, names)
+  yield* damagedLogs(rows, names)
   const { manifest, damage, replacements } = await manifestIn(rows, names)
   if (manifest !== undefined && damage === undefined) {
     yield* replacements
@@ -138,12 +142,19 @@ async function holdsRows(rows: string, names: readonly string[]): Promise<boolea
   return false
 }
 
-/** LevelDB would drop everything behind an unreadable sector, but behind zeros it reads on. */
-async function* unreadableLogs(rows: string, names: readonly string[]): AsyncGenerator<Replacement> {
+/**
+ * LevelDB would drop everything behind an unreadable sector, but behind zeros it reads on. A log
+ * with a damaged record is replaced by a copy of itself: LevelDB reads it and removes it, and the
+ * original is kept.
+ */
+async function* damagedLogs(rows: string, names: readonly string[]): AsyncGenerator<Replacement> {
   for (const name of names.filter(isLog)) {
     const log = await readTolerantly(join(rows, name))
-    if (log === undefined || log.unreadable === 0) continue
-    yield { ...lossless, name, damage: unreadable(log), bytes: log.bytes }
+    if (log === undefined) continue
+    const { bytes } = log
+    if (log.unreadable > 0) yield { ...lossless, name, damage: unreadable(log), bytes }
+    else if (!isWholeLog(bytes))
+      yield { ...lossless, name, damage: logDamage(bytes) ?? 'its last records are damaged', bytes }
   }
 }
 
