@@ -20,9 +20,9 @@ t.test('the program takes the place of the launcher, with its flags and variable
   t.strictSame(args.slice(0, 2), ['--max-semi-space-size=16', '--max-old-space-size=192'])
   t.strictSame(own, ['a word', '--its-own'])
   t.equal(env.NODE_COMPILE_CACHE, join(root, 'node_modules/.cache/holdfast'))
-  t.match(
+  t.equal(
     env.GLIBC_TUNABLES,
-    'glibc.malloc.tcache_count=127:glibc.malloc.mxfast=0:glibc.malloc.mmap_threshold=',
+    'glibc.malloc.tcache_count=127:glibc.malloc.mxfast=0:glibc.malloc.mmap_threshold=4194304:glibc.malloc.trim_threshold=16777216',
   )
 })
 

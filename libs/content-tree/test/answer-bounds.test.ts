@@ -251,6 +251,7 @@ t.test('names that are slow to fold are filtered and sorted in slices', async (t
   }
   const leastSlices = Math.floor(count / Math.ceil(foldedUnitsPerSlice / slowName.length)) - 1
   t.ok(slicesOf({ contentFilter: 'none' }) >= leastSlices)
+  t.ok(slicesOf({ contentName: 'none' }) >= leastSlices)
   t.ok(slicesOf({ sortField: SortField.NAME }) >= leastSlices)
   t.equal(slicesOf({ sortField: SortField.NAME }), 0, 'sorted once')
 })

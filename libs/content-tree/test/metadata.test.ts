@@ -129,8 +129,8 @@ t.test('the count is the size in a checkpoint, slightly overestimated', async (t
 
 type AttributeUpdate = NonNullable<UpdateContent['attribute']>
 
-/** The largest value of each. */
-const largest: { [Name in AttributeUpdate['$case']]: Extract<AttributeUpdate, { $case: Name }>['value'] } = {
+/** A large value of each. */
+const large: { [Name in AttributeUpdate['$case']]: Extract<AttributeUpdate, { $case: Name }>['value'] } = {
   name: 'x'.repeat(255),
   description: 'x'.repeat(2_000),
   tags: Array.from({ length: 10 }, () => 'x'.repeat(24)).join(','),
@@ -140,7 +140,7 @@ const largest: { [Name in AttributeUpdate['$case']]: Extract<AttributeUpdate, { 
   modTime: Math.floor(startMs / 1000) + 1,
 }
 
-for (const [$case, value] of Object.entries(largest))
+for (const [$case, value] of Object.entries(large))
   t.test(`the attribute ${$case} counts with its bytes in a checkpoint`, async (t) => {
     const attribute = { $case, value } as AttributeUpdate
     const world = new World()

@@ -125,7 +125,7 @@ export class Authority {
     if (key && certificate) return
     if (key || certificate || (await this.issued()).some(({ kind }) => kind === 'internode'))
       throw new AuthorityFault(
-        `${this.#directory} lacks cassandra-ca.key or cassandra-ca.pem, which made certificates: put its copy back`,
+        `${this.#directory} lacks cassandra-ca.key or cassandra-ca.pem: put its copy back. Remove the other one only if no node has a certificate of it`,
       )
     const { name, expiresMs } = await this.ofAuthority()
     const days = Math.max(1, Math.floor((expiresMs - Date.now()) / dayMs))

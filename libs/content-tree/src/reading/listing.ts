@@ -101,6 +101,13 @@ export class SearchMeter {
     return foldText(text)
   }
 
+  /** `composeText`; counts the text, unless it is ASCII, which stays as it is. */
+  compose(text: string): string {
+    if (isAscii(text)) return text
+    this.#units += text.length
+    return composeText(text)
+  }
+
   /** Counts a row. @returns whether to yield before it */
   next(): boolean {
     if (++this.#rows < rowsPerSlice && this.#units < foldedUnitsPerSlice) return false
@@ -148,7 +155,7 @@ function wantedBy(
   const name = query.contentName === undefined ? undefined : composeText(query.contentName)
   if (needle === '' && name === undefined) return undefined
   return (row) =>
-    (name === undefined || composeText(names[row] as string) === name) &&
+    (name === undefined || meter.compose(names[row] as string) === name) &&
     (needle === '' || matches(view, row, needle, meter))
 }
 

@@ -112,12 +112,10 @@ export class JsonWriter {
   // The following methods write into reserved room.
 
   raw(bytes: Uint8Array): void {
-    const out = this.#bytes
     const at = this.#at
-    const count = bytes.length
-    if (count >= wholeCopyMin) out.set(bytes, at)
-    else for (let n = 0; n < count; n++) out[at + n] = bytes[n] as number
-    this.#at = at + count
+    if (bytes.length >= wholeCopyMin) this.#bytes.set(bytes, at)
+    else for (let n = 0; n < bytes.length; n++) this.#bytes[at + n] = bytes[n] as number
+    this.#at = at + bytes.length
   }
 
   /** Writes a few bytes. */
