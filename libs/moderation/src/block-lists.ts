@@ -182,6 +182,7 @@ export class BlockLists implements BlockChecks {
     },
   ): Promise<ActResult> {
     return this.#inTurn(async () => {
+      await this.#read()
       const rows = this.#lists[list]
       const fresh = [...new Set(names)].filter((name) => this.actOf(list, name) === undefined)
       const unknown = fresh.filter((name) => !rows.has(name)).length
@@ -194,6 +195,7 @@ export class BlockLists implements BlockChecks {
 
   unblock(list: BlockList, names: readonly string[], asked: Attribution): Promise<ActResult> {
     return this.#inTurn(async () => {
+      await this.#read()
       const act = await this.acts.add({
         ...asked,
         kind: 'unblock',
@@ -215,6 +217,7 @@ export class BlockLists implements BlockChecks {
    */
   undo(id: string, asked: Attribution): Promise<ActResult> {
     return this.#inTurn(async () => {
+      await this.#read()
       const undone = await this.acts.undoable(id)
       const { kind, what } = undone
       if (!isUndoable(undone)) throw new ModerationFault('FINAL', `${kind} cannot be undone`)
@@ -249,7 +252,11 @@ export class BlockLists implements BlockChecks {
     return all
   }
 
-  /** Reads the rows again when they may have changed. @throws what the lookups throw. */
+  /**
+   * Reads the rows again when they may have changed. Each act does it first: what it changes may
+   * have been blocked or lifted by another process a moment ago.
+   * @throws what the lookups throw.
+   */
   refresh(): Promise<void> {
     return this.#inTurn(() => this.#read())
   }

@@ -75,6 +75,19 @@ t.test('a restart and another process know the blocks', async (t) => {
   t.notOk(lists.blocksBlob(blobId(1)))
 })
 
+t.test('an act sees what another process did a moment ago', async (t) => {
+  const { open, lists } = await start(t)
+  const other = await open()
+  const name = md5Of(blobId(1))
+  const { act } = await lists.block('content', [name], asked)
+  t.match(await other.unblock('content', [name], asked), { changed: 1, unchanged: 0 })
+  t.match(await lists.block('content', [name], asked), { changed: 1, unchanged: 0 }, 'it is not in force')
+  const again = await other.unblock('content', [name], asked)
+  t.match(await lists.undo(again.act.id, asked), { changed: 1 })
+  t.match(await other.undo(act.id, asked), { changed: 0 }, 'another act blocks it now')
+  t.ok(other.blocksBlob(blobId(1)))
+})
+
 t.test(
   'a network that an earlier release kept as it was sent is unblocked by its one spelling',
   async (t) => {
