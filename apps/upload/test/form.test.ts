@@ -170,6 +170,36 @@ t.test('a body full of delimiter prefixes is a body', async (t) => {
   }
 })
 
+t.test('a delimiter is found in large chunks, whatever the bytes before it are', async (t) => {
+  const head = 'Content-Disposition: form-data; name="file"; filename="a"'
+  const chunk = fc.integer({ min: 16 * 1024, max: 70_000 })
+  const filling = fc.oneof(
+    tricky.map((text) => Buffer.from(text)),
+    fc.uint8Array({ minLength: 1, maxLength: 40 }).map((bytes) => Buffer.from(bytes)),
+  )
+  const starts = fc.array(fc.integer({ min: 0, max: 99_000 }), { maxLength: 40 })
+  fc.assert(
+    fc.property(
+      filling,
+      fc.integer({ min: 90_000, max: 100_000 }),
+      starts,
+      chunk,
+      (filling, n, starts, size) => {
+        const body = Buffer.alloc(n, filling)
+        for (const at of starts) body.write('\r\n------b0undarX', Math.min(at, n - 16), 'latin1')
+        if (Buffer.concat([body, Buffer.from('\r\n')]).includes(`\r\n--${boundary}`)) return
+        const bytes = write(boundary, [
+          { head, body },
+          { head, body: Buffer.from('more') },
+        ])
+        const [first, second] = scan(boundary, bytes, [size])
+        t.ok(first?.body.equals(body) && second?.body.toString() === 'more')
+      },
+    ),
+    { numRuns: 60 },
+  )
+})
+
 t.test('any other bytes are a form or a refusal, in any division into chunks', async () => {
   const noise = fc.array(
     fc.oneof(
@@ -499,6 +529,31 @@ t.test('a file of carriage returns costs the same with a boundary of any length'
   // Each of them at the end of a piece may begin the delimiter, judging by the length alone.
   const { growth } = growsLinearly(make, ({ long, body }) => scan(long, body, [256]), 24)
   t.ok(growth < 3, `${growth.toFixed(1)} times for a boundary of 8 times the length`)
+})
+
+t.test('a chunk that is full of starts of delimiters costs about what any other does', async (t) => {
+  const delimiter = `\r\n--${boundary}`
+  const fastest = (work: () => void) => {
+    const times = Array.from({ length: 60 }, () => {
+      const began = performance.now()
+      work()
+      return performance.now() - began
+    })
+    return Math.min(...times.slice(30))
+  }
+  const fillings = ['\r', '\r\n', '\r\n-', '\r\n--', delimiter.slice(0, -1), '\raaaaaaa', 'a,b,c\r\n']
+  const bodies = fillings.map((filling) => Buffer.from(filling.repeat((64 * 1024) / filling.length)))
+  const native = Math.max(...bodies.map((body) => fastest(() => body.indexOf(delimiter))))
+  for (const [index, body] of bodies.entries()) {
+    const scanner = new FormScanner(`multipart/form-data; boundary="${boundary}"`, memory)
+    scanner.feed(Buffer.from(`--${boundary}\r\nContent-Disposition: form-data; name="file"\r\n\r\n`))
+    while (scanner.next() !== undefined);
+    const time = fastest(() => {
+      scanner.feed(body)
+      while (scanner.next() !== undefined);
+    })
+    t.ok(time < 2 * native, `${JSON.stringify(fillings[index])}: ${(time / native).toFixed(1)} times`)
+  }
 })
 
 t.test('a form of many parts asks for pauses', async (t) => {
