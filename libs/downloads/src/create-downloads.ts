@@ -37,7 +37,7 @@ export function createDownloads(deps: DownloadContextDeps & { readiness: TellsRe
     app.route<{ Params: { contentId: string } }>({
       method,
       url,
-      config: { endpoint: 'download' },
+      config: { endpoint: 'download', namesItself: true },
       handler: (request, reply) => download(context, request, reply),
     })
   }

@@ -139,8 +139,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   })
   decorateRequests(app, { metrics, options })
   enterRequests(app, { options, connections: () => connections })
-  // After the body, because the connection's events arrive later and do not keep it.
-  app.addHook('preHandler', (request, _reply, done) => forClientRequest(request.id, done))
+  nameRequests(app)
   if (options.tracer !== undefined) traceRequests(app, { tracer: options.tracer, host: options.name })
   app.addHook('onSend', (request, reply, payload, done) => {
     finishHeaders(request, reply)
@@ -169,6 +168,21 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     connections = made
     return createHostServer(made, timeouts)
   }
+}
+
+/**
+ * Runs handlers as parts of their request, whose id then goes with each question to another process.
+ * After the body, because the connection's events arrive later and do not keep it.
+ */
+function nameRequests(app: FastifyInstance): void {
+  const named = new Set<string>()
+  app.addHook('onRoute', ({ url, config }) => {
+    if (config?.namesItself === true) named.add(url)
+  })
+  app.addHook('preHandler', (request, _reply, done) => {
+    if (request.routeUrl !== null && named.has(request.routeUrl)) done()
+    else forClientRequest(request.id, done)
+  })
 }
 
 /** The fields of requests that hooks and operations use. */

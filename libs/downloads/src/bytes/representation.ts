@@ -13,6 +13,7 @@ import {
   RefusalError,
   takeOver,
 } from '@holdfast/http-kit'
+import { forClientRequest } from '@holdfast/kernel'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { evaluate, rangeHolds } from './conditions.ts'
 import { type DirectBytes, sendDirect } from './direct-body.ts'
@@ -80,7 +81,6 @@ export async function serveRepresentation(
     reply.header('content-range', `bytes */${size}`)
     throw new RefusalError('error-range')
   }
-  const cut = (error: unknown) => request.log.warn({ err: error, requestId: request.id }, 'an answer was cut')
   const plan = planOf(representation, ranges)
   if (request.method === 'HEAD') return reply.code(plan.code).headers(plan.headers).send()
   const { answers } = observer
@@ -102,31 +102,50 @@ export async function serveRepresentation(
       )
       return reply
     }
-    share ??= hold()
-    const sent = (bytes: number) => observer.sent(bytes)
-    const direct = plan.single && (await representation.openDirect?.(plan.single))
-    if (direct) {
-      if (plan.fromStart) observer.begun()
-      const response = takeOver(request, reply, plan)
-      closeWith(response, share)
-      sendDirect(response, direct, sent, share).catch(cut)
-      return reply
-    }
-    // Hundreds may have waited for one layout. Each first piece of an archive takes milliseconds.
-    const turn = share.next()
-    if (turn !== undefined) await turn
-    if (reply.raw.destroyed) throw new RefusalError('error-unavailable')
-    const body = new ResponseBody(plan.open, sent)
-    await body.ready()
-    if (plan.fromStart) observer.begun()
-    const response = takeOver(request, reply, plan)
-    closeWith(response, share)
-    body.sendTo(response, share).catch(cut)
+    const held = share ?? hold()
+    share = held
+    // Pieces may come from other processes.
+    await forClientRequest(request.id, () =>
+      sendPieces(request, reply, { representation, plan, observer, share: held }),
+    )
     return reply
   } catch (error) {
     share?.close()
     throw error
   }
+}
+
+/** Resolves when the body has begun. */
+async function sendPieces(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  {
+    representation,
+    plan,
+    observer,
+    share,
+  }: { representation: Representation; plan: SendPlan; observer: ServeObserver; share: AnswerShare },
+): Promise<void> {
+  const cut = (error: unknown) => request.log.warn({ err: error, requestId: request.id }, 'an answer was cut')
+  const sent = (bytes: number) => observer.sent(bytes)
+  const direct = plan.single && (await representation.openDirect?.(plan.single))
+  if (direct) {
+    if (plan.fromStart) observer.begun()
+    const response = takeOver(request, reply, plan)
+    closeWith(response, share)
+    sendDirect(response, direct, sent, share).catch(cut)
+    return
+  }
+  // Hundreds may have waited for one layout. Each first piece of an archive takes milliseconds.
+  const turn = share.next()
+  if (turn !== undefined) await turn
+  if (reply.raw.destroyed) throw new RefusalError('error-unavailable')
+  const body = new ResponseBody(plan.open, sent)
+  await body.ready()
+  if (plan.fromStart) observer.begun()
+  const response = takeOver(request, reply, plan)
+  closeWith(response, share)
+  body.sendTo(response, share).catch(cut)
 }
 
 /** @throws RefusalError error-unavailable when there was no room for a first piece in time */

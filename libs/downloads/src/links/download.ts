@@ -15,7 +15,7 @@ import {
   type RequestGuesses,
   tokenOf,
 } from '@holdfast/http-kit'
-import { type AccountId, hex, parseToken } from '@holdfast/kernel'
+import { type AccountId, forClientRequest, hex, parseToken } from '@holdfast/kernel'
 import type { FileView, Item } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { openedFile } from '../bytes/opened-file.ts'
@@ -33,9 +33,11 @@ export async function download(
   // Answers of accounts are kept here for a while.
   if (context.blocked.blocksAccount(accountId)) throw new RefusalError('error-blocked')
   const content = { accountId, contentId }
-  const view =
-    openedBefore(context, request, content) ??
-    (await guessing(context.rateLimits, request, (guesses) => open(context, { request, guesses }, content)))
+  const known = openedBefore(context, request, content)
+  if (known !== undefined) return sendFile(context, request, reply, content, known)
+  const view = await forClientRequest(request.id, () =>
+    guessing(context.rateLimits, request, (guesses) => open(context, { request, guesses }, content)),
+  )
   return sendFile(context, request, reply, content, view)
 }
 

@@ -22,8 +22,8 @@ export class RequestMetrics {
   readonly #firstByteCell: HistogramCell
   readonly #refusals: Counter<'host' | 'status'>
   readonly #host: string
-  /** By method, route and outcome. */
-  readonly #cells = new Map<string, HistogramCell>()
+  /** By route, method and outcome. */
+  readonly #cells = new Map<string | null, Map<string, Map<RequestOutcome, HistogramCell>>>()
 
   constructor(registry: Registry, host: string) {
     this.#host = host
@@ -60,13 +60,14 @@ export class RequestMetrics {
   }
 
   #cellOf({ method: sent, routeUrl }: FastifyRequest, outcome: RequestOutcome): HistogramCell {
-    const route = routeUrl ?? 'unknown'
     const method = methodOf(sent, routeUrl)
-    const key = `${method} ${route} ${outcome}`
-    const known = this.#cells.get(key)
+    const known = this.#cells.get(routeUrl)?.get(method)?.get(outcome)
     if (known !== undefined) return known
+    const route = routeUrl ?? 'unknown'
     const cell = this.#seconds.cell({ host: this.#host, method, route, outcome })
-    this.#cells.set(key, cell)
+    const ofRoute = this.#cells.get(routeUrl) ?? new Map<string, Map<RequestOutcome, HistogramCell>>()
+    const ofMethod = ofRoute.get(method) ?? new Map<RequestOutcome, HistogramCell>()
+    this.#cells.set(routeUrl, ofRoute.set(method, ofMethod.set(outcome, cell)))
     return cell
   }
 

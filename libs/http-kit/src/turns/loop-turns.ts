@@ -14,6 +14,7 @@ import { type Clock, TurnShare } from '@holdfast/kernel'
 import { FairLanes } from './fair-lanes.ts'
 import { RecentUse } from './recent-use.ts'
 
+const settled = Promise.resolve()
 /** Milliseconds of one turn, from the first that begins in it. */
 const turnMs = 4
 
@@ -23,7 +24,9 @@ export class LoopTurns {
   readonly #waiting: FairLanes<() => void>
   readonly #share: TurnShare
   #isTurning = false
-  #isServing = false
+  /** The network whose item runs, and since when; undefined: none does. */
+  #serving: string | undefined
+  #startedMs = 0
 
   /** @param littleMs as `FairLanes` takes it */
   constructor(clock: Pick<Clock, 'monotonic'>, use = new RecentUse(clock), littleMs = 0) {
@@ -35,16 +38,17 @@ export class LoopTurns {
 
   /** Begins it at once where nothing waits and this turn has time. */
   take(network: string, begin: () => void): void {
-    if (!this.#isServing && this.#waiting.size === 0 && this.#hasTime()) this.#begin(network, begin)
+    if (this.#serving === undefined && this.#waiting.size === 0 && this.#hasTime())
+      this.#begin(network, begin)
     else {
       this.#waiting.push(network, begin)
-      if (!this.#isServing) this.#serve()
+      if (this.#serving === undefined) this.#serve()
     }
   }
 
   /** Resolves when the next piece may be made; undefined: it may be made at once. */
   next(network: string): Promise<void> | undefined {
-    if (!this.#isServing && this.#waiting.size === 0 && this.#hasTime()) return undefined
+    if (this.#serving === undefined && this.#waiting.size === 0 && this.#hasTime()) return undefined
     return new Promise((resolve) => this.take(network, resolve))
   }
 
@@ -52,12 +56,14 @@ export class LoopTurns {
     const hasTime = this.#share.hasTime()
     if (!this.#isTurning) {
       this.#isTurning = true
-      setImmediate(() => {
-        this.#isTurning = false
-        if (this.#waiting.size > 0 && !this.#isServing) this.#serve()
-      })
+      setImmediate(this.#turned)
     }
     return hasTime
+  }
+
+  readonly #turned = (): void => {
+    this.#isTurning = false
+    if (this.#waiting.size > 0 && this.#serving === undefined) this.#serve()
   }
 
   #serve(): void {
@@ -67,16 +73,20 @@ export class LoopTurns {
   }
 
   #begin(network: string, item: () => void): void {
-    const startedMs = this.#clock.monotonic()
-    this.#isServing = true
+    this.#startedMs = this.#clock.monotonic()
+    this.#serving = network
     item()
-    // After what it has begun: a resumed socket is read in the next tick.
-    queueMicrotask(() =>
-      process.nextTick(() => {
-        this.#isServing = false
-        this.#use.add(network, this.#clock.monotonic() - startedMs)
-        if (this.#waiting.size > 0) this.#serve()
-      }),
-    )
+    // Not `queueMicrotask`: it makes an object and a closure for each request.
+    void settled.then(this.#pausing)
+  }
+
+  /** Microtasks that the item began have run or follow. A resumed socket is read in the next tick. */
+  readonly #pausing = (): void => process.nextTick(this.#ended)
+
+  readonly #ended = (): void => {
+    const network = this.#serving as string
+    this.#serving = undefined
+    this.#use.add(network, this.#clock.monotonic() - this.#startedMs)
+    if (this.#waiting.size > 0) this.#serve()
   }
 }
