@@ -9,7 +9,7 @@ import type { Disk } from './disk/disk.ts'
 import { ExtentFaults } from './extents/extent-faults.ts'
 import type { ExtentFiles } from './extents/extent-files.ts'
 import { ExtentTable } from './extents/extent-table.ts'
-import { chunkBytes, HeaderSeal } from './format.ts'
+import { HeaderSeal } from './format.ts'
 import { Crc32Combiner } from './hashing/crc32-combine.ts'
 import { type Hashing, WorkerHashing } from './hashing/hashing.ts'
 import type { Log } from './log.ts'
@@ -238,7 +238,7 @@ export class Assembly {
         hashing: this.hashing,
         extents: this.extents,
         seal: this.#writing.seal,
-        crc: new Crc32Combiner(chunkBytes),
+        crc: new Crc32Combiner(),
         assertRoom: () => this.space.assertGoesOn(),
         commit: (stage, blob, body, options) => this.writes.commit(stage, blob, body, options),
         released: this.#compactLater,

@@ -2,38 +2,33 @@
  * CRC-32 of a whole from the CRC-32s of its parts, so that the bytes are summed only once.
  *
  * Appending n zero bytes to a message is a linear map of its checksum, a 32 × 32 bit matrix; the
- * checksum of A ‖ B is that map for |B| applied to crc(A), xor crc(B). Matrices are squared to get
- * powers of two (Mark Adler's method in zlib). The map for the most frequent length, a full chunk,
- * is made once.
+ * checksum of A ‖ B is that map for |B| applied to crc(A), xor crc(B) (Mark Adler's method in zlib).
+ * The maps for powers of two are made once, each by squaring the one before. Those of the bits of
+ * |B| are applied to the checksum one after the other: no map for |B| itself is made.
  */
 const polynomial = 0xedb88320
 
 type Matrix = Uint32Array
 
 export class Crc32Combiner {
-  readonly #chunkBytes: number
-  readonly #overChunk: Matrix
-
-  constructor(chunkBytes: number) {
-    this.#chunkBytes = chunkBytes
-    this.#overChunk = overZeros(chunkBytes)
-  }
+  /** By exponent: over 1 zero byte, 2, 4, 8 and so on. */
+  readonly #overZeros: Matrix[] = [square(square(square(overOneBit())))]
 
   /** The CRC-32 of A ‖ B from those of A and B. */
   combine(crcOfA: number, crcOfB: number, bytesOfB: number): number {
-    if (bytesOfB === 0) return crcOfA
-    const matrix = bytesOfB === this.#chunkBytes ? this.#overChunk : overZeros(bytesOfB)
-    return (apply(matrix, crcOfA) ^ crcOfB) >>> 0
+    let sum = crcOfA
+    for (let exponent = 0, rest = bytesOfB; rest > 0; exponent++, rest = Math.floor(rest / 2))
+      if (rest % 2 === 1) sum = apply(this.#overPower(exponent), sum)
+    return (sum ^ crcOfB) >>> 0
   }
-}
 
-function overZeros(bytes: number): Matrix {
-  let power = square(square(square(overOneBit()))) // eight zero bits: one byte
-  let result: Matrix | undefined
-  for (let rest = bytes; ; power = square(power)) {
-    if (rest % 2 === 1) result = result === undefined ? power : multiply(power, result)
-    rest = Math.floor(rest / 2)
-    if (rest === 0) return result ?? identity()
+  #overPower(exponent: number): Matrix {
+    let known = this.#overZeros[exponent]
+    if (known === undefined) {
+      known = square(this.#overPower(exponent - 1))
+      this.#overZeros[exponent] = known
+    }
+    return known
   }
 }
 
@@ -44,17 +39,8 @@ function overOneBit(): Matrix {
   return matrix
 }
 
-function identity(): Matrix {
-  return Uint32Array.from({ length: 32 }, (_, bit) => 1 << bit)
-}
-
 function square(matrix: Matrix): Matrix {
-  return multiply(matrix, matrix)
-}
-
-/** First `right`, then `left`. */
-function multiply(left: Matrix, right: Matrix): Matrix {
-  return Uint32Array.from(right, (column) => apply(left, column))
+  return matrix.map((column) => apply(matrix, column))
 }
 
 function apply(matrix: Matrix, vector: number): number {

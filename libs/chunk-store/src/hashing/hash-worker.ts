@@ -14,8 +14,8 @@ const lanes = new HashLanes(memory)
 let next: NodeJS.Immediate | undefined
 let waiting = false
 
-parentPort?.on('message', (request: HashRequest) => {
-  lanes.ask(request)
+parentPort?.on('message', (requests: HashRequest[]) => {
+  for (const request of requests) lanes.ask(request)
   plan()
 })
 

@@ -192,7 +192,7 @@ export class ChunkStage implements PlacedStage, BufferHolder {
         return bytes.subarray(at)
       const buffer = this.#buffer as unknown as PooledBuffer
       const count = Math.min(bytes.length - at, recordBytesMax - this.#bufferBytes)
-      buffer.put(source.subarray(at, at + count), this.#bufferBytes)
+      buffer.put(count === source.length ? source : source.subarray(at, at + count), this.#bufferBytes)
       this.#bufferBytes += count
       at += count
       if (this.#bufferBytes < recordBytesMax) continue
