@@ -83,6 +83,8 @@ export function requestBytes(
   return new RequestBytes(request, pace, keeper)
 }
 
+function ignore(): void {}
+
 export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
   readonly #request: PiecewiseRequest
   readonly #pace: UploadPace
@@ -140,16 +142,17 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
     if (!this.#request.destroyed) this.#pause()
   }
 
-  async next(): Promise<IteratorResult<Buffer, undefined>> {
+  /** Not `async`, which would make two more promises for each chunk. */
+  next(): Promise<IteratorResult<Buffer, undefined>> {
     this.#releaseChunk()
     const chunk = this.#chunks.shift() ?? this.#gatheredBytes()
     if (chunk !== undefined) {
       this.#given = chunk
       this.#readOn()
-      return { value: chunk, done: false }
+      return Promise.resolve({ value: chunk, done: false })
     }
-    if (this.#failure !== undefined) throw this.#failure
-    if (this.#ended) return { value: undefined, done: true }
+    if (this.#failure !== undefined) return Promise.reject(this.#failure)
+    if (this.#ended) return Promise.resolve({ value: undefined, done: true })
     this.#readOn()
     this.#waitingSince = performance.now()
     this.#wanted = Promise.withResolvers()
@@ -300,7 +303,11 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
     if (this.#gathering !== undefined) clearImmediate(this.#gathering)
     this.#left = true
     this.#endPieces?.()
-    // The error listener stays: an unhandled error would end the process.
-    this.#request.off('end', this.#end).off('close', this.#close)
+    const request = this.#request
+    request.off('end', this.#end).off('close', this.#close).off('error', this.#fail)
+    // An error without a listener would end the process. Nothing of this reader is kept with the
+    // request, which lives until its answer.
+    request.on('error', ignore)
+    request.waitedTooLong = undefined
   }
 }

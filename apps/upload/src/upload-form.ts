@@ -11,9 +11,13 @@ type FieldName = (typeof known)[number]
 
 /** Gathers fields as their bytes come. A field's content is checked only when it is asked for. */
 export class UploadForm {
-  readonly #values = new Map<FieldName, string>()
-  /** Fields that came twice or are too long. */
-  readonly #bad = new Set<FieldName>()
+  readonly #values: Record<FieldName, string | undefined> = {
+    token: undefined,
+    folderId: undefined,
+    modTime: undefined,
+  }
+  /** Came twice or are too long. */
+  readonly #bad: FieldName[] = []
   readonly #headerToken: string | undefined
   #current: { name: FieldName; value: GrowingBytes; bytes: number } | undefined
 
@@ -41,8 +45,8 @@ export class UploadForm {
     if (this.#current === undefined) return
     const { name, bytes } = this.#current
     const value = this.#current.value.view().toString().trim()
-    if (bytes > fieldBytesMax || this.#values.has(name)) this.#bad.add(name)
-    this.#values.set(name, value)
+    if (bytes > fieldBytesMax || this.#values[name] !== undefined) this.#bad.push(name)
+    this.#values[name] = value
     this.#current = undefined
   }
 
@@ -51,8 +55,8 @@ export class UploadForm {
    * @throws RefusalError error-token when it came twice, or differs from the header's
    */
   get token(): string | undefined {
-    if (this.#bad.has('token')) throw new RefusalError('error-token')
-    return oneToken(this.#headerToken, this.#values.get('token'))
+    if (this.#bad.includes('token')) throw new RefusalError('error-token')
+    return oneToken(this.#headerToken, this.#values.token)
   }
 
   /**
@@ -60,21 +64,21 @@ export class UploadForm {
    * @throws RefusalError error-folderId unless it is one UUID
    */
   get folderId(): string | undefined {
-    const value = this.#values.get('folderId') ?? ''
-    if (this.#bad.has('folderId') || (value !== '' && !isUuid(value)))
+    const value = this.#values.folderId ?? ''
+    if (this.#bad.includes('folderId') || (value !== '' && !isUuid(value)))
       throw new RefusalError('error-folderId')
     return value === '' ? undefined : value.toLowerCase()
   }
 
   /** Something was sent as folderId, valid or not. */
   get namesFolder(): boolean {
-    return (this.#values.get('folderId') ?? '') !== ''
+    return (this.#values.folderId ?? '') !== ''
   }
 
   /** Unix seconds; undefined when none was sent. @throws RefusalError error-modTime */
   get modTime(): number | undefined {
-    if (this.#bad.has('modTime')) throw new RefusalError('error-modTime')
-    const value = this.#values.get('modTime') ?? ''
+    if (this.#bad.includes('modTime')) throw new RefusalError('error-modTime')
+    const value = this.#values.modTime ?? ''
     if (value === '') return undefined
     const time = integerOf(value)
     const seconds = time === undefined ? undefined : parseModTime(time)

@@ -249,11 +249,12 @@ class IncomingUpload implements RunningUpload {
     const { running, rateLimits } = this.#context
     const place = this.#upload as UploadPlace
     let inFile = false
-    this.#body = requestBytes(this.#request.raw as PiecewiseRequest, slowestUploadPace, {
+    const body = requestBytes(this.#request.raw as PiecewiseRequest, slowestUploadPace, {
       isScarce: () => running.isScarce,
       tookSmallPieces: () => rateLimits.takeAddress(this.#request, 'smallPieces'),
     })
-    for await (const chunk of this.#body) {
+    this.#body = body
+    for await (const chunk of body) {
       place.bytes += chunk.length
       scanner.feed(chunk)
       for (let event = scanner.next(); event !== undefined; event = scanner.next()) {
@@ -277,6 +278,8 @@ class IncomingUpload implements RunningUpload {
       }
     }
     scanner.end()
+    // Most of an upload's time is the wait for its disk: what lives then grows old and is expensive.
+    this.#body = undefined
   }
 
   async #beginFile(part: PartHead): Promise<void> {

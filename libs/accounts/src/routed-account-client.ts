@@ -284,17 +284,25 @@ export class RoutedAccountClient implements AccountClient {
 
 /**
  * Makes malformed text well-formed, as encoding and decoding for the bus does. All other requests
- * are unchanged by the codec, so they are not encoded.
+ * are unchanged by the codec, so they are not encoded. Only an operation has text of clients:
+ * everything around it is ids, names of hosts and bytes.
  */
 function asOverBus(routed: RoutedRequest): AccountRequest {
-  return isWellFormed(routed.request) ? routed.request : AccountRequest.decode(encodedOf(routed))
+  const { operation } = routed.request
+  if (operation === undefined || isWellFormed(operation.value)) return routed.request
+  return AccountRequest.decode(encodedOf(routed))
 }
 
-function isWellFormed(part: unknown): boolean {
-  if (typeof part === 'string') return part.isWellFormed()
-  if (typeof part !== 'object' || part === null || part instanceof Uint8Array) return true
-  // No list of the values: this is done for each request.
-  for (const key in part) if (!isWellFormed(part[key as keyof typeof part])) return false
+function isWellFormed(part: object): boolean {
+  // No list of the values, and no call for each of them: this is done for each request.
+  for (const key in part) {
+    const value: unknown = part[key as keyof typeof part]
+    if (typeof value === 'string') {
+      if (!value.isWellFormed()) return false
+    } else if (typeof value === 'object' && value !== null && !(value instanceof Uint8Array)) {
+      if (!isWellFormed(value)) return false
+    }
+  }
   return true
 }
 

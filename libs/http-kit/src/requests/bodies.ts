@@ -80,8 +80,12 @@ function parseFormBody(text: string): Fields {
   return parseForm(text)
 }
 
+/** Most requests have no query: they share this. */
+const noFields: Fields = Object.freeze(Object.create(null) as Fields)
+
 /** Fields of a query or a form. Malformed percent escapes stay unchanged. */
 export function parseForm(text: string): Fields {
+  if (text === '') return noFields
   const fields: Fields = Object.create(null)
   for (const [name, value] of plainForm.test(text) ? plainPairs(text) : new URLSearchParams(text)) {
     const before = Object.hasOwn(fields, name) ? fields[name] : undefined

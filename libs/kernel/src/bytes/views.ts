@@ -1,5 +1,6 @@
 /** The same memory as a Buffer. */
 export function asBuffer(bytes: ArrayBufferView): Buffer {
+  if (bytes instanceof Buffer) return bytes
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
