@@ -46,6 +46,8 @@ const MiB = 1024 * KiB
  * more code looks slower than it is (NOTES-small-uploads.md).
  */
 const warmRequests = 8000
+/** Uploads of a MiB before the first round: after 350, a second's worth, V8 still compiles. */
+const warmUploads = 1500
 /** Requests before listings: an answer has a thousand items, and its code is compiled late. */
 const warmListings = 4000
 
@@ -93,7 +95,7 @@ function upload(name: string, size: { bytes: number; connections: number }): Sce
   return {
     name,
     unit,
-    ...(unit === 'requests' ? { warm: warmRequests } : {}),
+    ...(size.bytes <= MiB ? { warm: unit === 'requests' ? warmRequests : warmUploads } : {}),
     async prepare(bench) {
       const account = await bench.client.account()
       const folderId = await bench.client.folder(account, account.rootFolder, 'uploads')
