@@ -69,16 +69,25 @@ t.test('one id of a client is in the log of each process that works for its requ
     /^node: PUT \/stages/,
     /^node: .*Commit$/,
   )
-  await send('small-upload', 10, token)
+  const small = await send('small-upload', 10, token)
   await seen('small-upload', /^upload: /, /^host: /, /^node: PUT \/blobs/)
 
-  const listing = `${api.addresses.api}/contents/${file.parentFolder}`
-  const { children } = await dataOf(fetch(listing, { headers: asking('listing', token) }))
+  const linkOf = async (listing: string, { id, parentFolder }: Record<string, unknown>) => {
+    const url = `${api.addresses.api}/contents/${parentFolder}`
+    const { children } = await dataOf(fetch(url, { headers: asking(listing, token) }))
+    return String((children as Record<string, Record<string, string>>)[String(id)]?.link)
+  }
+  const link = await linkOf('listing', file)
   await seen('listing', /^api: \/contents/, /^host: readContent$/)
 
-  const { link } = (children as Record<string, Record<string, string>>)[String(file.id)] ?? {}
-  await (await fetch(String(link), { headers: asking('download', token) })).arrayBuffer()
+  await (await fetch(link, { headers: asking('download', token) })).arrayBuffer()
   await seen('download', /^upload: \/download/, /^host: openFile$/, /^node: GET \/blobs/)
+
+  const smallLink = await linkOf('small-listing', small)
+  for (const id of ['small-download', 'small-again']) {
+    await (await fetch(smallLink, { headers: asking(id, token) })).arrayBuffer()
+    await seen(id, /^upload: \/download/, /^node: GET \/blobs/)
+  }
 
   t.notOk(
     lines.some(({ fields }) => String(fields.call).endsWith('/Pull') && fields.requestId !== undefined),

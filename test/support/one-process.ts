@@ -136,6 +136,7 @@ export class OneProcess {
       ...shared,
       budgets: options.budgets,
       versions: this.#host,
+      readsHere: true,
       settings: { webUrl: 'http://web.test', trustProxy: 1, drainMs: options.drainMs ?? 30_000 },
     })
   }

@@ -73,5 +73,5 @@ export function createPublicHosts(deps: HostDeps): Record<'api' | 'upload' | 'do
     placeOf: undefined,
     settings: uploadSettings({ ...config, tokenKeyId }, { urls, founders: [region] }),
   })
-  return { api, upload, download: createDownloads({ ...deps, settings: downloads }) }
+  return { api, upload, download: createDownloads({ ...deps, settings: downloads, readsHere: true }) }
 }

@@ -61,6 +61,7 @@ export async function startStorageNode({ config, secrets, settings, log, clock, 
   const downloads = createDownloads({
     ...cluster,
     versions: undefined,
+    readsHere: true,
     blobs: tracedBlobs(storage.node.blobs, cluster.tracer),
     settings: downloadSettings(config, { webUrl: webUrlOf(config) }),
   })

@@ -308,6 +308,6 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
     // An error without a listener would end the process. Nothing of this reader is kept with the
     // request, which lives until its answer.
     request.on('error', ignore)
-    request.waitedTooLong = undefined
+    if (request.waitedTooLong !== undefined) request.waitedTooLong = ignore
   }
 }

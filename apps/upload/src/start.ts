@@ -169,6 +169,7 @@ function createHosts(
     download: createDownloads({
       ...cluster,
       versions: undefined,
+      readsHere: false,
       blobs,
       settings: downloadSettings(config, { webUrl }),
     }),

@@ -13,13 +13,19 @@ import { download } from './links/download.ts'
 import { downloadWebRoutes } from './links/download-web.ts'
 import { visitorArchive } from './links/visitor-archive.ts'
 
+export interface DownloadHostDeps {
+  readiness: TellsReadiness
+  /** What the blob store reads whole is in this process: such a read asks no other. */
+  readsHere: boolean
+}
+
 /**
  * The host of downloads, direct links and archives; the caller listens.
  *
  * `close` stops listening, lets running requests end within `drainMs`, cuts the rest, and reports
  * the remaining counts. The ports stay open: they belong to the caller.
  */
-export function createDownloads(deps: DownloadContextDeps & { readiness: TellsReadiness }): FastifyInstance {
+export function createDownloads(deps: DownloadContextDeps & DownloadHostDeps): FastifyInstance {
   const { blocked, log, rateLimits, settings } = deps
   const app = createHttpHost({
     ...sharedParts(deps.budgets),
@@ -37,7 +43,7 @@ export function createDownloads(deps: DownloadContextDeps & { readiness: TellsRe
     app.route<{ Params: { contentId: string } }>({
       method,
       url,
-      config: { endpoint: 'download', namesItself: true },
+      config: { endpoint: 'download', namesItself: deps.readsHere },
       handler: (request, reply) => download(context, request, reply),
     })
   }

@@ -305,9 +305,13 @@ export class BlockLists implements BlockChecks {
       // After a fault some of the rows may have been written, so they are read again.
       this.#stamp = undefined
       await this.#options.lookups.write(changes)
-      await this.#options.lookups.write([{ put: stampKey, value: Buffer.from(randomUUID()) }])
+      const stamp = randomUUID()
+      await this.#options.lookups.write([{ put: stampKey, value: Buffer.from(stamp) }])
       this.#use({ ...this.#lists, [list]: kept })
-      this.#options.onChange?.()
+      const { onChange } = this.#options
+      // Of several processes another one may have changed rows since they were read.
+      if (onChange === undefined) this.#stamp = stamp
+      else onChange()
     }
     return { act, changed: rows.size, unchanged: Math.max(0, asked - rows.size) }
   }
