@@ -87,7 +87,7 @@ interface Group {
   copies: Copy[]
   /** Nodes that the plan names and that have no room for it. */
   waiting: Set<string>
-  /** Seconds between which it has or will have fewer whole copies than two, and than wanted. */
+  /** By wanted number (2, or the plan's): seconds between which it has fewer whole copies. */
   short: { [wanted: number]: { from: number; until: number } }
 }
 

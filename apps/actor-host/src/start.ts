@@ -152,7 +152,7 @@ async function untilHeard({ regions, membership, config, log }: ClusterPart): Pr
       )
   if (regions.heardElsewhere) return
   log.warn(
-    'no other region answers: it may have taken over our accounts, so none is served before another region answers',
+    'no other region answers. One may have taken over the accounts of this region: this host serves none until a region answers or another host here serves',
   )
   while (!regions.heardElsewhere && !colleague()) {
     await delay(hearMs)

@@ -14,7 +14,7 @@ t.test('a regional upload host stands under the domain of the upload host', asyn
   )
 })
 
-t.test('without a domain it is where the region says', async (t) => {
+t.test('without a domain the URL is what the region reports', async (t) => {
   const heard = (region: RegionCode) => (region === 'na-nyc' ? 'http://127.0.0.1:8181' : undefined)
   t.equal(regionalUploadUrl('http://127.0.0.1:8081', 'na-nyc', heard), 'http://127.0.0.1:8181')
   t.equal(regionalUploadUrl('http://127.0.0.1:8081', 'eu-par', heard), 'http://127.0.0.1:8081')

@@ -110,7 +110,7 @@ for (const [what, sought] of [
     t.equal(world.asked.length, 30 * 3, 'no page is read twice')
   })
 
-  t.test(`${what}: a piece ends in time, and each gets on`, async (t) => {
+  t.test(`${what}: a call ends in time, and the next one continues`, async (t) => {
     const { found, pieces } = await all(await allAccounts({ hits: 1, asked: [] }, { tickMs: 900 }), sought)
     t.equal(found.length, 30)
     t.ok(pieces > 10 && pieces < 100, `${pieces} pieces`)

@@ -106,7 +106,7 @@ t.test('a part that does not recover within a minute makes the process count as 
   t.equal(await code(), 200)
 })
 
-t.test('what anybody may ask costs one round of checks a second, and knows the phase at once', async (t) => {
+t.test('readiness runs its checks at most once a second; a new phase counts at once', async (t) => {
   const clock = { nowMs: 1_000, now: () => clock.nowMs, monotonic: () => clock.nowMs }
   let checked = 0
   let fails = false

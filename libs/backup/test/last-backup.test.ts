@@ -41,7 +41,7 @@ t.test('another process reads what one has noted, and never goes back', async (t
   t.equal(first.takenMs, 1_700_000_100_000)
 })
 
-t.test('a row that cannot be written or read is reported, and the time is known here', async (t) => {
+t.test('a failed read or write is reported; this process still knows the time', async (t) => {
   const { last, faults } = keptIn(new Map(), () => new Error('away'))
   await last.note(1_700_000_000_000)
   await last.read()

@@ -56,7 +56,7 @@ t.test('referenced copies stay, others are deleted when their grace is over, and
   t.match(await collector.collect(), { examined: 1, deleted: 0 })
 })
 
-t.test('while everything is read nothing is deleted, by no grace at all', async (t) => {
+t.test('while the collector is held nothing is deleted, even with a grace of 0', async (t) => {
   const { clock, blobs, collector, store } = world()
   const gone = await store('gone!')
   clock.ms += 1

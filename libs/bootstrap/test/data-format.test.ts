@@ -152,7 +152,7 @@ t.test('a note of an earlier release has no checksum and no copy', async (t) => 
   t.same(readFileSync(join(dir, 'release.json')), readFileSync(join(dir, 'release.json.copy')))
 })
 
-t.test('a note that went missing has its copy', async (t) => {
+t.test('a missing release.json is read from its copy', async (t) => {
   const dir = t.testdir({ metadata: {} })
   await signDataFormat(dir, later)
   rmSync(join(dir, 'release.json'))

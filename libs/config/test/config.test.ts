@@ -46,7 +46,7 @@ t.test('an empty environment gives the defaults that the interface promises, dee
   }, TypeError)
 })
 
-t.test('a setting that refuses a value says for the page what it takes', async (t) => {
+t.test('every setting that refuses values describes the valid ones', async (t) => {
   for (const [name, { form, parse }] of Object.entries<Setting<unknown>>({ ...settings, ...clusterSettings }))
     t.equal(
       form !== '',

@@ -186,7 +186,7 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
       if (isUnwritten(ownership)) throw new JournalFault('FENCED', `${ownership.account} was never written`)
       const least = partition.root?.through ?? 0
       if (through < least || through > partition.head) {
-        throw new RangeError(`a root through row ${through} of ${partition.head}, the last one ${least}`)
+        throw new RangeError(`the root names row ${through}; allowed: ${least} to ${partition.head}`)
       }
       partition.root = { bytes, through }
     })

@@ -20,7 +20,7 @@ function piecesOf(share: TurnShare, pass: (ms: number) => void): number {
   return pieces
 }
 
-t.test('a queue alone has its most of each turn', async (t) => {
+t.test('a single queue gets its maximum in each turn', async (t) => {
   const { clock, pass } = time()
   const share = new TurnShare(clock, 2)
   for (let turn = 0; turn < 3; turn++) {

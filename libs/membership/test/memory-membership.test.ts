@@ -83,7 +83,7 @@ t.test('a clock that is off is corrected by those of the others, unless half are
   t.equal(agreed.monotonic(), 4_000)
 })
 
-t.test('an id lives once, a load is a share, members are bounded', async (t) => {
+t.test('a duplicate id, a load outside 0 to 1 and too many members are refused', async (t) => {
   let load = 0
   const one = new MemoryMembership(info('one'), { load: () => load })
   t.throws(() => one.join(info('one')), RangeError)

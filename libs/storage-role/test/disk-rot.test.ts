@@ -170,7 +170,7 @@ t.test('damage on the disk of a node is found and repaired without help', async 
   }
   t.match(await nodes.scrub('a'), { copies: 3, damaged: 0 })
 
-  await t.test('bytes of blobs in an extent: the replica has them', async (t) => {
+  await t.test('damaged bytes in an extent are repaired from the replica', async (t) => {
     for (const bytes of blobs.values())
       flip(directory, /\.extent$/, (extent) => extent.indexOf(bytes.subarray(0, 64)))
     nodes.silence('b', true)
@@ -186,16 +186,19 @@ t.test('damage on the disk of a node is found and repaired without help', async 
     t.match(await nodes.scrub('a'), { copies: 3, damaged: 0 })
   })
 
-  await t.test('the log of the catalogue: the extents have everything, and followers compare', async (t) => {
-    const before = await positionOf(nodes.running('a').node)
-    await nodes.stop('a')
-    t.ok(flip(directory, /\.log$/, () => 0) > 0)
-    await nodes.start('a')
-    t.match(await nodes.scrub('a'), { copies: 3, damaged: 0, unreadable: 0 })
-    t.ok(await isWhole('a'))
-    const pulled = await nodes.running('a').remote.pull({ after: before, limit: 10 })
-    t.equal(pulled.kind, 'unknown position', 'earlier entries may be among the lost ones')
-  })
+  await t.test(
+    'after damage to the log of the catalogue the extents restore all rows, and followers compare',
+    async (t) => {
+      const before = await positionOf(nodes.running('a').node)
+      await nodes.stop('a')
+      t.ok(flip(directory, /\.log$/, () => 0) > 0)
+      await nodes.start('a')
+      t.match(await nodes.scrub('a'), { copies: 3, damaged: 0, unreadable: 0 })
+      t.ok(await isWhole('a'))
+      const pulled = await nodes.running('a').remote.pull({ after: before, limit: 10 })
+      t.equal(pulled.kind, 'unknown position', 'earlier entries may be among the lost ones')
+    },
+  )
 
   await t.test('a table of the catalogue: a start rebuilds it from the extents', async (t) => {
     await nodes.stop('a')

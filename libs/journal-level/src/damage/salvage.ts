@@ -106,8 +106,8 @@ export async function salvageRows(rows: string, options: SalvageOptions): Promis
 /**
  * LevelDB locks a file, so another one locks the same file by a link to it.
  *
- * Within one process this lock says nothing, and it takes the first one away: a process does not
- * open a directory twice.
+ * Within one process this lock does not exclude a second one, and it releases the first: a process
+ * does not open a directory twice.
  */
 async function whileLocked<Result>(rows: string, work: () => Promise<Result>): Promise<Result> {
   const path = join(dirname(rows), 'lock')
