@@ -1,3 +1,4 @@
+import { mediaType } from '@holdfast/kernel'
 import { lookup } from 'mime-types'
 
 const unknownType = 'application/octet-stream'
@@ -9,10 +10,8 @@ const unknownType = 'application/octet-stream'
 export function fileType(stated: string | undefined, fileName: string): string {
   // Stated by most tools.
   if (stated === unknownType) return byName(fileName)
-  const type = stated?.split(';', 1)[0]?.trim().toLowerCase() ?? ''
-  const usable = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,62}\/[a-z0-9][a-z0-9!#$&^_.+-]{0,62}$/.test(type)
-  if (usable && type !== unknownType) return type
-  return byName(fileName)
+  const type = mediaType(stated ?? '')
+  return type === undefined || type === unknownType ? byName(fileName) : type
 }
 
 /** A name without a dot has no extension: `png` is not a picture. */

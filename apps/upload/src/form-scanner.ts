@@ -61,7 +61,7 @@ const delimiterStart = Buffer.from('\r\n--')
 const falseStartsMax = 16
 /** Below this, the two ways to search take the same time. */
 const largeSearchBytes = 16 * 1024
-/** Every so many bytes one is looked at. A prime: lines of one length have no pattern in it. */
+/** Distance of the sampled bytes. A prime: lines of one length have no pattern in it. */
 const sampledEvery = 1021
 /** More carriage returns than this among the sampled bytes: one byte in twenty is one. */
 const sampledReturnsMax = 2

@@ -278,7 +278,7 @@ class IncomingUpload implements RunningUpload {
       }
     }
     scanner.end()
-    // Most of an upload's time is the wait for its disk: what lives then grows old and is expensive.
+    // An upload mostly waits for its disk: what it keeps then grows old and is expensive.
     this.#body = undefined
   }
 

@@ -7,9 +7,11 @@
  *
  * A record is: length of the key (4 bytes, big-endian), length of the value (4), key, value.
  */
+
 import { createHash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import type { BlobInfo } from '@holdfast/blob-store'
+import { blobIdBytes } from '@holdfast/kernel'
 import type { BackupDirectory } from './backup-directory.ts'
 import { BackupFault } from './errors.ts'
 
@@ -105,8 +107,8 @@ export function rowOfCopy(copy: BlobInfo): SegmentRow {
 export function copyOfRow([key, value]: SegmentRow): BlobInfo {
   const details = Buffer.from(value)
   return {
-    id: key.subarray(0, 48),
-    incarnation: key.subarray(48),
+    id: key.subarray(0, blobIdBytes),
+    incarnation: key.subarray(blobIdBytes),
     size: Number(details.readBigUInt64BE(0)),
     crc32: details.readUInt32BE(8),
     createdMs: Number(details.readBigUInt64BE(12)),

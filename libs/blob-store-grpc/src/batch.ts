@@ -6,8 +6,10 @@
  *   answer:   for each copy the CRC-32 of its bytes (u32) and their number (u32; 2^32 - 1: not
  *             readable here), then its bytes
  */
+
 import { createHash } from 'node:crypto'
-import { BlobFault, type BlobInfo, batchCopiesMax, blobIdBytes, incarnationBytes } from '@holdfast/blob-store'
+import { BlobFault, type BlobInfo, batchCopiesMax } from '@holdfast/blob-store'
+import { blobIdBytes, incarnationBytes } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
 
 export const batchKey = 'holdfast-names'

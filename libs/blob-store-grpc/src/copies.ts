@@ -1,5 +1,7 @@
 /** Descriptions of copies as messages. */
-import { BlobFault, type BlobInfo, type BlobName, blobIdBytes, incarnationBytes } from '@holdfast/blob-store'
+
+import { BlobFault, type BlobInfo, type BlobName } from '@holdfast/blob-store'
+import { blobIdBytes, incarnationBytes } from '@holdfast/kernel'
 import type { Copy } from '@holdfast/wire/storage'
 
 export function messageOf(info: BlobInfo): Copy {

@@ -5,12 +5,9 @@
  */
 
 import { createHash, hash } from 'node:crypto'
-import { asBuffer } from '@holdfast/kernel'
+import { asBuffer, blobIdBytes } from '@holdfast/kernel'
 import { Blake3Hasher, blake3 } from '@napi-rs/blake-hash'
 import { crc32 } from '@node-rs/crc32'
-
-export const blobIdBytes = 48
-export const incarnationBytes = 16
 
 export interface BlobDigest {
   /** 48 bytes. */

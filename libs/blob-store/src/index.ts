@@ -1,4 +1,4 @@
-export { type BlobDigest, BlobDigester, blobIdBytes, digestOf, incarnationBytes } from './blob-digest.ts'
+export { type BlobDigest, BlobDigester, digestOf } from './blob-digest.ts'
 export {
   type BlobInfo,
   type BlobName,

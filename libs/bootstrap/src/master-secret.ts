@@ -2,7 +2,7 @@ import { hash, randomBytes } from 'node:crypto'
 import { open, readFile, rename } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { LookupStore } from '@holdfast/journal'
-import { absent, isUnreadable, Keyring, syncDirectory } from '@holdfast/kernel'
+import { absent, hex, isUnreadable, Keyring, syncDirectory } from '@holdfast/kernel'
 import { StartFault } from './start-fault.ts'
 
 /**
@@ -71,7 +71,7 @@ async function readCopy(path: string): Promise<Uint8Array | undefined> {
 }
 
 async function writeCopy(path: string, master: Uint8Array): Promise<void> {
-  const digits = Buffer.from(master).toString('hex')
+  const digits = hex(master)
   {
     await using file = await open(`${path}.new`, 'w', 0o600)
     await file.writeFile(`1 ${digits} ${sumOf(digits)}\n`)

@@ -21,6 +21,7 @@ import {
   ReplyJoiner,
   type Subscription,
   splitReply,
+  timerMaxMs,
 } from '@holdfast/bus'
 import { hostOf, isOfHost, type TlsContext } from '@holdfast/trust'
 import {
@@ -397,9 +398,6 @@ function endOf(code: BusFaultCode | undefined): RequestEnd | undefined {
       return undefined
   }
 }
-
-/** The longest delay of a timer; longer timeouts are cut to it (24 days). */
-const timerMaxMs = 2 ** 31 - 1
 
 function requestSubjectOf(subject: string): string {
   return `ask.${subject}`

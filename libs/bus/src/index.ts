@@ -1,5 +1,5 @@
 export type { Subscription } from '@holdfast/kernel'
 export { type Bus, maxMessageBytes } from './bus.ts'
 export { BusFault, type BusFaultCode } from './errors.ts'
-export { MemoryBus, type MemoryBusOptions } from './memory-bus.ts'
+export { MemoryBus, type MemoryBusOptions, timerMaxMs } from './memory-bus.ts'
 export { ReplyJoiner, splitReply } from './parts.ts'

@@ -18,7 +18,7 @@ import { ReplyJoiner, splitReply } from './parts.ts'
 export const requestsInFlightMax = 16_384
 
 /** The longest delay of a timer; longer timeouts are cut to it (24 days). */
-const timerMaxMs = 2 ** 31 - 1
+export const timerMaxMs = 2 ** 31 - 1
 
 type RequestHandler = (message: Uint8Array) => Promise<Uint8Array>
 type MessageHandler = (message: Uint8Array) => void

@@ -1,5 +1,7 @@
 /** Kinds of settings that name ports, addresses, servers and regions. */
+
 import { isIP } from 'node:net'
+import { isRange } from '@holdfast/access'
 import { type RegionCode, regionCodes } from '@holdfast/kernel'
 import { integer, type Setting } from './setting-kinds.ts'
 
@@ -67,9 +69,5 @@ export function trustedProxies(value: string): string[] | number | false {
 const namedNetworks = ['loopback', 'linklocal', 'uniquelocal']
 
 function isNetwork(value: string): boolean {
-  if (namedNetworks.includes(value)) return true
-  const [ip = '', bits, ...rest] = value.split('/')
-  const version = isIP(ip)
-  if (version === 0 || rest.length > 0) return false
-  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128))
+  return namedNetworks.includes(value) || isRange(value)
 }

@@ -171,8 +171,8 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
 }
 
 /**
- * Runs handlers as parts of their request, whose id then goes with each question to another process.
- * After the body, because the connection's events arrive later and do not keep it.
+ * Runs handlers as parts of their request, whose id is then sent with each question to another
+ * process. After the body, because the connection's events arrive later and do not keep it.
  */
 function nameRequests(app: FastifyInstance): void {
   const named = new Set<string>()

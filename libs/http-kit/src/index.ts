@@ -44,7 +44,14 @@ export {
   presentPage,
 } from './items/present-item.ts'
 export { createLog, standardError } from './log.ts'
-export { clientAddress, networkOf, outerNetworkOf, siteOf, type TrustProxy } from './rate-limits/addresses.ts'
+export {
+  clientAddress,
+  networkOf,
+  normalAddress,
+  outerNetworkOf,
+  siteOf,
+  type TrustProxy,
+} from './rate-limits/addresses.ts'
 export { banMetrics } from './rate-limits/ban-metrics.ts'
 export type { Ban } from './rate-limits/bans.ts'
 export type { ReportedCounts } from './rate-limits/counter-table.ts'

@@ -20,8 +20,10 @@
  * The price: a start that must change the schema needs more than half of the keyspace's replicas,
  * in all data centres. A start that finds it made asks only its own data centre.
  */
+
 import { createHash } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
+import { uuidOfBytes } from '@holdfast/kernel'
 import cassandra from 'cassandra-driver'
 import { faultOfDriver } from './driver-faults.ts'
 
@@ -266,5 +268,5 @@ function idOf(name: string): string {
   const bytes = createHash('sha256').update(name).digest().subarray(0, 16)
   bytes[6] = ((bytes[6] as number) & 0x0f) | 0x80
   bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80
-  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
+  return uuidOfBytes(bytes)
 }

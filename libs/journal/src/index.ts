@@ -36,7 +36,14 @@ export {
   lookupKeyOf,
   lookupKindOf,
 } from './lookup-store.ts'
-export { type CopyName, isReferenced, referencedOf, referenceKey, referencesOf } from './references.ts'
+export {
+  type CopyName,
+  isReferenced,
+  referencedOf,
+  referenceKey,
+  referencesKind,
+  referencesOf,
+} from './references.ts'
 export { chainBytes, firstChain, rowChecksum } from './row-checksum.ts'
 export {
   type AccountEntry,

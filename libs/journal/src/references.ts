@@ -12,7 +12,7 @@ export interface CopyName {
 }
 
 /** First segment of the keys. */
-const kind = 'ref'
+export const referencesKind = 'ref'
 
 export function referenceKey(blob: CopyName, account: string): string {
   return `${referencesOf(blob)}${account}`
@@ -20,7 +20,7 @@ export function referenceKey(blob: CopyName, account: string): string {
 
 /** The common prefix of all references of one copy. */
 export function referencesOf({ id, incarnation }: CopyName): string {
-  return `${kind}/${hex(id)}/${hex(incarnation)}/`
+  return `${referencesKind}/${hex(id)}/${hex(incarnation)}/`
 }
 
 /** Whether each of these copies has a reference; at most `maxPrefixes`. */

@@ -21,9 +21,14 @@ export const timeMax = 253_402_300_799
 /** The first second of the year 0: files older than 1970 exist. */
 export const timeMin = -62_167_219_200
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: the rule looks for control characters
-const refusedInNames = /[/\u0000-\u001f\u007f-\u009f]/
-const tagForm = /^[\p{L}\p{Nd}_-]+$/u
+/** Inside the brackets of a character class. */
+export const controlCharacters = '\\u0000-\\u001f\\u007f-\\u009f'
+/** Inside the brackets of a character class, of a pattern with the flag u. */
+export const tagCharacters = '\\p{L}\\p{Nd}_-'
+
+const refusedInNames = new RegExp(`[/${controlCharacters}]`)
+const tagForm = new RegExp(`^[${tagCharacters}]+$`, 'u')
+const mediaTypeForm = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,62}\/[a-z0-9][a-z0-9!#$&^_.+-]{0,62}$/
 const passwordDigestForm = /^[0-9a-f]{64}$/
 
 /** 1–255 code points, well-formed, no `/`, no control characters, not `.` or `..`. */
@@ -36,6 +41,12 @@ export function isName(name: string): boolean {
     !refusedInNames.test(name) &&
     codePoints(name) <= nameCodePointsMax
   )
+}
+
+/** In lower case, without parameters; undefined when it is malformed. */
+export function mediaType(text: string): string | undefined {
+  const type = text.split(';', 1)[0]?.trim().toLowerCase() ?? ''
+  return mediaTypeForm.test(type) ? type : undefined
 }
 
 /** Markdown; empty: none. */

@@ -9,6 +9,7 @@ export { writableBytes } from './bytes/writable-bytes.ts'
 export {
   archiveContentsMax,
   codePoints,
+  controlCharacters,
   descriptionCodePointsMax,
   idsPerListMax,
   isDescription,
@@ -16,10 +17,12 @@ export {
   isPasswordDigest,
   isTag,
   isTime,
+  mediaType,
   nameCodePointsMax,
   pageSizeMax,
   passwordDigest,
   sentTagsCodePointsMax,
+  tagCharacters,
   tagCodePointsMax,
   tagsMax,
   timeMax,
@@ -35,9 +38,11 @@ export { isShortage } from './faults/shortage.ts'
 export { isUnreadable } from './faults/unreadable.ts'
 export {
   type AccountId,
+  blobIdBytes,
   bytesOfUuid,
   type ContentId,
   IdCodec,
+  incarnationBytes,
   isUuid,
   type RegionCode,
   regionCodes,

@@ -11,7 +11,7 @@ import { randomBytes } from 'node:crypto'
 import type { LookupStore } from '@holdfast/journal'
 import { bytesOfUuid, type Clock, hex, uuidOfBytes } from '@holdfast/kernel'
 import { ModerationFault } from './fault.ts'
-import { newestFirst } from './newest-first.ts'
+import { idPattern, newestFirst } from './newest-first.ts'
 
 export interface Act {
   id: string
@@ -53,7 +53,6 @@ export interface ActsPage {
 const prefix = 'acts/all/'
 /** As many as fit into a row. */
 export const deletedPerRow = 200
-const idPattern = /^\d{13}-[0-9a-f]{16}$/
 const actsPerPage = 100
 export const undoMs = 30 * 24 * 60 * 60 * 1000
 

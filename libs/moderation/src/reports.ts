@@ -14,7 +14,7 @@ import { type Clock, hex } from '@holdfast/kernel'
 import { aboutNothingElse, type OperatorActs } from './acts.ts'
 import type { Attribution } from './block-lists.ts'
 import { ModerationFault } from './fault.ts'
-import { newestFirst } from './newest-first.ts'
+import { idPattern, newestFirst } from './newest-first.ts'
 
 export const reportStates = ['new', 'accepted', 'rejected'] as const
 export type ReportState = (typeof reportStates)[number]
@@ -66,7 +66,6 @@ const closedMs = 180 * 24 * 60 * 60 * 1000
 const removedPerDecision = 200
 /** A folder of 20,000 contents is blocked by seven acts. */
 const takedownMax = 32
-const idPattern = /^\d{13}-[0-9a-f]{16}$/
 const reportsPerPage = 100
 
 export interface ReportsDeps {

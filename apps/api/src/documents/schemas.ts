@@ -9,6 +9,7 @@ import {
   withParser,
 } from '@holdfast/http-kit'
 import {
+  controlCharacters,
   idsPerListMax,
   isShareCode,
   nameCodePointsMax,
@@ -50,7 +51,7 @@ export const contentName = (description: string) =>
 
 /** What `parseName` accepts. */
 export const nameDocument = {
-  pattern: '^(?!\\.\\.?$)[^/\\u0000-\\u001f\\u007f-\\u009f]*$',
+  pattern: `^(?!\\.\\.?$)[^/${controlCharacters}]*$`,
   minLength: 1,
   maxLength: nameCodePointsMax,
 }

@@ -18,6 +18,7 @@ import {
 import {
   descriptionCodePointsMax,
   sentTagsCodePointsMax,
+  tagCharacters,
   tagCodePointsMax,
   tagsMax,
   timeMax,
@@ -45,7 +46,7 @@ type SettableName = Exclude<NonNullable<Change>['$case'], 'isPublic'> | 'public'
 const removed = { enum: ['', null], description: 'Removes it' }
 const [expiryNumber, expiryText] = integerForms({ minimum: 0, maximum: timeMax })
 
-const tag = `[\\p{L}\\p{Nd}_-]{1,${tagCodePointsMax}}`
+const tag = `[${tagCharacters}]{1,${tagCodePointsMax}}`
 const gap = `[${whiteSpace},]*`
 /** What `parseTags` accepts, except that a tag which is repeated counts. */
 const tagsForm = `^${gap}(${tag}(${white}*,${gap}${tag}){0,${tagsMax - 1}}${gap})?$`

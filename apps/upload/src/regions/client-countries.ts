@@ -2,8 +2,10 @@
  * Which country an address is registered in, by open data (CC0) from a package: updating the
  * package updates the answers.
  */
+
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
+import { normalAddress } from '@holdfast/http-kit'
 import { Reader, type Response } from 'mmdb-lib'
 
 const table = '@ip-location-db/geo-whois-asn-country-mmdb/geo-whois-asn-country.mmdb'
@@ -23,7 +25,7 @@ export class ClientCountries {
   /** ISO 3166 code of two letters; undefined for private and unassigned addresses. */
   countryOf(address: string): string | undefined {
     try {
-      const row = this.#reader.get(address.replace(/^::ffff:(?=\d+\.)/i, '')) as {
+      const row = this.#reader.get(normalAddress(address) ?? address) as {
         country_code?: string
       } | null
       return row?.country_code

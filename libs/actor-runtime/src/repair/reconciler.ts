@@ -20,7 +20,7 @@
  */
 
 import { type AccountClient, ask, asSystem, viewOf } from '@holdfast/accounts'
-import { type Clock, isUuid, pause, type Timers } from '@holdfast/kernel'
+import { blobIdBytes, type Clock, incarnationBytes, isUuid, pause, type Timers } from '@holdfast/kernel'
 import type { ReconcileView } from '@holdfast/wire'
 import type { RuntimeLog } from '../observer.ts'
 import { forEachAtMost } from '../queues/semaphore.ts'
@@ -500,7 +500,7 @@ interface PassOptions {
   signal: AbortSignal
 }
 
-const nameBytes = 64
+const nameBytes = blobIdBytes + incarnationBytes
 const noRounds: RoundState = {
   ...{ version: 1, last: undefined, round: undefined },
   ...{ confirmedMs: undefined, confirmedScope: undefined },

@@ -14,7 +14,7 @@
  */
 
 import type { IncomingHttpHeaders } from 'node:http'
-import { isIP } from 'node:net'
+import { normalAddress } from '@holdfast/http-kit'
 import { isSameSecret } from './same-secret.ts'
 
 export type AccessDecision = 'allowed' | 'error-token' | 'error-forbidden'
@@ -49,8 +49,8 @@ function bearerOf(authorization: string | undefined): string | undefined {
 }
 
 function isLoopback(address: string): boolean {
-  const plain = address.replace(/^::ffff:/i, '')
-  return plain === '::1' || (isIP(plain) === 4 && plain.startsWith('127.'))
+  const plain = normalAddress(address)
+  return plain === '::1' || plain?.startsWith('127.') === true
 }
 
 /**

@@ -10,6 +10,7 @@
 import { readFile } from 'node:fs/promises'
 import type { Socket } from 'node:net'
 import { isIPv6 } from 'node:net'
+import { normalAddress } from '@holdfast/http-kit'
 import { hex } from '@holdfast/kernel'
 
 /** @returns the uid, or undefined when it cannot be known. */
@@ -52,7 +53,7 @@ export function uidIn(table: string, connection: TcpConnection): number | undefi
 /** The forms of an address in the tables: an IPv4 one is also in that of IPv6. */
 function spellingsOf(address: string, port: number): string[] {
   const at = `:${port.toString(16).toUpperCase().padStart(4, '0')}`
-  const plain = address.replace(/^::ffff:(?=\d+\.)/i, '')
+  const plain = normalAddress(address) ?? address
   if (isIPv6(plain)) return [`${plain === '::1' ? wordsOf([0, 0, 0, 1]) : '?'}${at}`]
   const [a = 0, b = 0, c = 0, d = 0] = plain.split('.').map(Number)
   const number = ((a << 24) | (b << 16) | (c << 8) | d) >>> 0

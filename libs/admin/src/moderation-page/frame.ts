@@ -1,6 +1,8 @@
 /** The frame of the moderation page, and the pieces that its views share. */
+
 import { type Html, html } from '@holdfast/http-kit'
 import type { FastifyReply } from 'fastify'
+import { reasonCharactersMax } from '../moderation/moderation.ts'
 
 export interface View {
   title: string
@@ -65,7 +67,7 @@ export function actForm(
   const hidden = Object.entries({ mark, back, ...fields })
   return html`<form class="acts" method="post" action="/moderation/act">
 ${hidden.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}
-<label>Reason <input name="reason" maxlength="500" autocomplete="off"></label>
+<label>Reason <input name="reason" maxlength="${reasonCharactersMax}" autocomplete="off"></label>
 <span>${buttons.map(({ act, label }) => html`<button name="act" value="${act}">${label}</button> `)}</span>
 </form>`
 }

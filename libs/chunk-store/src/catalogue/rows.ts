@@ -13,8 +13,8 @@
  * The catalogue can be rebuilt from the extents, so these layouts may change: `catalogueVersion`
  * then moves, and a store that finds another version rebuilds.
  */
-import { blobIdBytes, incarnationBytes, type QuarantineReason, quarantineReasons } from '@holdfast/blob-store'
-import { latin1 } from '@holdfast/kernel'
+import { type QuarantineReason, quarantineReasons } from '@holdfast/blob-store'
+import { blobIdBytes, incarnationBytes, latin1 } from '@holdfast/kernel'
 import type { Run } from '../format.ts'
 import { Slab } from '../memory/slab.ts'
 import { getU64, putU64 } from '../numbers.ts'

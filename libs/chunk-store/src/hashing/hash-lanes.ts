@@ -6,7 +6,8 @@
  * number of blocks, as far as the shortest has bytes. A stream's last bytes wait for more, or for
  * its end, in a separate block.
  */
-import { blobIdBytes } from '@holdfast/blob-store'
+
+import { blobIdBytes } from '@holdfast/kernel'
 import { Blake3Hasher } from '@napi-rs/blake-hash'
 import { digestRequest, dropRequest, type HashAnswer, type HashRequest, laneCount } from './hashing.ts'
 import { type Md5Kernel, md5BlockBytes, md5Kernel, md5Start } from './md5-module.ts'

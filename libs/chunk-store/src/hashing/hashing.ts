@@ -6,8 +6,8 @@
 import { createHash } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
-import { BlobFault, blobIdBytes } from '@holdfast/blob-store'
-import { asBuffer } from '@holdfast/kernel'
+import { BlobFault } from '@holdfast/blob-store'
+import { asBuffer, blobIdBytes } from '@holdfast/kernel'
 import { Blake3Hasher } from '@napi-rs/blake-hash'
 
 export interface Hashing {

@@ -3,15 +3,8 @@
  * the same content.
  */
 
-import {
-  type BlobFault,
-  type BlobName,
-  blobIdBytes,
-  copyKey,
-  type NodeStore,
-  restoreCopy,
-} from '@holdfast/blob-store'
-import { hex } from '@holdfast/kernel'
+import { type BlobFault, type BlobName, copyKey, type NodeStore, restoreCopy } from '@holdfast/blob-store'
+import { blobIdBytes, hex } from '@holdfast/kernel'
 import { type Copy, neverVerified, noHomes, type RowEntry } from '../catalogue/rows.ts'
 import type { Run } from '../format.ts'
 import type { Log } from '../log.ts'

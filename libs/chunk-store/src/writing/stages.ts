@@ -1,6 +1,6 @@
 /** The uploads that are open: how many, which are silent, and what they hold. */
-import { BlobFault, incarnationBytes, type PlacedStage, type StageOptions } from '@holdfast/blob-store'
-import { type Clock, hex } from '@holdfast/kernel'
+import { BlobFault, type PlacedStage, type StageOptions } from '@holdfast/blob-store'
+import { type Clock, hex, incarnationBytes } from '@holdfast/kernel'
 import { Slab } from '../memory/slab.ts'
 import { ChunkStage, type StageDeps } from './stage.ts'
 

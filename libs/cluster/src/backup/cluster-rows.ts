@@ -6,7 +6,13 @@
  * more after them, so that what it gets meanwhile is there too. References are taken after the
  * accounts alone: after a restore every account writes those that it lacks.
  */
-import { type JournalFault, type LookupEntry, lookupKindOf, type StoredEntry } from '@holdfast/journal'
+import {
+  type JournalFault,
+  type LookupEntry,
+  lookupKindOf,
+  referencesKind,
+  type StoredEntry,
+} from '@holdfast/journal'
 import { rowsOfEntry, rowsOfStore } from '@holdfast/journal-level/entries'
 import type { RegionCode } from '@holdfast/kernel'
 import type { ClusterPart } from '../cluster-part.ts'
@@ -18,7 +24,6 @@ import type { WholeKeyspaces } from '../servers/whole-keyspaces.ts'
  * backups, restores, and the order in which its regions came.
  */
 const notKept = new Set(['nodes', 'reconcile', 'backup', 'restoring'])
-const references = 'ref'
 
 export interface ClusterRowsOptions {
   cluster: Pick<ClusterPart, 'config' | 'regions'>
@@ -41,7 +46,7 @@ async function* entriesOfCluster({
   const isKept = ({ key }: LookupEntry) => !notKept.has(lookupKindOf(key)) && !isOfOrder(key)
   const lookups = () => lookupsOf({ cluster, keyspaces })
   for await (const entry of lookups())
-    if (isKept(entry) && lookupKindOf(entry.key) !== references) yield entry
+    if (isKept(entry) && lookupKindOf(entry.key) !== referencesKind) yield entry
   for (const { birth, serving, term } of homes)
     yield* (await keyspaces.accounts(birth, serving)).accounts({ term, onDamaged })
   for await (const entry of lookups()) if (isKept(entry)) yield entry

@@ -1,6 +1,6 @@
 /** Queries: they change nothing and keep no result. */
 
-import { idsPerListMax, pageSizeMax } from '@holdfast/kernel'
+import { blobIdBytes, idsPerListMax, incarnationBytes, pageSizeMax } from '@holdfast/kernel'
 import {
   type FileView,
   type FindCode,
@@ -62,7 +62,7 @@ function* searchFolder(
   return context.read(view, () => ({ $case: 'search', value: found }))
 }
 
-const copyBytes = { id: 48, incarnation: 16 } as const
+const copyBytes = { id: blobIdBytes, incarnation: incarnationBytes } as const
 
 /** Everything that the operator may look for, wherever it lies. */
 export function findContents(context: RequestContext, query: FindContents): Outcome {

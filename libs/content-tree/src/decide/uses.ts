@@ -1,11 +1,11 @@
 /** What is in use, for the comparison with the references and routes beside the journal. */
+import { blobIdBytes, incarnationBytes } from '@holdfast/kernel'
 import type { Reconcile } from '@holdfast/wire'
 import type { Account } from '../account/account.ts'
 import { codesPerLookMax, usesPerLookMax } from '../bounds.ts'
 import type { CodeBlock, Outcome, TreeSettings } from '../contract.ts'
 
-const idBytes = 48
-const nameBytes = 64
+const nameBytes = blobIdBytes + incarnationBytes
 
 /**
  * An account that was never made uses nothing. The epoch of the position belongs to the runtime.
@@ -51,7 +51,7 @@ export function codeBlocksOf(
 
 function isKnown(blobs: Account['tree']['blobs'], name: Uint8Array): boolean {
   return blobs.isKnown({
-    id: Buffer.from(name.subarray(0, idBytes)),
-    incarnation: Buffer.from(name.subarray(idBytes)),
+    id: Buffer.from(name.subarray(0, blobIdBytes)),
+    incarnation: Buffer.from(name.subarray(blobIdBytes)),
   })
 }

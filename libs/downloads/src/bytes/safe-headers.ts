@@ -6,6 +6,7 @@
  * requests to anything that is opened nevertheless.
  */
 
+import { mediaType } from '@holdfast/kernel'
 import { withoutDirections } from '../archives/zip/names.ts'
 
 /**
@@ -77,10 +78,7 @@ function policyOf(type: string, { inline }: { inline: boolean }): string {
 
 /** The stored type when it is well-formed, without parameters; else a plain file. */
 function safeType(mimetype: string): string {
-  const type = mimetype.split(';', 1)[0]?.trim().toLowerCase() ?? ''
-  return /^[a-z0-9][a-z0-9!#$&^_.+-]{0,62}\/[a-z0-9][a-z0-9!#$&^_.+-]{0,62}$/.test(type)
-    ? type
-    : 'application/octet-stream'
+  return mediaType(mimetype) ?? 'application/octet-stream'
 }
 
 /** RFC 6266 with the encoding of RFC 8187; old clients get an ASCII approximation of the name. */

@@ -4,6 +4,7 @@
  */
 import {
   codePoints,
+  controlCharacters,
   idsPerListMax,
   isDescription,
   isName,
@@ -15,6 +16,8 @@ import {
   tagsMax,
   timeMax,
 } from '@holdfast/kernel'
+
+const everyControlCharacter = new RegExp(`[${controlCharacters}]`, 'g')
 
 export const passwordLengthMin = 4
 export const passwordLengthMax = 100
@@ -30,8 +33,7 @@ export function parseName(name: string): string | undefined {
  */
 export function cleanUploadName(sent: string): string {
   const last = sent.toWellFormed().split(/[/\\]/).at(-1) ?? ''
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: the rule removes them
-  const clean = last.replace(/[\u0000-\u001f\u007f-\u009f]/g, '')
+  const clean = last.replace(everyControlCharacter, '')
   if (clean.trim() === '' || clean === '.' || clean === '..') return 'file'
   return cutBeforeExtension(clean)
 }

@@ -80,7 +80,7 @@ export class LoopTurns {
     void settled.then(this.#pausing)
   }
 
-  /** Microtasks that the item began have run or follow. A resumed socket is read in the next tick. */
+  /** Microtasks of the item run before the next tick, in which a resumed socket is read. */
   readonly #pausing = (): void => process.nextTick(this.#ended)
 
   readonly #ended = (): void => {

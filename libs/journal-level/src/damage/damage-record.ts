@@ -17,7 +17,7 @@
 import { cp, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { JournalFault } from '@holdfast/journal'
-import { absent, syncDirectory } from '@holdfast/kernel'
+import { absent, hex, syncDirectory } from '@holdfast/kernel'
 import type { KeyRange } from '@holdfast/level-files'
 
 export interface DamagedFile {
@@ -72,8 +72,8 @@ function decode(text: string): DamageRecord {
 }
 
 function encode({ files, lost, isRebuilt }: DamageRecord): string {
-  const hex = (key: Uint8Array | undefined) => (key === undefined ? null : Buffer.from(key).toString('hex'))
-  const ends = lost.map(({ after, through }) => [hex(after), hex(through)])
+  const text = (key: Uint8Array | undefined) => (key === undefined ? null : hex(key))
+  const ends = lost.map(({ after, through }) => [text(after), text(through)])
   return `${JSON.stringify({ version, files, lost: ends, isRebuilt })}\n`
 }
 

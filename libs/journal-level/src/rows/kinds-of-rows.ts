@@ -1,5 +1,6 @@
 /** The kinds of rows. */
 
+import { referencesKind } from '@holdfast/journal'
 import type { AuditNote, RowChange } from '../writing/group-writer.ts'
 import { encodeSmall, keys } from './format.ts'
 
@@ -49,7 +50,7 @@ function kindOfLookup(lookup: string): string {
   return lookup.split('/', 1)[0] as string
 }
 
-const references = Buffer.from(keys.lookup('ref/'))
+const references = Buffer.from(keys.lookup(`${referencesKind}/`))
 const meta = ['format', 'store'].map((name) => keys.meta(name as 'format' | 'store'))
 
 /**

@@ -11,6 +11,11 @@ import { randomBytes } from 'node:crypto'
 import { RecentMap } from '../recent-map.ts'
 import { Permutation } from './permutation.ts'
 
+/** md5 and BLAKE3 of the bytes. */
+export const blobIdBytes = 48
+/** Distinguishes the copies of a blob. */
+export const incarnationBytes = 16
+
 export type AccountId = string & { readonly kind: 'AccountId' }
 export type ContentId = string & { readonly kind: 'ContentId' }
 

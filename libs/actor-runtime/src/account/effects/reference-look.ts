@@ -7,9 +7,11 @@
  * result is used only after all changes in that state are durable: if a pending change that
  * releases a blob fails, the reference must still exist.
  */
+
 import { emailKey } from '@holdfast/accounts'
 import type { AccountState } from '@holdfast/content-tree'
 import { type LookupChange, lookupKeyOf, referenceKey } from '@holdfast/journal'
+import { blobIdBytes } from '@holdfast/kernel'
 import type { ReconcileView, UsesPlace } from '@holdfast/wire'
 import { routeRow } from '../../lookups/lookup-rows.ts'
 import { forEachAtMost } from '../../queues/semaphore.ts'
@@ -18,8 +20,6 @@ import type { ReferenceCheck } from './pending-effects.ts'
 
 /** Rows read at one time. */
 const readsAtOnce = 64
-
-const idBytes = 48
 
 /** Behind the last blob or content: nothing is left of that part. */
 export const end = 2 ** 31 - 1
@@ -55,7 +55,10 @@ export function placeBehind(
 }
 
 export function blobNamed(name: Uint8Array): { id: Buffer; incarnation: Buffer } {
-  return { id: Buffer.from(name.subarray(0, idBytes)), incarnation: Buffer.from(name.subarray(idBytes)) }
+  return {
+    id: Buffer.from(name.subarray(0, blobIdBytes)),
+    incarnation: Buffer.from(name.subarray(blobIdBytes)),
+  }
 }
 
 /**
