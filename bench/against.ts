@@ -1,9 +1,10 @@
 /**
- * Old and new in turn: the same load on the services of two checkouts that run side by side. A busy
- * moment meets both, so their ratio says what neither figure does.
+ * Measures the services of two checkouts, old and new, in turn under the same load; both run side
+ * by side. A busy moment of the machine affects both, so their ratio varies less than either
+ * figure.
  *
  * Two processes of the same code differ by 5 % for as long as they run. So both are started again
- * several times, and each of them is the first as often as the other.
+ * several times, and each of them is measured first equally often.
  */
 import { quantile } from './load.ts'
 import { cpuSeconds } from './processes.ts'

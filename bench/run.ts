@@ -162,7 +162,7 @@ try {
     if (faultsIn(result).length > 0) behind.push(scenario)
     results.push(result)
   }
-  // A disturbance of seconds is over when all others are measured.
+  // A disturbance that lasts seconds has ended by the time all other scenarios are measured.
   for (const scenario of behind) {
     const result = await measured(scenario)
     results[chosen.indexOf(scenario)] = result
@@ -194,7 +194,7 @@ if (values.history !== '' && values.slowed === undefined && mode !== 'given') {
   addToHistory(values.history, name, { version: 1, time, commit, machine, scenarios: keptOf(results) })
 }
 if (values.save) {
-  // Some scenarios measured again do not affect the others.
+  // If only some scenarios were measured, the baseline keeps its figures of the others.
   const others = values.only[0] === '' || !existsSync(baselineFile) ? {} : readBaseline().scenarios
   const saved: Baseline = { commit, machine, scenarios: { ...others, ...keptOf(results) } }
   writeFileSync(baselineFile, `${JSON.stringify(saved, null, 2)}\n`)

@@ -40,8 +40,8 @@ const isCi = !['', '0', 'false'].includes(process.env.CI ?? '')
 // npm writes it last, so it exists exactly when an install completed.
 const stamp = 'node_modules/.package-lock.json'
 const ownNode = 'node_modules/.bin/node'
-// tap compiles its list of plugins into one class. Before that it runs with the default list, which
-// has those that .taprc leaves out.
+// tap compiles its list of plugins into one class. Without that class it uses the default list,
+// which includes plugins that .taprc leaves out.
 const tapClass = 'node_modules/@tapjs/test/test-built/dist/esm/index.js'
 // Beside the clone, not in it: an install may make and remove any folder there.
 const lock = join(
@@ -49,7 +49,8 @@ const lock = join(
   `holdfast-ready-${createHash('sha256').update(process.cwd()).digest('hex').slice(0, 16)}`,
 )
 
-// This process, and the npm that it started: that changes the folder even after this one is killed.
+// The ids of this process and of the npm that it started. That npm continues to change the folder
+// after this process is killed.
 const holders = join(lock, 'pid')
 const passedOn = ['SIGINT', 'SIGTERM', 'SIGHUP']
 let interrupted = false
@@ -190,7 +191,8 @@ async function install() {
   say(
     `installing packages${tools ? ' and tools' : ''}, about ${tools ? 'a minute' : 'half a minute'}; later starts skip this …`,
   )
-  // In CI a lock file that does not fit the manifests is a fault; elsewhere it is somebody's work.
+  // In CI a lock file that does not fit the manifests is a fault. On other machines somebody may be
+  // editing the manifests.
   const how = isCi ? ['ci'] : ['install', '--no-save']
   const args = [...how, '--loglevel=error', ...(tools ? [] : ['--omit=dev'])]
   const started = Date.now()

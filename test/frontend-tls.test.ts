@@ -30,7 +30,7 @@ const addresses = ['10.1.0.11', '10.1.0.12'] as const
 const bodyBytes = 8 * 1024 * 1024
 
 for (const proxy of ['nginx', 'caddy'] as const)
-  t.test(`${proxy} asks frontends by TLS, and passes by those that are down or are none`, async (t) => {
+  t.test(`${proxy} calls frontends by TLS, and skips processes that are down or no frontends`, async (t) => {
     const folder = t.testdir({})
     const authority = await Authority.create(join(folder, 'ca'), { name: 'test', days: 30 })
     await authority.issue({ host: 'tls', names: [clusterNames.proxy] }, { days: 10, kind: 'proxy' })
@@ -78,7 +78,7 @@ for (const proxy of ['nginx', 'caddy'] as const)
     await running.stop()
     const impostor = await startHost(t, authority, { folder, host: 'two', names: ['127.0.0.1'] })
     running = await start(impostor.port, impostor.port)
-    // Caddy has seen by then that it says nothing about its health.
+    // By then Caddy's health check has failed, because this process does not answer it.
     t.match(String(running.firstCode), /^50[23]$/)
     t.equal(impostor.held.begun(), 0)
     await running.stop()

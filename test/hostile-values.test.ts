@@ -231,7 +231,7 @@ class Trial {
     return new Trial(service, operation, options, account, valid)
   }
 
-  /** Those of all that the next place gets. */
+  /** Selects the values that the next place gets. */
   #some<Value>(all: readonly Value[]): Value[] {
     const place = this.#place++
     return all.filter((_, at) => (at + place) % everyNth === 0)
@@ -342,7 +342,10 @@ function raw(text: string): Raw {
   return new Raw(text)
 }
 
-/** Members with a list of values, each of them: an attribute decides what its value may be. */
+/**
+ * For the first member that has a list of valid values: one variant for each value. With an update,
+ * the attribute decides which values are valid.
+ */
 function variantsOf(schema: Schema | undefined): Record<string, unknown>[] {
   const [name, member] = Object.entries(schema?.properties ?? {}).find(([, { enum: listed }]) => listed) ?? []
   return name === undefined ? [{}] : (member?.enum ?? []).map((value) => ({ [name]: value }))

@@ -1,7 +1,7 @@
 /**
- * Every metric of `infra/METRICS.md` moves. Each is read at rest and again after all that it
- * measures has another figure; the golden file has what it shows then. A metric that is missing
- * here, or stays as it was, fails.
+ * Every metric of `infra/METRICS.md` changes with what it measures. Each metric is read at rest,
+ * and again after all measured figures have changed; the golden file has the second values. The
+ * test fails for a metric that is missing here or does not change.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -9,8 +9,8 @@
  *
  * Room. As in the product, the planner sees the free bytes of a node and takes none that is full,
  * but does not ask whether a whole group fits; a node takes no bytes below its reserve. So a copy
- * begins only where the group fits. One that does not waits there, is tried again whenever
- * something changes, and is counted. Nothing is written during the year.
+ * begins only where the group fits. A copy that does not fit is counted. It waits on that node, and
+ * is tried again whenever something changes. Nothing is written during the year.
  */
 import { type GroupNode, type PlacementGroup, planGroups } from '@holdfast/replication'
 import { Dice } from '../../test/sim/random.ts'
@@ -87,7 +87,10 @@ interface Group {
   copies: Copy[]
   /** Nodes that the plan names and that have no room for it. */
   waiting: Set<string>
-  /** By wanted number (2, or the plan's): seconds between which it has fewer whole copies. */
+  /**
+   * For each wanted number of copies (2, or that of the plan): the time in seconds during which the
+   * group has fewer whole copies than that.
+   */
   short: { [wanted: number]: { from: number; until: number } }
 }
 
@@ -308,7 +311,8 @@ class Simulation {
         // What was short before is still short, unless its copies were whole in between.
         const from = before !== undefined && before.until > at ? before.from : at
         short[wanted] = { from, until }
-        // A copy that no node makes yet counts when one does, or at the end of the year.
+        // While no node makes the missing copy, its end is unknown. It is counted when a node
+        // begins to make it, or at the end of the year.
         if (until === Number.POSITIVE_INFINITY && at < yearSeconds) continue
         const hours = (Math.min(until, yearSeconds) - from) / 3600
         const longest = wanted === 2 ? 'longestAloneHours' : 'longestRepairHours'

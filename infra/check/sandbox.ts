@@ -1,6 +1,6 @@
 /**
- * Rendered files in a folder, so changed that tools can read them here: places of secrets and
- * certificates lead to throwaway ones, and ports that only root may use are others.
+ * Writes rendered files into a folder, with changes that let tools read them here: paths of secrets
+ * and certificates lead to throwaway ones, and other ports replace those that only root may use.
  */
 import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'

@@ -90,8 +90,8 @@ async function run(): Promise<void> {
 
 /** Runs the cluster until a command stops it. @param place the data directory, held */
 async function supervise(place: string, given: Record<string, string>): Promise<void> {
-  // They block for minutes while something is fetched: until then a signal ends this program like
-  // any other.
+  // These two calls block for minutes if they download something. During that time a signal ends
+  // this program at once, as it does by default.
   java()
   natsServer()
   cassandraJars()

@@ -66,8 +66,9 @@ class Direction implements Passage {
 }
 
 /**
- * The direction of a connection from one of several regions. Until its first bytes name it, it
- * passes where any of them could: a server that speaks first is heard unless all are cut.
+ * The passage of a connection whose region is not known yet. Until the first bytes of the
+ * connection name its region, bytes pass if the link of any possible region lets them pass. So the
+ * greeting of a server that speaks first passes unless all these links are cut.
  */
 class UndecidedPassage implements Passage {
   readonly delayMs: number

@@ -14,10 +14,10 @@ export interface Times {
 export const productionTimes: Times = { window: duration, pending: duration, age: (seconds) => seconds }
 
 /**
- * Every age is that many times shorter, every window has this length.
- * @param options.pendingSecondsMax waits are shorter in the same measure, and at most this long.
- *   With 1 s what passes at once fires too, as a single slow scrape; with more an alert shows that
- *   it is silent then.
+ * Shortens every age by the factor `times`, and gives every window the same length.
+ * @param options.pendingSecondsMax waits are shortened by the same factor, and are at most this
+ *   long. With 1 s an alert also fires for a condition that ends at once, such as a single slow
+ *   scrape. With a larger value a test can check that the alert does not fire then.
  */
 export function shortenedTimes({
   times,

@@ -5,10 +5,11 @@ import { natsPasswords, natsRoutes, natsUser } from './render/nats.ts'
 export const records = `${places.data}/started`
 
 /**
- * A unit's record has the digest of the files with which it runs, and that of those among them
- * which it reads at its start alone. Before a file changes, the record is removed, or the first
- * digest in it where a reload is enough: after a break the next run restarts or reloads what uses
- * the file. What proxies and NATS refuse is put back: they run on, and start again after a crash.
+ * A unit's record has two digests: that of all files with which the unit runs, and that of the
+ * files which it reads only at its start. Before a file changes, the record is removed; if a reload
+ * is enough, only its first digest is removed. So after an interruption the next run restarts or
+ * reloads the units that use the file. If a proxy or NATS refuses its new files, the old ones are
+ * put back: the server runs on, and can start again after a crash.
  */
 export const steps = `
 own() {

@@ -76,7 +76,7 @@ export function upScript(work: HostWork, which: 'servers' | 'processes'): string
     ...needsOf(work).map((path) => `[ -e "$root${path}" ] || missing="$missing ${path}"`),
     '[ -z "$missing" ] || { echo "missing:$missing" >&2; exit 1; }',
     steps,
-    // Their ports are needed, or they would go on beside what took their place.
+    // Units that are left over hold ports that the new ones need, or would run beside the new ones.
     ...(which === 'servers' ? [leftOvers(work), 'left | while read -r one; do clear "$one"; done'] : []),
     ...ownersOf(work),
     ...(which === 'servers' && work.routes.length > 0 ? [`routes ${work.routes.join(' ')}`] : []),
@@ -144,8 +144,9 @@ export function statusScript(work: HostWork): string {
 }
 
 /**
- * `left` prints what an earlier file brought to the host and this one does not: paths of units and
- * settings with names that only `up` gives, and units of the distribution that it started.
+ * Defines the function `left`. It prints what `up` made from an earlier file of the deployment and
+ * the current file does not name: paths of units and settings with names that only `up` gives, and
+ * units of the distribution that `up` started.
  */
 function leftOvers(work: HostWork): string {
   const names = Object.entries(shortNames).map(([role, short]) =>
@@ -193,8 +194,8 @@ export function digestScript(work: HostWork): string {
 
 export interface HostDifference {
   /**
-   * A file, or a unit that `up` would restart or reload: it does not run with the files of now.
-   * What is left over `up` stops and removes.
+   * A file; or a unit that `up` would restart or reload, because it does not run with the current
+   * files. `up` stops and removes units and files that are left over.
    */
   path: string
   state: 'missing' | 'changed' | 'restart' | 'reload' | 'left over'
@@ -351,7 +352,10 @@ function digestOfUnit(unit: string, files: ReadonlyMap<string, string>): string 
   return digestOfFiles(filesOfUnit(unit, files), files)
 }
 
-/** They read what changed without a restart. NATS does so for its routes alone: gateways stay. */
+/**
+ * Units that read changed files on a reload. nats-server then reads changed routes, but no changed
+ * gateways.
+ */
 const reloaded = new Set(['caddy.service', 'nginx.service', 'holdfast-nats.service'])
 
 /** Files that a unit reads at its start alone. */

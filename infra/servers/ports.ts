@@ -59,8 +59,9 @@ export function whenClosed(server: Server): Promise<void> {
 }
 
 /**
- * Adds a block of ports to `rest`. Who listens on a block's first port owns the block; the system
- * ends that with the process. The search starts at a random block, so that few programs meet.
+ * Adds a block of ports to `rest`. The process that listens on the first port of a block owns the
+ * block, until it ends. The search starts at a random block, so that programs rarely try the same
+ * one.
  */
 async function takeBlock(): Promise<boolean> {
   const blocks = Math.floor((aboveHighest() - lowest) / blockSize)

@@ -86,8 +86,8 @@ export class World {
   }
 
   /**
-   * A region's upload host by its public name, such as `upload-eu-par`. Without a proxy the name is
-   * only said.
+   * A region's upload host by its public name, such as `upload-eu-par`. Without a proxy the request
+   * goes to the usual address, and only its `host` header has the name.
    */
   #regionalHost(name: string): { url: string; headers: Record<string, string> } {
     const url = this.uploadHost()
@@ -351,8 +351,8 @@ export function sleep(ms: number): Promise<void> {
 }
 
 /**
- * Takes steps that belong before a second that lies ahead. Steps that ended after it say nothing,
- * whether they failed or not: a slow machine takes them again, with twice the time.
+ * Takes steps that must end before a second in the future. If the steps end later, their result
+ * does not count, whether they failed or not: they are repeated with twice the time.
  */
 export async function inTime<T>(seconds: number, steps: (second: number) => Promise<T>): Promise<T> {
   const second = nowSeconds() + seconds

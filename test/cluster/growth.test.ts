@@ -39,7 +39,8 @@ for (const [before, after, lost] of [
     took(`${before} ready`)
     const old = await cluster.regions()
     const files = await uploadedIn(old, 'before')
-    // Half of them and more would be decided about elsewhere among three regions.
+    // If the hash named one of three regions, it would name another region for at least half of
+    // these addresses.
     const emails = Array.from({ length: 12 }, (_, at) => `user${at}@example.org`)
     for (const [at, email] of emails.entries())
       t.equal(await signUp(old[at % old.length] as ClusterRegion, email), 'ok')

@@ -208,9 +208,9 @@ function checkAnswers(
 }
 
 /**
- * From when on the state may have refused this attempt. It may get the refusal of an earlier
- * attempt until that one's deadline: clocks of frontends differ, so a deadline that is no later
- * does not say which attempt was the first.
+ * The earliest step at which a state may have refused this attempt. Until the deadline of an
+ * earlier attempt has passed, this one may get the refusal of the earlier one. Clocks of frontends
+ * differ, so deadlines do not show which attempt was the first.
  */
 function refusedSince(
   { invoked, invokedMs, reply }: AskedRequest,

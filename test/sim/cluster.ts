@@ -313,9 +313,10 @@ export class Cluster {
   }
 
   /**
-   * The clock of a host is far ahead for a while, where it can notice: it hears at least two
-   * others. Of no other host at the same time, because then the right ones would be unknown, also
-   * as long as one that was far ahead is the last that the host has heard.
+   * Sets the clock of a host far ahead for a while, if the host can notice that: it must hear at
+   * least two other members, and the clocks that it hears must agree. Only one clock is far ahead
+   * at a time, because with more it is unknown which clocks are right. An earlier clock that was
+   * far ahead also counts until the host has heard its corrected time.
    */
   farClock(id: string, aheadMs: number, ms: number): void {
     const host = this.hosts.get(id)

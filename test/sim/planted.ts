@@ -42,7 +42,7 @@ export const planted: Record<string, PlantedDefect> = {
   },
   /** Rows that one account owns are ordered by the clocks of their writers. */
   'rows-by-clock': { in: 'cluster', make: () => ({ lookups: (lookups) => new UntimedRows(lookups) }) },
-  /** Only wake rows are: a stale host that leaves removes the row of the new owner. */
+  /** The same for wake rows alone: a stale host that leaves removes the row of the new owner. */
   'wake-rows-by-clock': {
     in: 'cluster',
     make: () => ({ lookups: (lookups) => new UntimedRows(lookups, 'wake/') }),

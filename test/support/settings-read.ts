@@ -1,7 +1,7 @@
 /**
- * Which settings a process reads while it starts. A process that uses a constant instead reads one
- * less than before. What is copied with all the others (`...config`) is not counted: there types
- * find what is missing.
+ * Records which settings a process reads while it starts. If a change replaces a setting by a
+ * constant, the process reads one setting less than before. Settings that are copied together
+ * (`...config`) are not counted: for these, the type check finds a missing one.
  */
 
 /** @returns the same settings, and the names of those that were read, like `listen.host`. */

@@ -16,7 +16,7 @@ import {
 
 /** How long a start waits for heartbeats: every living member sends one in this time. */
 const settleMs = 1_300
-/** Between requests to other regions. */
+/** The pause between two requests to other regions. */
 const hearMs = 1_000
 
 /** Serves when it resolves. @throws StartFault */
@@ -80,7 +80,8 @@ export async function startActorHost({
   await untilHeard(cluster)
   const takeover = serveTakeover(cluster)
   opened.defer(() => takeover.close())
-  // Ready first: then its own view includes it, and it wakes only its own share.
+  // Ready before the start: its own view of the members then includes it, and it wakes only its own
+  // share of the accounts.
   cluster.setPhase('ready')
   host.start()
   opened.defer(() => host.close({ drainMs: config.drainMs }))

@@ -13,8 +13,9 @@ export const regionNames: Record<RegionCode, string> = {
 }
 
 /**
- * `upload-<region>` under the domain of the upload host. Without a domain it is what `uploadUrlOf`
- * knows of the region, else the upload host, which then serves all regions itself.
+ * The URL of a region's upload host: `upload-<region>` under the domain of the upload host. If the
+ * upload host has no domain, it is the URL that `uploadUrlOf` returns. If that is undefined, it is
+ * the URL of the upload host, which then serves all regions itself.
  */
 export function regionalUploadUrl(
   uploadUrl: string,

@@ -17,7 +17,7 @@ const countOf = (answers: { status: string }[], status: string) =>
   answers.filter((answer) => answer.status === status).length
 
 t.test(
-  'of 60 concurrent wrong folder passwords only the budget is checked, and the right one behind them is not',
+  'of 60 concurrent wrong folder passwords the budget of 5 is checked; a right one after them is refused',
   async (t) => {
     const { ask, folder, guest } = world(t, { limits })
     const ann = await guest('premium')

@@ -2,7 +2,7 @@ import type { RegionCode } from '@holdfast/kernel'
 import t from 'tap'
 import { regionalUploadUrl } from '../src/region-hosts.ts'
 
-t.test('a regional upload host stands under the domain of the upload host', async (t) => {
+t.test('the name of a regional upload host is under the domain of the upload host', async (t) => {
   const heard = () => 'http://127.0.0.1:1'
   t.equal(
     regionalUploadUrl('https://upload.example.com', 'na-nyc', heard),

@@ -1,4 +1,4 @@
-/** Answers of thousands of items have room before their account is asked. */
+/** A call takes room for an answer of thousands of items before it asks the account. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -46,7 +46,7 @@ t.test('a few deep listings are under way at a time, and others do not wait for 
   t.equal(asked.deep, 20)
 })
 
-t.test('no listing begins for readers that left together with those they waited for', async (t) => {
+t.test('no listing begins for waiting readers that left together with the readers before them', async (t) => {
   const { asked, answers, accounts } = heldAccounts()
   const { app } = world(t, { accounts })
   const left: Promise<unknown>[] = []

@@ -220,7 +220,7 @@ async function verifyAt(path: string, options: Options): Promise<string> {
 async function namedFrom(directory: BackupDirectory, snapshot: Snapshot, verified: VerifyResult) {
   const accounts = new Set(verified.broken.flatMap((one) => one.accounts))
   if (accounts.size === 0) return askUses(verified, async () => ({}))
-  // Rarely needed: what decides of accounts takes a while to load.
+  // Loaded only here: it is rarely needed, and the code that reads accounts takes a while to load.
   const { storedAccounts, usesOfCopy } = await import('@holdfast/bootstrap/stored-accounts')
   const path = await mkdtemp(join(tmpdir(), 'holdfast-verify-'))
   try {
@@ -263,7 +263,8 @@ async function restore(from: string, to: string, options: Options): Promise<stri
     throw new BackupFault('UNUSABLE', `${from} is the backup of a cluster: ctl cluster restore`)
   await mkdir(to, { recursive: true, mode: 0o700 })
   const unfinished = join(to, 'restoring')
-  // Killed between the two moves: the metadata, which is moved last, is still beside its place.
+  // An earlier restore was killed between its two moves: the metadata, which is moved last, is
+  // still beside its place.
   const waiting = await stat(join(unfinished, 'metadata')).catch(absent)
   if (waiting !== undefined && (await stat(join(to, 'metadata')).catch(absent)) === undefined)
     await rm(join(to, 'blobs'), { recursive: true, force: true })

@@ -18,8 +18,8 @@ export interface Command {
 export type Options = Record<string, string | boolean | undefined>
 
 /**
- * One call, or a few that belong together, and the line that reports it; undefined: what was
- * printed on the way says it.
+ * One call, or a few that belong together. `run` resolves with the line that reports the result;
+ * undefined: the lines that it has printed report it.
  */
 export interface Step {
   /** Its subject, for messages; empty: the service itself. */

@@ -52,8 +52,8 @@ export interface Accounts {
 /** There is one host, so its name does not matter; the journals show it as owner. */
 const hostId = 'standalone'
 /**
- * After the HTTP hosts have drained little is running; the next start recovers what has not ended
- * by then.
+ * How long a close lets accounts finish. Little is running after the HTTP hosts have drained. The
+ * next start recovers what has not ended in this time.
  */
 const restMs = 5_000
 

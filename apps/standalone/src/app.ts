@@ -48,7 +48,7 @@ export interface StandaloneOptions {
   log: Logger
   /** The settings as shown to the operator. */
   settings?: readonly SettingDescription[]
-  /** If it only reads: how long, before it looks for room. Default 0. */
+  /** For a service that only reads: the wait before it first looks for room, ms. Default 0. */
   restMs?: number
 }
 
@@ -57,8 +57,8 @@ export interface Standalone {
   /** What `/metrics` shows. */
   readonly metrics: Registry
   /**
-   * It only reads: resolves with true when there is room for an ordinary start, with false when it
-   * was closed before. Undefined: it is an ordinary one.
+   * Defined when the service only reads. Resolves with true when there is room for an ordinary
+   * start, with false when the service is closed before that. Undefined after an ordinary start.
    */
   readonly room: Promise<boolean> | undefined
   /** Why only a restart of the process helps. */

@@ -14,7 +14,7 @@ import type { Clock } from '@holdfast/kernel'
 
 const key = 'clock/newest'
 const noteEveryMs = 60_000
-/** Summer time in a clock that should not have it is an hour. */
+/** More than one hour: a clock that is set to summer time by mistake is one hour off. */
 const behindMaxMs = 2 * 3_600_000
 
 export interface ClockGuardOptions {
@@ -53,7 +53,7 @@ export class ClockGuard {
     return clock.now() - (this.#newest.wallMs + clock.monotonic() - this.#newest.monotonicMs)
   }
 
-  /** Timers rest. Notes the time while the clock is near. */
+  /** True while timers must rest. When the clock is near the noted time, it notes the new time. */
   isOff(): boolean {
     const { aheadMaxMs } = this.#options
     const offsetMs = this.offsetMs

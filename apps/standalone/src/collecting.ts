@@ -14,7 +14,7 @@ export interface CollectingDeps {
   config: Config['collect']
   blobs: ChunkStore
   metadata: LevelMetadataStore
-  /** Rows that no account claims in a full round may be deleted. */
+  /** The rounds of the reconciler: rows that no account claims in a full round may be deleted. */
   rounds: () => Pick<Reconciler, 'confirmedMs' | 'wanted'>
   clock: Clock
   log: Logger

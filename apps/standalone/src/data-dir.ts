@@ -14,8 +14,9 @@ import type { ReadingCopies } from './full-disk.ts'
 
 const MiB = 1024 * 1024
 /**
- * Opening the metadata store again takes some 6 MiB; the rest is for deletions on a full disk. The
- * smaller one is for disks on which the larger would not fit again.
+ * The size of the metadata's ballast. Opening the metadata store again takes some 6 MiB of it; the
+ * rest is for deletions on a full disk. Small disks have a smaller ballast, because the larger one
+ * would not fit there a second time.
  */
 const ballastBytes = { smallDisk: 8 * MiB, most: 16 * MiB }
 const smallDiskBytes = 1280 * MiB
@@ -97,7 +98,7 @@ async function checkWhole(path: string): Promise<void> {
       'DATA_MISSING',
       `the data directory ${path} has files (blobs/extents) and no metadata (metadata/rows is empty): without it no account owns the files, and they would be deleted. Is its disk mounted? Otherwise restore a backup`,
     )
-  // It is written when both stores are there.
+  // `release.json` is written only when both stores exist.
   if (hasRows && top.includes('release.json') && !blobs.includes('extents'))
     throw new StartFault(
       'DATA_MISSING',

@@ -18,13 +18,16 @@ import type { Logger } from 'pino'
 const MiB = 1024 * 1024
 /** Maximum size of the copies and of the tables written at the start. */
 const copyBytes = 96 * MiB
-/** An ordinary start takes both ballasts again, which it lacks now, and something to work with. */
+/** An ordinary start makes both missing ballasts again, and needs some space to work with. */
 const roomBytesMax = 64 * MiB
-/** Less is no room, even where uploads leave nothing: each start would fail and be repeated. */
+/**
+ * With less free space there is no ordinary start, even where uploads need not leave any space
+ * free: each start would fail and be repeated.
+ */
 const roomBytesMin = 8 * MiB
 /**
- * How much of the space that uploads leave is enough. On a disk with less than 64 MiB of it the
- * ballasts are smaller, too, and more may never be free.
+ * The part of the space that uploads leave free which is enough for an ordinary start. Where they
+ * leave less than 64 MiB, the ballasts are smaller, too, and more space may never become free.
  */
 const roomOfReserve = 3 / 4
 const lookEveryMs = 1_000

@@ -7,7 +7,7 @@ import { startStandalone } from './app.ts'
 import { readyText } from './ready-text.ts'
 
 const env = process.env
-/** Between two starts on a disk that has room, by what it says, and takes nothing. */
+/** The longest pause between two starts on a disk that reports room but accepts no bytes. */
 const restMsMax = 60_000
 
 ignoreStdioErrors()

@@ -55,7 +55,7 @@ t.test('jumps in both directions are noticed, while running and over a restart',
 t.test('due content stays until the clock is accepted', async (t) => {
   const dir = dataDir(t)
   const settings = { HOLDFAST_EXPIRY_SWEEP_SECONDS: '0.05' }
-  // Only the second one sweeps, however long the first lives.
+  // Only the second service sweeps: the first would sweep after an hour.
   const first = await startHere(dir, { HOLDFAST_EXPIRY_SWEEP_SECONDS: '3600' })
   const { data: file } = await uploadText(first.addresses.upload, { name: 'a.txt', text: 'a text' })
   const headers = { authorization: `Bearer ${file.guestToken}`, 'content-type': 'application/json' }

@@ -60,7 +60,7 @@ if (disk !== undefined) {
             const answer = await fetch(link, { headers })
             await answer.text()
             codes.add(answer.status)
-            // Sixteen overlap with it, too. Without it they take the machine from other tests.
+            // Sixteen readers overlap with this pause, too. Without it they slow other tests.
             await new Promise((later) => setTimeout(later, 10))
           }
         }),

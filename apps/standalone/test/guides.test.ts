@@ -10,7 +10,7 @@ const execute = promisify(execFile)
 const repository = fileURLToPath(new URL('../../../', import.meta.url))
 const read = (path: string) => readFileSync(join(repository, path), 'utf8')
 
-/** Documents whose `bash` blocks a person copies into a shell, each from its first to its last. */
+/** Documents whose `bash` blocks a person copies into a shell, all blocks in their order. */
 const guides = [
   { path: 'README.md', shows: ['No errors detected in compressed data'] },
   { path: 'apps/api/GUIDE.md', shows: ['No errors detected in compressed data'] },

@@ -17,7 +17,7 @@ t.test('two services run in one process and are independent', async (t) => {
     startHere(join(dataDir(t), 'made', 'by', 'us')),
   ])
   t.teardown(() => Promise.all([one.close(), two.close()]))
-  // Lines are missing in what it is now: a setting does not arrive where it counts.
+  // If a line of the golden file is missing now, a setting does not reach the code that uses it.
   sameAsGolden(t, import.meta.dirname, 'settings-read.txt', [...(settingsRead ?? [])].sort())
   const { data: file } = await uploadText(one.addresses.upload, { name: 'a.txt', text: 'of one' })
   const page = (service: typeof one) => fetch(`${service.addresses.web}/d/${file.parentFolderCode}`)

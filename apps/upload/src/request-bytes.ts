@@ -16,11 +16,11 @@ export interface UploadPace {
   /** … within this time. */
   progressMs: number
   lookEveryMs: number
-  /** Time for them while places are scarce. */
+  /** The time for `progressBytes` while places are scarce. */
   scarceProgressMs: number
   /**
-   * Small pieces add what they lack of `smallPieceBytes` to a debt, because every piece costs time.
-   * Its limit:
+   * The limit of the debt of small pieces. A small piece adds to the debt the bytes that it lacks
+   * to `smallPieceBytes`, because every piece costs time.
    */
   owedBytesMax: number
   /** Each check forgives this much. */
@@ -45,7 +45,7 @@ export interface PaceKeeper {
   /** Others wait for the places of slow uploads. */
   isScarce(): boolean
   /**
-   * The number of small pieces.
+   * Called for each `count` further small pieces.
    * @throws RefusalError, by the promise, when the client's network has sent too many of them
    */
   tookSmallPieces?(count: number): Promise<void> | undefined
@@ -53,7 +53,7 @@ export interface PaceKeeper {
 
 const patient: PaceKeeper = { isScarce: () => false }
 
-/** Small pieces that are reported at once. */
+/** The number of small pieces after which they are reported. */
 const smallPiecesReported = 4_096
 /**
  * Pieces below this size gather in one block, of at most `gatheredBytesMax`, until the loop has

@@ -82,13 +82,13 @@ const beforeTokenBytesMax = 8 * 1024 * 1024
 interface IncomingFile {
   name: string
   type: string
-  /** Undefined until there are more bytes than wait here, or the file has ended. */
+  /** Undefined until more bytes arrived than may wait outside a stage, or the file has ended. */
   stage: BlobStage | undefined
 }
 
 /**
- * @throws the error itself when the whole body has arrived: then it is answered like any other; a
- *   refusal that is not sent when the client is gone.
+ * @throws the error itself when the whole body has arrived: the host then answers it like any other
+ *   error. When the client is gone, a refusal that is not sent.
  *
  * @param isCostly reading the rest costs more than an answer that may be lost
  */
@@ -234,7 +234,10 @@ class IncomingUpload implements RunningUpload {
     await this.#file?.stage?.abort()
   }
 
-  /** An upload without a token makes an account: it draws on that budget. @returns when */
+  /**
+   * An upload without a token makes an account, so it draws on the budget of new accounts.
+   * @returns the time of the draw
+   */
   async #drawAccount(): Promise<number> {
     const drawnMs = this.#context.clock.now()
     await this.#context.rateLimits.takeAddress(this.#request, 'createAccount')
@@ -278,7 +281,8 @@ class IncomingUpload implements RunningUpload {
       }
     }
     scanner.end()
-    // An upload mostly waits for its disk: what it keeps then grows old and is expensive.
+    // An upload mostly waits for its disk. Objects that it keeps meanwhile reach the old generation
+    // of the garbage collector, and are expensive there.
     this.#body = undefined
   }
 

@@ -526,7 +526,7 @@ t.test('a file of carriage returns costs the same with a boundary of any length'
     const long = '-'.repeat(length)
     return { long, body: write(long, [{ head, body: Buffer.alloc(32 * 1024, '\r') }]) }
   }
-  // Each of them at the end of a piece may begin the delimiter, judging by the length alone.
+  // By length alone, every carriage return at the end of a piece could begin the delimiter.
   const { growth } = growsLinearly(make, ({ long, body }) => scan(long, body, [256]), 24)
   t.ok(growth < 3, `${growth.toFixed(1)} times for a boundary of 8 times the length`)
 })

@@ -76,8 +76,9 @@ function options(plan: Plan, host: PlannedHost): string[] {
 export const regionMark = '{region}'
 
 /**
- * The receivers of the watchdog, and which region's Prometheus each is for; undefined: any. Without
- * an address it goes nowhere: it would be a ticket that never ends.
+ * The receivers of the watchdog alert, each with the region whose Prometheus it is for; undefined:
+ * any region. Without an address the alert is sent nowhere: otherwise it would be a ticket that
+ * never ends.
  */
 function watchdogs({ deployment, regions }: Plan): { name: string; region?: string; url?: string }[] {
   const { watchdog: url } = deployment.alerts

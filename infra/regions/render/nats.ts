@@ -11,8 +11,9 @@ export const natsPasswords = 'nats-users.conf'
 export const natsUser = 'holdfast'
 
 /**
- * Defines the addresses of the region's servers. A server sends the password of a route that is in
- * its address, so this is a secret, too. It may name the server itself.
+ * Defines the addresses of the region's servers, for routes between them. An address contains the
+ * password that a server sends to the other one, so this file is a secret, too. The list may
+ * contain the server that reads it.
  */
 export const natsRoutes = 'nats-routes.conf'
 

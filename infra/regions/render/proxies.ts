@@ -25,9 +25,10 @@ const keptMax = 256
 const failuresMax = 100
 
 /**
- * nginx also counts each answer 503 that it asks another process about. Processes answer so for
- * an account that cannot be reached, too: its visitors would take all processes out of use. So
- * nginx counts nothing. A dead host holds requests for a second each, and least_conn gives it few.
+ * nginx repeats a request at another process after an answer 503, and counts this answer as a
+ * failure. Processes also answer 503 for an account that cannot be reached, so visitors of such an
+ * account would take all processes out of use. So nginx counts no failures. A dead host delays each
+ * request that it gets by a second, and least_conn gives it few.
  */
 const nginxFailuresMax = 0
 
@@ -195,8 +196,8 @@ export function caddyfile(plan: Plan, region: PlannedRegion, host: PlannedHost):
       `${names.join(', ')} {`,
       ...(alone ? [] : [`\ttls ${certificates.public.certificate} ${certificates.public.key}`]),
       `\treverse_proxy ${backends.join(' ')} {`,
-      // With least_conn one that refuses everything at once would get almost all requests until
-      // Caddy asks for its health again.
+      // With least_conn a process that refuses every request at once would get almost all requests
+      // until Caddy asks for its health again.
       '\t\tlb_policy round_robin',
       '\t\tlb_try_duration 3s',
       // The only process is never taken out of use.

@@ -24,7 +24,10 @@ import { partSubjectOf, subjectOf } from './subjects.ts'
  * time-outs of clients.
  */
 const timeoutMsDefault = 15_000
-/** While writes fail, reads of loaded accounts are still answered: in milliseconds. */
+/**
+ * The time-out of a call while accounts cannot be written. Reads of loaded accounts are still
+ * answered, in milliseconds.
+ */
 const unwritableMs = 1_000
 const retry = { firstMs: 20, maxMs: 1000 }
 /**
@@ -39,8 +42,8 @@ const suspectAfterMs = 500
  */
 const unconfirmedRedirectMs = 1_000
 /**
- * When no host is known, a region may be lost for a long time. A single host restarts sooner, and
- * clients are asked to retry.
+ * How long a call waits while no host is known. A lost region may stay away for a long time. A
+ * single host restarts sooner, and clients are asked to retry.
  */
 const absenceMs = 3_000
 
@@ -60,8 +63,8 @@ export interface RoutedAccountClientOptions {
   /** Called for a host that has not answered for a while, or has no responder: it may be gone. */
   onSilent: ((host: string) => void) | undefined
   /**
-   * Why accounts cannot be written now, as far as this process knows: then no request waits for it.
-   * Undefined while all is well.
+   * Why accounts cannot be written now, as far as this process knows; undefined while they can be.
+   * While there is a reason, a request waits for `unwritableMs` at most.
    */
   unwritable: (() => Error | undefined) | undefined
   clock: Clock | undefined

@@ -6,7 +6,9 @@ export interface CopyUses {
   account: string
   /** A guest's address is made of the account's id. */
   email: string
-  /** Newest first, `usesMax` at most; none: they are deleted, and kept for an undo. */
+  /**
+   * Newest first, `usesMax` at most. An empty list: the files are deleted, and held for an undo.
+   */
   files: { id: string; path: string; inBin: boolean }[]
   /** Without the bound. */
   count: number

@@ -105,10 +105,13 @@ export interface RuntimeBounds {
   /** An active row that stays longer than this many segments moves along. */
   activeSegmentsBack: number
   /**
-   * How long the row that says where a host's rows are stays after the host's last sign of life.
+   * The row `hosts/…` of a host says in which segments its active rows are. It stays this long
+   * after the host's last sign of life.
    */
   goneHostSeconds: number
-  /** A host that has not read its own such row for this time reads it before it relies on it. */
+  /**
+   * A host that has not read its own `hosts/…` row for this time reads it before it relies on it.
+   */
   segmentsTrustMs: number
   /**
    * Dead hosts are looked for, and timers read again, after this time: it finds accounts whose host

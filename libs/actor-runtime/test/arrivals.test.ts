@@ -21,7 +21,7 @@ function start() {
   return { world, time, options, ownerOf }
 }
 
-t.test('a clean end waits for the second region, and follows by itself when that is back', async (t) => {
+t.test('an account is released once the second region has everything, without a request', async (t) => {
   const { world, time, options, ownerOf } = start()
   t.teardown(() => world.close())
   const host = world.host('one', options)

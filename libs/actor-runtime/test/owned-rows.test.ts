@@ -279,7 +279,7 @@ t.test('a restarted host finds what it has left, in its own segments', async (t)
 const minuteMs = 60_000
 const goneBounds = { goneHostSeconds: 5 * 60 }
 
-t.test('the row of a host that never returns is removed some time after it was last missed', async (t) => {
+t.test('the row of a host that never returns is removed some time after its last sign of life', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   const time = new ManualTime()
@@ -320,7 +320,7 @@ t.test('a host whose clock is off removes no row of another host', async (t) => 
   t.strictSame(await world.keys('hosts/'), ['hosts/home/two'])
 })
 
-t.test('a host with a clock far behind notes its segments above what was removed', async (t) => {
+t.test('a host whose clock is far behind notes segments above those of its removed row', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   const time = new ManualTime()

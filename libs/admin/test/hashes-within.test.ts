@@ -29,7 +29,7 @@ function reading(...items: Item[]) {
 
 const hashOf = (byte: number) => byte.toString(16).padStart(2, '0').repeat(32)
 
-t.test('a file is itself', async (t) => {
+t.test('a file has its own hash alone', async (t) => {
   t.same(await hashesWithin('a', reading(file('a', 1))), [hashOf(1)])
 })
 

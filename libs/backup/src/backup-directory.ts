@@ -22,7 +22,7 @@ const fileMode = 0o600
 /** 32 random bytes as hex, as `openssl rand -hex 32` prints them. */
 const keyText = /^[0-9a-f]{64}$/i
 
-/** Faults of the machine or of rights: they say nothing about the object. */
+/** Codes of faults of the machine or of rights. After such a fault the object may be undamaged. */
 const notOfTheObject: ReadonlySet<string> = new Set([
   ...['EMFILE', 'ENFILE', 'ENOMEM', 'EACCES', 'EPERM', 'ESTALE', 'ETIMEDOUT'],
 ])

@@ -3,7 +3,7 @@ import { BlobDigester, type BlobName } from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
 import { BackupFault } from './errors.ts'
 
-/** The copy of a `nameOfCopy`. */
+/** Parses the name of a copy: the inverse of `nameOfCopy`. */
 export function namedCopy(copy: string): BlobName {
   const [id = '', incarnation = ''] = copy.split('/')
   return {

@@ -1,6 +1,6 @@
 /**
- * `UNUSABLE`: the directory, the key file or the snapshot is not what was asked for, or cannot be
- * read or written now. `DAMAGED`: an object is missing or is not what was written.
+ * `UNUSABLE`: the directory, the key file or the snapshot is a wrong one, or cannot be read or
+ * written now. `DAMAGED`: an object is missing, or its bytes differ from those that were written.
  */
 export class BackupFault extends Error {
   override readonly name = 'BackupFault'

@@ -1,9 +1,10 @@
 /**
  * Records in segments, which are objects named by their SHA-256.
  *
- * A segment ends behind a record whose key's CRC says so, once it has 128 KiB; at the latest with 4
- * MiB. The end depends only on nearby records, so a change does not alter the later segments, and
- * the next backup need not write them again.
+ * A segment ends after a record if the CRC of the record's key selects that record (one key in 64)
+ * and the segment has at least 128 KiB. A segment has at most 4 MiB. The end depends only on nearby
+ * records, so a change does not alter the later segments, and the next backup need not write them
+ * again.
  *
  * A record is: length of the key (4 bytes, big-endian), length of the value (4), key, value.
  */

@@ -110,7 +110,10 @@ async function settingAside(
   }
 }
 
-/** Not when it could not be opened for another reason: no descriptors, no rights. */
+/**
+ * Whether the object is damaged. An object is not damaged if it could not be opened for another
+ * reason, such as missing descriptors or rights.
+ */
 function isDamaged({ code, cause }: BackupFault): boolean {
   const { syscall, code: reason } = (cause ?? {}) as NodeJS.ErrnoException
   return code === 'DAMAGED' && (syscall === undefined || reason === 'EIO')

@@ -1,4 +1,7 @@
-/** Backups over memory stores: what a snapshot has, what a second one copies, what damage does. */
+/**
+ * Backups over memory stores: the content of a snapshot, the data that a second backup copies, and
+ * the effects of damage.
+ */
 import { randomBytes } from 'node:crypto'
 import {
   existsSync,
@@ -46,7 +49,8 @@ function objects(path: string): string[] {
 }
 
 function world(path: string, keyFile?: string) {
-  // Names of copies have a random part, and segments end by names: here they are always the same.
+  // Names of copies have a random part, and the ends of segments depend on the names. With this
+  // random source both are the same in every run.
   let drawn = 0
   const random = (bytes: number) => sha256([Buffer.from(`${drawn++}`)]).subarray(0, bytes)
   const blobs = new MemoryBlobStore({ clock: systemClock, random })

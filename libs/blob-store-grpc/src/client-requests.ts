@@ -1,6 +1,6 @@
 /**
- * A call names the client's request that it is made for. The node works for that request, too: what
- * it asks of other nodes names it again.
+ * Each call carries the id of the client's request that it belongs to. The node that answers the
+ * call sends the same id with its own calls to other nodes.
  */
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import { Metadata } from '@grpc/grpc-js'
@@ -56,7 +56,7 @@ export class CallNotes {
   }
 
   /**
-   * Works for the client's request and the span that the caller names.
+   * Runs the work as part of the client's request and of the span that the headers name.
    *
    * @param call.name its method and path. @param call.kind the same without names of blobs
    * @param call.response its end is that of the call; default: the end of the work

@@ -10,8 +10,8 @@
  * digest.
  *
  * By itself it does not protect against an attacker that changes messages in transit, or answers in
- * a node's place: answers are not proven, and nothing is encrypted. Certificates on both sides do
- * (`listeners.ts`, `connections.ts`).
+ * a node's place: answers are not proven, and nothing is encrypted. Certificates on both sides
+ * protect against that attacker (`listeners.ts`, `connections.ts`).
  */
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'
@@ -38,8 +38,8 @@ export type ClusterSecretSource = Secret | (() => readonly Secret[])
 
 export class ClusterSecret {
   /**
-   * Not its bytes: Node would prepare those again for each sum, which takes eight times as long as
-   * the sum.
+   * Key objects instead of bytes: from bytes Node would prepare a key for each sum, which takes
+   * eight times as long as the sum.
    */
   #keys: readonly [KeyObject, ...KeyObject[]]
   #made: readonly Secret[]

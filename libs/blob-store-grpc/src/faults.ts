@@ -57,7 +57,10 @@ export function httpStatusOfFault({ code }: BlobFault): number {
   return httpStatusOf[code]
 }
 
-/** A fault reported by a node. The node's own closing is not ours: a closed node is unavailable. */
+/**
+ * A fault reported by a node. `CLOSED` from a node becomes `UNAVAILABLE`: the node's store is
+ * closed, not the store of this client.
+ */
 export function namedFault(code: unknown, message: string): BlobFault | undefined {
   if (!isFaultCode(code)) return undefined
   return new BlobFault(code === 'CLOSED' ? 'UNAVAILABLE' : code, message)

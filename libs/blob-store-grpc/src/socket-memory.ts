@@ -8,7 +8,8 @@ import { releaseBuffer } from '@holdfast/blob-store'
  */
 export class SocketMemory {
   /**
-   * Read, and not known to be copied. As many as the response takes before its first piece is read.
+   * Chunks that the socket has read, while it is unknown whether the parser copies them. Their
+   * number is bounded by what arrives before the first piece of the response is read.
    */
   #kept: Uint8Array[] = []
   #parserCopies: boolean | undefined

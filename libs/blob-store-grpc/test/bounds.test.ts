@@ -138,7 +138,7 @@ t.test('a second request ahead of an answer ends the connection', async (t) => {
   store.gate.resolve()
 })
 
-t.test('a body whose end is not where everybody sees it is refused before its proof', async (t) => {
+t.test('a request with an ambiguous transfer encoding is refused before its proof is checked', async (t) => {
   const { server } = await served(t, new HeldBlobStore(), {})
   for (const coding of ['gzip, chunked', 'identity', ', chunked']) {
     const socket = connect(Number(new URL(server.bytes).port), '127.0.0.1').on('error', () => undefined)

@@ -53,7 +53,7 @@ async function served(
   return { server, remote }
 }
 
-t.test('a caller without the secret gets nothing, in neither way', async (t) => {
+t.test('a caller without the secret gets nothing, over gRPC or HTTP', async (t) => {
   const store = new MemoryBlobStore()
   const info = await put(store, Buffer.from('private'))
   const { server } = await served(t, store)

@@ -64,7 +64,7 @@ function terms() {
   return { uploadId: randomBytes(16), placement: { group: 5, version: 1 }, pinMs: 60_000 }
 }
 
-t.test('a client without a valid certificate of the authority gets nothing, in neither way', async (t) => {
+t.test('a client without a valid certificate of the authority gets nothing, by gRPC or HTTP', async (t) => {
   const { store, server, open, remote } = await pair(t)
   const info = await put(store, Buffer.from('private'))
   t.equal(String(await get(remote, info, 0, 7)), 'private')

@@ -191,8 +191,8 @@ export class Collector {
   }
 
   /**
-   * Nothing is deleted from when this resolves until the function that it returns is called; passes
-   * meanwhile delete nothing. For readers of everything.
+   * Prevents deletions: none happens after this resolves, until the caller calls the returned
+   * function. Passes run meanwhile and delete nothing. For callers that read the whole store.
    */
   async hold(): Promise<() => void> {
     this.#holds++
@@ -290,8 +290,8 @@ export class Collector {
   }
 
   /**
-   * A batch of copies: their references are read together, those to be deleted once more, and they
-   * are deleted while the answers are fresh.
+   * Handles a batch of copies: reads all their references in one query, reads those of the copies
+   * to be deleted a second time, and deletes these copies while the answers are fresh.
    */
   async #examine(copies: readonly BlobInfo[], pass: Pass): Promise<void> {
     const { clock } = this.#options

@@ -1,6 +1,6 @@
 /**
  * How long a stored blob is protected from the collector while nothing refers to it yet, ms: longer
- * than it takes to name it, shorter than the grace of unreferenced blobs. None pins longer at a
- * time: after a restart, which forgets pins, a node waits for as long before it collects.
+ * than a caller needs to write the reference, shorter than the grace of unreferenced blobs. No pin
+ * may be longer. Pins are lost at a restart, so a node waits this long before it collects again.
  */
 export const pinMsMax = 10 * 60_000

@@ -9,7 +9,8 @@
  * broken disk or controller, whose statements about copies are unreliable: scrubbing stops, and the
  * store is suspect until an operator clears it.
  *
- * An unreadable copy, a missing copy and a wrong copy are three things: only the last is damage.
+ * A copy counts as damaged only if its bytes are wrong. An unreadable or a missing copy is not
+ * damage.
  *
  * A pass visits the copies in the order of their ids. The store records its position each minute,
  * so that a process that restarts often still completes a pass.

@@ -146,7 +146,7 @@ t.test('nothing is deleted while the references cannot be trusted, and the answe
   t.equal(collector.paused, undefined)
 })
 
-t.test('periodic passes check new, released and marked copies only, and find what is left', async (t) => {
+t.test('periodic passes check only new, released and marked copies, and delete unreferenced', async (t) => {
   const { clock, blobs, references, asked, store } = world()
   const old = await store('old')
   const other = await store('other')

@@ -136,7 +136,7 @@ t.test('passes repeat with a rest between them, and the store remembers the last
   t.equal(time.pauses.at(-1), 23 * hourMs, 'the rest of the day')
 })
 
-t.test('a rest of months is no loop', async (t) => {
+t.test('a pause of months between passes does not make the scrubber loop', async (t) => {
   const time = new Time()
   let looks = 0
   const now = time.now.bind(time)

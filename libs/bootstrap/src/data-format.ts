@@ -44,7 +44,7 @@ export interface DataRelease {
 }
 
 const fileName = 'release.json'
-/** Written first: where it differs from a whole `release.json`, that one counts. */
+/** The copy is written first. If it differs from an undamaged `release.json`, the latter counts. */
 const copyName = 'release.json.copy'
 /** One of them is in every data directory, also in those without `release.json`. */
 const storeNames = ['metadata', 'blobs', 'extents']
@@ -97,8 +97,8 @@ export async function checkDataFormat(path: string, formats = dataFormats): Prom
 }
 
 /**
- * Writes down that this release writes here; nothing when that is written. A damaged file is kept
- * with `.damaged` behind its name.
+ * Records in the directory that this release writes to it. Changes nothing if the record exists. A
+ * damaged file is kept under its name with `.damaged` appended.
  */
 export async function signDataFormat(path: string, formats = dataFormats): Promise<void> {
   const { format } = newestOf(formats)
@@ -157,7 +157,11 @@ async function hasStore(path: string): Promise<boolean> {
   return (await existing(path, storeNames)).includes(true)
 }
 
-/** @throws StartFault `DATA_UNUSABLE`: another user's directory is not a missing one. */
+/**
+ * Which of these names exist.
+ * @throws StartFault `DATA_UNUSABLE` when that cannot be read, for example because the directory
+ *   belongs to another user: it does not count as missing.
+ */
 function existing(path: string, names: readonly string[]): Promise<boolean[]> {
   return Promise.all(
     names.map(async (name) => {

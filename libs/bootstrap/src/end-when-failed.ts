@@ -1,12 +1,13 @@
 /**
- * Ends a process of which a part works again only after a restart: a supervisor (systemd with
- * `Restart=on-failure`, a container's restart policy) then starts it. None of them asks `/livez` in
- * our units, and a process that runs and serves nothing would stay.
+ * Ends a process when one of its parts needs a restart to work again. A supervisor (systemd with
+ * `Restart=on-failure`, a container's restart policy) then starts the process again. The
+ * supervisors do not ask `/livez` in our units. Without this, a process that runs and serves
+ * nothing would continue to run.
  */
 import { exitCodes } from './start-fault.ts'
 
 export interface EndsItself {
-  /** Why only a restart helps; undefined while it is not so. */
+  /** Why a restart is needed; undefined: none is needed. */
   readonly endReason: string | undefined
   close(): Promise<void>
 }

@@ -51,7 +51,10 @@ async function addressesOf(host: string): Promise<string[]> {
   return [...new Set(found.map(({ address }) => address))]
 }
 
-/** Passes connections of another address to the host's one server, which bounds and counts them. */
+/**
+ * A listener for a further address of the host. It passes its connections to the host's own server,
+ * which bounds and counts all connections.
+ */
 function serverBeside(app: FastifyInstance): Server {
   return createServer({ allowHalfOpen: true, noDelay: true }, (socket) =>
     app.server.emit('connection', socket),
@@ -82,7 +85,7 @@ export function addressFault(error: unknown, { name, host, port }: Listener): St
   )
 }
 
-/** A wildcard is no address for links: this machine's own is used instead. */
+/** Links cannot contain a wildcard address. They get the loopback address of this machine. */
 export function urlOf(host: string, port: number, scheme: 'http' | 'https' = 'http'): string {
   const reachable = { '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host
   return `${scheme}://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`

@@ -1,10 +1,10 @@
 /**
  * Ports before anything listens: links contain them, so they must be known when the hosts are made.
- * They are right below those that systems give to outgoing connections: one of these could take a
- * port between its choice and the host's start.
+ * The ports are right below the range of outgoing connections. An outgoing connection could take a
+ * port of that range between the choice of the port and the start of the host.
  *
- * That may be seconds, in which other processes choose, too. So each process begins at a place of
- * its own, and takes one port after the other.
+ * Seconds may pass between the two, and other processes choose ports in that time. So each process
+ * begins at a number of its own, and takes one port after the other.
  */
 import { createServer, type Server } from 'node:net'
 

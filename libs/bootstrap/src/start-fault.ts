@@ -24,7 +24,7 @@ export const exitCodes = {
   DATA_MISSING: 66,
   /** EX_UNAVAILABLE */
   PORT_TAKEN: 69,
-  /** The same: a restart finds it when it is there. */
+  /** EX_UNAVAILABLE: a restart succeeds when the server is available again. */
   SERVER_AWAY: 69,
   /** EX_TEMPFAIL */
   DATA_LOCKED: 75,

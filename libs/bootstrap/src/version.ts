@@ -25,7 +25,7 @@ export function commitOf(folder: string): string {
   return commitId.test(found) ? found : 'unknown'
 }
 
-/** A work tree beside the clone has a file there that names the place. */
+/** In a separate work tree of a clone, `.git` is a file that names the directory. */
 function gitDirectory(folder: string): string {
   const path = join(folder, '.git')
   const named = textIn(path)

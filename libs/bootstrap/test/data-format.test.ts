@@ -124,8 +124,8 @@ t.test('if both are damaged the release that starts writes them again', async (t
   t.match(await dataReleaseOf(dir), { release: { format: current, version }, damage: [] })
 })
 
-t.test('an unreadable note is damaged, one that may not be read is not', async (t) => {
-  // The system answers EIO to who reads it.
+t.test('a file with read errors counts as damaged, a file without read permission does not', async (t) => {
+  // Reads of this file fail with EIO.
   const unreadable = '/proc/self/mem'
   for (const file of process.platform === 'linux' ? files : []) {
     const dir = t.testdir({ metadata: {} })

@@ -35,7 +35,7 @@ const damages: Record<string, (path: string) => void> = {
   }),
 }
 
-t.test('the master key is read from what is whole, row or copy, and written to the other', async (t) => {
+t.test('if the row or the copy of the master key is lost, it is written again from the other', async (t) => {
   for (const [what, damage] of Object.entries(damages)) {
     const row: Parameters<typeof rowOf>[0] = { value: undefined }
     const copy = join(t.testdir(), 'master.key')

@@ -1,6 +1,6 @@
 /**
- * A release drops what it does not know of a message. So a field that accounts store makes a format
- * of its own, and the fields of a released format are final.
+ * A release drops the fields of a message that it does not know. So a new field that accounts store
+ * needs a new format, and the fields of a released format never change.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'

@@ -164,8 +164,8 @@ t.test('a server without a certificate of the authority is awaited and receives 
   const bus = await connecting
   t.ok(bus.up)
 
-  // A client without a certificate, or with one of another authority, is refused. It comes in as
-  // soon as it has one.
+  // The server refuses a client without a certificate, or with one of another authority. It accepts
+  // the client as soon as the client has a certificate of the right authority.
   const mine = Object.fromEntries(
     (['ca', 'cert', 'key'] as const).map((part) => [part, join(directory, `mine.${part}`)]),
   ) as typeof right
@@ -175,7 +175,7 @@ t.test('a server without a certificate of the authority is awaited and receives 
   put(right, ['ca'])
   put(other, ['cert', 'key'])
   const wrong = open(mine)
-  // Nothing is shown.
+  // This client shows no certificate.
   await t.rejects(connectOnce({ servers: `127.0.0.1:${own}`, reconnect: false, tls: { caFile: right.ca } }))
   const refused = Promise.withResolvers<unknown>()
   const late = connect(wrong, refused.resolve)

@@ -1,6 +1,6 @@
 /**
- * The parts of a store and how they are connected. Parts call each other only as written here.
- * What is connected may not have been made yet: nothing is called before all parts are made.
+ * The parts of a store and how they are connected. Parts call each other only as written here. Some
+ * parts are connected to parts that are made later: no part is called before all are made.
  */
 import type { Clock } from '@holdfast/kernel'
 import type { Catalogue } from './catalogue/catalogue.ts'

@@ -85,7 +85,7 @@ t.test('a damaged copy is replaced under its name, counted and logged, and leave
   }
 })
 
-t.test('a copy that rots after its check, while a second upload of it runs, is not bound', async (t) => {
+t.test('an upload replaces a copy that was checked, and rotted later while the upload ran', async (t) => {
   for (const size of [10_000, large]) {
     const { machine, store } = await opened(t)
     const bytes = randomContent(size)

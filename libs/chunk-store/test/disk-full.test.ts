@@ -63,7 +63,7 @@ if (disk !== undefined) {
     },
   )
 
-  t.test('steps that are large for the disk leave the reserve, and all else is used', async (t) => {
+  t.test('with steps that are large for the disk, uploads use all space but the reserve', async (t) => {
     const large = { ...options, extentBytes: 128 * MiB, extentStepBytes: 64 * MiB }
     const { path, store, kept } = await world(t, large)
     await fill(store, kept)

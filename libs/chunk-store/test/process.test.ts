@@ -190,7 +190,7 @@ t.test('a start after a clean stop scans nothing and continues in the same exten
   t.equal(readdirSync(join(path, 'extents')).length, 1)
 })
 
-t.test('through the page cache it is the same', async (t) => {
+t.test('what is written through the page cache is also read by a store with direct writes', async (t) => {
   const path = t.testdir()
   const bytes = content(59)
   const store = await ChunkStore.open({ path, ...realOptions, direct: false })

@@ -181,7 +181,7 @@ async function misleading() {
   return { machine: again, store, kept, other, onRead, reads: () => reads }
 }
 
-t.test('less live data than expected: nothing is freed, and it is not read again for that', async (t) => {
+t.test('nothing is freed in an extent with less live data than expected, and it is read once', async (t) => {
   const { machine, store, kept, other, onRead, reads } = await misleading()
   machine.freeBytes = 2.6 * MiB // so that nothing is moved
   onRead()

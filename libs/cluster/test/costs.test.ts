@@ -281,7 +281,8 @@ t.test('the costs of operations in the database', async (t) => {
   })
   t.match(Object.keys(meter.queries), [/^SELECT epoch, head, /], 'which confirms')
   t.notMatch(Object.keys(meter.queries).join(), /\broot\b/, 'without the root, which may be large')
-  // One for those of one turn, and for all that arrive during a read: on a busy machine several.
+  // All requests of one turn share a read, and so do all that arrive during a read. On a busy
+  // machine this makes several reads.
   await costs(
     '32 reads of an active account at once',
     () => Promise.all(Array.from({ length: 32 }, () => ask({ $case: 'getAccount', value: {} }))),
@@ -310,8 +311,8 @@ t.test('the costs of operations in the database', async (t) => {
       const work = Array.from({ length: 1000 }, async () => many.push((await item(addFile({ folderId }))).id))
       await Promise.all(work)
     },
-    // How many gather for one append depends on the machine. A reference each, and the routes of
-    // its blocks.
+    // The number of changes in one append depends on the machine. Each file has a row for its
+    // reference; the other rows are routes of blocks of share codes.
     { conditional: 100, writes: 300, rows: 1020 },
   )
   const destination = await item(createFolder(folderId))

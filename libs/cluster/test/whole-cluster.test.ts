@@ -98,7 +98,7 @@ t.test('every copy of a group is listed once, as long as enough nodes answer', a
   await t.rejects(namesIn(cluster), { code: 'UNUSABLE', message: /group 8: 1 of 2 nodes.*one: is not heard/ })
 })
 
-t.test('a group whose nodes are removed for good has what is left', async (t) => {
+t.test('a group whose other nodes are removed lists the copies of the remaining node', async (t) => {
   const { cluster, nodes, states } = await groupOfThree()
   for (const id of ['two', 'three']) {
     ;(nodes.get(id) as Node).isAlive = false

@@ -21,7 +21,10 @@ export const metadataBytesMax = 256 * 1024 * 1024
 export const metadataBytesPerContent = 2 * 1024
 /** The lower bound for accounts with few contents. */
 export const metadataBytesMin = 1024 * 1024
-/** The part of them that direct links may take: in memory these are several times as large. */
+/**
+ * The part of an account's bytes of metadata that direct links may take: in memory links are
+ * several times as large.
+ */
 export const directLinksShare = 1 / 16
 /** Folders below the root. Walks upward are bounded by it. */
 export const treeDepthMax = 128
@@ -42,8 +45,8 @@ export const deeperBytesMax = 4 * 1024 * 1024
  */
 export const deeperRowsMax = 2 * itemsPerAnswerMax
 /**
- * As `deeperRowsMax`, in bytes of JSON: counting what does not fit takes as long as counting what
- * does.
+ * As `deeperRowsMax`, in bytes of JSON: counting content that does not fit takes as long as
+ * counting content that fits.
  */
 export const deeperLooksBytesMax = 2 * deeperBytesMax
 /**
@@ -62,7 +65,7 @@ export const outcomesMax = 1_024
 export const outcomeAgeMsMax = 15 * 60_000
 /** Results of ids that clients chose (Idempotency-Key). Digests of those ids stay longer. */
 export const keyedOutcomesMax = 1_024
-/** How long a used key has no second effect. */
+/** How long a repetition of a used key has no effect. */
 export const keyedSecondsMax = 24 * 3_600
 export const keyedOutcomeAgeMsMax = keyedSecondsMax * 1_000
 /**

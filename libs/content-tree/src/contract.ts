@@ -144,8 +144,8 @@ export interface AccountState {
    */
   applying(change: Change): Generator<void, void>
   /**
-   * What of a journaled change may be applied to a state that lacks earlier changes, and what was
-   * left out of it, as text. Only for repairs. Changes nothing.
+   * The part of a journaled change that may be applied to a state that lacks earlier changes, and
+   * the omitted parts as text. Only for repairs. Changes nothing.
    */
   salvage(change: Change): { change: Change | undefined; left: string[] }
   /**

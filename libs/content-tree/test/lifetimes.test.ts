@@ -330,7 +330,7 @@ t.test('an earlier release takes held content for deleted', async (t) => {
   t.equal(world.state.nextDue(), undefined)
 })
 
-t.test('the expiry of a deleted folder waits no longer than its rows', async (t) => {
+t.test('the timer of a deleted folder ends when the rows of the folder are freed', async (t) => {
   const tree = new Tree()
   const folder = (parent: number, at: number, ends: number | undefined) =>
     tree.addFolder(parent, {

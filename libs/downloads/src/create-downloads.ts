@@ -15,7 +15,7 @@ import { visitorArchive } from './links/visitor-archive.ts'
 
 export interface DownloadHostDeps {
   readiness: TellsReadiness
-  /** What the blob store reads whole is in this process: such a read asks no other. */
+  /** True if the blob store reads whole blobs in this process and asks no other process. */
   readsHere: boolean
 }
 

@@ -55,7 +55,7 @@ export class DownloadReports {
     pending?.counts.set(contentId, (pending.counts.get(contentId) ?? 0) + 1)
   }
 
-  /** An archive of a folder: none of its files counts a download, and all of them are used. */
+  /** Notes an archive of a folder: its files count no download, but all count as used. */
   noteArchive(accountId: string, folderId: string): void {
     const counts = this.#of(accountId)?.counts
     counts?.set(folderId, counts.get(folderId) ?? 0)

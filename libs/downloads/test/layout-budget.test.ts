@@ -6,7 +6,7 @@ import { LayoutBudget } from '../src/archives/layout-budget.ts'
 const KiB = 1024
 const refused = new RefusalError('error-unavailable', { retryAfter: 10 })
 const budget = () => new LayoutBudget({ bytesMax: 100 * KiB })
-/** What each layout counts more. */
+/** Bytes that the budget adds for each layout. */
 const overhead = KiB
 const of = (network: string, kibibytes = 9) => ({ bytes: kibibytes * KiB, network })
 

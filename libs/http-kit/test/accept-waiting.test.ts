@@ -7,7 +7,7 @@ import { nextWaiting, type WaitingConnection } from '../src/connections/accept-w
 /** Elsewhere Node accepts them. */
 const onLinux = { skip: process.platform !== 'linux' && 'accept4 is a call of Linux' }
 
-t.test('it is known of a connection that waits whether it has ended', onLinux, async (t) => {
+t.test('a waiting connection shows whether it has ended', onLinux, async (t) => {
   const waiting = new Map<string, WaitingConnection>()
   const server = createServer((socket) => {
     t.teardown(() => socket.destroy())

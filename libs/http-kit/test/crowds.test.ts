@@ -20,7 +20,7 @@ t.test('a crowd is accepted in a few turns of the loop', onLinux, async (t) => {
 })
 
 t.test('the request of a known client does not wait for a crowd that begins', onLinux, async (t) => {
-  // Each look at it takes so long that a turn of the loop has time for one connection.
+  // Each read of the clock advances it, so that a turn of the loop has time for one connection.
   let nowMs = 1_000
   const clock = { now: () => nowMs, monotonic: () => (nowMs += 2) }
   const held = await listening(t, { clock })

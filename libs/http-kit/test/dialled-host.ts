@@ -18,7 +18,7 @@ import {
   ownParts,
 } from '../src/index.ts'
 
-/** More than the systems of both ends take. */
+/** More than the socket buffers of both ends hold. */
 const largeBytes = 128 * 1024 * 1024
 
 export interface DialledHost {

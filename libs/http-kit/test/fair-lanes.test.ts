@@ -40,7 +40,7 @@ t.test('the network that used the least time is next, also after it was gone', a
   t.same(all(), ['c1', 'a1'])
 })
 
-t.test('a network for which one waits goes before one with several that used nearly as much', async (t) => {
+t.test('a network with one waiting item goes before one with several that used nearly as much', async (t) => {
   const { spend, push, all } = lanes()
   spend('a', 30)
   spend('b', 40)
@@ -48,7 +48,7 @@ t.test('a network for which one waits goes before one with several that used nea
   t.same(all(), ['b1', 'a1', 'a2'])
 })
 
-t.test('a network with little use does not wait for all that come after it with none', async (t) => {
+t.test('a network with little use does not wait for all later networks that used nothing', async (t) => {
   const { spend, push, all } = lanes(16)
   spend('a', 10)
   push('n1', 'a1', 'm1', 'o1')

@@ -301,7 +301,7 @@ async function answers(port: number, bytes: string): Promise<{ text: string; clo
   return { text, closed }
 }
 
-t.test('a body whose end is not where everybody sees it is refused, and ends its connection', async (t) => {
+t.test('a body whose end servers may see differently is refused, and its connection ends', async (t) => {
   const app = host(t)
   await app.listen({ port: 0, host: '127.0.0.1' })
   const { port } = app.server.address() as { port: number }

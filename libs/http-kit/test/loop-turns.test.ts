@@ -3,7 +3,10 @@ import { LoopTurns } from '../src/turns/loop-turns.ts'
 
 const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))
 
-/** Only what begins advances time: in the tick after it, as a resumed socket does. */
+/**
+ * Only items that begin advance the clock, in the tick after their begin, as the read of a resumed
+ * socket does.
+ */
 function newcomers() {
   let nowMs = 0
   const begun: string[] = []

@@ -218,7 +218,7 @@ t.test('a flood of keys neither grows a table nor frees those who are over', asy
   t.ok(shared.count > shared.quota, 'late attackers share one counter')
 })
 
-/** Its clock stands. */
+/** A host with limits whose clock does not advance. */
 function limitedHost(t: Test) {
   const clock = { now: () => 1_700_000_000_000, monotonic: () => 0 }
   const app = createHttpHost({

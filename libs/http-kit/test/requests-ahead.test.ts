@@ -73,7 +73,7 @@ t.test('requests sent ahead begin for a few milliseconds of a turn of the loop',
   await until(() => clients.every((client) => client.received().split('HTTP/1.1 200').length === ahead + 2))
 })
 
-t.test('so do requests of many connections that each send one', async (t) => {
+t.test('requests of many connections, one each, begin for a few milliseconds of a turn, too', async (t) => {
   const held = await slowHost(t)
   const clients = await Promise.all(Array.from({ length: 60 }, () => held.dial()))
   for (const { socket } of clients) socket.write(get('/now'))
@@ -143,7 +143,7 @@ t.test(
   },
 )
 
-t.test('what cannot be parsed is not answered in the place of a request before it', async (t) => {
+t.test('the refusal of unreadable bytes does not replace the answer to an earlier request', async (t) => {
   const held = await listening(t)
   const waiting = await held.dial()
   waiting.socket.write(get('/held/a'))

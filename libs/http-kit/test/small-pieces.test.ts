@@ -80,8 +80,8 @@ async function waitingHost(
   const sockets: Socket[] = []
   t.teardown(async () => {
     for (const socket of sockets) socket.destroy()
-    // A connection that waits does not see that its client is gone, nor does one behind whose
-    // request another waits.
+    // A waiting connection does not notice that its client is gone. Neither does a connection on
+    // which a request waits behind another one.
     const serving = setInterval(() => {
       turns.shift()?.readOn()
       if (turns.length === 0) app.server.closeAllConnections()
@@ -146,7 +146,7 @@ t.test('a body that is paused in its first read keeps its order', async (t) => {
   for (const { received } of clients) t.match(received(), '"bytes":50000')
 })
 
-t.test('what waits too long to be parsed at all gets an envelope', async (t) => {
+t.test('a connection whose first bytes wait too long for the parser gets an envelope', async (t) => {
   const host = await waitingHost(t)
   const { socket, received } = await host.dial()
   socket.write(`${chunkedHead('/read')}${pieces(5_000)}`)

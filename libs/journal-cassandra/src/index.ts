@@ -70,8 +70,8 @@ export class CassandraMetadataStore {
   }
 
   /**
-   * Replicas in data centres that the keyspace lacks; none is taken away. Until `nodetool rebuild`
-   * they have no rows of before.
+   * Adds replicas in data centres that the keyspace lacks; no data centre loses its replicas. The
+   * new replicas lack earlier rows until `nodetool rebuild`.
    * @returns those that it lacked. @throws JournalFault
    */
   addDataCentres(replication: Record<string, number>): Promise<string[]> {

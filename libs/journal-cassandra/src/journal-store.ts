@@ -149,15 +149,15 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   ): Promise<JournalOwnership> {
     const term = this.#termOf(account)
     const partition = [account, term]
-    // In a later term what an earlier one has is looked for, and closed, before any write.
+    // Only in term 1. In a later term the store looks for an earlier term of the account, and
+    // closes that term, before any write.
     if (unwritten === 'presume' && term === 1) {
       const ownership = unwrittenOwnership(account, owner)
       this.#terms.set(ownership, term)
       return ownership
     }
     for (let attempt = 0, overtaken = 0; ; attempt++) {
-      // What is acknowledged is seen without a serial read, and the raise is refused when there is
-      // more.
+      // A plain read sees everything acknowledged. If more was written, the raise is refused.
       const [before] =
         attempt === 0
           ? await this.#connection.run(statics, partition)

@@ -56,8 +56,8 @@ class Login extends cassandra.auth.PlainTextAuthProvider {
 }
 
 /**
- * The driver copies them for each connection, and by then the certificates may be others. It checks
- * the name itself: nodes are called by their addresses.
+ * The driver copies these options for each connection, and the certificates may have changed by
+ * then. The driver checks the name itself: nodes are called by their addresses.
  */
 function handshakeOf(tls: Pick<TlsContext, 'secureContext'>) {
   return {

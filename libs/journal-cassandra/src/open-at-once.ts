@@ -29,7 +29,10 @@ import {
   type TakenJournal,
 } from './region-terms.ts'
 
-/** One more is read: then there are too many for one read. */
+/**
+ * Rows of an account that are opened at once. The read asks for one row more: if it comes, there
+ * are too many.
+ */
 const rowsMax = 16
 /** Statics and rows as they are at one moment. A root is too large to come with each row. */
 const whole = `SELECT epoch, head, root_through, cut, WRITETIME(head) AS head_micros, WRITETIME(root) AS root_micros, seq, row_epoch, predecessor, bytes, checksum FROM journal WHERE account = ? AND term = ? LIMIT ${rowsMax + 1}`

@@ -83,10 +83,10 @@ export interface EarlierTerm {
 }
 
 /**
- * The newest earlier term in which the account was opened, each asked where it was served. Dated
- * unless it is closed.
- * @param keepers.other the region that served the previous term. @param keepers.close nothing is
- *   written any more to what was read.
+ * The newest earlier term in which the account was opened. Each term is read in the data centre
+ * that served it. The result says when the last row was written, unless the term is closed.
+ * @param keepers.other the region that served the previous term. @param keepers.close closes each
+ *   term before it is read: nothing is written there any more.
  */
 export async function servedBefore(
   keepers: { own: CassandraConnection; other: CassandraConnection; close: boolean },
@@ -170,8 +170,8 @@ export interface OpenedPartition {
  * @param options.other the data centre that served the previous term, when it hands the account
  *   over. Without it what has arrived here counts.
  * @param options.release whether it has no owner afterwards.
- * @returns undefined when a newer epoch does it. @throws JournalFault `CORRUPT` when what is handed
- *   over has a gap.
+ * @returns undefined when an opener with a newer epoch opens it. @throws JournalFault `CORRUPT`
+ *   when what is handed over has a gap.
  */
 export async function takeOverTerm(
   connection: CassandraConnection,

@@ -116,8 +116,9 @@ export async function replicasOf(
 }
 
 /**
- * The keyspace gets replicas in the data centres that it lacks. They have no rows of before until
- * each of their nodes is rebuilt (`nodetool rebuild`). Other data centres keep their replicas.
+ * The keyspace gets replicas in the data centres that it lacks. The new replicas lack earlier rows
+ * until each of their nodes is rebuilt (`nodetool rebuild`). Other data centres keep their
+ * replicas.
  * @param client of the keyspace, which has its tables.
  * @returns those that it lacked. @throws JournalFault
  */

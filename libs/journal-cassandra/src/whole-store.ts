@@ -4,8 +4,8 @@
  * There is no one moment over partitions. So each account is read for itself, where it is served:
  * its statics, the pages and the rows behind the root, and the statics again. A row is trimmed and
  * a page is deleted only after the root that replaces them is set, so when the root is still the
- * same, everything that it needs was there. Otherwise the new state is read; pages never change, so
- * only those that came since.
+ * same, everything that it needs was there. Otherwise the new state is read. Pages never change, so
+ * only pages that came since are read.
  *
  * What is restored has write times of the past. Every write of a process that starts afterwards is
  * newer: transactions by the clock, and changes of rows that an account owns by their own order.
@@ -54,7 +54,10 @@ const rootsMax = 50
 /** Written together. */
 const statementsMax = 64
 const statementBytesMax = 4 * 1024 * 1024
-/** Restored rows are that much older than their copy, and newer from one to the next. */
+/**
+ * Write times of restored rows begin this long before the time of the copy, and rise from row to
+ * row.
+ */
 const olderMs = 30 * 86_400_000
 
 type JournalEntry = AccountEntry | JournalRowEntry | PageEntry

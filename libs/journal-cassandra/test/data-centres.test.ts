@@ -50,7 +50,7 @@ t.test(
   },
 )
 
-t.test('a new data centre gets what is written, and the rows of before when it is rebuilt', async (t) => {
+t.test('a new data centre gets new writes at once, and earlier rows when it is rebuilt', async (t) => {
   const there = await start(thereHost, 'na-nyc', join(root, 'there'), { jmxPort })
   t.teardown(() => there.stop('SIGKILL'))
   // Data centres hear of each other a moment later.

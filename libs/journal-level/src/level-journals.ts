@@ -88,7 +88,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
       throw new RangeError(`an owner is at most ${maxOwnerBytes} bytes`)
     const before = await this.#decide<JournalStatics>(account, (cell, place) => {
       const { value } = cell
-      // An id that is new was never lost.
+      // `presume` says that the id is new: an account with a new id cannot be lost.
       if (isUnwritten(value) && unwritten !== 'presume') this.#assertNotLost(account)
       if (isUnwritten(value) && unwritten !== 'begin') return { result: value, written: undefined }
       return { result: value, written: this.#change(place, account, cell, { epoch: value.epoch + 1, owner }) }

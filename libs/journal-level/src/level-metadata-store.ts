@@ -122,7 +122,10 @@ export class LevelMetadataStore {
   #caring: Promise<void> = Promise.resolve()
   #audit: CommitAudit
   #lostBatches: number
-  /** In words, until LevelDB is opened again because of it. */
+  /**
+   * Damage that `scrub` found, in words. The next commit takes it and fails, so that LevelDB is
+   * opened again.
+   */
   #foundDamage: string | undefined
   #damagedFiles: number
   #lostKinds: readonly string[]
@@ -355,9 +358,9 @@ export class LevelMetadataStore {
     const damage = await findDamage(join(this.#path, 'rows'), options)
     if (damage === undefined || this.#closing.signal.aborted) return undefined
     this.#foundDamage = damage
-    // It fails like a write, and is reported like one (`onFailure`).
+    // This write fails with the damage, and is reported like any failed write (`onFailure`).
     await this.#writer.write([]).catch(() => {})
-    // A store that refuses writes did not ask for it.
+    // If the store already refuses writes, no commit has taken the damage.
     this.#foundDamage = undefined
     return damage
   }

@@ -226,7 +226,7 @@ t.test('a lost log is named by its kinds of lookups, and reported', async (t) =>
   t.match(await found(path), { lostKinds: ['moderation'] }, 'for good')
 })
 
-t.test('what a release without copies wrote counts, and its copies are made again', async (t) => {
+t.test('lookups that a release without copies wrote count, and their copies are made again', async (t) => {
   const path = await storeWithLookups(t)
   const [changed, added, removed] = ['moderation/one', 'moderation/new', 'acts/one']
   await inRows(path, async (rows) => {
@@ -290,7 +290,7 @@ t.test('a removed lookup does not come back in a lost range', async (t) => {
 const asOfAnEarlierRelease = (path: string) => writeFileSync(join(path, 'holder'), 'process 1 on a since b\n')
 const everyKind = [...copiedKinds].sort()
 
-t.test('what an earlier release lost may be of any kind', async (t) => {
+t.test('rows that an earlier release lost may be of any kind', async (t) => {
   const path = await storeWithLookups(t)
   await inRows(path, (rows) => rows.commit([numberRow(keys.meta('lost'), 1)]))
   t.match(await found(path), { lostKinds: [] }, 'this release had named it')
@@ -305,7 +305,7 @@ t.test('what an earlier release lost may be of any kind', async (t) => {
   for (let time = 0; time < 2; time++) t.match(await found(path), { lostKinds: everyKind }, 'for good')
 })
 
-t.test('what this release lost before is not of any kind after an upgrade', async (t) => {
+t.test('losses that this release recorded before an upgrade do not count for every kind', async (t) => {
   const path = await storeWithLookups(t)
   const lost = { after: keys.lookup('moderation/'), through: keys.lookup('moderation/one') }
   await inRows(path, (rows) => applyLoss(rows, { lost: [lost], isRebuilt: false, hasCopies: true }))

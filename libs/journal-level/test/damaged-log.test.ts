@@ -1,4 +1,4 @@
-/** What a start found lost is known for good, also when the log is damaged before the next one. */
+/** A loss that a start found stays known, also when the log is damaged before the next start. */
 import { mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -106,7 +106,7 @@ async function isKnownAfterwards(t: Test, path: string, about: string): Promise<
   return expected
 }
 
-t.test('what a start lost with a table is still known after a damaged log', async (t) => {
+t.test('a loss in a table that a start found is still known after the log is damaged', async (t) => {
   const path = await storeInTables(t)
   for (const key of ['lmoderation/', 'lref/', `j${hit}`]) {
     const image = await crashImage(t, path)
@@ -116,7 +116,7 @@ t.test('what a start lost with a table is still known after a damaged log', asyn
   }
 })
 
-t.test('what a start lost with a log is still known after the next damaged log', async (t) => {
+t.test('a loss in a log that a start found is still known after the next log is damaged', async (t) => {
   const path = await storeInTables(t)
   await session(path, async (store) => {
     await store.lookups.write([{ put: 'moderation/new', value }])
@@ -127,7 +127,7 @@ t.test('what a start lost with a log is still known after the next damaged log',
   t.match(found, { heads: ['CORRUPT', 20, 20], lostKinds: ['moderation'] })
 })
 
-t.test('what an open store lost with a table is still known after a damaged log', async (t) => {
+t.test('a loss in a table that an open store found is still known after the log is damaged', async (t) => {
   const path = await storeInTables(t)
   const reopened = Promise.withResolvers<void>()
   const store = await LevelMetadataStore.open({

@@ -101,7 +101,7 @@ function testPresumedAccounts<T>({ test, open }: JournalContract<T>): void {
     await assertRefused(journals.append(ownership, bytes('stale')), 'FENCED')
   })
 
-  test('of several who presume an account to be new one gets its first row in', async (t) => {
+  test('of several hosts that presume an account to be new, one writes its first row', async (t) => {
     const { journals } = await open(t)
     const id = account()
     const ownerships: JournalOwnership[] = []
@@ -129,7 +129,7 @@ function testPresumedAccounts<T>({ test, open }: JournalContract<T>): void {
       await assertRefused(journals.append(ownership, bytes('late')), 'FENCED')
   })
 
-  test('who presumes an account to be new that is there writes nothing and takes nothing over', async (t) => {
+  test('presuming an existing account to be new writes nothing and takes nothing over', async (t) => {
     const { journals } = await open(t)
     for (const rows of [[], ['one']]) {
       const { id, ownership } = await written(journals, rows)
@@ -159,7 +159,7 @@ function testPresumedAccounts<T>({ test, open }: JournalContract<T>): void {
 }
 
 function testHoldersAndRows<T>({ test, open }: JournalContract<T>): void {
-  test('a holder is asked to release before it is fenced, unless it did or is the same', async (t) => {
+  test('another holder is asked to release before it is fenced, unless it has released', async (t) => {
     const { journals } = await open(t)
     const { id, ownership } = await written(journals, [])
     const asked: string[] = []

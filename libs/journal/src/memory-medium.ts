@@ -66,8 +66,8 @@ export class MemoryMedium {
   /** With `ordered`: resolves when everything issued so far has had its effect. */
   #tail: Promise<unknown> = Promise.resolve()
   /**
-   * With `ordered`: counts lost effects; an operation issued before one and running after it must
-   * not have its own.
+   * With `ordered`: counts lost effects. An operation that was issued before a lost effect and runs
+   * after it must have no effect.
    */
   #breaks = 0
   #operations = 0

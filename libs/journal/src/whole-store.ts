@@ -68,9 +68,9 @@ export interface WholeStore {
   counters(): AsyncIterable<CounterEntry>
   /**
    * Writes entries into an empty store. Of two entries of one row the later one counts. No host
-   * owns the accounts afterwards. Their epoch is higher than it was, so that names of pages that
-   * the copy has beside the account's state are never given again. Restored lookups are older than
-   * any write of an account.
+   * owns the accounts afterwards. The copy may have pages that the account's state does not need,
+   * and names of pages contain epochs. So the epoch of each account is raised: no new page gets the
+   * name of a copied one. Restored lookups are older than any write of an account.
    * @param options.atMs when they were copied, Unix ms.
    */
   restoring(options: { atMs: number }): EntryWriter

@@ -14,7 +14,7 @@
  * | 27–54  | epoch within its term        | 0 … 268,435,455 | `UNAVAILABLE`, until the home moves and its next term begins |
  * | 0–26   | writes of one activation     | 1 … 134,217,727 | the activation ends; the next one has the next epoch |
  *
- * Epoch 0 has what is written before the first row of an account.
+ * Writes before the first row of an account have epoch 0.
  *
  * The smallest write time is above every wall clock in microseconds until the year 3111, so a row
  * that was written without one never wins against its owner.

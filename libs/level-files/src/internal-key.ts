@@ -35,8 +35,8 @@ export function compareInternal(one: Buffer, two: Buffer): number {
 /**
  * A short key from `last` on, before `next` if there is one.
  *
- * Never longer than what LevelDB itself would take between `last` and a key before `next`: where it
- * cannot count up the first byte that differs, a later one will do.
+ * It is never longer than the key that LevelDB itself would take between `last` and a key before
+ * `next`. If the first byte that differs cannot be counted up, a later byte is.
  */
 export function separator(last: Buffer, next: Buffer | undefined): Buffer {
   const key = userKey(last)

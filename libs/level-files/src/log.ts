@@ -49,8 +49,8 @@ export function isWholeLog(log: Buffer): boolean {
 /**
  * The data of a log of which nothing may be missing; undefined if something is damaged.
  *
- * LevelDB accepts an end that is torn, and so does this, unless what follows shows that it is not
- * the end. LevelDB does not look there.
+ * LevelDB accepts a torn end. This function does too, unless the bytes behind it show that it is
+ * not the end. LevelDB does not look at those bytes.
  */
 export function dataOf(log: Buffer): Buffer[] | undefined {
   const data: Buffer[] = []

@@ -64,8 +64,8 @@ const nothing = {
 
 /**
  * Undefined if something is damaged. Its end may be torn, as LevelDB accepts it: the last change
- * was not acknowledged then. But LevelDB also takes damage for a torn end where the rest of the
- * file shows otherwise; this does not.
+ * was not acknowledged then. LevelDB also takes damage for a torn end if later bytes show that it
+ * is not the end; this function does not.
  */
 export function readManifest(file: Buffer): Manifest | undefined {
   const changes = dataOf(file)
@@ -149,8 +149,8 @@ export function writeManifest(manifest: Manifest): Buffer {
 }
 
 /**
- * The bounds of the user keys of a table. Below the smallest key there may be others in the range
- * that are so near that no one has them.
+ * The bounds of the user keys of a table. The range begins a little below the smallest key. The
+ * keys in between are so close to it that no store uses them.
  */
 export function keyRangeOf({ smallest, largest }: LiveTable): KeyRange {
   return { after: keyBefore(userKey(smallest)), through: userKey(largest) }

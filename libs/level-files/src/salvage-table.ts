@@ -9,7 +9,8 @@
  * damaged block, and no key of it is longer than before: it fits. If the index itself is damaged,
  * the blocks are found by their structure (`find-blocks.ts`).
  *
- * A damaged block may have held every key behind that of the index entry before, through its own.
+ * A damaged block may have held every key behind the key of the index entry before it, up to and
+ * including the key of its own index entry.
  */
 import { blockFrom, blockOf, type Entry } from './block.ts'
 import { CompressedTableError } from './errors.ts'

@@ -49,7 +49,10 @@ export interface HeartbeatReport {
   draining: boolean
   /** A storage node that has too much damage or was away too long: others are asked first. */
   suspect: boolean
-  /** By followed node: all that it held at this time, of its clock, is here too. */
+  /**
+   * For each node that this one follows, a time of that node's clock: this node has everything that
+   * the other one held at that time.
+   */
   coveredMs: Readonly<Record<string, number>>
 }
 

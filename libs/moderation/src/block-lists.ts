@@ -1,9 +1,9 @@
 /**
  * What operators block, held in memory by each process that serves users.
  *
- * A name is a row `moderation/<list>/<name>`. It says which act blocked it and, once lifted, which
- * act lifted it: so any act can be undone, an undone one again too, and rows of other acts stay. A
- * lifted row is removed when it can no longer be undone.
+ * A name is a row `moderation/<list>/<name>`. The row has the act that blocked the name and, once
+ * the block is lifted, the act that lifted it. So every act can be undone, an undo too, and an undo
+ * does not change rows of other acts. A lifted row is removed when it can no longer be undone.
  *
  * Each change ends with a new stamp in a row of its own. A process reads the stamp every few
  * seconds and the lists only when it is new. Rows may arrive in another region after their stamp,

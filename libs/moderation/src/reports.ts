@@ -132,7 +132,8 @@ export class Reports {
     try {
       await this.#lookups.write([{ put: reportKey('new', id), value: encodedReport(row) }])
     } finally {
-      // A count that began before the write may not see this row. Its fault belongs to its callers.
+      // A count that began before the write may not see this row. The callers of the count handle
+      // its faults.
       await Promise.allSettled([this.#counting])
       this.#unseen.delete(shares)
     }

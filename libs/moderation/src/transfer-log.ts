@@ -80,7 +80,7 @@ export interface TransferLogOptions {
   days: Readonly<Record<TransferKind, number>>
   /** Rows of one kind that this process may write. */
   rowsPerHourMax: number
-  /** The network of an address that has a share of its own. */
+  /** The network of an address. Each network has a share of its own. */
   networkOf: (address: string) => string
   /** Rows are not removed while the clock is wrong. */
   isClockOff: () => boolean

@@ -77,7 +77,7 @@ t.test('the queue has a bound, and closed reports are removed after 180 days', a
   t.match(await reports.get(fresh.id), { state: 'rejected' })
 })
 
-t.test('who repeats reports fills a part of the queue, not the queue', async (t) => {
+t.test('repeated reports fill a part of the queue, not all of it', async (t) => {
   const { reports, time } = start()
   const taken = async (changes: (at: number) => object, count: number) => {
     const added = await Promise.allSettled(

@@ -75,7 +75,7 @@ async function handOver(
   let copies = 0
   let handedOver = 0
   for await (const info of node.store.inventory({ groups: [group.number] })) {
-    if (info.damaged) continue // others have it whole, or no node has
+    if (info.damaged) continue // a whole copy, if there is one, is at another node
     copies++
     let holders = 0
     const lacking: string[] = []

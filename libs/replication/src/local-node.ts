@@ -147,7 +147,8 @@ export class LocalNode implements StorageNode, WholeReads {
     let fetch = this.#fetches.get(key)
     if (fetch === undefined) {
       const run = () => this.#fetch(blob, from, options)
-      // Bytes that have arrived use no line: many are committed, and synced, together.
+      // A fetch whose bytes have arrived needs no network, so it does not wait for its turn: such
+      // copies are committed, and synced, together.
       fetch = (options.bytes === undefined ? this.#inTurn(run) : run()).finally(() =>
         this.#fetches.delete(key),
       )
@@ -226,8 +227,8 @@ export class LocalNode implements StorageNode, WholeReads {
   }
 
   /**
-   * Another copy of the content in this store; the copy itself elsewhere; other copies of the
-   * content there.
+   * Sources of the bytes, in the order in which they are tried: other copies of the content in this
+   * store, then the copy itself at the other nodes, then other copies of the content there.
    */
   async *#holders(from: readonly string[], blob: BlobInfo): AsyncIterable<Holder> {
     yield* otherCopies(this.id, this.#store, blob)

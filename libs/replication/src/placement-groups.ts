@@ -176,7 +176,10 @@ class GroupPlan {
     return made
   }
 
-  /** Groups of a lost node go to several others: one alone would copy for long, and be full. */
+  /**
+   * Spreads the groups of a lost node over several others. One node for all of them would need long
+   * to copy, and would become full.
+   */
   #best(region: string, taken: ReadonlySet<string>): string | undefined {
     const given = ({ id }: GroupNode) => this.#given.get(id) ?? 0
     const best = this.#nodes
@@ -197,7 +200,10 @@ class GroupPlan {
     return undefined
   }
 
-  /** New groups have no bytes yet, so free bytes would name one node for all of them. */
+  /**
+   * Takes the nodes in turn. New groups have no bytes yet, so by free bytes one node would get all
+   * of them.
+   */
   #nextElsewhere(turn: number): string | undefined {
     for (const region of this.#others()) {
       const there = this.#nodes.filter(

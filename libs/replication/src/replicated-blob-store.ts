@@ -164,8 +164,9 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
   }
 
   /**
-   * A small upload. Copies in a group with too few members are not acknowledged, and are collected;
-   * so in another group it has another id.
+   * Stores a small upload. If too few members of a group store it, their copies are not
+   * acknowledged, and are collected later. So each further attempt in another group has a new
+   * upload id.
    */
   async #put(firstId: Uint8Array, bytes: Uint8Array, pinMs: number): Promise<AcknowledgedCopy> {
     const blob = { id: digestOf(bytes).id, bytes }

@@ -40,7 +40,7 @@ export class Watermarks {
 
   /**
    * Durable when it resolves; everything the mark covers must be durable before. If only the time
-   * has changed, the earlier note stays. After a restart it covers less than it could.
+   * has changed, nothing is written: after a restart the mark then has an earlier time.
    */
   async save(source: string, mark: Watermark): Promise<void> {
     const before = this.#bySource.get(source)

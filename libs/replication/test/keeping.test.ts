@@ -290,7 +290,7 @@ t.test('the groups of nodes that were lost together go to several others', async
   t.notOk(members[1]?.includes('e'), 'which is not asked twice while others are not')
 })
 
-t.test('third copies of lost nodes go where there is most room, and to each node alike', async () => {
+t.test('third copies of lost nodes are spread evenly, first to the nodes with the most room', async () => {
   const room = fc.uniqueArray(fc.nat(1_000), { minLength: 1, maxLength: 8 })
   fc.assert(
     fc.property(room, fc.integer({ min: 1, max: 20 }), (freeBytes, count) => {

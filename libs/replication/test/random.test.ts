@@ -27,8 +27,8 @@ const seeds = 300
 type Plant = 'positions are reused' | 'deletions travel' | 'dedup without pins' | 'old answers are acted upon'
 
 /**
- * What a fault needs to be visible. The daily comparison repairs much: some must be found before,
- * by the number of nodes that hold a copy then.
+ * What a fault needs to be visible. The daily comparison repairs much. So histories with `before`
+ * have no comparison, and end with every copy at that many nodes or more.
  */
 const favoured: Record<Plant, { steps: readonly string[]; before?: number; nodes?: readonly string[] }> = {
   'positions are reused': { steps: ['upload', 'pull', 'crash'], before: 3 },
@@ -100,8 +100,8 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
   const replicators = new Map<string, Replicator>()
   const collectors = new Map<string, Collector>()
   /**
-   * When the current pass began: all that a collector knows of the time if it does not notice how
-   * long it takes.
+   * When the current pass began. With the planted fault this is the collector's monotonic clock, so
+   * the collector does not notice how long a pass takes.
    */
   let passAt = 0
   let beforeDelete: (() => Promise<void>) | undefined

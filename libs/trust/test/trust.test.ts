@@ -72,7 +72,7 @@ t.test('malformed names, and directories without an authority, are refused', asy
   await t.rejects(authority.issue({ host: 'one', names: ['a,DNS:b'] }, { days: 1 }), { code: 'AUTHORITY' })
 })
 
-t.test('a key that is empty or cannot be read is not taken for none', async (t) => {
+t.test('a key file that is empty or cannot be read does not count as missing', async (t) => {
   const directory = t.testdir({ unreadable: { 'ca.key': {} }, empty: { 'ca.key': '' } })
   const make = (folder: string) => Authority.create(join(directory, folder), { name: 'again', days: 10 })
   await t.rejects(make('unreadable'), { code: 'EISDIR' })
@@ -80,7 +80,7 @@ t.test('a key that is empty or cannot be read is not taken for none', async (t) 
   t.equal((await stat(join(directory, 'empty', 'ca.key'))).size, 0)
 })
 
-t.test('files count together, and what does not fit changes nothing', async (t) => {
+t.test('files are used only as a matching set; files that do not match change nothing', async (t) => {
   const directory = t.testdir()
   const authority = await madeIn(directory)
   const faults: string[] = []

@@ -19,8 +19,8 @@ export interface VisitQuestion {
 }
 
 /**
- * The password is sent only where one is required: locked folders below would reveal, uncounted,
- * whether it opens them.
+ * Sends the password only if the content requires one. Otherwise locked folders below it would show
+ * whether the password opens them, and no guess would be counted.
  */
 export async function visit<T>(
   deps: PageDeps,

@@ -10,8 +10,9 @@ export interface OperationTraits {
   /** Its field number in AccountRequest. Results of commands are kept with it. */
   number: number
   /**
-   * The state is only read; gets smaller, which passes while no checkpoint can be written; or
-   * grows, or can wait.
+   * `reads`: the operation only reads the state. `shrinks`: the state gets smaller; such commands
+   * are accepted even while no checkpoint can be written. `grows`: the state grows, or the command
+   * can wait.
    */
   effect: 'reads' | 'shrinks' | 'grows'
   /** A read that can be answered from what is stored, where the account cannot be changed. */

@@ -3,8 +3,8 @@
  * without an answer is there whole or not at all; no value goes back; a look that began after an
  * acknowledged change sees it, whichever client made it.
  *
- * Each item lives once: it does not exist yet, exists, is deleted, and that is a register of three
- * values. Each board is a register of descriptions. See `register.ts`.
+ * Each item has three successive states: not created, existing, deleted. It is a register of these
+ * three values. Each board is a register of descriptions. See `register.ts`.
  */
 import type { Board, FolderRead, History, MadeItem } from './history.ts'
 import { contradictionsOf, type Read, type Write } from './register.ts'

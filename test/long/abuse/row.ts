@@ -73,8 +73,9 @@ export interface Row {
 
 export interface JudgeOptions {
   /**
-   * For shared machines: the reference counts as normal where it is higher, and where normal is
-   * more than what an attack may add, times are reported and not judged.
+   * For shared machines. If the figure with the sink is higher than the one before the attack, it
+   * counts as normal. If the normal figure exceeds what an attack may add, times are reported but
+   * not judged.
    */
   lenient: boolean
   latencyJudged: boolean

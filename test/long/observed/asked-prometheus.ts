@@ -12,7 +12,10 @@ export interface RangeSeries {
   values: [seconds: number, value: string][]
 }
 
-/** Fire without a fault in a trial: the one always, the other where no alertmanager is. */
+/**
+ * Alerts that fire in a trial without a fault: HoldfastWatchdog always, HoldfastAlertsUnsent if
+ * there is no alertmanager.
+ */
 const ofTrials = 'HoldfastWatchdog|HoldfastAlertsUnsent'
 const firingAlerts = `ALERTS{alertstate="firing",alertname!~"${ofTrials}"}`
 

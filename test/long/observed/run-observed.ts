@@ -15,7 +15,10 @@ import { type Fault, faults, startRelay } from './faults.ts'
 import { later } from './prometheus.ts'
 import { World } from './world.ts'
 
-/** Their events have not happened in a healthy hour: no series is right. */
+/**
+ * Panels that may have no series over the healthy service, because the events that they show have
+ * not happened.
+ */
 const silentPanels = new Set([
   'Activations that were lost',
   'Unknown outcomes',

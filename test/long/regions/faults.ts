@@ -105,7 +105,7 @@ export const clusterFaults: readonly ClusterFault[] = [
         while (!ends.signal.aborted) {
           const thaw = await frozen(deployed, { hosts: ['par1', 'par2'], unit: 'holdfast-cassandra' })
           await setTimeout(6_000)
-          // An outcome counts when it is known.
+          // The metric counts an outcome only when it is known.
           await thaw()
           await setTimeout(3_000)
         }

@@ -22,8 +22,8 @@ const fireWithinMs = 180_000
 /** Alerts of the fault before end within this. */
 const calmWithinMs = 300_000
 /**
- * They look back or wait for long: what passes at once, as a slow scrape on a busy machine, fires
- * them when that is seconds.
+ * Alerts with long windows or waits. When the trial shortens these to seconds, a short disturbance
+ * such as a slow scrape on a busy machine makes them fire.
  */
 const hasty = [
   ...['HoldfastDiskFull', 'HoldfastReplicationOwed', 'HoldfastProcessDown', 'HoldfastCopiesLack'],

@@ -1,6 +1,7 @@
 /**
- * The website token: current clients send it with every listing, each with its own salt, so any
- * value counts. It is not access control: it gives what the pages' own path gives to anyone.
+ * The website token, which current clients send with every listing. Each client uses its own salt,
+ * so any value counts. It is not access control: a listing with it is answered like the pages' own
+ * path, which is open to anyone.
  */
 import { Type } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'

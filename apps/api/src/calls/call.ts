@@ -77,12 +77,14 @@ export class Call {
   }
 
   /**
-   * Waits for room for an answer of thousands of items. It is taken before the account is asked,
-   * because afterwards the objects are there; and the answers of many accounts would wait together
-   * for their readers. Close it when they are written; it always ends with the response.
+   * Waits for room for an answer of thousands of items. A call takes the room before it asks the
+   * account. Otherwise the objects of many answers would already be in memory while they wait for
+   * their readers. Close the share when the answer is written; it ends with the response at the
+   * latest.
    *
-   * When many readers leave at once, those that wait get room one by one, before the loop has heard
-   * that their own readers left too. So they begin a turn later, and in turns.
+   * When many readers leave at once, waiting calls get room one by one, before the loop has seen
+   * that their own readers left too. So a call begins one turn of the loop after it gets room, and
+   * only when it is its network's turn.
    *
    * @throws RefusalError error-unavailable when there was no room in time, or the reader has left
    */
@@ -136,7 +138,7 @@ export class Call {
         accountId,
         who,
         operation,
-        // Others have a new one, so that answers are never confused.
+        // All other requests get a new id, so that answers are never confused.
         requestId: operations[operation.$case].isKeyed ? this.keyRequestId : undefined,
         tierNeeded: who.$case === 'bearer' ? this.tier : '',
         clientNetwork: this.networkKey,

@@ -46,7 +46,7 @@ export function contextOf(deps: ApiDeps): ApiContext {
     passwords: new PasswordHasher({ work: deps.passwordWork }),
     mailProofs: deps.keyring.mailProofs,
     answers: deps.budgets?.answers ?? new AnswerBudget(unmeasured),
-    // Its figures would have the names of those of `answers`.
+    // Without metrics: they would have the same names as those of `answers`.
     views: new AnswerBudget(unmeasured, {
       bytesMax: viewsBytesMax,
       stalledMs: viewStalledMs,

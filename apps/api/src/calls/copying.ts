@@ -27,8 +27,8 @@ export async function copy(call: Call, order: CopyOrder): Promise<CopyView> {
   const foreign = order.contentIds.filter((id) => !call.owns(id))
   if (foreign.length === 0) return await commit(call, order, new Map())
   await call.authenticate()
-  // Items omitted for a wrong password are not distinguished from others, so each such call counts
-  // as a guess.
+  // The answer does not show which items were omitted because of a wrong password. So each such
+  // call counts as a wrong guess.
   if (order.skipUnreadable && order.password !== undefined) {
     await call.guesses.wrong('password')
   }

@@ -166,8 +166,8 @@ async function drawOnAccount(
 ): Promise<void> {
   const { context, request, guesses, signedIn } = asking
   if (!context.tokens.has(signedIn.token)) {
-    // A repeat comes with the token that its first run has ended: only the account can recognise
-    // it.
+    // A repeated request carries the token that the first run has made invalid. Only the account
+    // can recognise the repetition.
     if (endingTheToken.has(operation) && request.headers['idempotency-key'] !== undefined) return
     await new Call({ ...asking, tier: '', keyRequestId: undefined }).authenticate()
     context.tokens.add(signedIn.token)

@@ -2,8 +2,8 @@ import { parseExpiry, RefusalError } from '@holdfast/http-kit'
 import type { Call } from '../calls/call.ts'
 
 /**
- * A link that expires before it begins is a mistake. 0 is none. @throws RefusalError
- *   error-expireTime
+ * Refuses an expiry that is not in the future: such a link would never work. 0 means no expiry.
+ * @throws RefusalError error-expireTime
  */
 export async function refusePastExpiry(call: Call, expireTime: number | undefined): Promise<void> {
   if (!expireTime || parseExpiry(expireTime, call.nowSeconds) !== undefined) return

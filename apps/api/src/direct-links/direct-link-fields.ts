@@ -27,7 +27,10 @@ const byteForm = '(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])'
  * For IPv6 the document shows the whole form and those with `::`; an IPv4 tail is accepted as well.
  */
 const groupForm = '[0-9A-Fa-f]{1,4}'
-/** This many groups before `::`, and at most as many after it as omit one. */
+/**
+ * For each n the form with n groups before `::` and 1 to 7 - n groups after it, so that at least
+ * one group is omitted.
+ */
 const shortened = [1, 2, 3, 4, 5, 6].map((n) => `(${groupForm}:){${n}}(:${groupForm}){1,${7 - n}}`)
 const v6Form = `((${groupForm}:){7}${groupForm}|::(${groupForm}:){0,5}${groupForm}|(${groupForm}:){1,6}:|::|${shortened.join('|')})`
 const addressForm = `^((${byteForm}\\.){3}${byteForm}(/(3[0-2]|[12]?[0-9]))?|${v6Form}(/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))?)$`
@@ -94,7 +97,7 @@ function isCredential(text: string): boolean {
 }
 
 function basicAuthsOf(texts: readonly string[]): BasicAuth[] {
-  // Drawn at once: a hundred draws took a tenth of the time of the request.
+  // One draw for all salts: a hundred draws took a tenth of the request's time.
   const salts = randomBytes(texts.length * saltBytes)
   return texts.map((text, at) => basicAuthOf(text, salts.subarray(at * saltBytes, (at + 1) * saltBytes)))
 }

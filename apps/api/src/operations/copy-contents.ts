@@ -8,7 +8,7 @@ import { copy } from '../calls/copying.ts'
 import { serve } from '../calls/operation.ts'
 import { contentsId, readerPassword, representationAnswer, uuid } from '../documents/schemas.ts'
 
-/** Of copies of own content. */
+/** The fields of a request that copies the caller's own content. */
 export const copyBody = Type.Object({ contentsId, folderId: uuid('Destination folder of the caller') })
 const body = Type.Object({ ...copyBody.properties, password: readerPassword })
 

@@ -10,7 +10,7 @@ import { contentsId, representationAnswer, uuid } from '../documents/schemas.ts'
 
 const body = Type.Object({ contentsId, folderId: uuid('Destination folder of the caller') })
 
-/** What the path of the pages has, too. */
+/** The parts of the operation that the pages' path has, too. */
 export const moving = {
   method: 'PUT',
   token: 'needed',

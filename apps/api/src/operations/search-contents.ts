@@ -24,7 +24,7 @@ const hitBytes = 200
 const time = (description: string) =>
   Type.Optional(withParser(Type.Integer({ description: `${description}, Unix seconds` }), integerOf))
 
-/** Of a search in an own folder. */
+/** The parameters of a search in a folder of the caller. */
 export const searchQuery = Type.Object({
   contentId: uuidOrCode('Folder'),
   searchedString: withParser(

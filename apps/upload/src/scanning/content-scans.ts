@@ -65,8 +65,8 @@ export interface ScanDeps {
 }
 
 /**
- * `known`: the verdict was there. `larger`: than the operator has scanned. `lifted`: an operator
- * lifted a block of it.
+ * `known`: an earlier verdict holds. `larger`: the content is larger than the operator has scanned.
+ * `lifted`: an operator lifted a block of the content.
  */
 export const scanOutcomes = ['clean', 'found', 'failed', 'known', 'larger', 'lifted'] as const
 export type ScanOutcome = (typeof scanOutcomes)[number]

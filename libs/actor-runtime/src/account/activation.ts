@@ -249,8 +249,8 @@ export class Activation {
    * is made if reading the tail would cost more; the timers' row is corrected; the `active` row is
    * removed when nothing is pending; the ownership is released. Call it when quiet, with no
    * requests coming. When the stores refuse, it leaves without these steps, and the next activation
-   * does them. It also leaves so while the second region lacks some of it, or unnamed pages could
-   * not be deleted: its `active` row leads back to it.
+   * does them. While the second region lacks some of it, or unnamed pages could not be deleted, it
+   * leaves with its `active` row and without a release: the row leads back to it.
    *
    * @returns whether effects stay undone.
    */
@@ -403,8 +403,8 @@ export class Activation {
   }
 
   /**
-   * The state is read in this turn. The rest waits until that is durable, and happens outside of
-   * the turn.
+   * Reads the state in this turn. The rest waits until the state that was read is durable, and
+   * happens outside of the turn.
    */
   #compareReferences(ask: PendingRequest): void {
     const { epoch } = this.#ownership
@@ -604,8 +604,9 @@ export class Activation {
   // ---- what a decision requires
 
   /**
-   * Outside of the turn; the request returns to the mailbox. A refusal is like one that was
-   * decided: copies get it, too, and it waits until what it saw is durable.
+   * Runs outside of the turn; the request then returns to the mailbox. A refusal is treated like a
+   * decided one: copies of the request get it, too, and it waits until the state on which it is
+   * based is durable.
    */
   async #fetch(ask: PendingRequest, needs: Needs): Promise<void> {
     this.#away++
@@ -631,7 +632,10 @@ export class Activation {
     this.#pump()
   }
 
-  /** The stores refuse. Requests that come too late for the following wait get `unavailable`. */
+  /**
+   * The stores refuse, or an outcome is unknown. Undecided requests get `unavailable`, and so do
+   * decided ones whose deadline is over. Other decided requests keep waiting.
+   */
   #rejectNewcomers(): void {
     this.#stalled = true
     for (const ask of this.#mailbox.clear()) ask.unavailable()

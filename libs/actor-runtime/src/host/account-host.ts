@@ -424,7 +424,10 @@ export class AccountHost implements AccountVersions {
 
   // ---- in and out of memory
 
-  /** A holder that is not expected to have the account is gone, or is about to be fenced. */
+  /**
+   * Asks only the host that is expected to have the account. Any other holder is gone, or is about
+   * to be fenced.
+   */
   async #askRelease(account: string, holder: string): Promise<void> {
     const { bounds } = this.#services
     if (this.#predecessorOf?.(account) !== holder) return

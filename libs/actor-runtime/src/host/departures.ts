@@ -19,7 +19,7 @@ const restedMs = 250
 export class Departures {
   readonly #services: Pick<Services, 'clock' | 'bounds'>
   readonly #actors: LocalActors
-  /** Those that are to leave, by the last look; the next one is last. */
+  /** Accounts that are to leave, as the last look chose them. The last element leaves first. */
   #leaving: AccountActor[] = []
   #lookedMs = 0
   #passivating = 0

@@ -27,7 +27,10 @@ export class LeftRows {
   readonly #actors: LocalActors
   readonly #background: BackgroundWork
   readonly #isClockOff: () => boolean
-  /** Rows that stayed when their accounts left, by when these are woken for them (monotonic ms). */
+  /**
+   * Rows that stayed when their accounts left memory. `atMs` (monotonic) is when the account is
+   * woken to remove its row.
+   */
   readonly #keptRows = new Map<string, { atMs: number; owed: boolean }>()
   /** There were more of them than are remembered: they are read. */
   #rowsForgotten = false
@@ -163,7 +166,7 @@ export class LeftRows {
     this.#keptRows.set(row, { atMs, owed: false })
   }
 
-  /** Removes those that are kept of an account, which may leave cleanly now. */
+  /** Removes the rows that an account left behind; the account may leave cleanly now. */
   async clearKeptOf(account: string): Promise<void> {
     const rows = [...this.#keptRows.keys()].filter((row) => accountOfRow(row) === account)
     await Promise.all(rows.map((row) => this.#clearKept(row)))

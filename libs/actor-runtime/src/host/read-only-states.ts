@@ -64,7 +64,7 @@ export class ReadOnlyStates {
     if (read?.state.exists !== true) return undefined
     const outcome = await this.#decide(read.state, request)
     if (outcome.kind !== 'reply') return undefined
-    // A refused content may simply not be in it.
+    // The state may lack the content that was asked for, so a refusal proves nothing.
     return read.isWhole || outcome.reply.result?.$case !== 'refusal' ? outcome.reply : undefined
   }
 

@@ -3,8 +3,8 @@
  *
  * The callers of the admin host may: root and the user of the service on this machine, and those
  * with the admin token. A browser sends the token once by a form and then has it as a cookie. A
- * browser must not act for another site. A request that names a site names our own; a change names
- * it always, and brings a mark that only our own pages contain.
+ * browser must not act for another site. So if a request names its site, this must be our own. A
+ * change must name its site, and must contain a mark that only our own pages contain.
  */
 
 import { createHmac, randomBytes } from 'node:crypto'

@@ -42,7 +42,7 @@ export interface HitsPage {
 
 export type ContentQuery = { hash: string } | { text: string }
 
-/** In a walk of keys: at a key, its pages from one on; page 0: behind it. */
+/** A position in a walk of keys: the next page of a key; page 0: the walk is past the key. */
 interface WalkPosition {
   place: string
   key: string
@@ -155,7 +155,7 @@ export class AllAccounts {
     if (from !== undefined && from.page > 0 && (await whole(from.key, from.place, from.page))) return ended()
     const behind = last
     for await (const { key, place } of list(behind?.place)) {
-      // A store may begin with all rows of the place.
+      // A store may begin with all rows of the place, also those that were read before.
       if (place === behind?.place && key <= behind.key) continue
       piece.looked++
       if (piece.looked % keysPerTurn === 0) await this.#turn()
@@ -217,7 +217,7 @@ export class AllAccounts {
       return viewOf(await asked, 'search')
     } catch (error) {
       const { status } = refusalOf(error)
-      // The journal of an account that was never made.
+      // Not found: there is a journal, but its account was never made.
       if (status !== 'error-notFound') piece.failed.push({ account, status })
       return undefined
     }

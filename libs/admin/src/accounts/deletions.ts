@@ -53,7 +53,10 @@ export async function deleteContent(
   return act
 }
 
-/** It is suspended, and emptied when this can no longer be undone. @throws RefusalError */
+/**
+ * Suspends the account. It is emptied when the deletion can no longer be undone.
+ * @throws RefusalError
+ */
 export async function deleteAccount(
   deps: ContentDeps,
   account: AccountId,

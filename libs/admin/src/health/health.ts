@@ -13,9 +13,10 @@ export interface HealthDeps {
 }
 
 /**
- * `/livez`: the loop turns, and every failed part can still recover; after 503 a supervisor should
- * restart the process. `/readyz`: send requests here; 503 while starting, draining, or when a check
- * fails. Both are for orchestrators anywhere; `?verbose` and `/metrics` are for the operator.
+ * `/livez` answers 200 while the loop turns and every failed part can still recover; after 503 a
+ * supervisor should restart the process. `/readyz` answers 200 when requests should come here, and
+ * 503 while starting, draining, or when a check fails. Both are for orchestrators anywhere;
+ * `?verbose` and `/metrics` are for the operator.
  */
 export function healthRoutes(
   host: FastifyInstance,

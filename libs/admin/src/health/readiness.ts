@@ -72,7 +72,7 @@ export class Readiness {
     return undefined
   }
 
-  /** What `report` said within the last second, for anybody; the phase is that of now. */
+  /** The result of `report`, at most a second old, for anybody. The phase is the current one. */
   async isReady(): Promise<boolean> {
     if (this.phase !== 'ready') return false
     const nowMs = this.#clock.monotonic()

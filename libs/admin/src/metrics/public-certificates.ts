@@ -106,11 +106,12 @@ function labelOf({ host, port }: PublicHost): string {
   return port === 443 ? host : `${host}:${port}`
 }
 
-/** What is shown counts, also when it has ended or is of an unknown authority. */
+/** The expiry of the shown certificate, even if it has expired or its authority is unknown. */
 function shownExpiry({ host, port }: PublicHost): Promise<number> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host, port, servername: host, rejectUnauthorized: false })
-    // For all of it: a host that sends a byte from time to time would keep its socket.
+    // One limit for the whole handshake: otherwise a host that sends a byte from time to time would
+    // keep its socket.
     const late = setTimeout(() => socket.destroy(new Error('no handshake in time')), handshakeTimeoutMs)
     socket.once('close', () => clearTimeout(late))
     socket.once('error', reject)

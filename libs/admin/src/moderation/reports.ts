@@ -76,7 +76,7 @@ async function known(reports: Reports, id: string): Promise<Report> {
   })
 }
 
-/** Acts of an earlier accept that were not undone: a rejection undoes nothing. */
+/** Acts of an earlier accept that still hold: a rejection does not undo them. */
 async function standing(lists: BlockLists, { takedown = [] }: Report): Promise<Act[]> {
   const acts = await Promise.all(takedown.map((id) => unlessFault(lists.acts.get(id))))
   const undone = acts.some(({ kind }) => kind === 'delete') ? await undoneSince(lists, acts) : new Set()

@@ -1,6 +1,6 @@
 /**
- * How a client reaches a node: plain, or with certificates on both sides. Every handshake takes the
- * certificates of its moment.
+ * How a client reaches a node: plain, or with certificates on both sides. Every handshake uses the
+ * certificates that are current at that time.
  */
 import { Agent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
@@ -31,7 +31,7 @@ class NodeAgent extends HttpsAgent {
   readonly #peer: { tls: TlsContext; host: string }
 
   constructor(options: object, peer: { tls: TlsContext; host: string }) {
-    // A resumed session would pass without a look at the certificates of today.
+    // A resumed session would not be checked against the current certificates.
     super({ ...options, maxCachedSessions: 0 })
     this.#peer = peer
   }
@@ -67,7 +67,7 @@ type Provider = Parameters<typeof experimental.createCertificateProviderChannelC
 type CaListener = Parameters<Provider['addCaCertificateListener']>[0]
 type OwnListener = Parameters<Provider['addIdentityCertificateListener']>[0]
 
-/** Each listener hears the certificates at once, and then each change. */
+/** Calls each listener at once with the current certificates, and again after each change. */
 function providerOf(tls: TlsContext): Provider {
   const ends = new Map<object, () => void>()
   const follow = (listener: object, apply: () => void) => {

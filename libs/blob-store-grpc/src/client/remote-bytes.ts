@@ -66,7 +66,7 @@ export async function* readBytes(
       }
       held = bytes
     }
-    // A small answer in one piece has in its head what others have after their bytes.
+    // A small answer in one piece has the checksum in its headers, other answers in their trailers.
     const trailers = crcKey in response.headers ? response.headers : response.trailers
     const fault = namedFault(trailers[faultKey], `${line.node} ended the body, ${missing} bytes are missing`)
     if (fault !== undefined) throw fault

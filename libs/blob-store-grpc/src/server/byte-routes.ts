@@ -46,7 +46,7 @@ const readerIdleMs = 120_000
 const refusedBodyMs = 1_000
 /** The sender has the whole body of a small blob: one that is silent for this long is dropped. */
 const smallBodyMs = 15_000
-/** Maximum of the body that a stream holds: pieces of a read are larger while few read. */
+/** Bytes of its body that a stream holds at most. Pieces of a read are largest while few read. */
 const heldBytes = { received: 64 * 1024, sent: 256 * 1024 }
 
 export class ByteRoutes {
@@ -140,7 +140,7 @@ export class ByteRoutes {
     const cut = () => request.destroy(new BlobFault('CLOSED', 'the upload was aborted'))
     signal.addEventListener('abort', cut, { once: true })
     try {
-      // Not destroyed by an early end: the refusal is sent on the same connection.
+      // An early end of the loop leaves the connection open, because the refusal is sent on it.
       const pieces: AsyncIterable<Uint8Array> = request.iterator({ destroyOnReturn: false })
       for await (const bytes of pieces) {
         touch()

@@ -1,6 +1,6 @@
 /**
- * The two listeners of a node, plain or with certificates on both sides. A connection counts and
- * has its time limit from its first packet, also before its handshake.
+ * The two listeners of a node, plain or with certificates on both sides. A connection counts
+ * against the bound, and its time limit runs, from its first packet, before any handshake.
  */
 import {
   createServer as createHttpServer,
@@ -80,7 +80,7 @@ function followTls<S extends TlsServer>(server: S, tls: TlsContext): S {
     'close',
     tls.onChange(() => server.setSecureContext(certificatesOf(tls))),
   )
-  // The socket is closed already; its caller counts as one that proved nothing.
+  // The caller counts as unproven. The library has already closed the socket.
   server.on('tlsClientError', (_error, socket) => socket.destroy())
   return server
 }

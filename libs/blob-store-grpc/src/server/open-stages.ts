@@ -8,7 +8,7 @@ interface OpenStage {
   activeAt: number
   /** Its bytes are coming, or have come. */
   receiving: boolean
-  /** A request waits for its hashes or its sync: never removed meanwhile. */
+  /** Requests that wait for its hashes or its sync. The stage stays while there are any. */
   busy: number
   stop: AbortController
 }

@@ -51,8 +51,8 @@ export const provenDefinition = Object.fromEntries(
 ) as unknown as typeof StorageServiceService
 
 /**
- * Handlers behind it get only proven calls, and as many at a time as are begun. Peers are named as
- * by `ServerInterceptingCall.getPeer`.
+ * The handlers behind it receive only calls that are proven and that `beginCall` admits. Peers have
+ * the names that `ServerInterceptingCall.getPeer` returns.
  */
 export function provenCalls({
   secret,

@@ -50,11 +50,11 @@ export interface BlobStoreServer {
   close(options: { drainMs: number }): Promise<void>
 }
 
-/** Strangers at the control port, where each process of the cluster has one connection. */
+/** Unproven connections of the control port. A process of the cluster has one connection there. */
 const controlStrangersMax = 64
 /**
- * Strangers' share of the byte port, where a peer opens many connections at once. Proven peers get
- * the rest.
+ * The share of the byte port's connections that may be unproven: a peer opens many at once there.
+ * Proven peers get the rest.
  */
 const bytesStrangersShare = 1 / 2
 /** A stage without activity for this long is aborted, as in the store itself. */

@@ -108,8 +108,8 @@ async function write(changes: Uint8Array, sync: boolean): Promise<void> {
 }
 
 /**
- * Not before there is room, and descriptors: a closed database that cannot be reopened could not
- * even be read.
+ * Closes and reopens the database, only once there are room and descriptors: a closed database that
+ * cannot be reopened cannot be read either.
  */
 async function openAnew(): Promise<void> {
   const freeBytes = await writableBytes(path)

@@ -305,7 +305,7 @@ const noCopies: readonly Copy[] = []
  * walks.
  */
 const generationRows = 4_096
-/** One row that stays keeps those of its slab. */
+/** One blob id in use keeps the whole slab in memory. */
 const idsSlabBytes = 64 * blobIdBytes
 
 /**

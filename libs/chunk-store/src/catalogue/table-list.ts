@@ -1,7 +1,7 @@
 /**
- * The list of the tables of a catalogue, a file of RocksDB or LevelDB. Both take one whose end is
- * cut off for one that a crash interrupted: tables that only its end names are removed, and the
- * rest is opened without an error. So a clean shutdown notes which list it left.
+ * The list of the tables of a catalogue, a file of RocksDB or LevelDB. If its end is cut off, both
+ * assume that a crash interrupted the writing of the list: they remove the tables that only the
+ * lost end names, and open the rest without an error. So a clean shutdown notes which list it left.
  */
 import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'

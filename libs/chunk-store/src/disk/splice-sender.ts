@@ -5,9 +5,9 @@
  * verified pages are sent, also if the file's cache changes meanwhile. What the socket does not
  * accept is read from the pipe.
  *
- * There is no copy of pages in transit, those in the queue of a slow client. Files that are written
- * past the page cache lose their old pages from it, and those pages stay unchanged; `keeps` tests
- * it. A write through the page cache by another process would change them.
+ * Pages in transit, such as those in the queue of a slow client, are not copied. A write past the
+ * page cache removes the old page from the cache and leaves the page itself unchanged; `keeps`
+ * tests that. A write through the page cache by another process would change pages in transit.
  */
 import { closeSync, readSync, writeSync } from 'node:fs'
 import { createRequire } from 'node:module'

@@ -18,7 +18,7 @@ export interface ExtentFaultsDeps {
   log: Log
   /** Compaction has something to move. */
   compactLater: () => void
-  /** Room for a record is made once more. */
+  /** Schedules another attempt to make room for a record. */
   prepareLater: () => void
 }
 

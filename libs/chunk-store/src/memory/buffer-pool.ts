@@ -12,7 +12,8 @@ import { blockBytes, recordBytesMax } from '../format.ts'
 export const bufferBytes = blockBytes + recordBytesMax
 const pageBytes = 64 * 1024
 /**
- * A partly filled buffer that others wait for is released after one to two of these without a byte.
+ * Time between two looks at partly filled buffers while uploads wait, ms. A holder that receives no
+ * byte for one to two of these intervals releases its buffer.
  */
 const lookMs = 10
 

@@ -313,7 +313,7 @@ export class Compactor {
       throw error
     }
     this.freedBytes += extent.fileBytes - extent.holeBytes
-    // It is kept for its blocks.
+    // An emptied extent is kept only for its blocks: one with many holes is removed.
     if (extent.suspect || extent.holeBytes > extent.fileBytes / 16) await this.#remove(extent)
     else await this.unmake(extent)
   }
@@ -376,8 +376,8 @@ function isWanted({ suspect, liveBytes, frontier, holeBytes }: Extent, pressing:
 }
 
 /**
- * Uploads and readers keep an emptied extent; uploads keep any, because their bytes are not live
- * yet.
+ * An emptied extent waits for its readers and uploads. Any other extent waits only for its uploads,
+ * because their bytes are not live yet.
  */
 function isBlocked(extent: Extent): boolean {
   if (extent.draining) return extent.holders.size > 0

@@ -1,6 +1,7 @@
 /**
- * What a store does by itself: it frees space soon after something gave some back, drops uploads
- * without activity, repeats attempts that failed, and saves what lies in removed files.
+ * The background work of a store: it frees space soon after bytes became dead, drops uploads
+ * without activity, repeats attempts that failed, and saves the content of extents whose files were
+ * removed.
  */
 import type { ExtentTable } from '../extents/extent-table.ts'
 import type { Log } from '../log.ts'
@@ -62,7 +63,10 @@ export class Upkeep {
     })
   }
 
-  /** A balancer that watches readiness sends no upload that would be the next attempt. */
+  /**
+   * Tries again to make room for a record. Uploads would do that too, but a load balancer sends
+   * none to a store that is not ready.
+   */
   prepareLater(): void {
     if (this.#stopped || !this.#deps.background) return
     this.#prepareSoon ??= setTimeout(() => {

@@ -6,9 +6,10 @@
  * its last batch, and then to a file beside it. A start removes the file before it writes anything
  * else. Only if both exist and are equal the shutdown was clean and the catalogue is current.
  *
- * The file also has the list of the catalogue's tables. If its end is lost, tables are, and the log
- * may still have the mark. The file, one block: the mark, 16 bytes; the digest of the list, 32; the
- * length of its name, 1; the name; at 4064 the SHA-256 of all before, 32.
+ * The file also has the name and the digest of the list of the catalogue's tables. If the end of
+ * that list is lost, tables are lost, while the log may still have the mark. The file, one block:
+ * the mark, 16 bytes; the digest of the list, 32; the length of its name, 1; the name; at 4064 the
+ * SHA-256 of all before, 32.
  */
 import { hash } from 'node:crypto'
 import { join } from 'node:path'

@@ -4,8 +4,8 @@
  * those of other stores, and when no header of an extent can be read.
  *
  * It is written at the first start, before there is an extent, and again when it is missing or
- * damaged. While the catalogue is there it needs nothing else, so a file that cannot be written is
- * a line of the log.
+ * damaged. A start with a catalogue does not need this file, so if the file cannot be written, the
+ * store only logs that.
  */
 import { join } from 'node:path'
 import { alignedBytes, isShortage, isUnreadable } from '@holdfast/kernel'

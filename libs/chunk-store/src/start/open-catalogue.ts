@@ -19,7 +19,7 @@ function preferredEngine(): EngineName {
 function isMusl(): boolean {
   if (process.platform !== 'linux') return false
   const report: NodeJS.ProcessReport & { excludeNetwork?: boolean } = process.report
-  // Else it asks for the name of each peer.
+  // Otherwise the report looks up the host name of each peer.
   report.excludeNetwork = true
   const { header } = report.getReport() as { header: { glibcVersionRuntime?: string } }
   return header.glibcVersionRuntime === undefined
@@ -93,9 +93,9 @@ async function openUsable(
 }
 
 /**
- * The locks of two catalogues do not exclude each other. So each start first takes the lock of its
- * own and then looks for others: those of another engine may be in use, and what a later start took
- * has a higher number.
+ * Refuses the start when another process uses the store. Two catalogues have two locks, so each
+ * start first locks its own catalogue and then looks for others. A catalogue of another engine may
+ * be in use, and one with a higher number belongs to a later start.
  *
  * @throws BlobFault `UNAVAILABLE`
  */
@@ -112,8 +112,8 @@ function inUse(path: string): BlobFault {
 }
 
 /**
- * Both engines lock the file `LOCK` in the same way, and LevelDB exists everywhere. Told that
- * nothing may exist, it takes the lock and then refuses, without a look at the rows.
+ * Both engines lock the file `LOCK` in the same way, and LevelDB exists everywhere. With
+ * `errorIfExists` LevelDB takes the lock and then fails, before it reads any row.
  */
 async function isLocked(path: string): Promise<boolean> {
   const tried = new ClassicLevel(path, { createIfMissing: false, errorIfExists: true })

@@ -159,7 +159,8 @@ export class Recovery {
   }
 
   /**
-   * What cannot be synced counts as far as it can be read back, and nothing more is written to it.
+   * If the disk cannot sync the extent, the records that were read still count, and the extent is
+   * set aside: nothing more is written to it.
    */
   async #syncScanned(extent: Extent): Promise<void> {
     try {

@@ -1,6 +1,6 @@
 /**
- * The clean shutdown: uploads are lost, what runs ends, and the catalogue is complete and marked.
- * So the next start scans nothing.
+ * The clean shutdown: open uploads are dropped, running operations end, and the catalogue is
+ * completed and marked. So the next start scans nothing.
  */
 import { BlobFault } from '@holdfast/blob-store'
 import type { Assembly } from '../assembly.ts'

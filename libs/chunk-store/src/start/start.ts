@@ -1,8 +1,8 @@
 /**
  * The start of a store: the catalogue is opened, the directory surveyed, the parts are assembled,
  * and what a crash left is applied. A damaged catalogue is rebuilt from the extents, and so is one
- * that the disk cannot read while it can read all extents. A disk without room for that gives the
- * ballast.
+ * that the disk cannot read while it can read all extents. If the disk has no room for the start,
+ * the start removes the ballast and tries once more.
  */
 import { randomFillSync } from 'node:crypto'
 import { join } from 'node:path'
@@ -58,8 +58,8 @@ export async function startStore(
 }
 
 /**
- * The disk returns errors for the catalogue, and not for the extents. If it did for those too, it
- * could be the disk as a whole, and its catalogue is better than none.
+ * True when the disk returns errors for the catalogue, and for no extent. If it returns errors for
+ * extents too, the whole disk may have failed: then the catalogue is kept, not replaced.
  */
 async function isUnreadableAlone(error: unknown, { disk, directory }: Start): Promise<boolean> {
   if (!isUnreadableMessage((error as Error).message)) return false

@@ -151,7 +151,7 @@ async function adopt(
       log.error(details, 'the file of an extent is missing')
       const rest = { untilMs: Number.POSITIVE_INFINITY, liveBytes }
       Object.assign(extent, row, { state: 'sealed', rest, quarantine: undefined, gap: false })
-      // It was taken away after a clean shutdown, which ends its gap.
+      // If the shutdown was clean, the operator removed the file since then: that ends its gap.
       extent.setAside('missing', { gap: !result.inOrder && holdsNews(row, result) })
       result.extents.push(extent)
     }
@@ -161,8 +161,8 @@ async function adopt(
   extent.fileBytes = file.size
   result.extents.push(extent)
   if (row !== undefined) Object.assign(extent, row)
-  // The row's statement about header and owner is checked again: an operator may have put the
-  // file back.
+  // A quarantine for a damaged, foreign or missing file is decided again: the operator may have put
+  // the right file back.
   if (row?.quarantine !== 'unreadable') Object.assign(extent, { quarantine: undefined, gap: false })
   if (!file.isOpenable) {
     extent.state = 'sealed'
@@ -430,8 +430,9 @@ async function infoWithoutCatalogue(
       { files: stores.flatMap(({ files }) => files) },
       `these extents are not of the store that the file ${identityFileName} names, and are set aside. If they are this store's, stop, remove ${identityFileName} and the catalogue, and start again`,
     )
-  // An extent that is missing now may be back later. Nothing that is written from now on may have a
-  // number of its time: none was given out faster than that.
+  // An extent that is missing now may be back later. So numbers that are used from now on must be
+  // higher than all numbers in it. The clock is: the store never used numbers faster than time
+  // passes.
   return { storeId, secret, nextGeneration: nowMs, nextSequence: nowMs * 1_000, ...counts }
 }
 

@@ -1,10 +1,10 @@
 /**
  * Whether an upload may be dropped in favour of an existing copy.
  *
- * After the upload its bytes are gone, and they may be the only correct ones. So the old copy is
- * first read from the disk when all bytes of the upload are here, unless it was read or written
- * since. Uploads that end at one time share one read. A copy is replaced if it is damaged, on an
- * unreadable sector, or in a file that cannot be opened.
+ * After the upload its bytes are gone, and they may be the only correct ones. So, once all bytes of
+ * the upload have arrived, the old copy is read from the disk, unless the store has read or written
+ * it since then. Uploads that end at one time share one read. A copy is replaced if it is damaged,
+ * on an unreadable sector, or in a file that cannot be opened.
  */
 import { BlobFault } from '@holdfast/blob-store'
 import type { Copy, RowEntry } from '../catalogue/rows.ts'

@@ -81,9 +81,10 @@ export class MoveIntent implements Intent {
 }
 
 /**
- * Deletion and void entries that are still needed, written again by compaction. In a separate
- * group: they apply to what comes before them, and a copy may return under the name of a deleted
- * one. When it has, its row takes over what the entry covered.
+ * Deletion and void entries that are still needed, written again by compaction. They have a group
+ * of their own, because a deletion ends all earlier entries of its copy, and a copy may return
+ * under the name of a deleted one. If the copy has returned, its deletion entry is not written
+ * again: the row of the copy remembers the older commit entry that the deletion named.
  */
 export class CarryIntent implements Intent {
   readonly #ledger: Ledger

@@ -1,8 +1,8 @@
 /**
  * Copies that must not be deleted for a while: a pin covers the time between a commit and its
- * reference. Pins are kept in memory. Where the process with the store takes the uploads, both end
- * together. Where other processes take them, they continue while this one restarts: there every
- * copy counts as pinned for as long as the longest pin after a start.
+ * reference. Pins are kept in memory. If the process with the store also takes the uploads, pins
+ * and uploads end together. If other processes take the uploads, these continue while this process
+ * restarts: then every copy counts as pinned after a start, for as long as the longest pin.
  *
  * Every commit leaves a pin for minutes, so at thousands of uploads a second there are a million of
  * them. They are in an open-addressed table of numbers, 24 bytes a place. A copy is identified by

@@ -1,7 +1,7 @@
 /**
  * One upload on its way in.
  *
- * Up to 64 KiB are gathered and hashed at commit, in this thread: cheaper than a thread's answer.
+ * Up to 64 KiB are gathered and hashed at commit, in this thread: a request to a worker costs more.
  * Beyond that, bytes are copied once into a buffer of the shared memory. A full buffer goes to a
  * hash worker and to the device at the same time, as one data record, and is free again when both
  * are done. When no buffer is free, `write` returns a promise; an upload that holds a partly filled

@@ -58,8 +58,8 @@ export class AccountRounds {
   }
 
   /**
-   * Whether the region no longer serves any account, and every account that it ever served has its
-   * references elsewhere: by the last read.
+   * Whether the region no longer serves any account, and other regions have the references of every
+   * account that it ever served. The answer is that of the last read.
    */
   outlives(region: RegionCode): boolean {
     const { regions, map } = this.#options
@@ -69,7 +69,10 @@ export class AccountRounds {
     })
   }
 
-  /** When the accounts born there were last confirmed where they are served now. */
+  /**
+   * When the last confirmed round began that covers the accounts born in this region, in the region
+   * that serves them now.
+   */
   #confirmedMs(birth: RegionCode): number | undefined {
     const { map } = this.#options
     const { confirmedMs, confirmedScope = '' } = this.#states.get(map.homeOf(birth).serving) ?? {}

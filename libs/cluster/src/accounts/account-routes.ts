@@ -93,7 +93,7 @@ export class AccountRoutes {
     this.#subscription.close()
   }
 
-  /** How long the region has had no known ready host; at least since this process first looked. */
+  /** How long the region has had no known ready host, as far as this process has observed it. */
   #lostMs(region: RegionCode): number {
     const nowMs = this.#clock.monotonic()
     const sinceMs = this.#lostSinceMs.get(region) ?? nowMs

@@ -149,7 +149,7 @@ export class ClusterBackups {
     }
   }
 
-  /** While no storage node deletes. */
+  /** Runs the work while all storage nodes are kept from deleting. */
   async #holding<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const { signal } = this.#runs
     const { clock } = this.#cluster

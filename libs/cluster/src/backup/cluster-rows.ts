@@ -1,10 +1,11 @@
 /**
  * The rows of a cluster for a backup, in the form of one machine's.
  *
- * There is no one moment over all partitions. An account is one state of its own moment. Lookups
- * are taken before the accounts, so that what an account has and loses meanwhile is there, and once
- * more after them, so that what it gets meanwhile is there too. References are taken after the
- * accounts alone: after a restore every account writes those that it lacks.
+ * The partitions of a cluster have no common moment. Each account is copied in its state at one
+ * moment. Lookups are read before the accounts: this includes the lookups that an account loses
+ * during the run. They are read again after the accounts: this includes the lookups that an account
+ * gets during the run. References are read only after the accounts: after a restore every account
+ * writes the references that it lacks.
  */
 import {
   type JournalFault,
@@ -66,14 +67,17 @@ async function* lookupsOf({
   }
 }
 
-/** A region that was given up may be gone: what arrived elsewhere counts. */
+/**
+ * The regions whose rows are read. A region whose homes have moved away may be gone: the rows that
+ * reached other regions count.
+ */
 function reachedRegions({ config, regions }: ClusterRowsOptions['cluster']): RegionCode[] {
   return config.regions.filter((region) => !regions.isGivenUp(region))
 }
 
 /**
- * Rows of several lists that have nearly the same ones in nearly one order, each row once. Where
- * the lists differ, each of the values comes.
+ * Yields the rows of several lists, each row once. The lists have nearly the same rows in nearly
+ * the same order. If the lists have different values for a key, each of the values is yielded.
  */
 export async function* eachOnce(lists: readonly AsyncIterable<LookupEntry>[]): AsyncGenerator<LookupEntry> {
   const open = lists.map((list) => list[Symbol.asyncIterator]())

@@ -1,10 +1,10 @@
 /**
  * Writes a backup of a cluster into an empty one of the same regions.
  *
- * 1. Settings, homes and counters; then the placement groups, each in a version above both those of
- *    the backup and those that the empty cluster has made, with nodes that live here.
- * 2. The copies, each to one member of its group, under its name; the others pull it.
- * 3. The rows. An account's statics are the last of it.
+ * 1. Settings, homes and counters; then the placement groups, with nodes of this cluster. Each gets
+ *    a version above that of the backup and above that of the empty cluster.
+ * 2. The copies. Each is sent to one member of its group, under its name; the others pull it.
+ * 3. The rows. The statics of an account are written after its other rows.
  *
  * A row names the backup from the first write to the last, so that a run that was killed can be
  * repeated. No host of accounts runs meanwhile: it would serve accounts whose rows are not all
@@ -209,7 +209,7 @@ function assertKept(
   }
 }
 
-/** Where its numbers are taken. */
+/** Raises the counter in the region that takes numbers from it. */
 async function raise(
   entry: Extract<StoredEntry, { kind: 'counter' }>,
   { cluster, keyspaces, atMs }: { cluster: ClusterPart; keyspaces: WholeKeyspaces; atMs: number },
@@ -221,7 +221,7 @@ async function raise(
   await writer.end()
 }
 
-/** With the nodes that they had, where these are here. */
+/** Writes the groups. They keep their nodes that this cluster has; the others are replaced. */
 async function restoreGroups(
   { config, groups, peers }: ClusterPart,
   restored: readonly PlacementGroup[],
@@ -318,7 +318,7 @@ interface WritersOptions {
   birthOf: (account: string) => RegionCode
 }
 
-/** Entries go to the keyspaces that they are of. */
+/** Writes each entry to its keyspace. */
 class Writers {
   readonly #cluster: ClusterPart
   readonly #options: WritersOptions

@@ -1,16 +1,17 @@
 /**
- * Regions are added to an installation that has data, in three steps around two that only an
- * operator's tools can do:
+ * Adds regions to an installation that has data. This file has steps 1 and 4; the tools of an
+ * operator do the others:
  *
- * 1. `addRegions`: the order names them, and the keyspaces that they keep get their data centres.
- *    From now on Cassandra sends them what is written.
- * 2. All processes of the other regions start with settings that name them. Until then those would
- *    neither find their accounts nor read their references before they collect.
- * 3. Their nodes get the rows of before (`nodetool rebuild`), and what a single replica lacks
- *    (`nodetool repair`).
- * 4. `joinRegion`: their processes may start.
+ * 1. `addRegions`: the order of regions names the new ones, and the keyspaces that they keep get
+ *    their data centres. From now on Cassandra sends new writes to these.
+ * 2. All processes of the other regions start with settings that name the new regions. Without
+ *    these settings they would not find accounts of the new regions, and would collect without
+ *    reading the references of the new regions.
+ * 3. The nodes of the new regions get the existing rows (`nodetool rebuild`), and then the rows
+ *    that a single replica lacks (`nodetool repair`).
+ * 4. `joinRegion`: the processes of the new regions may start.
  *
- * Each step may be repeated, also from the beginning. Nothing is taken from any data centre.
+ * Each step may be repeated, also from the beginning. No data centre loses rows.
  */
 import type { ClusterConfig } from '@holdfast/config'
 import { CassandraMetadataStore, type CassandraOptions } from '@holdfast/journal-cassandra'

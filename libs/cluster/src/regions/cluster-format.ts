@@ -1,9 +1,9 @@
 /**
  * The format of what all processes of an installation share: rows, keys, and what they mean.
  *
- * A release that writes what the ones before it would misread raises the format first: it claims a
- * row `setting/format/<n>` with its version. A row is never changed, and none is left out. A
- * release refuses to start where the format after its own is.
+ * A release whose writes earlier releases would misread raises the format first: it claims a row
+ * `setting/format/<n>` with its version. A row is never changed, and no number is left out. A
+ * release refuses to start if the row of the next format exists.
  */
 import { StartFault, version } from '@holdfast/bootstrap'
 import { clusterFormatPrefix } from '../row-keys.ts'

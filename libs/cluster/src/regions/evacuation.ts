@@ -51,9 +51,9 @@ const portionMs = 15_000
 /** After this time it answers what it has, even while a slow account is not done. */
 const portionAnswerMs = portionMs + 45_000
 /**
- * How long an operator's call takes at most: the next one continues where it ended. With the time
- * until homes have settled, and a last portion, an answer comes before anything on its way gives
- * up.
+ * An operator's call begins no portion after this time; the next call continues where it ended. The
+ * wait until homes have settled and the last portion come on top. The sum is below the time-outs on
+ * the way of the answer.
  */
 const takeMs = 60_000
 /** A host may be lost, or its data out of reach for a moment: another one continues. */
@@ -232,8 +232,8 @@ async function askPortion(
 }
 
 /**
- * How far the copies elsewhere reach: a file of the region that was uploaded later may be only on
- * its own nodes.
+ * The time up to which other regions have copies of the region's files. A file that was uploaded
+ * later may be only on nodes of the region.
  */
 function filesOf({ groups, peers }: ClusterPart, birth: RegionCode) {
   const beats = new Map(peers.beats().map((beat) => [beat.id, beat]))
@@ -257,7 +257,7 @@ interface Portion {
   next: string | undefined
 }
 
-/** What can be done in this time, and no less than one place behind `after`. */
+/** Takes accounts over for this time. It gets at least one place beyond `after`. */
 export async function portionOf(
   all: AsyncIterable<PassStep>,
   { clock, ms, after }: { clock: Pick<Clock, 'monotonic'>; ms: number; after: string | undefined },

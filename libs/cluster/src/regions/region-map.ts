@@ -98,8 +98,8 @@ export class RegionMap {
   }
 
   /**
-   * Whether this region may still consider itself in charge: it heard another one recently, or
-   * there is none. Until then a host that starts alone may acknowledge nothing.
+   * Whether this region may still consider itself in charge: another region answered recently, or
+   * there is no other. While this is false, a host that starts may acknowledge nothing.
    */
   get heardElsewhere(): boolean {
     const { region, regions } = this.#options
@@ -176,7 +176,7 @@ export class RegionMap {
     return (await this.#claim(birth, home, handedOverKey(birth, home))).home
   }
 
-  /** The region that serves decides which row it is; the others get that one. */
+  /** Claims the row in the region that serves. The other regions get the row that it has then. */
   async #claim(birth: RegionCode, wanted: Home, key: string): Promise<{ home: Home; heard: RegionCode[] }> {
     const { regions, stores } = this.#options
     const heard = [wanted.serving]

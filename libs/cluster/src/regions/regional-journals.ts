@@ -29,9 +29,10 @@ export class RegionalJournals implements KeptJournals {
 
   /**
    * @param options.regions all of the installation: in no other was an account ever born.
-   * @param options.isServed whether this region serves the accounts born there: otherwise
-   *   everything is fenced. Default: it does.
-   * @param options.fresh awaited before that is used for a decision. Default: it is always known.
+   * @param options.isServed whether this region serves the accounts born in the given one. If not,
+   *   all operations on them are fenced. Default: it serves them.
+   * @param options.fresh makes the answers of `isServed` current; awaited before they are used for
+   *   a decision. Default: they are always current.
    */
   constructor(
     stores: ReadonlyMap<RegionCode, KeptJournals>,

@@ -72,14 +72,14 @@ export class RegionalLookups implements LookupStore {
   }
 
   /**
-   * Where homes have moved: the successor decides what the region decided, and the known routes are
-   * complete.
+   * Uses this map of homes from now on. For a region whose homes have moved, the successor decides
+   * instead of the region, and the routes that other regions know count as complete.
    */
   useHomes(map: Pick<RegionMap, 'homeOf' | 'keepersOf'>): void {
     this.#map = map
   }
 
-  /** Which regions have no reference any more that others lack. */
+  /** Uses these rounds to see of which regions all references are also in other regions. */
   useRounds(rounds: { outlives(region: RegionCode): boolean }): void {
     this.#rounds = rounds
   }

@@ -1,6 +1,6 @@
 /**
- * The lookups of a region that may be unavailable when this process starts: unavailable until a
- * connection was made, which is retried.
+ * The lookups of a region that may be unavailable when this process starts. Attempts to connect are
+ * repeated. Until one succeeds, calls fail as unavailable.
  */
 import { JournalFault, type LookupChange, type LookupRow, type LookupStore } from '@holdfast/journal'
 

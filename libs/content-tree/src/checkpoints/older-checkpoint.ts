@@ -1,9 +1,9 @@
 /**
  * Pages of version 1 as those of version 2.
  *
- * Their rows count on from page to page, contents in pre-order, and have no neighbours: a row comes
- * behind the last one before it in the same folder. The first two tops are root and bin, the others
- * are deleted folders.
+ * Rows of version 1 are numbered across all pages, contents in pre-order, and have no neighbours: a
+ * row follows the last earlier row of the same folder. The first two tops are root and bin, the
+ * others are deleted folders.
  */
 import type { CheckpointPage } from '@holdfast/wire'
 import { none, wordsOf } from '../tree/columns.ts'

@@ -58,8 +58,8 @@ export function deleteContents(
 }
 
 /**
- * Whether these may be held beside the contents held already: in all as many as an account may
- * have.
+ * Whether these contents may be held besides those held already. At most as many contents may be
+ * held in all as an account may have.
  */
 function fitsHeld({ tree }: RequestContext, rows: readonly number[]): boolean {
   const held = tree.held === none ? { files: 0, folders: 0 } : tree.below(tree.held)

@@ -138,9 +138,9 @@ export class RequestContext {
   }
 
   /**
-   * The change, with its answer. A small answer is kept for a retry, and `keptIfLarge` instead of a
-   * large one. A large one without that, or one that needs the new state, is made again from the
-   * ids in the events.
+   * The change, with its answer. A small answer is kept for a retry. Instead of a large answer
+   * `keptIfLarge` is kept. A large answer without `keptIfLarge`, or one that needs the new state,
+   * is made again from the ids in the events.
    *
    * A command without any effect now is a change, too, if it could have an effect later: without a
    * kept result a repetition would carry it out.
@@ -281,8 +281,8 @@ export class RequestContext {
     const row = this.own(id)
     if (isRefusal(row)) return row
     if (!this.tree.isFolder(row)) return refusal(`error-${parameter}`)
-    // A folder that expires with everything in it accepts nothing new; a Premium owner's folder
-    // stays, and does.
+    // An expired folder that is deleted with everything in it accepts nothing new. An expired
+    // folder of a Premium owner stays, and accepts new content.
     if (!this.isPremium && this.isExpired(row)) return refusal('error-notFound')
     return row
   }

@@ -26,9 +26,9 @@ export function tick(context: RequestContext): Outcome {
 }
 
 /**
- * Folders whose expiry is over, by the current tier and consent: deleted with everything in them
- * now, or closed permanently; and what is over in the bin. At most a bounded number; the rest stays
- * due.
+ * Folders whose expiry is over, and content whose time in the bin is over. By the current tier and
+ * consent such a folder is deleted with everything that is in it now, or closed permanently. At
+ * most a bounded number is taken; the rest stays due.
  */
 export function dueEvents(context: RequestContext): Events {
   const { tree, now } = context
@@ -128,7 +128,7 @@ function endExpiredAccount(context: RequestContext, isOver: boolean): Events {
   return ids.length === 0 ? held : [{ $case: 'contentsDeleted', value }, ...held]
 }
 
-/** Content that cannot be restored any more. @param all all of it. */
+/** Ends held content that cannot be restored any more. @param all ends all held content. */
 function heldOver({ tree, now }: RequestContext, all: boolean): Events {
   if (tree.held === none) return []
   const rows = all
@@ -195,7 +195,9 @@ function isEmpty(tree: Account['tree']): boolean {
   return [tree.root, tree.bin, tree.held].every((top) => top === none || tree.childCount(top) === 0)
 }
 
-/** Content comes into the bin in the order of time, files and folders each. */
+/**
+ * Files come into the bin in the order of time, and so do folders: the first of each is due first.
+ */
 function nextInBin(tree: Account['tree']): number | undefined {
   const first = firstOf(
     tree,

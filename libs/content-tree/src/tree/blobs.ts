@@ -167,8 +167,8 @@ export class BlobTable {
     setColumn(columns.crc32, first, saved.crc32s.subarray(place * 4, end * 4))
     setColumn(columns.placementGroup, first, saved.placementGroups.subarray(place * 4, end * 4))
     setColumn(columns.release, first, saved.releases.subarray(place * 8, end * 8))
-    // Plain loops over words: most accounts are loaded by code that was never compiled, where each
-    // call costs more than what it does.
+    // Plain loops over words: when most accounts are loaded, this code is not compiled yet, and a
+    // call costs more than the work in it.
     const { keys } = columns
     for (let from = 0, at = first * 16; from < count; from++, at += 16) {
       for (let word = 0; word < 12; word++) keys[at + word] = ids[from * 12 + word] as number

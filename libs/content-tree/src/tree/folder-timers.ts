@@ -55,7 +55,10 @@ export class FolderTimers {
     this.#tree.contents.marks.touch(folder)
   }
 
-  /** Timers of a folder and of the folders in it: they were dropped while it could not be found. */
+  /**
+   * Starts the timers of a folder and of the folders in it again: they were dropped while callers
+   * could not find the folder.
+   */
   wake(folder: number): void {
     const { folders } = this.#tree
     const open = [folder]

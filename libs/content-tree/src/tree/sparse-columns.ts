@@ -37,8 +37,8 @@ export class SparseColumns {
     tags: new Map(),
   }
   /**
-   * Size of tags and description of a row in an answer, bytes; those requested since they were set.
-   * Counting them again takes as long as writing them.
+   * Bytes that tags and description of a row take in an answer. A row is here if its size was
+   * requested since they were set. Counting them again takes as long as writing them.
    */
   readonly notesInAnswers = new Map<number, number>()
   readonly directLinks = new Map<number, DirectLink[]>()

@@ -33,9 +33,9 @@ const viewersMax = 10_000
 /** A failed pin is retried after this time. */
 const pinRetryMs = 500
 /**
- * Pinned in a turn of the loop, of all responses together: an archive may have ten thousand files,
- * and a hundred may begin at a time. A blob that is no longer referred to stays for longer than the
- * last of these pins waits.
+ * Pins in one turn of the loop, for all responses together: an archive may have ten thousand files,
+ * and a hundred archives may begin at a time. A blob that has lost its references stays for longer
+ * than the last of these pins waits.
  */
 const pinsPerTurn = 64
 /** Entries examined in one piece of work: less than a millisecond. */
@@ -146,7 +146,7 @@ export class Archives {
     }
   }
 
-  /** Requests that come together look once. */
+  /** Concurrent requests for a layout share one check. */
   async #isBlocked(laid: FolderLayout, { network }: ArchiveRequest): Promise<boolean> {
     const { version } = this.#blocked
     const known = this.#looked.get(laid)

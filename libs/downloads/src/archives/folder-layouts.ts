@@ -50,9 +50,12 @@ export class FolderLayouts {
   readonly #slices: Slices
   /** By folder. */
   readonly #recent = new Map<string, { made: CachedLayout; release: () => void }>()
-  /** By folder: what is being made of a manifest that was asked for when this version was known. */
+  /**
+   * By folder: the layout that is being made, and the version that was known when its manifest was
+   * requested.
+   */
   readonly #begun = new Map<string, { version: Buffer; making: Promise<CachedLayout> }>()
-  /** By folder: what will be made of a manifest that is not asked for yet. */
+  /** By folder: the next layout, whose manifest is not requested yet. */
   readonly #next = new Map<string, Promise<CachedLayout>>()
   /** By network; the one that was served longest ago is first. */
   readonly #waiting = new Map<string, (() => void)[]>()
@@ -99,8 +102,8 @@ export class FolderLayouts {
   }
 
   /**
-   * One layout of a folder is made at a time, and all requests that come meanwhile share the next
-   * one: a folder that changes all the time would need one for each of them.
+   * One layout of a folder is made at a time. All requests that come meanwhile share the next one:
+   * otherwise a folder that changes all the time would need a layout for each request.
    */
   #makeNext(now: FolderNow): Promise<CachedLayout> {
     const { promise: making, resolve } = Promise.withResolvers<CachedLayout>()
@@ -134,7 +137,7 @@ export class FolderLayouts {
     kept.release = this.#budget.keep(made.laid, { bytes: layoutBytes(made.laid), network }, () => {
       if (this.#recent.get(folder) === kept) this.#recent.delete(folder)
     })
-    // After it, so that one that is kept again stays.
+    // After the new `keep`, so that a layout that is kept again is not forgotten in between.
     before?.release()
   }
 
@@ -184,7 +187,7 @@ export function layoutBytes({ layout, blobNames }: FolderLayout): number {
   return layout.bytes + blobNames.length
 }
 
-/** A link that is closed to one caller may be open to others that wait with it. */
+/** Whether an error may be of one caller alone: the link may be open to others that wait. */
 function isPersonal(error: unknown): boolean {
   return error instanceof RefusalError && error.status !== 'error-unavailable'
 }

@@ -27,7 +27,7 @@ interface Held {
   bytes: number
   network: NetworkLayouts
   uses: number
-  /** What forgets it, of each map that keeps it. */
+  /** For each map that keeps the layout, the function that removes it from the map. */
   keeps: Set<() => void>
 }
 

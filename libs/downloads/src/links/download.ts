@@ -76,7 +76,7 @@ export function sendFile(
   })
 }
 
-/** A file is sent from its first byte on. */
+/** Notes a download: a file is sent from its first byte on. */
 export function noteDownload(
   { reports, transfers }: DownloadContext,
   request: FastifyRequest,
@@ -108,7 +108,7 @@ export async function opener(
   return { password, openAs }
 }
 
-/** What the link's capability opened moments ago: no account is asked, and nothing guessed. */
+/** The recent answer for the link's capability. It needs no account and counts as no guess. */
 function openedBefore(
   context: DownloadContext,
   request: FastifyRequest,

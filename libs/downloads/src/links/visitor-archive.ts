@@ -25,7 +25,8 @@ export async function visitorArchive(
   if (accountId === undefined) throw new RefusalError('error-notFound')
   const { blocked } = context
   const open = async (versionOnly: boolean) => {
-    // Before it: what is blocked meanwhile gives another version next time.
+    // Read before the account is asked: if content is blocked meanwhile, the next request gets
+    // another version.
     const blockedVersion = blocked.version
     const view = await openArchive(context, request, { accountId, capability, versionOnly })
     return { ...view, version: Buffer.concat([view.version, Buffer.from(` ${blockedVersion}`)]) }

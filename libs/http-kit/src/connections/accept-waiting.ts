@@ -71,8 +71,8 @@ const calls = systemCalls(
 )
 
 /**
- * The next connection that waits at the listener of which this socket is. Undefined: none waits,
- * or Node must accept it, because the system refuses.
+ * The next connection in the queue of the listener that accepted this socket. Undefined: none
+ * waits, or the system call is not available or fails, so that Node must accept it.
  */
 export function nextWaiting(accepted: Socket): WaitingConnection | undefined {
   const server = (accepted as SocketOfServer).server as ServerWithHandle | undefined

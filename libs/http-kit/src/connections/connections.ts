@@ -76,15 +76,18 @@ export const requestsAheadMax = 64
 /** Maximum bytes of all waiting request lines and headers: one read of a socket holds no more. */
 const aheadBytesMax = 64 * 1024
 /**
- * A client that used less of the last half second, ms, waits for one item of each other network at
- * most.
+ * Milliseconds of the last half second. A client that used less time waits for at most one item of
+ * each other network.
  */
 const littleMs = 16
-/** After a refusal on a listener that is full of networks with a connection or two each. */
+/**
+ * How long connections end with their answers, after a refusal on a listener that is full of
+ * networks with a connection or two each.
+ */
 const crowdedMs = 60_000
-/** When the host closes, heads that clients began to send are here within this time. */
+/** When the host closes, it waits this long for request heads that clients have begun to send. */
 const headMs = 2_000
-/** A /48 of v6 has 65,536 networks, and as many connections as this many of them. */
+/** A /48 of v6 has 65,536 networks. It may have as many connections as this number of networks. */
 const siteNetworks = 2
 
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void
@@ -109,7 +112,7 @@ export interface ConnectionsDeps {
   onHandshakeFault: (fault: HandshakeFault, error: Error, address: string | undefined) => void
 }
 
-/** What a new connection counts for. */
+/** The network and the /48 for which a new connection counts. */
 interface ConnectionCharge {
   network: Network
   site: ConnectionHolder | undefined
@@ -137,8 +140,9 @@ export class Connections {
   readonly #handshakes: Handshakes | undefined
   #open = 0
   /**
-   * Until then connections end with their answers. All networks have few connections, and none of
-   * them idles while each sends requests continuously. This way they take turns.
+   * Until this time connections end with their answers, so that networks take turns. It is set when
+   * many networks have few connections each. If they send requests without a pause, no connection
+   * idles that could be closed for a new one.
    */
   #crowdedUntilMs = Number.NEGATIVE_INFINITY
   #closing = false
@@ -194,9 +198,9 @@ export class Connections {
   }
 
   /**
-   * Called before the server closes, because the server does not track connections that have sent
-   * nothing. It waits for those that have sent part of a head, and its check of the time that heads
-   * may take has ended: they are closed here, a moment later.
+   * Called before the server closes. The server does not track connections that have sent nothing:
+   * they are closed here at once. The server waits for connections that have sent a part of a head,
+   * but no longer checks how long heads take: these connections are closed here after `headMs`.
    */
   close(): void {
     this.#closing = true
@@ -285,7 +289,10 @@ export class Connections {
     return true
   }
 
-  /** It has its maximum, and none idles that could be closed. */
+  /**
+   * Whether the holder has its maximum of connections and none of them idles. If one idles, this
+   * call closes it.
+   */
   #isAtMax(holder: ConnectionHolder, max: number): boolean {
     return holder.open.size >= max && !this.#room.closeIdle(holder, 'network')
   }
@@ -325,7 +332,7 @@ export class Connections {
     connection.begin(response, nowMs)
     this.#speaks(connection)
     response.once('close', noteAnswer)
-    // Not if the client has sent more: that would be lost.
+    // Unless the client has sent more requests: they would be lost.
     if (nowMs < this.#crowdedUntilMs && !connection.network.isProxy)
       response.shouldKeepAlive &&= connection.ahead.length > 0
   }
@@ -375,7 +382,7 @@ export class Connections {
     connection.sinceMs = this.#clock.monotonic()
     if (connection.client !== undefined) this.#leaveClient(connection)
     this.#beginNext(connection)
-    // In place of what Node has just set. Node takes its own again with the next request.
+    // Replaces the time-out that Node has just set. Node sets its own again with the next request.
     if (connection.network.isProxy && connection.running === undefined)
       connection.socket.setTimeout(this.#deps.idle.proxyMs)
   }
@@ -412,7 +419,7 @@ export class Connections {
     socket.end(this.#deps.refusalText(status), () => socket.destroy())
   }
 
-  /** What a connection may be sent that was never read from. */
+  /** The refusal for a connection that was never read; empty where TLS is required. */
   #unreadText(status: RefusedStatus): string {
     const { tls } = this.#deps
     return tls === undefined || tls.plainToo ? this.#deps.refusalText(status) : ''
@@ -537,7 +544,7 @@ export class Connections {
     })
   }
 
-  /** Its first bytes are those of a handshake. After it the connection is as a new one. */
+  /** Its first bytes begin a handshake, after which it is handled like a new connection. */
   #secure(connection: Connection, first: Buffer, attach: Attach): void {
     const { socket, network } = connection
     this.#beginnings.take(network.name, () => {

@@ -56,7 +56,7 @@ export class Handshakes {
     this.#server = createServer({
       ...certificatesOf(context),
       requestCert: true,
-      // `#secured` refuses them: here the reason would be lost.
+      // `#secured` refuses peers without a valid certificate: here the reason would be lost.
       rejectUnauthorized: false,
       ALPNProtocols: ['http/1.1'],
     })
@@ -131,7 +131,7 @@ export class Handshakes {
   }
 
   #failed(error: Error & { code?: string }, socket: TLSSocket): void {
-    // Neither those that the peer ended nor those that were ended here.
+    // Handshakes that the peer or this host ended are not faults.
     if (error.code !== 'ECONNRESET') this.#deps.onFault('handshake', error, socket.remoteAddress)
     socket.destroy()
   }

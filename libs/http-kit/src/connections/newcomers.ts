@@ -4,14 +4,17 @@
  */
 import type { Socket } from 'node:net'
 
-/** More requests than a connection may send ahead have more lines. */
+/** With no more lines a read cannot hold more requests than a connection may send ahead. */
 const fewLines = 128
-/** The part of a read with more lines that is parsed. A destroyed socket is not parsed further. */
+/**
+ * A read with more lines is parsed in pieces of this size, until all is parsed or the socket is
+ * destroyed.
+ */
 const pieceBytes = 2 * 1024
 
 /** Heads and small bodies are shorter and not inspected. */
 const plainBytes = 8 * 1024
-/** On average less than 64 bytes a line, where a read is full. */
+/** A full read with more lines has less than 64 bytes a line on average. */
 const linesMax = 1_024
 const lineFeed = 10
 

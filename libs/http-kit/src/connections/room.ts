@@ -33,7 +33,7 @@ import {
  * only when the listener is full.
  */
 const idleMs = 1_000
-/** On a full listener, too: a request head takes a round trip to arrive. */
+/** The same time on a full listener: a request head takes a round trip to arrive. */
 const graceMs = 250
 /** How often the pace of connections is measured while the listener is scarce. */
 const lookMs = 100
@@ -108,9 +108,10 @@ export class Room {
   }
 
   /**
-   * The new connection's own network before others when it has many: a network that keeps
-   * reconnecting must not displace connections that are about to send. A few that come at once do
-   * not displace each other: they may wait for their first read.
+   * Closes the oldest silent connection. When the new connection's own network has many silent
+   * ones, it closes the oldest of these: a network that keeps reconnecting must not displace
+   * connections that are about to send. A few connections that one network opens at the same time
+   * do not displace each other: they may wait for their first read.
    */
   #closeSilent(newcomer: Network, afterMs: number): boolean {
     const [oldest] = newcomer.silent.size > fairShareMin ? newcomer.silent : this.#deps.silent

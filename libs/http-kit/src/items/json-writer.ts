@@ -16,8 +16,8 @@ const dash = 0x2d
 const wholeCopyMin = 16
 const firstBytes = 1_024
 /**
- * A slice ends after the item that passes its bound. Bytes that are reserved for the end of that
- * item.
+ * A slice ends after the item that passes its bound. This many bytes are reserved for the end of
+ * that item.
  */
 const beyondSlice = 16 * 1024
 /** A buffer for an item that is larger than usual is this many times as long as its content. */
@@ -86,7 +86,7 @@ export class JsonWriter {
   reserve(bytes: number): void {
     const least = this.#at + bytes
     if (least <= this.#bytes.length) return
-    // Double would be a buffer of two slices for one that is a little more than full.
+    // Doubling would make a buffer of two slices for a slice that is only a little over its bound.
     const usual = Math.min(this.#bytes.length * 2, this.#sliceBytes + beyondSlice)
     const grown = Buffer.allocUnsafe(least <= usual ? usual : Math.ceil(least * growthBeyond))
     grown.set(this.#bytes.subarray(0, this.#at))

@@ -52,7 +52,7 @@ const unreadMax = 8_192
 const knownMs = 10_000
 const knownMax = 4_096
 
-/** What waits for its turn. Exactly one of both is called, once for each wait. */
+/** A wait for a turn. Exactly one of `readOn` and `refuse` is called, once for each wait. */
 export interface Turn {
   /** It may be read. @returns false when its connection is closed: then it takes no turn */
   readOn: () => boolean
@@ -61,8 +61,8 @@ export interface Turn {
 }
 
 /**
- * What a body of unknown length does. Its turn comes also when it has arrived whole by then: it may
- * not have begun.
+ * The calls for a body of unknown length. `readOn` is also called when the whole body has arrived
+ * meanwhile, because its request may not have begun.
  */
 export interface BodyTurns extends Turn {
   /** Nothing more is read of it until `readOn`. */
@@ -174,7 +174,7 @@ export class SmallPiecesLane {
 
   #waitBody(body: Body, waitMs: number): void {
     body.turns.pause()
-    // Bodies in the lane rest by their number, not by time.
+    // False: the lane does not rest after it. The number of bodies in the lane is the bound.
     const readOn = () => {
       this.#flow(body)
       return false

@@ -46,7 +46,10 @@ function digitsForm(from: number, to: number): string {
   return `0*(${forms.join('|')})`
 }
 
-/** The form of numbers with as many digits. The first digit may leave the others free. */
+/**
+ * The form of the numbers from `from` to `to`, which have equally many digits. After some first
+ * digits all other digits are free.
+ */
 function sameLengthForm(from: string, to: string): string {
   const free = from.length - 1
   let [first, last] = [Number(from[0]), Number(to[0])]

@@ -57,9 +57,9 @@ interface LossOptions {
 }
 
 export interface AppliedLoss {
-  /** With rows left, and CORRUPT from now on: at most that many. */
+  /** Upper bound of the accounts that have rows left and are CORRUPT from now on. */
   suspectAccounts: number
-  /** Of lookups that neither their rows nor the copies have any more. */
+  /** Kinds of lookups of which a row may be lost together with its copy. */
   lostKinds: string[]
 }
 
@@ -84,7 +84,10 @@ export async function applyLoss(
 }
 
 interface Losses {
-  /** The number of earlier ones; far above it, if it may be lost itself: it never falls. */
+  /**
+   * The number of earlier losses. If that number may be lost itself, one far above it: it never
+   * falls.
+   */
   before: number
   /** The names of lost kinds may be lost. */
   areKindsGone: boolean
@@ -120,7 +123,7 @@ async function lossesOf(rows: StoredRows, lost: readonly KeyRange[]): Promise<Lo
   }
 }
 
-/** @returns how many times there were rows */
+/** @returns how many items `changes` yielded */
 async function commitInBatches(rows: StoredRows, changes: AsyncIterable<RowChange[]>): Promise<number> {
   let batch: RowChange[] = []
   let count = 0
@@ -145,8 +148,8 @@ async function* suspectRows(rows: StoredRows, lost: LostRanges): AsyncGenerator<
 }
 
 /**
- * A row and its copy are written in one batch, and removed in one. So the one that is not in the
- * range says what is true, also that there is none.
+ * A row and its copy are written in one batch, and removed in one. So if only one of the two is in
+ * the range, the other one is right, also when it is absent.
  */
 async function* copiedLookupRows(rows: StoredRows, lost: LostRanges): AsyncGenerator<RowChange[]> {
   for (const span of copiedSpans()) {

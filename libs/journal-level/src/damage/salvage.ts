@@ -1,9 +1,9 @@
 /**
  * Replaces the damaged files of a LevelDB, so that it opens with everything that can be read.
  *
- * LevelDB itself refuses to open, ends the process, or takes what it cannot read for rows that
- * never existed; and its first compaction writes that down. So its files are compared before it is
- * opened, and no other process may have it open while they are replaced.
+ * LevelDB itself refuses to open, ends the process, or takes rows that it cannot read for rows that
+ * never existed. Its first compaction then makes that loss permanent. So its files are compared
+ * before it is opened, and no other process may have it open while they are replaced.
  */
 import { mkdir, readdir, rm, stat, symlink } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
@@ -189,7 +189,10 @@ function currentOf(manifest: string, damage = 'it names no list of tables'): Rep
   return { ...lossless, name: 'CURRENT', damage, bytes: Buffer.from(`${manifest}\n`) }
 }
 
-/** Zeros in place of its end would pass for an end that is torn. */
+/**
+ * Unreadable pieces are read as zeros. At the end of the manifest they would pass for a torn end,
+ * so an unreadable piece counts as damage.
+ */
 function damageOfManifest(
   manifest: Manifest,
   read: TolerantRead,
@@ -200,8 +203,9 @@ function damageOfManifest(
 }
 
 /**
- * Whether its last entries are lost. LevelDB removes logs and tables when the manifest no longer
- * names them, so what it names is there, and beside it only what a crash left half made.
+ * Whether the last entries of the manifest are lost. LevelDB removes logs and tables only when the
+ * manifest no longer names them. So every file that a complete manifest names exists, and other
+ * files exist only if a crash left them unfinished.
  */
 function isBehind({ logNumber, tables }: Manifest, names: readonly string[]): boolean {
   const known = new Set(tables.map(({ number }) => number))

@@ -18,7 +18,8 @@ export async function readTolerantly(path: string): Promise<TolerantRead | undef
     if (!isUnreadableFile(error)) return absent(error as NodeJS.ErrnoException)
     await using file = await open(path, 'r')
     const { bytes, unreadable } = await readInPieces(file)
-    // Also a place that could be read the second time is copied to another one.
+    // The first read failed, so the file is copied to another place of the disk even if the second
+    // read succeeds.
     return { bytes, unreadable: Math.max(1, unreadable) }
   }
 }

@@ -1,6 +1,7 @@
 /**
- * The file `holder`: which process opened the store last. For messages, and for the copies of
- * lookups: a release without them writes the file, too, and its lookups lack copies.
+ * The file `holder`: which process opened the store last. Messages name that process. The file also
+ * shows whether copies of lookups count: a release that keeps no copies writes the file, too, and
+ * its lookups lack copies.
  */
 import { open, readFile } from 'node:fs/promises'
 import { hostname } from 'node:os'

@@ -97,7 +97,7 @@ export async function inspect(
   const lostBefore = await lostBatchesIn(rows)
   const lostBatches = lostBefore + lost.length
   const named = await numberAt(rows, keys.meta('named'))
-  // A release without copies names no kinds: neither in its audit nor at its own starts.
+  // A release that keeps no copies records no lost kinds, neither in its audit nor at its starts.
   const areUnnamed = !isCopied && (lost.length > 0 || lostBefore !== named)
   const newKinds = [...new Set(areUnnamed ? copiedKinds : fromLog)]
   const lostKinds = new Set([...keptKinds, ...newKinds])
@@ -110,9 +110,10 @@ export async function inspect(
     ...(lostBatches === named ? [] : [numberRow(keys.meta('named'), lostBatches)]),
     ...(last === checked ? [] : [numberRow(keys.meta('checked'), last)]),
   ]
-  // No more than that: a damaged table is suspect from its first key to its last.
+  // Correct rows are not written again: a damaged table is suspect from its first key to its last.
   if (changes.length > 0) await rows.commit(changes)
-  // The audit that says so is begun again, and the copies count from now on.
+  // The audit that names the lost batches is restarted after this, and the copies count from then
+  // on.
   if (lost.length > 0 || !isCopied) await rows.moveToTables()
   return {
     suspicions,
@@ -125,7 +126,9 @@ export async function inspect(
   }
 }
 
-/** Makes them as the lookups are: a release without them may have written since. */
+/**
+ * Makes the copies equal to the lookups: a release without copies may have written lookups since.
+ */
 async function copyLookups(rows: Rows): Promise<void> {
   const copies = rows.scan(keys.copiesOf(keys.lookupsOf('')))
   for await (const batch of inBatches(copies, (copy) => withoutOriginal(rows, copy))) await rows.commit(batch)

@@ -74,8 +74,8 @@ export class Rows implements StoredRows {
 
   /**
    * Closes it and opens it again, after a write failed: LevelDB accepts no other write until then.
-   * Reads wait. A running iteration ends with `UNAVAILABLE`, and so do reads after a failed
-   * attempt, until the next one, unless there is a copy.
+   * Reads wait. A running iteration ends with `UNAVAILABLE`. After a failed attempt reads end with
+   * `UNAVAILABLE` until the next attempt, unless there is a copy.
    *
    * @param options.copy makes one that is read, not written, after a failed attempt: the path of
    *   `rows` on a disk that has room; never rejects
@@ -156,8 +156,8 @@ export class Rows implements StoredRows {
   /**
    * Moves all committed rows from the log into tables; they are there when it resolves.
    *
-   * For what no marker and no audit entry names: if the log is damaged later, it drops such rows
-   * without a sign. What a damaged table held is known.
+   * It is for rows that no marker and no audit entry names: if the log is damaged later, LevelDB
+   * drops such rows without a sign. For a damaged table the lost ranges of keys are known.
    *
    * @throws JournalFault UNAVAILABLE
    */
@@ -211,7 +211,7 @@ async function openLevel(path: string, options: HealingOptions): Promise<Binary>
   } catch (error) {
     if (options.all || !isDamage(error)) throw faultOfLevel(error)
   }
-  // An older table, which is not compared at each opening.
+  // The damage is in an older table, which was not compared.
   try {
     return await openSalvaged(path, { ...options, all: true })
   } catch (error) {
@@ -246,7 +246,10 @@ async function openSalvaged(path: string, options: HealingOptions): Promise<Bina
   }
 }
 
-/** Of a store that could not be opened, and whose state in memory is used with it. */
+/**
+ * Opens the copy of a store that could not be opened. The state in memory of that store is used
+ * with the copy.
+ */
 async function openCopy(path: string): Promise<Binary> {
   if (await needsSalvage(path, { all: false, damageOnDisk: undefined }))
     throw new JournalFault('CORRUPT', `the metadata store ${path} is damaged`)

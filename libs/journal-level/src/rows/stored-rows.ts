@@ -7,7 +7,7 @@ export interface ScanRange {
   lte?: Uint8Array
 }
 
-/** Rows in LevelDB, as what an opening does with them needs them. */
+/** The operations on rows in LevelDB that an opening needs. */
 export interface StoredRows {
   get(key: Uint8Array): Promise<Uint8Array | undefined>
   scan(range: ScanRange, options?: { limit?: number }): AsyncIterable<[Uint8Array, Uint8Array]>

@@ -8,8 +8,8 @@ let path = []
 let page = 1
 let account
 /**
- * The proof from the mail: it confirms the address. Kept in the tab, so that the page can be
- * reloaded before that.
+ * The proof from the mail, which confirms the address. The tab keeps it, so that the page can be
+ * reloaded before the confirmation.
  */
 const proofKey = 'holdfast.mailed'
 /** A second attempt of one confirmation is the same request. */

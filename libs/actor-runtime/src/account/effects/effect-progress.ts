@@ -15,7 +15,7 @@ const effectsPerSlice = 1024
 export class EffectProgress {
   readonly #services: Services
   readonly #onDue: () => void
-  /** Effects up to this number are durable, and up to the other one taken over. */
+  /** Effects up to `#durable` are durable, and effects up to `#taken` are taken over. */
   #durable = 0
   #taken = 0
   /** Taken over and not done. */
@@ -26,7 +26,7 @@ export class EffectProgress {
   /** Ends of effects have waited long enough for a row. */
   isDue = false
 
-  /** @param onDue ends of effects make a row themselves now. */
+  /** @param onDue called when ends of effects need a row of their own. */
   constructor(services: Services, onDue: () => void) {
     this.#services = services
     this.#onDue = onDue

@@ -4,7 +4,8 @@
  *
  * A block has one route to the account, which is durable before the first change that uses a code
  * of it. So a code needs no row, and a crash leaves nothing to repair: the account knows which of
- * its codes exist. The next change uses the codes of a refused one, because they were never shown.
+ * its codes exist. If a change is refused, the next one uses its codes, because no client has seen
+ * them.
  *
  * The account keeps the rest of a block in its next activation, but not in another home term:
  * changes that did not arrive when the home moved may have used it.

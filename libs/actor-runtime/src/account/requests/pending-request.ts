@@ -3,8 +3,8 @@ import { AccountReply, type AccountRequest, type Item } from '@holdfast/wire'
 import type { CodeRange } from '../../lookups/code-leases.ts'
 
 /**
- * Encoded, or as it was made for this request alone: then it needs no encoding for a caller in this
- * process.
+ * An encoded answer, or an object that was made for this request alone. A caller in this process
+ * gets such an object without encoding.
  */
 export type Answer = Uint8Array | AccountReply
 

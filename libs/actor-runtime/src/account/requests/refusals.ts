@@ -13,7 +13,7 @@ import { LRUCache } from 'lru-cache'
 import { mayChange } from './full-accounts.ts'
 
 interface RefusalRecord {
-  /** Another one has not seen what this one saw. */
+  /** The refusal counts only for this activation: another one may decide on another state. */
   activation: symbol
   deadlineMs: number
   reply: AccountReply

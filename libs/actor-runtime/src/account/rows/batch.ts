@@ -20,8 +20,8 @@ export class Batch {
   readonly routes: LookupChange[] = []
   readonly waiting: { ask: PendingRequest; answer: Answer }[] = []
   /**
-   * All waiting requests came after the epoch was raised: without changes, a read of the head must
-   * prove it.
+   * At least one waiting request came after the epoch was raised. If the batch has no changes, a
+   * read of the head must confirm the answers.
    */
   toConfirm = false
   rowBytes = 0

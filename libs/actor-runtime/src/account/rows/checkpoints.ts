@@ -53,11 +53,14 @@ interface Cut extends CurrentCheckpoint {
   written: boolean
 }
 
-/** Tails that force a checkpoint: at this number the account waits for it. */
+/**
+ * When the tail has this many times the size that forces a checkpoint, the account waits for the
+ * checkpoint.
+ */
 const fullTails = 2
 /**
- * And this number while checkpoints fail, for changes that make the account smaller: a start still
- * reads them.
+ * While checkpoints fail, changes that make the account smaller pass up to this many times that
+ * size: a start still has to read the tail.
  */
 const crammedTails = 4
 /**
@@ -72,7 +75,7 @@ const tooLargeRetryMs = 60_000
 const weightPart = 16
 /**
  * A checkpoint waits until the tail has this many times the bytes that it would write: over an
- * account's life checkpoints write a third of what its rows do.
+ * account's life checkpoints write a third of the bytes that its rows take.
  */
 const tailTimes = 3
 /**
@@ -259,8 +262,8 @@ export class Checkpoints {
       log.warn({ account: this.#ownership.account, err: error }, 'the root of a checkpoint could not be set')
       return
     }
-    // A passivation and a retry may set it at the same time. So that the second one ends, the pages
-    // of the cut are those of the root, which must not be taken for obsolete.
+    // A passivation and a retry may set the root at the same time. When the second one ends, the
+    // current root already names the pages of this cut, so they must not count as obsolete.
     if (this.#cut === cut) this.#holds(cut)
   }
 

@@ -69,7 +69,7 @@ export class FlushPipeline {
   readonly #causes: EffectCauses
   readonly #leftovers: Leftovers
   readonly #log: DurableLog
-  /** They were decided before everything in the open batch, so they are in it themselves. */
+  /** They enter the open batch before the next change does, because they were decided before it. */
   readonly #waitingChanges: WaitingChanges
   #open = new Batch()
   #inFlight: Batch | undefined
@@ -225,7 +225,10 @@ export class FlushPipeline {
     await this.#services.timers.turn()
   }
 
-  /** Before a cut, too: the rows that it covers contain all changes in the state. */
+  /**
+   * Waiting changes get a row when they are due, and before a cut: the rows that a checkpoint
+   * covers contain all changes in the state.
+   */
   get #waitingGo(): boolean {
     return !this.#waitingChanges.isEmpty && (this.#waitingChanges.isDue || this.#mayCut)
   }

@@ -64,7 +64,10 @@ export class Leftovers {
     }
   }
 
-  /** There is nothing to repair. @param leftPages of this activation could not be deleted. */
+  /**
+   * Whether the next activation has nothing to repair. @param options.leftPages pages of this
+   * activation could not be deleted.
+   */
   async areNone({ leftPages }: { leftPages: boolean }): Promise<boolean> {
     const { arrivals } = this.#services
     const sendRoutes = () => this.sendRoutes()

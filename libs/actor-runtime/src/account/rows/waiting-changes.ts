@@ -17,7 +17,7 @@ export class WaitingChanges {
   /** They have waited long enough for a row. */
   isDue = false
 
-  /** @param onDue they make a row themselves now. */
+  /** @param onDue called when the waiting changes need a row of their own. */
   constructor(services: Services, onDue: () => void) {
     this.#services = services
     this.#onDue = onDue

@@ -81,7 +81,7 @@ function sealValue(key: Buffer, value: Buffer): Buffer {
   return Buffer.concat([value, checksum])
 }
 
-/** @throws Error, by its words a corruption */
+/** @throws Error with `Corruption` in its message: that is how callers recognise damage. */
 function openValue(key: Buffer, sealedValue: Buffer): Buffer {
   const end = sealedValue.length - checksumBytes
   const value = sealedValue.subarray(0, Math.max(0, end))

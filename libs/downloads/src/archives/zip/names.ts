@@ -31,8 +31,8 @@ export function cleanName(name: string): string {
 }
 
 /**
- * UTF-16 units of names handled between two yields, each name counted as some more. A millisecond
- * of the slowest, runs of combining marks: those take 0.4 µs a unit to normalise.
+ * UTF-16 units of names handled between two yields. Each name counts as `unitsOfName` more. The
+ * slowest names, runs of combining marks, then take a millisecond: 0.4 µs a unit to normalise.
  */
 const sliceUnits = 2_048
 const unitsOfName = 16
@@ -79,7 +79,7 @@ class Slice {
  */
 class FreeNumbers {
   readonly #taken: Set<string>
-  /** By the name as it is with a number of this many digits. */
+  /** The next number to try, by the name as shortened for a number of that length. */
   readonly #next = new Map<string, number>()
   readonly #slice = new Slice()
 
