@@ -299,6 +299,7 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
   }
 
   #letGo(): void {
+    if (this.#left) return
     clearInterval(this.#guard)
     if (this.#gathering !== undefined) clearImmediate(this.#gathering)
     this.#left = true

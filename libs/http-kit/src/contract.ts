@@ -147,7 +147,7 @@ declare module 'fastify' {
     endpoint?: string
     /**
      * The handler calls `forClientRequest` where it may ask another process. For routes that seldom
-     * do: otherwise each request pays for it, 2 of the 55 µs of a small download.
+     * do: otherwise each request pays for it (`bench/NOTES-downloads.md`).
      */
     namesItself?: boolean
   }

@@ -94,8 +94,8 @@ interface Pack {
   /** The id of the oldest row. */
   id: string
   /**
-   * JSON of each row, the oldest first. Rows as objects, a dozen each, would outlive the young
-   * generation while they wait: 5 % of the CPU of small uploads.
+   * JSON of each row, the oldest first. Rows as objects, a dozen each, would be promoted to the old
+   * generation while they wait.
    */
   texts: string[]
   bytes: number

@@ -2,8 +2,8 @@
  * CRC-32 of a whole from the CRC-32s of its parts, so that the bytes are summed only once.
  *
  * Appending n zero bytes to a message is a linear map of its checksum, a 32 × 32 bit matrix; the
- * checksum of A ‖ B is that map for |B| applied to crc(A), xor crc(B). It is Mark Adler's method in
- * zlib. The maps for powers of two are made once, each by squaring the one before. Those of the
+ * checksum of A ‖ B is that map for |B| applied to crc(A), xor crc(B). It is Mark Adler's method
+ * in zlib. The maps for powers of two are made once, each by squaring the one before. Those of the
  * bits of |B| are applied to the checksum one after the other: no map for |B| itself is made.
  */
 const polynomial = 0xedb88320

@@ -171,7 +171,7 @@ class HashWorker {
   #waitingCount = 0
   /**
    * Sent at the end of the turn. Each message wakes the worker, which takes the CPU from this
-   * thread: 80 µs of the 1,600 that an upload of 1 MiB takes here (bench/NOTES-bulk-uploads.md).
+   * thread (`bench/NOTES-bulk-uploads.md`).
    */
   #unsent: HashRequest[] = []
   failure: Error | undefined
