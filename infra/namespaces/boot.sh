@@ -32,7 +32,6 @@ ln -s pts/ptmx dev/ptmx
 ln -s /proc/self/fd dev/fd
 mount -t tmpfs -o mode=755 tmpfs run
 mount -t tmpfs -o mode=1777 tmpfs tmp
-hostname "$name"
 mkdir -p mnt
 pivot_root . mnt
 umount -l /mnt

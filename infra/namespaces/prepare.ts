@@ -31,6 +31,8 @@ export function layDisk(layout: Layout, host: string): void {
     mkdirSync(dirname(join(disk, path)), { recursive: true })
     writeFileSync(join(disk, path), text)
   }
+  // Cassandra and its tools ask for the address of this name, which `/etc/hosts` has.
+  put('/etc/hostname', `${host}\n`)
   put('/etc/systemd/journald.conf.d/small.conf', '[Journal]\nSystemMaxUse=64M\nRuntimeMaxUse=16M\n')
   // Timers of this machine's own services.
   mkdirSync(join(disk, 'etc/systemd/system'), { recursive: true })

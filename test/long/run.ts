@@ -2,8 +2,9 @@
  * The long suites, in full: `npm run test:long -- [--rounds 200] [--states 5000] [--seed N]
  * [--drains 0.1] [--gib 2] [--runs 5] [--fault <words>] [--pictures <folder>] [--attack <words>]
  * [--seconds 8] [--api-seconds 300] [--drill <words>] [--from <commit>] [--accounts 20000]
- * [--only <suite>]`, where the suites are states, crash, large, cluster, day-two, abuse, clients,
- * schemathesis, container, upgrade, observed, regions, renewal and growth.
+ * [--in <folder>] [--part <part>] [--only <suite>]`, where the suites are states, crash, large,
+ * cluster, day-two, abuse, clients, schemathesis, container, upgrade, observed, regions, renewal
+ * and growth.
  * Prints what was tried and found; the exit code says whether every promise was kept.
  *
  * `npm run test:long -- --ci` runs what `npm test` leaves out (`test/forms.ts`) instead.
@@ -55,6 +56,9 @@ const { values: options } = commandLine('test:long', headOf(import.meta.filename
   from: { type: 'string' },
   // Day two: how many accounts the region has that is evacuated.
   accounts: { type: 'string', default: '20000' },
+  // Regions: the folder of a deployment to keep for the next trial, and which parts of the trial.
+  in: { type: 'string' },
+  part: { type: 'string', multiple: true, default: [] },
   only: { type: 'string' },
   seed: { type: 'string', default: String(Date.now() % 1_000_000_000) },
 })
@@ -154,7 +158,15 @@ await suite('observed', 'alerts and dashboards over a real Prometheus', async ()
   assert.equal(code, 0, 'not every alert fired in its fault alone, see the table')
   return ''
 })
-await suite('regions', 'three regions in namespaces', () => regionsTrial(console.log))
+await suite('regions', 'three regions in namespaces', () =>
+  regionsTrial({
+    parts: options.part,
+    kept: options.in && resolve(options.in),
+    words: options.fault,
+    pictures: options.pictures ? resolve(options.pictures) : undefined,
+    report: console.log,
+  }),
+)
 await suite('renewal', 'certificates and secrets are replaced in namespaces', () => renewalTrial(console.log))
 await suite('growth', 'a region is added to a deployment in namespaces', () => growthTrial(console.log))
 console.log(`\n${passed} passed, ${failed} failed`)

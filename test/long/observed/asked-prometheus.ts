@@ -19,23 +19,39 @@ export interface RangeSeries {
 const ofTrials = 'HoldfastWatchdog|HoldfastAlertsUnsent'
 const firingAlerts = `ALERTS{alertstate="firing",alertname!~"${ofTrials}"}`
 
-export class AskedPrometheus {
-  readonly #ask: (expr: string) => Promise<string>
+/** Sends a form to `/api/v1/<verb>`. @returns the body of the answer. */
+type Ask = (verb: 'query' | 'query_range', form: Record<string, string>) => Promise<string>
 
-  /** @param ask sends an expression to `/api/v1/query`. @returns the body of the answer. */
-  constructor(ask: (expr: string) => Promise<string>) {
+interface Answer {
+  status: string
+  data: { resultType: string; result: unknown[] }
+  error?: string
+}
+
+export class AskedPrometheus {
+  readonly #ask: Ask
+
+  constructor(ask: Ask) {
     this.#ask = ask
   }
 
   /** @throws Error with what it says about the query */
   async query(expr: string): Promise<Series[]> {
-    const { status, data, error } = JSON.parse(await this.#ask(expr)) as {
-      status: string
-      data: { resultType: string; result: Series[] }
-      error?: string
-    }
-    if (status !== 'success') throw new Error(`${expr}: ${error}`)
-    return data.resultType === 'vector' ? data.result : []
+    const { resultType, result } = await this.#answered('query', { query: expr })
+    return resultType === 'vector' ? (result as Series[]) : []
+  }
+
+  /** @param step between values, s @throws Error with what it says about the query */
+  async lastSeconds(expr: string, seconds: number, step: number): Promise<RangeSeries[]> {
+    const end = Date.now() / 1000
+    const form = { query: expr, start: String(end - seconds), end: String(end), step: String(step) }
+    return (await this.#answered('query_range', form)).result as RangeSeries[]
+  }
+
+  async #answered(...[verb, form]: Parameters<Ask>): Promise<Answer['data']> {
+    const { status, data, error } = JSON.parse(await this.#ask(verb, form)) as Answer
+    if (status !== 'success') throw new Error(`${form.query}: ${error}`)
+    return data
   }
 
   /** Names of the alerts that fire now. */

@@ -3,9 +3,11 @@
  * Grafana: their places are the same, the drawing is plainer.
  */
 
-import type { Dashboard } from '../../../infra/observe/dashboards.ts'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Dashboard, dashboards } from '../../../infra/observe/dashboards.ts'
 import { grafanaDashboard } from '../../../infra/observe/grafana.ts'
-import type { RangeSeries } from './asked-prometheus.ts'
+import type { AskedPrometheus, RangeSeries } from './asked-prometheus.ts'
 
 interface DrawnPanel {
   title: string
@@ -25,8 +27,30 @@ const [width, height] = [400, 130]
 /** Colours of lines, in this order; readable on white and on black. */
 const colours = ['#2f7ed8', '#e07b00', '#2f9e44', '#c92a2a', '#8e44ad', '#0b8a8a', '#a0752b', '#d6336c']
 
+interface Drawn {
+  /** For the pages; it is made. */
+  folder: string
+  /** Before now. */
+  seconds: number
+  /** Between scrapes. */
+  scrapeSeconds: number
+}
+
+/** Each dashboard as a page. */
+export async function drawDashboards(
+  prometheus: AskedPrometheus,
+  { folder, seconds, scrapeSeconds }: Drawn,
+): Promise<void> {
+  mkdirSync(folder, { recursive: true })
+  const rateInterval = `${10 * scrapeSeconds}s`
+  const range = (expr: string) =>
+    prometheus.lastSeconds(expr.replaceAll('$__rate_interval', rateInterval), seconds, scrapeSeconds)
+  for (const dashboard of dashboards)
+    writeFileSync(join(folder, `${dashboard.id}.html`), await drawnDashboard(dashboard, range))
+}
+
 /** @param range asks an expression over the time to draw. */
-export async function drawnDashboard(
+async function drawnDashboard(
   dashboard: Dashboard,
   range: (expr: string) => Promise<RangeSeries[]>,
 ): Promise<string> {

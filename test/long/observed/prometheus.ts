@@ -8,7 +8,7 @@ import { tool } from '../../../infra/check/tools.ts'
 import { rulesFile } from '../../../infra/observe/rules-file.ts'
 import type { Times } from '../../../infra/observe/times.ts'
 import { freePorts } from '../../../infra/servers/ports.ts'
-import { AskedPrometheus, type RangeSeries } from './asked-prometheus.ts'
+import { AskedPrometheus } from './asked-prometheus.ts'
 
 export interface Target {
   process: string
@@ -25,12 +25,9 @@ export class Prometheus extends AskedPrometheus {
   readonly url: string
 
   private constructor(child: ChildProcess, folder: string, url: string) {
-    super(async (expr) => {
-      const answer = await fetch(`${url}/api/v1/query`, {
-        method: 'POST',
-        body: new URLSearchParams({ query: expr }),
-      })
-      return answer.text()
+    super(async (verb, form) => {
+      const body = new URLSearchParams(form)
+      return (await fetch(`${url}/api/v1/${verb}`, { method: 'POST', body })).text()
     })
     this.#child = child
     this.#folder = folder
@@ -70,21 +67,6 @@ export class Prometheus extends AskedPrometheus {
       }
       await later(100)
     }
-  }
-
-  /** Each second of the last ones. @throws Error with what it says about the query */
-  async lastSeconds(expr: string, seconds: number): Promise<RangeSeries[]> {
-    const end = Date.now() / 1000
-    const query = { query: expr, start: String(end - seconds), end: String(end), step: '1' }
-    const body = new URLSearchParams(query)
-    const answer = await fetch(`${this.url}/api/v1/query_range`, { method: 'POST', body })
-    const { status, data, error } = (await answer.json()) as {
-      status: string
-      data: { result: RangeSeries[] }
-      error?: string
-    }
-    if (status !== 'success') throw new Error(`${expr}: ${error}`)
-    return data.result
   }
 
   async stop(): Promise<void> {

@@ -4,13 +4,11 @@
  * fault: the alerts that are for it fire, and no others than it may cause.
  */
 import assert from 'node:assert/strict'
-import { mkdirSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { alertRules } from '../../../infra/observe/alerts.ts'
 import { dashboards } from '../../../infra/observe/dashboards.ts'
 import { recordingRules } from '../../../infra/observe/records.ts'
 import { shortenedTimes } from '../../../infra/observe/times.ts'
-import { drawnDashboard } from './drawn-dashboard.ts'
+import { drawDashboards } from './drawn-dashboard.ts'
 import { type Fault, faults, startRelay } from './faults.ts'
 import { later } from './prometheus.ts'
 import { World } from './world.ts'
@@ -96,21 +94,18 @@ async function healthyTrial(report: (line: string) => void, pictures: string | u
     for (const { expr } of recordingRules(shortenedTimes({ times: 1, windowSeconds: 20 }))) await ask(expr)
     for (const { expr } of alertRules(shortenedTimes({ times: 1, windowSeconds: 20 }))) await ask(expr)
     assert.deepEqual(empty, [], 'panels without series')
-    if (pictures !== undefined) await draw(world, pictures)
+    if (pictures !== undefined)
+      await drawDashboards(world.prometheus, {
+        folder: pictures,
+        seconds: healthyMs / 1000,
+        scrapeSeconds: 1,
+      })
     const fired = await world.prometheus.firedWithin(healthyMs / 1000)
     assert.deepEqual([...fired], [], 'alerts of a healthy service')
     return `  queries             ${count}, all answered; no alert in ${healthyMs / 1000} s without a fault`
   } finally {
     await world.stop()
   }
-}
-
-async function draw({ prometheus }: World, folder: string): Promise<void> {
-  mkdirSync(folder, { recursive: true })
-  const range = (expr: string) =>
-    prometheus.lastSeconds(expr.replaceAll('$__rate_interval', '10s'), healthyMs / 1000)
-  for (const dashboard of dashboards)
-    writeFileSync(join(folder, `${dashboard.id}.html`), await drawnDashboard(dashboard, range))
 }
 
 async function tried(fault: Fault, disk: string): Promise<{ found: Row[]; wrong: string[] }> {

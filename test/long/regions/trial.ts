@@ -14,9 +14,32 @@ import { loseRegion, replaceHost } from './drills.ts'
 import { leftOf } from './left.ts'
 import { askAll, fireAll } from './watched.ts'
 
+export const regionsParts = ['acceptance', 'queries', 'lost', 'replaced', 'alerts'] as const
+
+export interface RegionsOptions {
+  /** Of `regionsParts`; empty: all. */
+  parts: readonly string[]
+  /** Folder whose namespaces the trial leaves to a later one; undefined: it ends with `down`. */
+  kept: string | undefined
+  /** Words of the names of faults with alerts. */
+  words: readonly string[]
+  /** Folder for the dashboards as pages; undefined: they are not drawn. */
+  pictures: string | undefined
+  report: (line: string) => void
+}
+
 /** @returns figures. @throws Error that says what the machine lacks, or what failed */
-export async function regionsTrial(report: (line: string) => void): Promise<string> {
-  const deployed = new DeployedRegions(threeRegions, mkdtempSync(join(tmpdir(), 'holdfast-regions-')))
+export async function regionsTrial({
+  parts,
+  kept,
+  words,
+  pictures,
+  report,
+}: RegionsOptions): Promise<string> {
+  const unknown = parts.filter((part) => !regionsParts.some((name) => name === part))
+  if (unknown.length > 0) throw new Error(`parts are ${regionsParts.join(', ')}, not ${unknown.join(', ')}`)
+  const folder = kept ?? mkdtempSync(join(tmpdir(), 'holdfast-regions-'))
+  const deployed = new DeployedRegions(threeRegions, folder)
   const lacks = [...lacksOf(deployed.layout), ...(onPath('curl') === undefined ? ['the package curl'] : [])]
   if (lacks.length > 0) throw new Error(`this machine lacks ${lacks.join(', ')}`)
   const lines: string[] = []
@@ -25,9 +48,10 @@ export async function regionsTrial(report: (line: string) => void): Promise<stri
     for (const line of more) report(line)
     lines.push(...more)
   }
-  const tried = async (part: () => Promise<string[]>) => {
+  const tried = async (part: (typeof regionsParts)[number], work: () => Promise<string[]>) => {
+    if (parts.length > 0 && !parts.includes(part)) return
     try {
-      printLine(...(await part()))
+      printLine(...(await work()))
     } catch (error) {
       report((error as Error).message)
       failures.push((error as Error).message)
@@ -41,20 +65,23 @@ export async function regionsTrial(report: (line: string) => void): Promise<stri
     )
     await deployed.infra('status')
     for (const [at, { code }] of deployed.regions.entries())
-      await tried(async () => [`  acceptance ${code}      ${await acceptFrom(deployed, at)}`])
-    await tried(() => askAll(deployed))
-    await tried(() => loseRegion(deployed, 'na-nyc', 'eu-par'))
-    await tried(() => replaceHost(deployed, 'par2', 'eu-par'))
-    await tried(() => fireAll(deployed))
+      await tried('acceptance', async () => [`  acceptance ${code}      ${await acceptFrom(deployed, at)}`])
+    await tried('queries', () => askAll(deployed, pictures))
+    await tried('lost', () => loseRegion(deployed, 'na-nyc', 'eu-par'))
+    await tried('replaced', () => replaceHost(deployed, 'par2', 'eu-par'))
+    await tried('alerts', () => fireAll(deployed, { words, report }))
   } catch (error) {
     // The first failure counts: what `up` has not made cannot be taken down.
+    if (kept !== undefined) throw error
     await deployed.infra('down').catch((later) => console.error('down failed, too:', later))
     throw error
   }
-  await deployed.infra('down')
-  const left = leftOf(deployed)
-  if (left.length > 0) failures.push(`down left ${left.join(', ')}`)
-  else printLine('  down                   no process, namespace, mount, device or file is left')
+  if (kept === undefined) {
+    await deployed.infra('down')
+    const left = leftOf(deployed)
+    if (left.length > 0) failures.push(`down left ${left.join(', ')}`)
+    else printLine('  down                   no process, namespace, mount, device or file is left')
+  }
   if (failures.length > 0) throw new Error(failures.join('\n'))
   return lines.join('\n')
 }

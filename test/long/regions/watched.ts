@@ -10,6 +10,7 @@ import { recordingRules } from '../../../infra/observe/records.ts'
 import { rulesFile } from '../../../infra/observe/rules-file.ts'
 import { productionTimes, shortenedTimes, type Times } from '../../../infra/observe/times.ts'
 import { AskedPrometheus } from '../observed/asked-prometheus.ts'
+import { drawDashboards } from '../observed/drawn-dashboard.ts'
 import { type DeployedRegions, successful } from './deployed.ts'
 import { type ClusterFault, clusterFaults } from './faults.ts'
 import { Load } from './load.ts'
@@ -17,6 +18,7 @@ import { Load } from './load.ts'
 /** The host with the region's Prometheus. */
 const host = 'par3'
 const place = '/etc/prometheus'
+const scrapeSeconds = 2
 const healthyMs = 60_000
 const fireWithinMs = 180_000
 /** Alerts of the fault before end within this. */
@@ -42,21 +44,22 @@ class WatchedRegion extends AskedPrometheus {
   readonly #files = new Map<string, string>()
 
   constructor(deployed: DeployedRegions) {
-    super(async (expr) => {
-      const url = 'http://127.0.0.1:9090/api/v1/query'
-      const said = await deployed.on(host, 'curl', '-sS', url, '--data-urlencode', `query=${expr}`)
-      return successful('query', said)
+    super(async (verb, form) => {
+      const fields = Object.entries(form).flatMap(([name, text]) => ['--data-urlencode', `${name}=${text}`])
+      const said = await deployed.on(host, 'curl', '-sS', `http://127.0.0.1:9090/api/v1/${verb}`, ...fields)
+      return successful(verb, said)
     })
     this.#deployed = deployed
   }
 
-  /** Scrapes and evaluates every two seconds from now on, with these times. */
+  /** Scrapes and evaluates every `scrapeSeconds` from now on, with these times. */
   async hurry(times: Times): Promise<void> {
     for (const name of ['prometheus.yml', 'holdfast.rules.yml'])
       if (!this.#files.has(name))
         this.#files.set(name, successful(name, await this.#deployed.on(host, 'cat', `${place}/${name}`)))
     const config = parse(this.#files.get('prometheus.yml') as string)
-    const pace = { scrape_interval: '2s', scrape_timeout: '2s', evaluation_interval: '2s' }
+    const interval = `${scrapeSeconds}s`
+    const pace = { scrape_interval: interval, scrape_timeout: interval, evaluation_interval: interval }
     await this.#write('prometheus.yml', stringify({ ...config, global: { ...config.global, ...pace } }))
     await this.#write('holdfast.rules.yml', rulesFile(times))
     await this.#reload()
@@ -79,8 +82,11 @@ class WatchedRegion extends AskedPrometheus {
   }
 }
 
-/** @returns lines of figures. @throws Error with the panels without series, and alerts */
-export async function askAll(deployed: DeployedRegions): Promise<string[]> {
+/**
+ * @param pictures folder for the dashboards as pages; undefined: they are not drawn
+ * @returns lines of figures. @throws Error with the panels without series, and alerts
+ */
+export async function askAll(deployed: DeployedRegions, pictures: string | undefined): Promise<string[]> {
   const region = new WatchedRegion(deployed)
   await region.hurry(productionTimes)
   const load = await Load.start(deployed, 'eu-par')
@@ -100,6 +106,8 @@ export async function askAll(deployed: DeployedRegions): Promise<string[]> {
       }
     const times = shortenedTimes({ times: 1, windowSeconds: 30 })
     for (const { expr } of [...recordingRules(times), ...alertRules(times)]) await ask(expr)
+    if (pictures !== undefined)
+      await drawDashboards(region, { folder: pictures, seconds: healthyMs / 1_000, scrapeSeconds })
     assert.deepEqual(empty, [], 'panels without series')
     assert.deepEqual(await region.query('up{job=~"prometheus|alertmanager|proxy"} == 0'), [], 'observers')
     // Each alert leaves once: `test/alerts-sent.test.ts` has the page itself.
@@ -126,14 +134,18 @@ export async function askAll(deployed: DeployedRegions): Promise<string[]> {
   }
 }
 
-/** @returns the table. @throws Error with it */
-export async function fireAll(deployed: DeployedRegions): Promise<string[]> {
+/** @param words of the names of faults @returns the table. @throws Error with it */
+export async function fireAll(
+  deployed: DeployedRegions,
+  { words, report }: { words: readonly string[]; report: (line: string) => void },
+): Promise<string[]> {
   const region = new WatchedRegion(deployed)
   const load = await Load.start(deployed, 'eu-par')
   const [lines, wrong]: [string[], string[]] = [[], []]
   try {
-    for (const fault of clusterFaults) {
+    for (const fault of clusterFaults.filter(({ name }) => words.some((text) => name.includes(text)))) {
       const found = await tried(deployed, { region, fault })
+      for (const line of [...found.lines, ...found.wrong]) report(line)
       lines.push(...found.lines)
       wrong.push(...found.wrong.map((text) => `${fault.name}: ${text}`))
     }
