@@ -175,6 +175,7 @@ t.test('no two copies at home are on one host', async (t) => {
       const nodes = [...hostOf.keys()].map((id) => ({
         id,
         region: code,
+        machine: undefined,
         ready: true,
         lost: false,
         draining: false,

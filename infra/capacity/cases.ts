@@ -19,7 +19,6 @@ export const plan: Year = {
   silentSeconds: 900,
   replaceDays: 3,
   repairBytesPerSecond: 100e6,
-  order: 'disk first',
 }
 
 const rates = plan.losses
@@ -28,7 +27,6 @@ export const cases: readonly { name: string; year: Year }[] = [
   { name: 'the plan', year: plan },
   { name: 'two thirds of the hosts (34)', year: { ...plan, hostsPerRegion: 34 } },
   { name: 'half of the hosts (25)', year: { ...plan, hostsPerRegion: 25 } },
-  { name: 'pairs named host first', year: { ...plan, order: 'host first' } },
   { name: 'repair at 25 MB/s', year: { ...plan, repairBytesPerSecond: 25e6 } },
   { name: 'disks lost ten times as often', year: { ...plan, losses: { ...rates, disk: 0.157 } } },
   { name: 'a region is lost in a year of three', year: { ...plan, losses: { ...rates, region: 1 / 9 } } },

@@ -33,8 +33,6 @@ export interface Year {
   replaceDays: number
   /** How fast one copy is made again. */
   repairBytesPerSecond: number
-  /** Names nodes, in whose order the planner makes pairs: disk before host, or host before disk. */
-  order: 'disk first' | 'host first'
 }
 
 export interface Outcome {
@@ -205,9 +203,10 @@ class Simulation {
 
   /** Carries out what the planner says. @param first everything is whole at once. */
   #plan(at: number, first: boolean): void {
-    const nodes: GroupNode[] = [...this.#nodes.values()].map(({ id, region, lost, usedBytes }) => ({
+    const nodes: GroupNode[] = [...this.#nodes.values()].map(({ id, region, host, lost, usedBytes }) => ({
       id,
       region,
+      machine: host,
       ready: !lost && usedBytes < this.#usableBytes,
       lost,
       draining: false,
@@ -327,8 +326,7 @@ class Simulation {
 
   #add(region: string, host: number, disk: number): void {
     const [hostName, diskName] = [String(host).padStart(3, '0'), String(disk).padStart(2, '0')]
-    const name = this.#year.order === 'disk first' ? `${diskName}-${hostName}` : `${hostName}-${diskName}`
-    const id = `${region}-${name}`
+    const id = `${region}-${hostName}-${diskName}`
     this.#nodes.set(id, { id, region, host: `${region}-${hostName}`, lost: false, usedBytes: 0 })
   }
 

@@ -84,7 +84,6 @@ export const machines: Platform = {
   cassandraData: () => '/var/lib/cassandra',
   cassandra: {},
   listenOf: ({ internal }) => internal,
-  // The planner makes pairs of neighbours in the order of names: their copies are on two hosts.
   nameOf: ({ role, host, at }) =>
     role === 'standalone' ? `${host.name}-holdfast` : `${shortNames[role]}-${at + 1}-${host.name}`,
   dataDirOf: (placed) => placed.process.data[placed.at] ?? `${places.data}/${machines.nameOf(placed)}`,

@@ -46,6 +46,7 @@ t.test('a planner with nothing to change reads no rows', async (t) => {
         return beats
       },
       regionOf: () => region,
+      machineOf: () => '127.0.0.1',
     } as unknown as GroupLeaderOptions['peers'],
     states: { of: () => undefined } as unknown as GroupLeaderOptions['states'],
     clock,
@@ -64,4 +65,76 @@ t.test('a planner with nothing to change reads no rows', async (t) => {
   beats.push(beat('storage-3'))
   await until(() => rows.map.all().some(({ members }) => members.includes('storage-3')))
   t.ok(scans > read, 'before it proposes')
+})
+
+t.test('nodes of several machines get groups when no new one came for a minute', async (t) => {
+  let nowMs = 0
+  const beats = [beat('storage-1')]
+  const faults: unknown[] = []
+  const rows = new GroupRows({
+    lookups: new MemoryLookupStore(),
+    bus: new MemoryBus(),
+    regions: [region],
+    onFault: (error) => faults.push(error),
+    onGroup: undefined,
+  })
+  t.teardown(() => rows.close())
+  let looks = 0
+  const leader = new GroupLeader({
+    self: 'storage-1',
+    region,
+    regions: [region],
+    rows,
+    peers: {
+      beats: () => {
+        looks++
+        return beats
+      },
+      regionOf: () => region,
+      machineOf: (id: string) => `10.0.0.${id.at(-1)}`,
+    } as unknown as GroupLeaderOptions['peers'],
+    states: { of: () => undefined } as unknown as GroupLeaderOptions['states'],
+    clock: { now: systemClock.now, monotonic: () => nowMs },
+    lostMs: 600_000,
+    onFault: (error) => faults.push(error),
+    everyMs: 1,
+  })
+  t.teardown(() => leader.close())
+  const planned = async () => {
+    const from = looks
+    await until(() => looks > from + 4)
+    return rows.map.all().map(({ members }) => members)
+  }
+  nowMs = 10_000
+  t.same(await planned(), [])
+  beats.push(beat('storage-2'))
+  t.same(await planned(), [])
+  nowMs = 69_000
+  t.same(await planned(), [], '59 s after the second one')
+  nowMs = 70_000
+  t.same(await planned(), [['storage-1', 'storage-2']])
+  // One comes every 50 s: they wait ten minutes, not for ever.
+  for (let at = 3; at < 9; at++) {
+    beats.push(beat(`storage-${at}`))
+    t.equal((await planned()).length, 1)
+    nowMs += 50_000
+  }
+  t.equal((await planned()).length, 1, '300 s after the first of them')
+  nowMs += 10_000
+  t.same(
+    (await planned()).slice(1),
+    [
+      ['storage-3', 'storage-4'],
+      ['storage-5', 'storage-6'],
+      ['storage-7', 'storage-8'],
+    ],
+    '60 s after the last one',
+  )
+  for (let at = 0; at < 13; at++) {
+    beats.push(beat(`storage-x${String.fromCharCode(97 + at)}${at % 10}`))
+    await planned()
+    nowMs += 50_000
+  }
+  t.ok((await planned()).length > 4, 'ten minutes after the first of them, although others came')
+  t.same(faults, [])
 })

@@ -4,10 +4,12 @@
  * written once.
  *
  * A group has up to two members in its home region, which take the uploads, and one in the next
- * region with nodes, which pulls. Numbers are never reused, and nothing moves when nodes are added:
- * new nodes get new groups. A group changes in only three cases: a node is permanently lost
- * (another replaces it and pulls what is missing), a node is drained (first no new uploads, then it
- * leaves), or it has fewer members than possible (another joins it).
+ * region with nodes, which pulls. The two are on different machines where the region has several.
+ * Numbers are never reused, and nothing moves when nodes are added: new nodes get new groups. A
+ * group changes in only four cases: a node is permanently lost (another replaces it and pulls what
+ * is missing), a node is drained (first no new uploads, then it leaves), it has fewer members than
+ * possible (another joins it), or all its members are on one machine (one on another machine joins
+ * it, and it takes no new uploads).
  */
 export interface PlacementGroup {
   number: number
@@ -71,6 +73,8 @@ export function absenceQuorumOf(group: PlacementGroup): number {
 export interface GroupNode {
   id: string
   region: string
+  /** What is lost together with it. Undefined: not known, and different from all others. */
+  machine: string | undefined
   /** Accepts uploads: alive, not draining, not full. */
   ready: boolean
   /**
@@ -87,25 +91,29 @@ export interface GroupNode {
  *
  * @param regions in one order everywhere; the next one after `region` with nodes holds the remote
  *   copies.
+ * @param arriving nodes are being added: only what was lost is replaced, and missing members in the
+ *   home region are added. Plans for each new node alone would give the first ones most groups.
  */
 export function planGroups({
   region,
   regions,
   nodes,
   groups,
+  arriving = false,
 }: {
   region: string
   regions: readonly string[]
   nodes: readonly GroupNode[]
   groups: readonly PlacementGroup[]
+  arriving?: boolean
 }): (Omit<PlacementGroup, 'number' | 'version'> & { number?: number; version: number })[] {
   const plan = new GroupPlan(region, regions, nodes)
   const own = groups.filter((group) => group.region === region)
-  const current = own.map((group) => plan.mended(group))
+  const current = own.map((group) => plan.mended(group, arriving))
   const changed = current.filter((group, at) => !sameGroup(group, own[at] as PlacementGroup))
   return [
     ...changed.map((group) => ({ ...group, version: group.version + 1 })),
-    ...plan.missing(current).map((group) => ({ ...group, version: 1 })),
+    ...(arriving ? [] : plan.missing(current)).map((group) => ({ ...group, version: 1 })),
   ]
 }
 
@@ -125,35 +133,40 @@ class GroupPlan {
   }
 
   /**
-   * The target state of the group: lost nodes replaced, closed where a member drains, with a remote
-   * member where possible.
+   * The target state of the group: lost nodes replaced, closed where a member drains or all are on
+   * one machine, with a remote member where possible.
    */
-  mended(group: PlacementGroup): PlacementGroup {
+  mended(group: PlacementGroup, arriving: boolean): PlacementGroup {
     const isLost = (id: string) => this.#byId.get(id)?.lost === true
     const isDraining = (id: string) => this.#byId.get(id)?.draining === true
-    const takenFrom = (ids: readonly string[]) => new Set(ids)
     const members = group.members.filter((id) => !isLost(id))
     while (members.length < writeQuorum) {
-      const node = this.#best(this.#region, takenFrom([...members, ...group.remote]))
+      const node = this.#best(this.#region, { taken: [...members, ...group.remote], beside: members })
       if (node === undefined) break
       members.push(node)
     }
+    const apart = arriving ? undefined : this.#apartFrom(members)
+    if (apart !== undefined) members.push(apart)
     // A group without holders stays as it is: its nodes may return.
     if (members.length === 0) return { ...group, writable: false }
     const remote = group.remote.filter((id) => !isLost(id))
-    const elsewhere = remote.length === 0 ? this.#bestElsewhere(new Set(members)) : undefined
+    const waits = arriving && group.remote.length === 0
+    const elsewhere = remote.length === 0 && !waits ? this.#bestElsewhere(members) : undefined
     if (elsewhere !== undefined) remote.push(elsewhere)
-    const closing = members.some(isDraining)
+    const closing = members.some(isDraining) || apart !== undefined
     return { ...group, members, remote, writable: !closing && group.writable }
   }
 
   /** New groups, so that each ready node of the region is in one that takes uploads. */
   missing(current: readonly PlacementGroup[]): Omit<PlacementGroup, 'number' | 'version'>[] {
-    const ready = this.#nodes.filter(
-      ({ region, ready, lost, draining }) => region === this.#region && ready && !lost && !draining,
-    )
+    const ready = this.#nodes.filter((node) => node.region === this.#region && isUsable(node))
     const isReady = (id: string) => ready.some((node) => node.id === id)
     const open = current.filter(({ writable, members }) => writable && members.every(isReady))
+    const counts = new Map<string, number>()
+    const count = (members: readonly string[]) => {
+      for (const id of members) counts.set(id, (counts.get(id) ?? 0) + 1)
+    }
+    for (const { members } of open) count(members)
     const served = new Set(
       open
         .filter(({ members }) => members.length >= Math.min(writeQuorum, ready.length))
@@ -162,8 +175,10 @@ class GroupPlan {
     const made: Omit<PlacementGroup, 'number' | 'version'>[] = []
     for (const [at, { id }] of ready.entries()) {
       if (served.has(id)) continue
-      const next = ready[(at + 1) % ready.length]
-      const members = next === undefined || next.id === id ? [id] : [id, next.id]
+      const others = [...ready.slice(at + 1), ...ready.slice(0, at)]
+      const partner = lowest(others, (other) => [this.#isBeside(other, [id]), counts.get(other.id) ?? 0])
+      const members = partner === undefined ? [id] : [id, partner.id]
+      count(members)
       for (const member of members) served.add(member)
       const remote = this.#nextElsewhere(current.length + made.length)
       made.push({
@@ -179,22 +194,32 @@ class GroupPlan {
   /**
    * Spreads the groups of a lost node over several others. One node for all of them would need long
    * to copy, and would become full.
+   * @param beside nodes on whose machine it should not be
    */
-  #best(region: string, taken: ReadonlySet<string>): string | undefined {
+  #best(
+    region: string,
+    { taken, beside = [] }: { taken: readonly string[]; beside?: readonly string[] },
+  ): string | undefined {
     const given = ({ id }: GroupNode) => this.#given.get(id) ?? 0
-    const best = this.#nodes
-      .filter(
-        (node) => node.region === region && node.ready && !node.lost && !node.draining && !taken.has(node.id),
-      )
-      .sort((one, other) => given(one) - given(other) || other.freeBytes - one.freeBytes)[0]
+    const fit = this.#nodes.filter(
+      (node) => node.region === region && isUsable(node) && !taken.includes(node.id),
+    )
+    const best = lowest(fit, (node) => [this.#isBeside(node, beside), given(node), -node.freeBytes])
     if (best !== undefined) this.#given.set(best.id, given(best) + 1)
     return best?.id
   }
 
+  /** On another machine than all of these, if one machine has them all. */
+  #apartFrom(members: readonly string[]): string | undefined {
+    if (!this.#onOneMachine(members)) return undefined
+    const there = this.#nodes.filter((node) => this.#isBeside(node, members))
+    return this.#best(this.#region, { taken: there.map(({ id }) => id) })
+  }
+
   /** A copy of a whole group goes where there is room for it: in the next region that has nodes. */
-  #bestElsewhere(taken: ReadonlySet<string>): string | undefined {
+  #bestElsewhere(taken: readonly string[]): string | undefined {
     for (const region of this.#others()) {
-      const best = this.#best(region, taken)
+      const best = this.#best(region, { taken })
       if (best !== undefined) return best
     }
     return undefined
@@ -206,12 +231,20 @@ class GroupPlan {
    */
   #nextElsewhere(turn: number): string | undefined {
     for (const region of this.#others()) {
-      const there = this.#nodes.filter(
-        (node) => node.region === region && node.ready && !node.lost && !node.draining,
-      )
+      const there = this.#nodes.filter((node) => node.region === region && isUsable(node))
       if (there.length > 0) return there[turn % there.length]?.id
     }
     return undefined
+  }
+
+  #onOneMachine(members: readonly string[]): boolean {
+    const machines = new Set(members.map((id) => this.#byId.get(id)?.machine))
+    return members.length > 1 && machines.size === 1 && !machines.has(undefined)
+  }
+
+  /** 1: on the machine of one of these nodes. */
+  #isBeside({ machine }: GroupNode, ids: readonly string[]): 0 | 1 {
+    return machine !== undefined && ids.some((id) => this.#byId.get(id)?.machine === machine) ? 1 : 0
   }
 
   /** The other regions, the next one first. */
@@ -227,4 +260,24 @@ function sameGroup(one: PlacementGroup, other: PlacementGroup): boolean {
     one.members.join() === other.members.join() &&
     one.remote.join() === other.remote.join()
   )
+}
+
+/** It may get groups. */
+function isUsable({ ready, lost, draining }: GroupNode): boolean {
+  return ready && !lost && !draining
+}
+
+/** The first of those with the lowest keys; an earlier key counts more. */
+function lowest(
+  nodes: readonly GroupNode[],
+  keysOf: (node: GroupNode) => readonly number[],
+): GroupNode | undefined {
+  let found: { node: GroupNode; keys: readonly number[] } | undefined
+  for (const node of nodes) {
+    const keys = keysOf(node)
+    const best = found?.keys
+    const at = best === undefined ? 0 : keys.findIndex((key, index) => key !== best[index])
+    if (best === undefined || (at >= 0 && (keys[at] ?? 0) < (best[at] ?? 0))) found = { node, keys }
+  }
+  return found?.node
 }

@@ -264,6 +264,7 @@ t.test('a group with fewer members than possible gets another', async (t) => {
   const nodes = ['a', 'b'].map((id) => ({
     id,
     region: 'r1',
+    machine: id,
     ready: true,
     lost: false,
     draining: false,
@@ -278,6 +279,7 @@ t.test('the groups of nodes that were lost together go to several others', async
   const nodes = ['a', 'b', 'c', 'd', 'e', 'f'].map((id) => ({
     id,
     region: 'r1',
+    machine: id,
     ready: id > 'b',
     lost: id <= 'b',
     draining: false,
@@ -294,9 +296,9 @@ t.test('third copies of lost nodes are spread evenly, first to the nodes with th
   const room = fc.uniqueArray(fc.nat(1_000), { minLength: 1, maxLength: 8 })
   fc.assert(
     fc.property(room, fc.integer({ min: 1, max: 20 }), (freeBytes, count) => {
-      const ready = { ready: true, lost: false, draining: false }
+      const ready = { machine: undefined, ready: true, lost: false, draining: false }
       const there = freeBytes.map((free, at) => ({ id: `x${at}`, region: 'r2', freeBytes: free, ...ready }))
-      const gone = { id: 'gone', region: 'r2', freeBytes: 2_000, ready: false, lost: true, draining: false }
+      const gone = { ...ready, id: 'gone', region: 'r2', freeBytes: 2_000, ready: false, lost: true }
       const home = ['a', 'b'].map((id) => ({ id, region: 'r1', freeBytes: 2_000, ...ready }))
       const groups = Array.from({ length: count }, (_, at) =>
         group(['a', 'b'], { number: at + 1, remote: ['gone'] }),
@@ -323,6 +325,7 @@ t.test('a permanently lost node is replaced, and the new one fetches everything'
   const nodes = ['a', 'b', 'c'].map((id) => ({
     id,
     region: 'r1',
+    machine: id,
     ready: id !== 'a',
     lost: id === 'a',
     draining: false,
@@ -352,6 +355,7 @@ t.test(
     const node = (id: string, region = 'r1', more = {}) => ({
       id,
       region,
+      machine: id,
       ready: true,
       lost: false,
       draining: false,

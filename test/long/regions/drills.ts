@@ -121,6 +121,21 @@ export async function status(deployed: DeployedRegions, region: string): Promise
   return (await deployed.ctl<Status>(region, 'status')).cluster
 }
 
+/** Resolves when every storage node of the deployment takes uploads: a minute after `up`. */
+export async function takesUploads(deployed: DeployedRegions): Promise<void> {
+  const wanted = deployed.hosts
+    .flatMap(({ processes }) => processes)
+    .filter(({ role }) => role === 'storage-node')
+  for (const { code } of deployed.regions)
+    await until('every storage node takes uploads', async () => {
+      const { nodes } = await status(deployed, code)
+      const taking = new Set(
+        nodes.filter(({ placementGroups = 0 }) => placementGroups > 0).map(({ id }) => id),
+      )
+      return wanted.every(({ name }) => taking.has(name))
+    })
+}
+
 /** Repeats the command until it succeeds, as `infra/OPERATING.md` says. @returns milliseconds */
 async function repeated(deployed: DeployedRegions, region: string, ...words: string[]): Promise<number> {
   return until(words.join(' '), async () => {

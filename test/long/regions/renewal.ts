@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { lacksOf } from '../../../infra/namespaces/namespaces.ts'
 import { natsPasswords, natsPasswordsText } from '../../../infra/regions/render/nats.ts'
 import { DeployedRegions, successful } from './deployed.ts'
-import { seconds, status, until } from './drills.ts'
+import { seconds, status, takesUploads, until } from './drills.ts'
 import { leftOf } from './left.ts'
 import { Load } from './load.ts'
 import { smallFile } from './small-file.ts'
@@ -38,6 +38,7 @@ export async function renewalTrial(report: (line: string) => void): Promise<stri
   try {
     const upMs = await timed(() => deployed.infra('up'))
     printLine(`  up                     ${seconds(upMs)}`)
+    await takesUploads(deployed)
     for (const [what, replace] of replacements)
       printLine(`  ${what.padEnd(22)} ${await underLoad(deployed, replace)}`)
   } catch (error) {

@@ -10,7 +10,7 @@ import { lacksOf } from '../../../infra/namespaces/namespaces.ts'
 import { onPath } from '../../../infra/servers/tools.ts'
 import { acceptFrom } from './acceptance.ts'
 import { DeployedRegions, threeRegions } from './deployed.ts'
-import { loseRegion, replaceHost } from './drills.ts'
+import { loseRegion, replaceHost, takesUploads } from './drills.ts'
 import { leftOf } from './left.ts'
 import { askAll, fireAll } from './watched.ts'
 
@@ -64,6 +64,7 @@ export async function regionsTrial({
       `  up                     ${Math.round((performance.now() - startedMs) / 1_000)} s, ${memoryMiB()} MiB`,
     )
     await deployed.infra('status')
+    await takesUploads(deployed)
     for (const [at, { code }] of deployed.regions.entries())
       await tried('acceptance', async () => [`  acceptance ${code}      ${await acceptFrom(deployed, at)}`])
     await tried('queries', () => askAll(deployed, pictures))

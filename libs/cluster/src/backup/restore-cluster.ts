@@ -233,6 +233,7 @@ async function restoreGroups(
     const living = peers.beats().map(({ id, region, ready, freeBytes }) => ({
       id,
       region,
+      machine: peers.machineOf(id),
       ready,
       lost: false,
       draining: false,
@@ -242,7 +243,15 @@ async function restoreGroups(
     const away = [...new Set(own.flatMap(nodesOf))].filter((id) => !here.has(id))
     const nodes: GroupNode[] = [
       ...living,
-      ...away.map((id) => ({ id, region: '', ready: false, lost: true, draining: false, freeBytes: 0 })),
+      ...away.map((id) => ({
+        id,
+        region: '',
+        machine: undefined,
+        ready: false,
+        lost: true,
+        draining: false,
+        freeBytes: 0,
+      })),
     ]
     const changed = planGroups({ region, regions: config.regions, nodes, groups: own })
     for (const group of own) {

@@ -10,7 +10,7 @@
 import type { Bus } from '@holdfast/bus'
 import type { LookupStore } from '@holdfast/journal'
 import { type Clock, type RegionCode, regionCodes } from '@holdfast/kernel'
-import { GroupMap, type GroupNode, type PlacementGroup, planGroups } from '@holdfast/replication'
+import { GroupMap, type GroupNode, nodesOf, type PlacementGroup, planGroups } from '@holdfast/replication'
 import { PlacementGroup as PlacementGroupRow } from '@holdfast/wire/cluster'
 import { groupKey, groupNumbersCounter, groupsPrefix } from '../row-keys.ts'
 import { RereadTimer } from '../sharing/reread-timer.ts'
@@ -94,11 +94,19 @@ export interface GroupLeaderOptions {
   onFault: (error: unknown) => void
   /** Between two plans, ms. Default 1,000. */
   everyMs?: number
+  /**
+   * New nodes get groups when none came for this long, ms, or ten times as long after the first.
+   * Default 60,000. On one machine, whose nodes have addresses of loopback, nothing waits.
+   */
+  arrivalMs?: number
 }
 
 const planMsDefault = 1_000
 /** The view at a start may be incomplete. */
 const settleMs = 3_000
+/** Longer than `infra up` needs from one host to the next. */
+const arrivalMsDefault = 60_000
+const arrivalsMax = 10
 
 /** Plans the groups of a region while this node is its first. */
 export class GroupLeader {
@@ -107,6 +115,8 @@ export class GroupLeader {
   readonly #bornMs: number
   /** Monotonic, of nodes that some group names. */
   readonly #seenMs = new Map<string, number>()
+  /** Monotonic: when nodes that no group named were first heard. */
+  readonly #cameMs = new Map<string, number>()
   #planning: Promise<void> | undefined
 
   constructor(options: GroupLeaderOptions) {
@@ -136,7 +146,8 @@ export class GroupLeader {
       .map(({ id }) => id)
       .sort()[0]
     if (first !== self) return
-    const plan = () => [...planGroups({ region, regions, nodes, groups: rows.map.all() })]
+    const plan = () =>
+      planGroups({ region, regions, nodes, groups: rows.map.all(), arriving: this.#arriving(nodes) })
     if (plan().length === 0) return
     // They may be old: only one writer of a version wins.
     await rows.refresh()
@@ -145,13 +156,37 @@ export class GroupLeader {
     if (planned.length > 0) await rows.refresh()
   }
 
+  /** Whether more nodes are likely to come soon. */
+  #arriving(nodes: readonly GroupNode[]): boolean {
+    const { rows, clock, arrivalMs = arrivalMsDefault } = this.#options
+    const nowMs = clock.monotonic()
+    const placed = new Set(rows.map.all().flatMap(nodesOf))
+    const came = nodes
+      .filter(({ id, ready, machine }) => ready && !placed.has(id) && !isLoopback(machine))
+      .map(({ id }) => {
+        const ms = this.#cameMs.get(id) ?? nowMs
+        this.#cameMs.set(id, ms)
+        return ms
+      })
+    if (came.length === 0) return false
+    return nowMs - Math.max(...came) < arrivalMs && nowMs - Math.min(...came) < arrivalsMax * arrivalMs
+  }
+
   #nodes(): GroupNode[] {
     const { rows, peers, states, clock, lostMs } = this.#options
     const nowMs = clock.monotonic()
     const alive = peers.beats().map(({ id, region, ready, freeBytes }): GroupNode => {
       this.#seenMs.set(id, nowMs)
       const order = states.of(id)
-      return { id, region, ready, freeBytes, draining: order === 'draining', lost: order === 'removed' }
+      return {
+        id,
+        region,
+        machine: peers.machineOf(id),
+        ready,
+        freeBytes,
+        draining: order === 'draining',
+        lost: order === 'removed',
+      }
     })
     const living = new Set(alive.map(({ id }) => id))
     const silent = new Map<string, GroupNode>()
@@ -162,8 +197,15 @@ export class GroupLeader {
         this.#seenMs.set(id, seenMs)
         const region = group.members.includes(id) ? group.region : (peers.regionOf(id) ?? '')
         const lost = states.of(id) === 'removed' || nowMs - seenMs > lostMs
-        silent.set(id, { id, region, ready: false, lost, draining: false, freeBytes: 0 })
+        const machine = peers.machineOf(id)
+        silent.set(id, { id, region, machine, ready: false, lost, draining: false, freeBytes: 0 })
       }
     return [...alive, ...silent.values()]
   }
+}
+
+function isLoopback(machine: string | undefined): boolean {
+  return (
+    machine !== undefined && (machine.startsWith('127.') || ['::1', '[::1]', 'localhost'].includes(machine))
+  )
 }

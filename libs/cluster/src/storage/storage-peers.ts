@@ -79,6 +79,12 @@ export class StoragePeers implements Peers {
     return this.#beatOf(id)?.region ?? this.#known.get(id)?.region
   }
 
+  /** The host of its address between nodes. Undefined: it was not heard in this life. */
+  machineOf(id: string): string | undefined {
+    const control = this.#beatOf(id)?.addresses.control ?? this.#known.get(id)?.control
+    return control?.slice(0, control.lastIndexOf(':'))
+  }
+
   freeBytesOf(id: string): number | undefined {
     return this.#beatOf(id)?.freeBytes
   }
