@@ -1,5 +1,5 @@
 /** The real nginx and Caddy, with the files of infra/deploy, in front of the real service. */
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -149,16 +149,54 @@ t.test('behind Caddy a process that refuses at once gets no more than its share'
   t.ok(refused.count <= 110, `${refused.count} of 200 requests`)
 })
 
+t.test('Caddy serves on when it reads its files again while it carries calls', async (t) => {
+  const folder = t.testdir({})
+  const [port, admin] = (await freePorts(2)) as [number, number]
+  const backends = [await frontend(t, () => 200, 50), await frontend(t, () => 200, 50)]
+  const running = startRenderedCaddy(folder, { backends, port, admin: `127.0.0.1:${admin}` })
+  t.teardown(() => ended(running))
+  const codeOf = await answering(running, port)
+  const adapt = spawnSync(tool('caddy').path, [
+    ...['adapt', '--adapter', 'caddyfile', '--config', join(folder, 'Caddyfile')],
+  ])
+  let reads = 0
+  const users = Array.from({ length: 20 }, async () => {
+    // It closes idle connections, also one on which a request is just coming.
+    while (reads < 10) await codeOf('/').catch(() => undefined)
+  })
+  for (; reads < 10; reads++) {
+    const read = await fetch(`http://127.0.0.1:${admin}/load`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'cache-control': 'must-revalidate' },
+      body: adapt.stdout,
+    })
+    t.equal(read.status, 200, await read.text())
+    await codeOf('/').catch(() => undefined)
+  }
+  await Promise.all(users)
+  t.equal(await codeOf('/'), 200)
+  t.equal(running.exitCode, null)
+})
+
 /** A proxy with the rendered file in front of these processes. @returns the code of an answer */
 async function behindRendered(t: Test, proxy: 'nginx' | 'caddy', backends: readonly number[]) {
   const [port] = (await freePorts(1)) as [number]
   const folder = t.testdir({})
-  const start = proxy === 'caddy' ? startRenderedCaddy : startRenderedNginx
-  const running = start(folder, backends, port)
-  t.teardown(async () => {
-    running.kill('SIGTERM')
-    if (running.exitCode === null) await once(running, 'exit')
-  })
+  const running =
+    proxy === 'caddy'
+      ? startRenderedCaddy(folder, { backends, port, admin: 'off' })
+      : startRenderedNginx(folder, backends, port)
+  t.teardown(() => ended(running))
+  return answering(running, port)
+}
+
+async function ended(running: ChildProcess): Promise<void> {
+  running.kill('SIGTERM')
+  if (running.exitCode === null) await once(running, 'exit')
+}
+
+/** Waits until it answers. @returns the code of an answer */
+async function answering(running: ChildProcess, port: number) {
   const codeOf = async (path: string, method = 'GET') => {
     const answer = await fetch(`http://127.0.0.1:${port}${path}`, { method })
     await answer.text()
@@ -169,14 +207,18 @@ async function behindRendered(t: Test, proxy: 'nginx' | 'caddy', backends: reado
   return codeOf
 }
 
-function startRenderedCaddy(folder: string, backends: readonly number[], port: number): ChildProcess {
+/** @param options.admin where it takes other files, or `off` */
+function startRenderedCaddy(
+  folder: string,
+  { backends, port, admin }: { backends: readonly number[]; port: number; admin: string },
+): ChildProcess {
   const file = join(folder, 'Caddyfile')
   const [, api] = caddyfile(...rendered).split(`${rendered[1].names.api} {`)
   const [, block] = /^(\treverse_proxy [\s\S]*?\n\t\})\n/m.exec(api ?? '') ?? []
   if (block === undefined) throw new Error('there is no reverse_proxy for the API')
   const to = backends.map((one) => `127.0.0.1:${one}`).join(' ')
   const site = `http://127.0.0.1:${port} {\n${block.replace(/reverse_proxy .* \{/, `reverse_proxy ${to} {`)}\n}`
-  writeFileSync(file, `{\n\tadmin off\n}\n\n${site}\n`)
+  writeFileSync(file, `{\n\tadmin ${admin}\n}\n\n${site}\n`)
   const { path, env } = tool('caddy')
   return spawn(path, ['run', '--adapter', 'caddyfile', '--config', file], { env, stdio: 'ignore' })
 }

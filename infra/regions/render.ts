@@ -20,6 +20,7 @@ import {
   environmentFile,
   natsUnit,
   processUnit,
+  proxyRestarts,
   replacementFile,
   target,
   unitName,
@@ -76,6 +77,7 @@ export function hostFiles(
   if (has('proxy')) {
     const [path, text] = proxyFile(plan, region, host)
     files.set(path, text)
+    files.set(`${units}/${plan.deployment.proxy}.service.d/holdfast.conf`, proxyRestarts)
   }
   if (has('prometheus')) for (const [path, text] of prometheusFiles(plan, region, host)) files.set(path, text)
   if (has('alertmanager')) for (const [path, text] of alertmanagerFiles(plan, host)) files.set(path, text)

@@ -202,7 +202,6 @@ export function caddyfile(plan: Plan, region: PlannedRegion, host: PlannedHost):
       '\t\tlb_try_duration 3s',
       // The only process is never taken out of use.
       ...(backends.length > 1 ? caddyChoice : []),
-      '\t\tflush_interval -1',
       '\t\ttransport http {',
       '\t\t\tdial_timeout 1s',
       `\t\t\tkeepalive ${keptSeconds}s`,

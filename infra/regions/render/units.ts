@@ -66,6 +66,9 @@ export function cassandraUnit(): string {
   ])
 }
 
+/** The distribution's units leave a proxy that ended by a fault where it is. */
+export const proxyRestarts = '[Service]\nRestart=on-failure\nRestartSec=1s\n'
+
 /** Beside the unit until the node has joined. */
 export const replacementFile = '/etc/systemd/system/holdfast-cassandra.service.d/replace.conf'
 

@@ -20,7 +20,8 @@ export interface Requests {
   faults: Record<string, number>
 }
 
-const guests = 40
+/** Beside each region: on two cores more of them slow down everything. */
+const guests = 12
 const pauseMs = 3_000
 const answerMs = 20_000
 const repetitionsMax = 2
