@@ -144,11 +144,18 @@ t.test('a fault names its line and field, and all are found at once', async (t) 
   t.match(twice('nats').slice(0, 1), [/roles names nats twice, but a host runs one$/])
   t.match(twice('api'), [/names api twice; write \{role: api, count: 2\}/])
   for (const [data, why] of [
-    ['/etc/holdfast/disk', /roles have the directory \/etc\/holdfast\/disk; \/etc is not for data/],
+    ...[
+      ...['/etc/holdfast/disk', '/var', '/var/lib/holdfast/disk', '/home/disk', '/opt', '/boot', '/root'],
+      ...['/mnt', '/media'],
+    ].map(
+      (path) => [path, new RegExp(`roles have the directory ${path}, a folder of the system; `)] as const,
+    ),
     ['/srv/../etc', /write it without \. and \.\./],
     ['/srv/disk1/two', /have the directory \/srv\/disk1\/two inside of \/srv\/disk1$/],
   ] as const)
-    t.match(faultsOf(textOf('three-hosts.yaml').replace('/srv/disk2', data)), [why])
+    t.match(faultsOf(textOf('three-hosts.yaml').replace('/srv/disk2', data)).slice(0, 1), [why])
+  for (const data of ['/disk2', '/data/two', '/mnt/disk2', '/media/two', '/srv2'])
+    t.strictSame(faultsOf(textOf('three-hosts.yaml').replace('/srv/disk2', data)), [], data)
   t.match(changed(/nameservers: .*/, 'nameservers: [ns1.files.example]'), [
     /nameservers\[0\] is ns1.files.example, inside of the zone files.example, which has no address of it/,
   ])

@@ -185,18 +185,30 @@ function plainAddress6(text: string | undefined): string | undefined {
   return new URL(`http://[${text}]`).hostname.slice(1, -1)
 }
 
-/** Folders that are no place for data: of the system, of settings and secrets, of the code. */
-const takenFolders = ['/dev', '/etc', '/proc', '/run', '/sys', '/tmp', '/usr', '/var/tmp', '/opt/holdfast']
+/** Folders in the root that belong to the system, with all below them. */
+const systemFolders = new Set([
+  ...['bin', 'boot', 'dev', 'etc', 'home', 'lib', 'lib32', 'lib64', 'libx32', 'lost+found', 'opt', 'proc'],
+  ...['root', 'run', 'sbin', 'snap', 'sys', 'tmp', 'usr', 'var'],
+])
+/** What is directly below them may be a place for data. They themselves are shared. */
+const sharedFolders = ['srv', 'mnt', 'media']
 
-/** A store inside of another one would be taken for its files. */
+/**
+ * `up` gives the folder of a store to the service's user alone, so it must be no folder of others
+ * and have none of theirs. A store inside of another one would be taken for its files.
+ */
 function checkFolders(value: Value | undefined, roles: readonly HostProcess[]): void {
   const isIn = (path: string, folder: string) => path === folder || path.startsWith(`${folder}/`)
   const all = roles.flatMap(({ data }) => data).filter((path) => path !== '')
   for (const [at, path] of all.entries()) {
-    const taken = takenFolders.find((folder) => isIn(path, folder))
+    const [, first = '', ...below] = path.split('/')
+    const isOthers = systemFolders.has(first) || (sharedFolders.includes(first) && below.length === 0)
     if (path.split('/').some((part) => part === '.' || part === '..'))
       value?.fault(`have the directory ${path}; write it without . and ..`)
-    else if (taken !== undefined) value?.fault(`have the directory ${path}; ${taken} is not for data`)
+    else if (isOthers)
+      value?.fault(
+        `have the directory ${path}, a folder of the system; data goes below /srv, /mnt or /media, or into a folder of its own like /disk1`,
+      )
     const other = all.find((one, place) => place !== at && isIn(path, one))
     if (other === path && all.indexOf(path) < at) value?.fault(`have the directory ${path} twice`)
     else if (other !== undefined && other !== path)
