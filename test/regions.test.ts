@@ -132,7 +132,16 @@ t.test('a fault names its line and field, and all are found at once', async (t) 
   t.match(changed('internal: 10.1.0.12', 'internal: 203.0.113.12'), [/203.0.113.12, on which everybody/])
   for (const own of ['172.16.0.9', '192.168.7.1', '100.64.0.1'])
     t.strictSame(changed('internal: 10.1.0.12', `internal: ${own}`), [], own)
-  t.strictSame(faultsOf(textOf('one.yaml').replace(/internal: \S+/, 'internal: 127.0.0.1')), [])
+  const roles = ['[standalone', '[nats, cassandra, actor-host, storage-node, upload, api'] as const
+  const single = textOf('one.yaml').replace('regions:', 'replicas: 1\nregions:')
+  for (const [internal, ofStandalone, ofCluster] of [
+    ['127.0.0.1', [], []],
+    ['203.0.113.9', [], [/files1 has the internal address 203.0.113.9, on which everybody/]],
+  ] as const) {
+    const text = single.replace(/internal: \S+/, `internal: ${internal}`)
+    t.strictSame(faultsOf(text), ofStandalone)
+    t.match(faultsOf(text.replace(...roles)), ofCluster)
+  }
   t.match(changed(/address: 192.0.2.11/, 'address: 0.0.0.0'), [
     /address must be the IPv4 address of the host/,
   ])

@@ -305,12 +305,14 @@ for (const [network, bits] of [
 function checkInternal(value: Value | undefined, { regions }: Deployment): void {
   const alone = regions.flatMap(({ hosts }) => hosts).length === 1
   for (const [at, { hosts }] of regions.entries())
-    for (const [which, { name: host, internal, address }] of hosts.entries()) {
+    for (const [which, { name: host, internal, address, roles }] of hosts.entries()) {
       const field = value?.list()?.[at]?.fields(regionFields).hosts?.list()?.[which]
       const isLoopback = internal.startsWith('127.')
       if (isLoopback && !alone)
         field?.fault(`${host} has the internal address ${internal}, where no other host reaches it`)
-      const isOwn = alone || isLoopback || internal === '' || ownNetworks.check(internal)
+      // The role standalone of a single host listens on loopback alone.
+      const isUnused = alone && roles.some(({ role }) => role === 'standalone')
+      const isOwn = isUnused || isLoopback || internal === '' || ownNetworks.check(internal)
       if (internal === '0.0.0.0' || internal === address || !isOwn)
         field?.fault(
           `${host} has the internal address ${internal}, on which everybody would reach its servers`,
