@@ -169,6 +169,31 @@ t.test('a fault names its line and field, and all are found at once', async (t) 
     /nameservers\[0\] is ns1.files.example, inside of the zone files.example, which has no address of it/,
   ])
   t.match(changed('replicas: 3', 'replicas: 4').length, 3, 'each region has three Cassandra nodes')
+  const racked = (racks: string[], replicas: number) => {
+    const node = (rack: string, at: number) =>
+      `      - { name: n${at}, internal: 10.1.0.${20 + at}, rack: ${rack}, roles: [cassandra] }\n`
+    return faultsOf(
+      textOf('three-hosts.yaml')
+        .replace('regions:', `replicas: ${replicas}\nregions:`)
+        .replaceAll(/^ +(- cassandra|cassandra,)\n/gm, '')
+        .concat(racks.map(node).join('')),
+    )
+  }
+  for (const [racks, replicas, node] of [
+    [['r1', 'r2', 'r1'], 3, 'n2'],
+    [['r1', 'r1', 'r2', 'r2'], 3, 'n3'],
+    [['r1', 'r2', 'r1', 'r3'], 3, 'n2'],
+  ] as const)
+    t.match(racked([...racks], replicas), [
+      new RegExp(`^x.yaml:\\d+: regions\\[0\\] has the Cassandra node ${node}, .* 2 racks .* 3 replicas`),
+    ])
+  for (const [racks, replicas] of [
+    [['r1', 'r1', 'r1', 'r1'], 3],
+    [['r1', 'r2', 'r3', 'r1', 'r4', 'r1'], 3],
+    [['r1', 'r2', 'r1', 'r2'], 2],
+    [['r1', 'r2', 'r1'], 1],
+  ] as const)
+    t.strictSame(racked([...racks], replicas), [], `${racks} for ${replicas} replicas`)
   t.match(changed('domain: files.example', 'domain: "files.example; rm"'), [/domain must be a domain name/])
   t.match(changed('alerts:', 'alerts: {}\nalerts:'), [/x.yaml:\d+: .*unique/], 'of YAML itself')
   t.match(faultsOf('deployment: [\n'), [/^x.yaml:\d+: /])

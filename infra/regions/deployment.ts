@@ -320,6 +320,20 @@ function checkInternal(value: Value | undefined, { regions }: Deployment): void 
     }
 }
 
+/**
+ * The first node that Cassandra refuses, and the number of racks before it. Nodes join in the order
+ * of the file and get ranges by racks. A further node of a rack joins if the region has a single
+ * rack, or one at least for each replica (`TokenAllocation` of Cassandra).
+ */
+function refusedNode(hosts: readonly Host[], replicas: number): [node: Host, racks: number] | undefined {
+  const racks = new Set<string>()
+  for (const host of hosts.filter(({ roles }) => roles.some(({ role }) => role === 'cassandra'))) {
+    if (racks.has(host.rack) && racks.size > 1 && racks.size < replicas) return [host, racks.size]
+    racks.add(host.rack)
+  }
+  return undefined
+}
+
 /** Each region of a cluster has everything that a region needs. */
 function checkRoles(value: Value | undefined, { regions, replicas }: Deployment): void {
   const all = regions.flatMap(({ hosts }) => hosts.flatMap(({ roles }) => roles.map(({ role }) => role)))
@@ -340,6 +354,11 @@ function checkRoles(value: Value | undefined, { regions, replicas }: Deployment)
       if (count('cassandra') > 0 && count('cassandra') < replicas)
         region?.fault(
           `has ${count('cassandra')} Cassandra nodes for ${replicas} replicas of every row (${code}); set replicas`,
+        )
+      const [node, racks] = refusedNode(hosts, replicas) ?? []
+      if (node !== undefined)
+        region?.fault(
+          `has the Cassandra node ${node.name}, which does not join: there are ${racks} racks before it for ${replicas} replicas (${code}); give all nodes one rack, or each of the first ${replicas} a rack of its own`,
         )
     }
   for (const [at, { code, hosts }] of regions.entries()) {
