@@ -152,6 +152,15 @@ t.test('a fault names its line and field, and all are found at once', async (t) 
   ])
   t.match(twice('nats').slice(0, 1), [/roles names nats twice, but a host runs one$/])
   t.match(twice('api'), [/names api twice; write \{role: api, count: 2\}/])
+  for (const role of ['cassandra', 'nats'])
+    t.match(changed(`${role},`, `{ role: ${role}, data: [/srv/nvme], settings: {} },`), [
+      new RegExp(`roles\\[\\d\\].data does not apply to ${role}; processes of Holdfast have it`),
+      /settings does not apply/,
+    ])
+  const proxyAlone = '{ name: files2, address: 192.0.2.11, internal: 10.0.0.11, roles: [proxy] }'
+  t.match(faultsOf(`${textOf('one.yaml')}  - { code: na-nyc, hosts: [${proxyAlone}] }\n`), [
+    /regions are 2, but the role standalone serves one/,
+  ])
   for (const [data, why] of [
     ...[
       ...['/etc/holdfast/disk', '/var', '/var/lib/holdfast/disk', '/home/disk', '/opt', '/boot', '/root'],

@@ -224,6 +224,9 @@ function processesOf(value: Value): HostProcess {
     fields.data?.list()?.map((one) => one.text('an absolute path without spaces', path) ?? '') ?? []
   const count = fields.count?.integer({ min: 1, max: processesMax }) ?? Math.max(data.length, 1)
   if (count > 1 && !isOurs(role)) fields.count?.fault(`is ${count}, but a host runs one ${role}`)
+  if (!isOurs(role))
+    for (const field of [fields.data, fields.settings])
+      field?.fault(`does not apply to ${role}; processes of Holdfast have it`)
   if (count > 1 && role === 'standalone') fields.count?.fault('must be 1: it holds all accounts')
   if (data.length > processesMax || (data.length > 0 && data.length !== count))
     fields.data?.fault(`names ${data.length} directories for ${count} processes`)
@@ -342,6 +345,7 @@ function checkRoles(value: Value | undefined, { regions, replicas }: Deployment)
     const servers = all.filter((role) => role === 'nats' || role === 'cassandra')
     if (all.filter((role) => role === 'standalone').length > 1 || others.length + servers.length > 0)
       value?.fault('have the role standalone, which runs everything alone')
+    else if (regions.length > 1) value?.fault(`are ${regions.length}, but the role standalone serves one`)
   } else
     for (const [at, { code, hosts }] of regions.entries()) {
       const region = value?.list()?.[at]
