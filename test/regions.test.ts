@@ -367,6 +367,21 @@ t.test('Prometheus of a region scrapes all of its servers that have metrics', as
   })
 })
 
+t.test('Prometheus on another host than the role standalone reaches it', async (t) => {
+  const observer = '{ name: files2, internal: 10.0.0.11, roles: [prometheus, alertmanager] }'
+  const apart = textOf('one.yaml').replace(', prometheus, alertmanager]', `]\n      - ${observer}`)
+  for (const [text, at, admin] of [
+    [apart, 'files2', '10.0.0.10'],
+    [textOf('one.yaml'), 'files1', '127.0.0.1'],
+  ] as const) {
+    const files = render(readDeployment(text, 'x.yaml'))
+    const settings = files.get('hosts/files1/etc/holdfast/files1-holdfast.env')
+    t.match(settings, `\nHOLDFAST_ADMIN_BIND=${admin}\n`)
+    t.match(settings, '\nHOLDFAST_BIND=127.0.0.1\n', 'its proxy is near')
+    t.match(files.get(`hosts/${at}/etc/prometheus/prometheus.yml`), `- ${admin}:8090\n`)
+  }
+})
+
 t.test('Prometheus has the token of metrics alone, and each process knows it', async (t) => {
   for (const name of examples) {
     const files = render(deploymentOf(name))

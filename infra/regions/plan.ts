@@ -142,14 +142,19 @@ function publicCertificates(
 
 const frontRoles: readonly HostRole[] = ['api', 'standalone']
 
-/** Only this machine reaches it, by its proxy. */
+/** It listens for this machine alone, unless its proxy or its Prometheus is on another one. */
 function aloneSettings({ host, region }: PlacedProcess): Settings {
-  const proxies = region.hosts.filter(({ roles }) => roles.some(({ role }) => role === 'proxy'))
-  const near = proxies.every(({ name }) => name === host.name)
+  const having = (wanted: HostRole) =>
+    region.hosts.filter(({ roles }) => roles.some(({ role }) => role === wanted))
+  const bindFor = (others: readonly Host[]) =>
+    others.every(({ name }) => name === host.name) ? '127.0.0.1' : host.internal
+  const proxies = having('proxy')
+  const bind = bindFor(proxies)
   return {
-    HOLDFAST_BIND: near ? '127.0.0.1' : host.internal,
-    HOLDFAST_ADMIN_BIND: '127.0.0.1',
-    HOLDFAST_TRUST_PROXY: near ? 'loopback' : proxies.map(({ internal }) => internal).join(','),
+    HOLDFAST_BIND: bind,
+    HOLDFAST_ADMIN_BIND: bindFor(having('prometheus')),
+    HOLDFAST_TRUST_PROXY:
+      bind === '127.0.0.1' ? 'loopback' : proxies.map(({ internal }) => internal).join(','),
   }
 }
 
