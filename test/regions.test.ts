@@ -518,6 +518,7 @@ t.test('pods restart one by one, have time for their start, and memory for their
   const pods = parseAllDocuments(files.get('kubernetes/eu-par/par1/processes.yaml') ?? '').map((one) => {
     const { metadata, spec } = one.toJS()
     t.strictSame(spec.updateStrategy, { type: 'OnDelete' }, metadata.name)
+    t.equal(spec.template.spec.enableServiceLinks, false, 'no variables of Services')
     const [main] = spec.template.spec.containers as [Main]
     const { periodSeconds, failureThreshold } = main.startupProbe
     const { requests, limits } = main.resources

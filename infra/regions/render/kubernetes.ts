@@ -94,6 +94,9 @@ function statefulSet(host: PlannedHost, container: Container): object {
         spec: {
           hostNetwork: true,
           automountServiceAccountToken: false,
+          // A Service `holdfast` would put HOLDFAST_SERVICE_HOST into the environment, which is no
+          // setting: no process would start.
+          enableServiceLinks: false,
           nodeSelector: { 'kubernetes.io/hostname': host.name },
           terminationGracePeriodSeconds: container.stopSeconds,
           securityContext: { runAsUser: user, runAsNonRoot: true, fsGroup: user },
