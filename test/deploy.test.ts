@@ -9,8 +9,9 @@ import { readConfig } from '@holdfast/config'
 import { defaultIdle } from '@holdfast/http-kit'
 import t from 'tap'
 import { parse } from 'yaml'
-import { makeSecrets } from '../infra/check/sandbox.ts'
+import { layOut, makeSecrets } from '../infra/check/sandbox.ts'
 import { type ToolName, tool } from '../infra/check/tools.ts'
+import { validators } from '../infra/check/validators.ts'
 import { readDeployment } from '../infra/regions/deployment.ts'
 import { render } from '../infra/regions/render.ts'
 
@@ -73,6 +74,28 @@ t.test('nginx and Caddy accept their files', async (t) => {
   const validate = ['validate', '--adapter', 'caddyfile', '--config', fileOf('Caddyfile')]
   const caddy = said('caddy', validate, home)
   t.equal(caddy.status, 0, caddy.output)
+})
+
+t.test('both proxies accept the longest names that a deployment may have', async (t) => {
+  const folder = t.testdir({})
+  const name = 'three-hosts.yaml'
+  const zone = `${'a23456789.'.repeat(23)}example`
+  makeSecrets(join(folder, 'etc'))
+  for (const proxy of ['nginx', 'caddy']) {
+    const text = readFileSync(join(root, 'infra/regions', name), 'utf8')
+      .replaceAll(/(?<=^(domain|downloads): )\S+/gm, zone)
+      .replace('proxy: nginx', `proxy: ${proxy}`)
+    const sandbox = layOut(render(readDeployment(text, name)), join(folder, proxy), join(folder, 'etc'))
+    const checks = await validators.find((one) => one.name === proxy)?.checks(sandbox)
+    t.equal(checks?.length, 2, 'two hosts have a proxy')
+    for (const { args } of checks ?? []) {
+      const home = { HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder }
+      t.match(said(proxy as ToolName, args, home), { status: 0 })
+    }
+    t.throws(() => readDeployment(text.replaceAll(zone, `a${zone}`), name), {
+      message: /domain must be a domain name in small letters, with at most 237 signs/,
+    })
+  }
 })
 
 t.test('compose starts the image as closed as the unit, with the same settings', async (t) => {

@@ -65,6 +65,9 @@ const hostsMax = 512
 const processesMax = 10
 const name = /^[a-z0-9][a-z0-9-]{0,30}$/
 const domainName = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$/
+/** With the longest name in it a zone still has a domain name. */
+const isZone = (text: string) => domainName.test(`download-${regionCodes[0]}.${text}`)
+const zoneWords = 'a domain name in small letters, with at most 237 signs'
 const path = /^(\/[A-Za-z0-9._-]+)+$/
 const healthCheckId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const regionFields = ['code', 'health-check', 'settings', 'hosts'] as const
@@ -98,7 +101,7 @@ function deploymentOf(root: Value): Deployment | undefined {
     ...(['deployment', 'domain', 'downloads', 'contact', 'nameservers', 'serial'] as const),
     ...(['proxy', 'exporters', 'image', 'replicas', 'settings', 'alerts', 'regions'] as const),
   ])
-  const domain = root.required(fields, 'domain')?.text('a domain name in small letters', domainName)
+  const domain = root.required(fields, 'domain')?.text(zoneWords, isZone)
   const alerts = fields.alerts?.fields(['page', 'ticket', 'watchdog'])
   const regions = root.required(fields, 'regions')?.list()?.map(regionOf)
   if (regions !== undefined && (regions.length < 1 || regions.length > regionCodes.length))
@@ -106,7 +109,7 @@ function deploymentOf(root: Value): Deployment | undefined {
   const deployment: Deployment = {
     name: root.required(fields, 'deployment')?.text('a name of small letters, digits and -', name) ?? '',
     domain: domain ?? '',
-    downloads: fields.downloads?.text('a domain name in small letters', domainName) ?? domain ?? '',
+    downloads: fields.downloads?.text(zoneWords, isZone) ?? domain ?? '',
     contact:
       fields.contact?.text('a mail address', /^[A-Za-z0-9._+-]+@[a-z0-9.-]+$/) ?? `hostmaster@${domain}`,
     proxy: fields.proxy?.choice(['caddy', 'nginx']) ?? 'caddy',

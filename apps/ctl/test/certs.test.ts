@@ -107,6 +107,24 @@ t.test('every file that a rendered host needs is issued, with the names that its
   }
 })
 
+t.test('names may be as long as those of DNS', async (t) => {
+  const [folder, zone] = [t.testdir(), `${'a23456789.'.repeat(23)}example`]
+  const [directory, file] = [join(folder, 'ca'), join(folder, 'long.yaml')]
+  const text = readFileSync(join(examples, 'three-hosts.yaml'), 'utf8')
+  writeFileSync(file, text.replaceAll(/(?<=^(domain|downloads): )\S+/gm, zone))
+  await run('certs', 'init', directory)
+  const issued = await run('certs', 'issue', directory, '--deployment', file)
+  t.equal(issued.code, 0, issued.err)
+  const certificate = new X509Certificate(readFileSync(join(directory, 'par1/public.pem')))
+  const longest = `download-eu-par.${zone}`
+  t.equal(longest.length, 253)
+  t.equal(certificate.checkHost(longest), longest)
+  t.equal(certificate.subject, 'CN=par1', 'a common name is short')
+  t.match(await run('certs', 'issue', directory, `a.${longest}`), { code: 1, err: /no name of a host/ })
+  t.match(await run('certs', 'issue', directory, 'a'.repeat(64)), { code: 1, err: /no name of a host/ })
+  t.match(await run('certs', 'issue', directory, longest), { code: 0 })
+})
+
 t.test('a public certificate of another authority stays, and is not renewed', async (t) => {
   const [directory, other] = [join(t.testdir(), 'ca'), join(t.testdir(), 'other')]
   for (const path of [directory, other]) {

@@ -147,7 +147,9 @@ export function nginxConfig(plan: Plan, region: PlannedRegion, host: PlannedHost
       ],
     ],
   ]
-  return `${[...upstreams, ...servers, ...others, nginxMetrics(plan, host)].flatMap((one) => [...nginxLines(one), '']).join('\n')}`
+  // By default a name has to fit into 64 bytes with what nginx keeps beside it.
+  const hash: Directive = [['server_names_hash_bucket_size', '512']]
+  return `${[hash, ...upstreams, ...servers, ...others, nginxMetrics(plan, host)].flatMap((one) => [...nginxLines(one), '']).join('\n')}`
 }
 
 /** Frontends accept no older version. All of them have one name: nginx asks each by the same. */

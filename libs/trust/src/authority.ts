@@ -55,8 +55,10 @@ export class AuthorityFault extends Error {
 
 const privateMode = 0o600
 const run = promisify(execFile)
-/** RFC 1123; also a safe name of a folder. */
-const hostName = /^[a-z0-9][a-z0-9.-]{0,62}$/
+/** RFC 1035: 63 signs between two dots, 253 altogether. Also a safe name of a folder. */
+const hostName = /^(?=.{1,253}$)[a-z0-9][a-z0-9-]{0,62}(\.[a-z0-9-]{1,63})*$/
+/** X.520. */
+const commonNameMax = 64
 const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes']
 
 type Signer = 'ca' | 'cassandra-ca'
@@ -152,7 +154,7 @@ export class Authority {
         ].join('\n'),
       )
       await openssl([
-        ...['req', '-new', ...newKey, '-subj', subjectOf(names[0] ?? host)],
+        ...['req', '-new', ...newKey, '-subj', subjectOf(commonNameOf([...names, host]))],
         ...['-keyout', file('key'), '-out', file('request')],
       ])
       await openssl([
@@ -251,6 +253,11 @@ async function makeSigner(
     await chmod(join(work, key), privateMode)
     for (const file of [certificate, key]) await rename(join(work, file), join(directory, file))
   })
+}
+
+/** The first that is short enough, else the beginning of one: clients look at the names alone. */
+function commonNameOf(names: readonly string[]): string {
+  return names.find((name) => name.length <= commonNameMax) ?? (names[0] ?? '').slice(0, commonNameMax)
 }
 
 function subjectOf(name: string): string {
