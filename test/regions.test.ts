@@ -61,8 +61,10 @@ for (const name of examples)
 for (const name of examples)
   t.test(`each process of ${name} accepts its settings`, async (t) => {
     const files = render(deploymentOf(name))
-    const readSecret = (path: string) =>
-      path.endsWith('.pem') ? certificate : `a-secret-of-sixteen-and-more ${path}`.replaceAll(' ', '')
+    const readSecret = (path: string) => {
+      if (path.endsWith('/smtp-url')) return 'smtps://user:password@mail.example'
+      return path.endsWith('.pem') ? certificate : `a-secret-of-sixteen-and-more ${path}`.replaceAll(' ', '')
+    }
     for (const { hosts } of planOf(deploymentOf(name)).regions)
       for (const { name: host, processes } of hosts)
         for (const { name: process, role } of processes) {
@@ -119,6 +121,11 @@ t.test('a fault names its line and field, and all are found at once', async (t) 
   const setting = `x.yaml:${lineOf('HOLDFAST_MAIL_FROM')}: settings.`
   t.match(changed('HOLDFAST_MAIL_FROM', 'HOLDFAST_MAIL_FORM'), [`${setting}HOLDFAST_MAIL_FORM is no setting`])
   t.match(changed('HOLDFAST_MAIL_FROM', 'HOLDFAST_CLUSTER_SECRET'), [/is a secret/])
+  for (const name of ['HOLDFAST_SMTP_URL', 'HOLDFAST_SMTP_URL_FILE'])
+    t.match(changed('HOLDFAST_MAIL_FROM', name), [
+      /is a secret; write mail: relay, and the URL into the secret smtp-url of the hosts/,
+    ])
+  t.match(changed('HOLDFAST_MAIL_FROM', 'HOLDFAST_ADMIN_TOKEN_FILE'), [/is a secret; it belongs/])
   t.match(changed('HOLDFAST_MAIL_FROM', 'HOLDFAST_NODE_NAME'), [/follows from the hosts/])
   t.match(changed('Files <no-reply@files.example>', 'no address'), [/HOLDFAST_MAIL_FROM .*mail address/])
   t.match(changed('Files <no-reply@files.example>', '"a@b $(reboot)"'), [/without quotes/])
@@ -304,6 +311,11 @@ t.test('a deployment whose alerts reach no person is a warning', async (t) => {
   t.match(warnings(hosts.replace('- prometheus', '')), [/^eu-par: no host has the role prometheus/])
 })
 
+t.test('a deployment that does not say where its mails go is a warning', async (t) => {
+  const text = three.replace(/^mail: .*\n/m, '')
+  t.match(warningsOf(planOf(readDeployment(text, 'x.yaml'))), [/^mail is missing: mails with sign-in links/])
+})
+
 t.test('each region has a watchdog of its own outside', async (t) => {
   const files = render(deploymentOf('three.yaml'))
   const text = files.get('hosts/par3/etc/prometheus/alertmanager.yml') ?? ''
@@ -422,6 +434,47 @@ t.test('no user reads the secret of another one, and a proxy those of the cluste
   t.match(readers('par1', three.replace('proxy: caddy', 'proxy: nginx')), { 'public.key': 'root:root' })
   const disks = workOf(deploymentOf('three-hosts.yaml')).map((work) => upScript(work, 'processes'))
   t.match(disks[0], '! mountpoint -q "$root/srv/disk1" || own holdfast:holdfast 700 /srv/disk1\n')
+})
+
+t.test('processes with accounts get the URL of the relay for mails, and no others', async (t) => {
+  const place = '/etc/holdfast/secrets/smtp-url'
+  const relayed = three.replace('mail: outbox', 'mail: relay')
+  for (const [text, hosts] of [
+    [relayed, ['par1', 'par2', 'nyc1', 'nyc2', 'sgp1', 'sgp2']],
+    [textOf('one.yaml'), ['files1']],
+    [three, []],
+  ] as const) {
+    const deployment = readDeployment(text, 'x.yaml')
+    const knowing = planOf(deployment).regions.flatMap((region) =>
+      region.hosts.flatMap(({ name, processes }) =>
+        processes.flatMap(({ role, settings }) =>
+          settings.HOLDFAST_SMTP_URL_FILE === place ? `${name} ${role}` : [],
+        ),
+      ),
+    )
+    const role = text === relayed ? 'actor-host' : 'standalone'
+    t.strictSame(
+      knowing,
+      hosts.map((host) => `${host} ${role}`),
+    )
+    const needing = workOf(deployment).filter((work) => needsOf(work).includes(place))
+    t.strictSame(
+      needing.map(({ host }) => host.name),
+      hosts,
+      'up names it where it is missing',
+    )
+    for (const work of needing) t.match(upScript(work, 'servers'), `\nown root:holdfast 640 ${place}\n`)
+  }
+  const files = render(readDeployment(relayed, 'x.yaml'))
+  const { services } = parse(files.get('hosts/par1/etc/holdfast/compose.yaml') ?? '')
+  const inCompose = Object.entries<{ volumes: { source: string }[] }>(services).flatMap(
+    ([name, { volumes }]) => (volumes.some(({ source }) => source === place) ? name : []),
+  )
+  t.strictSame(inCompose, ['actor-1-par1'])
+  const pods = parseAllDocuments(files.get('kubernetes/eu-par/par1/processes.yaml') ?? '')
+  const inPods = pods.filter((pod) => String(pod).includes('- key: smtp-url')).map((pod) => pod.toJS())
+  t.match(inPods, [{ metadata: { name: 'actor-1-par1' } }])
+  t.equal(inPods.length, 1)
 })
 
 t.test('a container sees only the secrets that its process reads', async (t) => {

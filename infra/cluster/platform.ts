@@ -43,6 +43,7 @@ export function deploymentOf(codes: readonly RegionCode[], network: number): Dep
     contact: '',
     proxy: 'caddy',
     exporters: [],
+    mail: undefined,
     nameservers: [],
     serial: 1,
     image: '',

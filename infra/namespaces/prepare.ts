@@ -72,6 +72,8 @@ export function drawSecrets({ folder }: Layout): void {
     ...['cassandra-password', 'cassandra-admin-password'],
   ])
     put(name, draw())
+  // Nothing takes mails there.
+  put('smtp-url', 'smtp://127.0.0.1:25')
   put(natsPasswords, natsPasswordsText({ own: readFileSync(at('nats-password'), 'utf8'), system: draw() }))
 }
 

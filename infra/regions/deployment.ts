@@ -22,6 +22,8 @@ export interface Deployment {
   serial: number
   /** The image of containers. */
   image: string
+  /** Where mails go: to a relay, whose URL is a secret of the hosts, or into files. */
+  mail: 'relay' | 'outbox' | undefined
   /** Replicas of every row in each data centre. */
   replicas: number
   settings: Settings
@@ -99,7 +101,7 @@ export function readDeployment(text: string, file: string): Deployment {
 function deploymentOf(root: Value): Deployment | undefined {
   const fields = root.fields([
     ...(['deployment', 'domain', 'downloads', 'contact', 'nameservers', 'serial'] as const),
-    ...(['proxy', 'exporters', 'image', 'replicas', 'settings', 'alerts', 'regions'] as const),
+    ...(['proxy', 'exporters', 'image', 'mail', 'replicas', 'settings', 'alerts', 'regions'] as const),
   ])
   const domain = root.required(fields, 'domain')?.text(zoneWords, isZone)
   const alerts = fields.alerts?.fields(['page', 'ticket', 'watchdog'])
@@ -115,6 +117,7 @@ function deploymentOf(root: Value): Deployment | undefined {
     proxy: fields.proxy?.choice(['caddy', 'nginx']) ?? 'caddy',
     exporters: [...new Set(fields.exporters?.list()?.flatMap((one) => one.choice(exporters) ?? []))],
     image: fields.image?.text('the name of an image', /^[a-z0-9][\w./:@-]*$/) ?? 'holdfast:latest',
+    mail: fields.mail?.choice(['relay', 'outbox']),
     nameservers:
       root
         .required(fields, 'nameservers')
@@ -241,8 +244,11 @@ function settingsOf(value: Value | undefined): Settings {
   const settings: Settings = {}
   for (const [setting, given] of value?.entries() ?? []) {
     const schema = known[setting]
-    if (schema === undefined) given.fault('is no setting; infra/SETTINGS.md has all of them')
-    else if (schema.secret) given.fault('is a secret; it belongs into a file on the hosts')
+    const secret = setting.replace(/_FILE$/, '')
+    if (secret === 'HOLDFAST_SMTP_URL')
+      given.fault('is a secret; write mail: relay, and the URL into the secret smtp-url of the hosts')
+    else if (known[secret]?.secret) given.fault('is a secret; it belongs into a file on the hosts')
+    else if (schema === undefined) given.fault('is no setting; infra/SETTINGS.md has all of them')
     else if (derivedSettings.test(setting)) given.fault('follows from the hosts of this file')
     else {
       const text = given.text('one line without quotes, $, # and \\', plainValue)

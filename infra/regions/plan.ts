@@ -106,6 +106,7 @@ function plannedProcess(platform: Platform, placed: PlacedProcess): PlannedProce
     HOLDFAST_PUBLIC_WEB_URL: urls.web,
     ...platform.secret('ADMIN_TOKEN'),
     ...platform.secret('METRICS_TOKEN'),
+    ...(deployment.mail === 'relay' && mailRoles.includes(role) ? platform.secret('SMTP_URL') : {}),
     ...publicCertificates(platform, placed),
     ...Object.fromEntries(
       Object.entries(ports).map(([port, number]) => [`HOLDFAST_${port.toUpperCase()}_PORT`, String(number)]),
@@ -141,6 +142,8 @@ function publicCertificates(
 }
 
 const frontRoles: readonly HostRole[] = ['api', 'standalone']
+/** Accounts send mails. */
+const mailRoles: readonly HostRole[] = ['actor-host', 'standalone']
 
 /** It listens for this machine alone, unless its proxy or its Prometheus is on another one. */
 function aloneSettings({ host, region }: PlacedProcess): Settings {

@@ -50,6 +50,7 @@ export interface Platform {
 export type SecretName =
   | 'ADMIN_TOKEN'
   | 'METRICS_TOKEN'
+  | 'SMTP_URL'
   | 'NATS_PASSWORD'
   | 'CASSANDRA_PASSWORD'
   | 'CLUSTER_SECRET'

@@ -3,7 +3,13 @@ import { hostsWith, type Plan } from './plan.ts'
 import { regionMark } from './render/alertmanager.ts'
 
 export function warningsOf(plan: Plan): string[] {
-  return [...ofUsers(plan), ...ofAlerts(plan)]
+  return [...ofUsers(plan), ...ofMails(plan), ...ofAlerts(plan)]
+}
+
+function ofMails({ deployment }: Plan): string[] {
+  return deployment.mail === undefined
+    ? ['mail is missing: mails with sign-in links stay in files on the hosts']
+    : []
 }
 
 function ofAlerts({ deployment, regions }: Plan): string[] {
