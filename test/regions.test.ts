@@ -149,11 +149,23 @@ t.test('a fault names its line and field, and all are found at once', async (t) 
     t.strictSame(faultsOf(text), ofStandalone)
     t.match(faultsOf(text.replace(...roles)), ofCluster)
   }
-  t.match(changed(/address: 192.0.2.11/, 'address: 0.0.0.0'), [
-    /address must be the IPv4 address of the host/,
-  ])
-  for (const none of ['"::"', '"0:0::0"', 'fe80::1%eth0', '2001:db8::g'])
-    t.match(changed(/address6: \S+/, `address6: ${none}`), [/address6 must be the IPv6 address of the host/])
+  for (const none of ['0.0.0.0', '127.0.0.1', '169.254.0.9', '224.0.0.9', '255.255.255.255'])
+    t.match(changed(/address: 192.0.2.11/, `address: ${none}`), [
+      /address must be the IPv4 address at which users reach the host/,
+    ])
+  for (const none of ['::', '0:0::0', '::1', '::ffff:192.0.2.1', 'FE80::1', 'ff02::1', '::1%lo', '2001::g'])
+    t.match(changed(/address6: \S+/, `address6: "${none}"`), [
+      /address6 must be the IPv6 address at which users/,
+    ])
+  for (const none of ['hostmaster@..', '.a@files.example', 'a..b@files.example', 'a@files'])
+    t.match(changed(/contact: \S+/, `contact: ${none}`), [/contact must be a mail address/])
+  for (const [none, why] of [
+    ['par2-', 'between them, -, but is "par2-"'],
+    ['2', 'but is 2, a number: write it in quotes'],
+  ] as const)
+    t.match(changed('name: par2', `name: ${none}`), [new RegExp(`name must be a name of .*${why}`)])
+  const from = 'HOLDFAST_MAIL_FROM: Files'
+  t.strictSame(changed(from, `HOLDFAST_UNDO_SECONDS: 0\n  ${from}`), [], 'a value may be a number')
   t.match(changed('address6: 2001:db8:1::2', 'address6: 2001:DB8:1:0::1'), [
     /name the address 2001:db8:1::1 twice/,
   ])

@@ -65,8 +65,11 @@ export interface HostProcess {
 
 const hostsMax = 512
 const processesMax = 10
-const name = /^[a-z0-9][a-z0-9-]{0,30}$/
+const name = /^[a-z0-9]([a-z0-9-]{0,29}[a-z0-9])?$/
+const nameWords = 'a name of small letters, digits and, between them, -'
 const domainName = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$/
+const isMailAddress = (text: string) =>
+  /^[\w+-]+(\.[\w+-]+)*@/.test(text) && domainName.test(text.slice(text.indexOf('@') + 1))
 /** With the longest name in it a zone still has a domain name. */
 const isZone = (text: string) => domainName.test(`download-${regionCodes[0]}.${text}`)
 const zoneWords = 'a domain name in small letters, with at most 237 signs'
@@ -109,11 +112,10 @@ function deploymentOf(root: Value): Deployment | undefined {
   if (regions !== undefined && (regions.length < 1 || regions.length > regionCodes.length))
     fields.regions?.fault(`must name one to ${regionCodes.length} regions, but names ${regions.length}`)
   const deployment: Deployment = {
-    name: root.required(fields, 'deployment')?.text('a name of small letters, digits and -', name) ?? '',
+    name: root.required(fields, 'deployment')?.text(nameWords, name) ?? '',
     domain: domain ?? '',
     downloads: fields.downloads?.text(zoneWords, isZone) ?? domain ?? '',
-    contact:
-      fields.contact?.text('a mail address', /^[A-Za-z0-9._+-]+@[a-z0-9.-]+$/) ?? `hostmaster@${domain}`,
+    contact: fields.contact?.text('a mail address', isMailAddress) ?? `hostmaster@${domain}`,
     proxy: fields.proxy?.choice(['caddy', 'nginx']) ?? 'caddy',
     exporters: [...new Set(fields.exporters?.list()?.flatMap((one) => one.choice(exporters) ?? []))],
     image: fields.image?.text('the name of an image', /^[a-z0-9][\w./:@-]*$/) ?? 'holdfast:latest',
@@ -167,22 +169,35 @@ function hostOf(value: Value): Host {
       )
   checkFolders(fields.roles, roles)
   return {
-    name: value.required(fields, 'name')?.text('a name of small letters, digits and -', name) ?? '',
+    name: value.required(fields, 'name')?.text(nameWords, name) ?? '',
     address: fields.address?.text(
-      'the IPv4 address of the host',
-      (text) => isIP(text) === 4 && text !== '0.0.0.0',
+      'the IPv4 address at which users reach the host',
+      (text) => isIP(text) === 4 && !unreachable.check(text),
     ),
     address6: plainAddress6(
       fields.address6?.text(
-        'the IPv6 address of the host, without a zone',
-        (text) => !['', '::'].includes(plainAddress6(text) ?? ''),
+        'the IPv6 address at which users reach the host',
+        (text) => plainAddress6(text) !== undefined && !unreachable6.check(text, 'ipv6'),
       ),
     ),
     internal: value.required(fields, 'internal')?.text('an IPv4 address', (text) => isIP(text) === 4) ?? '',
-    rack: fields.rack?.text('a name of small letters, digits and -', name) ?? 'r1',
+    rack: fields.rack?.text(nameWords, name) ?? 'r1',
     settings: settingsOf(fields.settings),
     roles,
   }
+}
+
+/** Unspecified, loopback, of a link, multicast, reserved; of IPv6 also those with IPv4 inside. */
+const unreachable = networksOf('ipv4', ['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/3'])
+const unreachable6 = networksOf('ipv6', ['::/64', 'fe80::/10', 'ff00::/8'])
+
+function networksOf(version: 'ipv4' | 'ipv6', networks: readonly string[]): BlockList {
+  const list = new BlockList()
+  for (const network of networks) {
+    const [address = '', bits] = network.split('/')
+    list.addSubnet(address, Number(bits), version)
+  }
+  return list
 }
 
 /** One spelling for each address: two hosts with one are found. */
@@ -251,7 +266,7 @@ function settingsOf(value: Value | undefined): Settings {
     else if (schema === undefined) given.fault('is no setting; infra/SETTINGS.md has all of them')
     else if (derivedSettings.test(setting)) given.fault('follows from the hosts of this file')
     else {
-      const text = given.text('one line without quotes, $, # and \\', plainValue)
+      const text = given.textOrNumber('one line without quotes, $, # and \\', plainValue)
       if (text === undefined) continue
       settings[setting] = text
       try {
@@ -298,20 +313,11 @@ function checkNameservers(value: Value | undefined, { nameservers, domain, downl
   }
 }
 
-const ownNetworks = new BlockList()
-// RFC 1918, RFC 6598 (shared, also of overlay networks), RFC 2544.
-for (const [network, bits] of [
-  ...([
-    ['10.0.0.0', 8],
-    ['172.16.0.0', 12],
-    ['192.168.0.0', 16],
-  ] as const),
-  ...([
-    ['100.64.0.0', 10],
-    ['198.18.0.0', 15],
-  ] as const),
-] as const)
-  ownNetworks.addSubnet(network, bits)
+/** RFC 1918, RFC 6598 (shared, also of overlay networks), RFC 2544. */
+const ownNetworks = networksOf('ipv4', [
+  ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16'],
+  ...['100.64.0.0/10', '198.18.0.0/15'],
+])
 
 /** Servers and admin hosts listen there: it has to be an address of the cluster's own network. */
 function checkInternal(value: Value | undefined, { regions }: Deployment): void {

@@ -104,10 +104,17 @@ export class Value {
 
   /** @param what in words, like `a name of letters, digits and -` */
   text(what: string, fits: RegExp | ((text: string) => boolean) = /./s): string | undefined {
-    const value = this.#scalar()
-    const text = typeof value === 'number' ? String(value) : value
+    const text = this.#scalar()
     const good = typeof text === 'string' && (fits instanceof RegExp ? fits.test(text) : fits(text))
-    return good ? text : this.fault(`must be ${what}, but is ${this.#kind()}`)
+    if (good) return text
+    const number = typeof text === 'number' ? ', a number: write it in quotes' : ''
+    return this.fault(`must be ${what}, but is ${this.#kind()}${number}`)
+  }
+
+  /** As `text`, also of a number without quotes. */
+  textOrNumber(what: string, fits: RegExp): string | undefined {
+    const number = this.#scalar()
+    return typeof number === 'number' && fits.test(String(number)) ? String(number) : this.text(what, fits)
   }
 
   choice<T extends string>(choices: readonly T[]): T | undefined {
