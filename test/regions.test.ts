@@ -130,6 +130,8 @@ t.test('a fault names its line and field, and all are found at once', async (t) 
   t.match(changed('Files <no-reply@files.example>', 'no address'), [/HOLDFAST_MAIL_FROM .*mail address/])
   t.match(changed('Files <no-reply@files.example>', '"a@b $(reboot)"'), [/without quotes/])
   t.match(changed('name: par2', 'name: par1'), [/name the host par1 twice/])
+  for (const taken of ['eu-par', 'na-phx', 'client-eu-par'])
+    t.match(changed('name: par2', `name: ${taken}`), [new RegExp(`name is ${taken}, like a region`)])
   t.match(changed('internal: 10.1.0.12', 'internal: 10.1.0.11'), [/internal address 10.1.0.11 twice/])
   for (const open of ['0.0.0.0', '192.0.2.12'])
     t.match(changed('internal: 10.1.0.12', `internal: ${open}`), [

@@ -168,8 +168,11 @@ function hostOf(value: Value): Host {
           : `names ${role} twice, but a host runs one`,
       )
   checkFolders(fields.roles, roles)
+  const host = value.required(fields, 'name')?.text(nameWords, name) ?? ''
+  if (regionCodes.some((code) => host === code || host === `client-${code}`))
+    fields.name?.fault(`is ${host}, like a region or its users (--only, --namespaces)`)
   return {
-    name: value.required(fields, 'name')?.text(nameWords, name) ?? '',
+    name: host,
     address: fields.address?.text(
       'the IPv4 address at which users reach the host',
       (text) => isIP(text) === 4 && !unreachable.check(text),
