@@ -349,6 +349,17 @@ t.test('each region has a watchdog of its own outside', async (t) => {
   )
 })
 
+t.test('units have a place for compiled modules, which the code is not', async (t) => {
+  const files = render(deploymentOf('three.yaml'))
+  for (const [path, text] of files)
+    if (path.endsWith('.service'))
+      t.equal(
+        /^CacheDirectory=holdfast\nCacheDirectoryMode=0700$/m.test(text),
+        text.includes('/infra/launch.sh'),
+        path,
+      )
+})
+
 t.test('a disk of its own is mounted before its process starts', async (t) => {
   const files = render(deploymentOf('three-hosts.yaml'))
   const unit = (name: string) => files.get(`hosts/par1/etc/systemd/system/holdfast-${name}-par1.service`)

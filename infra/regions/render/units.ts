@@ -27,6 +27,9 @@ export function processUnit(process: PlannedProcess): string {
       ['RestartPreventExitStatus', '65 66 73 78'],
       ['LimitNOFILE', '65536'],
       ['UMask', '0077'],
+      // `infra/launch.sh` keeps compiled modules there. The processes share them.
+      ['CacheDirectory', 'holdfast'],
+      ['CacheDirectoryMode', '0700'],
       ...(isOwnDisk(dataDir)
         ? ([['ReadWritePaths', dataDir]] as Section)
         : ([
