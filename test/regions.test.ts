@@ -1,7 +1,16 @@
 /** A deployment from one file: what is rendered, what is refused, and what is done on hosts. */
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { readClusterConfig, readConfig } from '@holdfast/config'
 import { planGroups } from '@holdfast/replication'
@@ -13,6 +22,7 @@ import { readDeployment } from '../infra/regions/deployment.ts'
 import { fillingScripts, joiningOf, regionsScript } from '../infra/regions/growth.ts'
 import { needsOf, upScript, workOf } from '../infra/regions/hosts.ts'
 import { loginsHost, loginsRepairs, loginsScript } from '../infra/regions/logins.ts'
+import { differences, writeOutput } from '../infra/regions/output.ts'
 import { hostsWith, planOf } from '../infra/regions/plan.ts'
 import { operatorPasswordFile } from '../infra/regions/platform.ts'
 import { render } from '../infra/regions/render.ts'
@@ -1069,6 +1079,21 @@ esac
   })
   t.match(infra('rendre', file), { status: 2, stderr: /npm run -s infra/ })
   t.match(infra('rendre', file), { stderr: /ssh .*ConnectTimeout=5 .*ServerAliveInterval=5 / })
+})
+
+t.test('a render that was interrupted is repeated, and leaves nothing over', async (t) => {
+  const texts = (...paths: string[]) => new Map(paths.map((path) => [path, `text of ${path}`]))
+  const folder = t.testdir({ '.holdfast-rendered.new': 'of a render that ended at once' })
+  // No file is below a file: this render ends after some of its files.
+  for (const time of ['first', 'second'])
+    t.throws(() => writeOutput(texts('a/one', 'two', 'two/below'), folder), { code: /EEXIST|ENOTDIR/ }, time)
+  t.ok(existsSync(join(folder, 'a/one')))
+  const whole = texts('a/three', 'two')
+  writeOutput(whole, folder)
+  t.strictSame(differences(whole, folder), [])
+  t.strictSame(readdirSync(folder, { recursive: true }).sort(), ['.holdfast-rendered', 'a', 'a/three', 'two'])
+  rmSync(join(folder, '.holdfast-rendered'))
+  t.throws(() => writeOutput(whole, folder), { message: /holds files that were not rendered/ })
 })
 
 t.test('the check of manifests refuses unknown fields, and kinds without a schema', async (t) => {

@@ -13,6 +13,8 @@ import { dirname, join } from 'node:path'
 
 /** Lists what a render wrote. Only these files are ever removed. */
 const listName = '.holdfast-rendered'
+/** The list of a render that was interrupted before all others. */
+const begun = `${listName}.new`
 
 export interface Difference {
   path: string
@@ -39,9 +41,13 @@ export function differences(files: ReadonlyMap<string, string>, directory: strin
  */
 export function writeOutput(files: ReadonlyMap<string, string>, directory: string): void {
   const list = join(directory, listName)
-  if (!existsSync(list) && existsSync(directory) && readdirSync(directory).length > 0)
+  if (!existsSync(list) && existsSync(directory) && readdirSync(directory).some((name) => name !== begun))
     throw new Error(`${directory} holds files that were not rendered; name an empty folder`)
-  for (const { path, state } of differences(files, directory)) {
+  mkdirSync(directory, { recursive: true })
+  const found = differences(files, directory)
+  // An interrupted render can be repeated: the list names all that it may have written.
+  writeList(list, new Set([...writtenBefore(directory), ...files.keys()]))
+  for (const { path, state } of found) {
     const place = join(directory, path)
     if (state === 'left over') rmSync(place)
     else {
@@ -49,8 +55,11 @@ export function writeOutput(files: ReadonlyMap<string, string>, directory: strin
       writeWhole(place, files.get(path) ?? '')
     }
   }
-  mkdirSync(directory, { recursive: true })
-  writeWhole(list, `${[...files.keys()].join('\n')}\n`)
+  writeList(list, files.keys())
+}
+
+function writeList(list: string, paths: Iterable<string>): void {
+  writeWhole(list, `${[...paths].join('\n')}\n`)
 }
 
 function writtenBefore(directory: string): string[] {
