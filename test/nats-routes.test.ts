@@ -19,7 +19,7 @@ import { until } from './support/until.ts'
 const network = '127.0.78'
 const example = join(import.meta.dirname, '../infra/regions/three-hosts.yaml')
 /** Signs that addresses and shells give a meaning. */
-const passwords = { own: "it's p@ss/w%rd: #1 ü$HOME", system: 'system' }
+const passwords = { own: String.raw`it's p@ss/w%rd: "#1" C:\ü$HOME\\`, system: 'system' }
 
 t.test('servers of a region join by certificate and password', async (t) => {
   const folder = t.testdir()
@@ -48,12 +48,15 @@ t.test('servers of a region join by certificate and password', async (t) => {
       return stdout
     }
     t.match(up(), 'changed /etc/holdfast/secrets/nats-routes.conf\n')
+    const routes = readFileSync(join(root, '/etc/holdfast/secrets/nats-routes.conf'), 'utf8')
+    const [, encoded = ''] = /nats:\/\/holdfast:([^@]*)@/.exec(routes) ?? []
+    t.equal(decodeURIComponent(encoded), passwords.own)
     t.notMatch(up(), 'nats-routes.conf', 'a second time it stays')
     t.match(readFileSync(record, 'utf8'), /^restart holdfast-nats/m)
     writeFileSync(record, '')
     writeFileSync(users(root), natsPasswordsText({ own: 'new', system: 'system' }))
     t.match(up(), /^reloaded holdfast-nats.service$/m, 'a new password, or another server of the region')
-    writeFileSync(users(root), natsPasswordsText(passwords))
+    layPasswords(root)
     t.match(up(), /^reloaded holdfast-nats.service$/m)
     t.notMatch(readFileSync(record, 'utf8'), /^restart holdfast-nats/m)
     writeFileSync(join(root, '/etc/holdfast/nats.conf'), 'of before')
@@ -91,7 +94,11 @@ function laySecrets(root: string, work: HostWork): void {
     mkdirSync(dirname(join(root, path)), { recursive: true })
     writeFileSync(join(root, path), '')
   }
-  writeFileSync(users(root), natsPasswordsText(passwords))
+  layPasswords(root)
+}
+
+function layPasswords(root: string): void {
+  writeFileSync(users(root), natsPasswordsText(passwords).replace('\n', ' # for "holdfast"\n'))
 }
 
 function users(root: string): string {

@@ -24,9 +24,11 @@ put() {
   [ ! -e "$root$1" ] || own "$users" "$mode" "$1"
   lay "$@"
 }
-# The password is in no rendered file. All of it is encoded: it may have any sign.
+# The password is in no rendered file. All of it is encoded: it may have any sign. Between its quotes
+# it has a \\ before " and \\; nats-server reads a \\ before a letter as another sign.
 routes() {
-  password=$(sed -n 's/^ *HOLDFAST_PASSWORD *[:=] *"\\(.*\\)".*/\\1/p' "$root${places.secrets}/${natsPasswords}")
+  password=$(sed -n 's/^ *HOLDFAST_PASSWORD *[:=] *"\\([^"\\]*\\(\\\\["\\][^"\\]*\\)*\\)".*/\\1/p' \\
+    "$root${places.secrets}/${natsPasswords}" | sed 's/\\\\\\(.\\)/\\1/g')
   [ -n "$password" ] || { echo "no HOLDFAST_PASSWORD: \\"…\\" is in ${places.secrets}/${natsPasswords}" >&2; exit 1; }
   word=$(printf %s "$password" | od -An -v -tx1 | tr -d ' \\n' | sed 's/../%&/g')
   all=

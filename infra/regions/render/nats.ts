@@ -19,7 +19,7 @@ export const natsRoutes = 'nats-routes.conf'
 
 /** The content of the first one. */
 export function natsPasswordsText({ own, system }: { own: string; system: string }): string {
-  return `HOLDFAST_PASSWORD: "${own}"\nSYSTEM_PASSWORD: "${system}"\n`
+  return `HOLDFAST_PASSWORD: ${inline(own)}\nSYSTEM_PASSWORD: ${inline(system)}\n`
 }
 
 /** Values of nats-server's format: text is quoted, a reference is not. */
