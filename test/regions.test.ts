@@ -816,6 +816,7 @@ t.test('a node of Cassandra is replaced without itself among the seeds, until th
 t.test('a host that gives no answer is named, and the others are shown', async (t) => {
   const home = t.testdir({
     'via.sh': `cat > /dev/null
+echo "$1" >> "$HOME/asked"
 case "$1" in
   par1) touch "$HOME/par1"; while [ ! -e "$HOME/par3" ]; do sleep 0.1; done; echo "a.service active";;
   par2) echo "No route to host" >&2; exit 255;;
@@ -846,6 +847,12 @@ esac
   t.match(diff.stderr, /^par2 gives no answer: No route to host \(exit 255\)$/m)
   t.match(diff.stdout, /^missing par1:[\s\S]*^missing par3:/m)
   t.match(infra('up', three), { status: 1, stderr: /^par2: No route to host \(exit 255\)/ })
+  writeFileSync(join(home, 'asked'), '')
+  t.match(infra('down', three, '--only', 'eu-par'), {
+    status: 1,
+    stderr: 'par2: No route to host (exit 255)\n',
+  })
+  t.equal(readFileSync(join(home, 'asked'), 'utf8'), 'par1\npar2\npar3\n', 'down goes on')
 })
 
 t.test('render, diff, up, status and down by their commands', async (t) => {
@@ -853,7 +860,7 @@ t.test('render, diff, up, status and down by their commands', async (t) => {
   const rendered = join(home, 'out')
   const file = join(folder, 'one.yaml')
   const [stub, files1] = [
-    { REFUSED: '', DEAD: '', IDLE: '', REFUSING: '' },
+    { REFUSED: '', DEAD: '', IDLE: '', REFUSING: '', GONE: '', STUCK: '' },
     'holdfast-files1-holdfast.service',
   ]
   const infra = (...words: string[]) => {
@@ -881,6 +888,7 @@ case "$1" in
   is-active) [ "$2" = --quiet ] && { [ "$3" != "$IDLE" ]; exit; }; [ "$2" != "$DEAD" ] && echo active || { echo failed; exit 3; };;
   is-failed) [ "$3" = "$DEAD" ];;
   *start | reload) [ "$2" != "$REFUSED" ];;
+  stop) [ "$2" != "$GONE" ] || exit 5; [ "$2" != "$STUCK" ];;
 esac
 `,
   )
@@ -1067,6 +1075,16 @@ esac
       .join(''),
     'the last one first',
   )
+  for (const [end, said] of [
+    [{ GONE: 'prometheus.service' }, { status: 0, stderr: '' }],
+    [{ STUCK: 'prometheus.service' }, { status: 1, stderr: 'files1: does not stop: prometheus.service (exit 1)\n' }],
+  ] as const) {
+    writeFileSync(join(home, 'record'), '')
+    Object.assign(stub, end)
+    t.match(infra('down', file, ...via), said)
+    t.match(recorded(), `stop ${files1}\n`, 'what comes after it is stopped')
+    Object.assign(stub, { GONE: '', STUCK: '' })
+  }
 
   const others = join(home, 'bin')
   t.match(infra('down', file, '--namespaces', others), { status: 1, stderr: /no deployment runs in/ })

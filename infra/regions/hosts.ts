@@ -131,10 +131,21 @@ function untilListening({ listens }: HostWork, unit: string): string[] {
   return [`listening ${unit} ${address} ${startSeconds} || failed ${unit} "${why}"`]
 }
 
-/** Processes first, then their servers. The files stay. */
+/**
+ * Processes first, then their servers. The files stay. A unit that does not stop keeps none of the
+ * others running. The end names it.
+ */
 export function downScript(work: HostWork): string {
-  const units = allUnits(work).reverse()
-  return `${[prelude, ...units.map((unit) => `systemctl stop ${unit}`)].join('\n')}\n`
+  const script = [
+    prelude,
+    'running=',
+    // 5: the host has no such unit.
+    ...allUnits(work)
+      .reverse()
+      .map((unit) => `systemctl stop ${unit} || [ $? -eq 5 ] || running="$running ${unit}"`),
+    '[ -z "$running" ] || { echo "does not stop:$running" >&2; exit 1; }',
+  ]
+  return `${script.join('\n')}\n`
 }
 
 /** Prints a line `<unit> <state>` for each unit. */

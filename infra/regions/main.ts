@@ -75,7 +75,7 @@ try {
         chosen.map(({ host }) => host),
       )
     else if (layout !== undefined) await removeAll(layout)
-    else for (const work of chosen) await runOn(work, via, downScript(work))
+    else await down(chosen, via)
   } else await status(chosen, via)
 } catch (error) {
   console.error((error as Error).message)
@@ -128,6 +128,18 @@ async function up(deployment: Deployment, chosen: readonly HostWork[], via: stri
     for (const work of chosen)
       if (work.host.region === one.region) await on(work, upScript(work, 'processes'))
   }
+}
+
+/** Names hosts that failed, after all others were stopped. */
+async function down(chosen: readonly HostWork[], via: string): Promise<void> {
+  for (const work of chosen)
+    try {
+      await runOn(work, via, downScript(work))
+    } catch (error) {
+      if (!(error instanceof HostFault)) throw error
+      console.error(error.message)
+      process.exitCode = 1
+    }
 }
 
 /** Names hosts without an answer on the standard error. */
