@@ -948,6 +948,8 @@ esac
     'start holdfast-files1-holdfast.service\nss -Hltn src 127.0.0.1:8090\n',
     'and waits for it',
   )
+  for (const unit of ['caddy', 'prometheus', 'prometheus-alertmanager'])
+    t.match(recorded(), `enable --quiet ${unit}.service\n`, 'after a restart of the host, too')
   writeFileSync(join(home, 'record'), '')
   t.match(infra('up', file, ...via), { status: 0, stdout: '' }, 'again: nothing changes')
   t.notMatch(recorded(), 'restart')

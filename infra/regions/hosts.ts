@@ -90,7 +90,11 @@ export function upScript(work: HostWork, which: 'servers' | 'processes'): string
       ]
     }),
     'systemctl daemon-reload',
-    ...(files.has('/etc/systemd/system/holdfast.target') ? ['systemctl enable --quiet holdfast.target'] : []),
+    // Also what an earlier `up` disabled, when the file did not name it.
+    ...[
+      ...(files.has('/etc/systemd/system/holdfast.target') ? ['holdfast.target'] : []),
+      ...(which === 'processes' ? distributedOf(work) : []),
+    ].map((unit) => `systemctl enable --quiet ${unit}`),
     ...units.flatMap((unit) => {
       const record = `${unit} ${digestOfUnit(unit, work.files)} ${digestOfFixed(unit, work.files)}`
       return [`begin ${record}`, ...untilListening(work, unit), `begun ${record}`]
@@ -321,11 +325,13 @@ function serversOf({ roles }: PlannedHost): string[] {
 
 /** Ours, then those of the distribution that are in front of them or watch them. */
 function processesOf(work: HostWork): string[] {
-  const { host } = work
-  const distributed = (['proxy', 'prometheus', 'alertmanager'] as const)
-    .filter((role) => host.roles.includes(role))
+  return [...unitsOf(work.host.processes, []), ...distributedOf(work)]
+}
+
+function distributedOf(work: HostWork): string[] {
+  return (['proxy', 'prometheus', 'alertmanager'] as const)
+    .filter((role) => work.host.roles.includes(role))
     .map((role) => `${{ ...distributedUnits, proxy: proxyOf(work) }[role]}.service`)
-  return [...unitsOf(host.processes, []), ...distributed]
 }
 
 function proxyOf({ files }: HostWork): 'caddy' | 'nginx' {
