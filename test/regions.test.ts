@@ -377,7 +377,7 @@ t.test('a disk of its own is mounted before its process starts', async (t) => {
   t.notMatch(unit('actor-1'), 'RequiresMountsFor')
   const pods = files.get('kubernetes/eu-par/par1/processes.yaml') ?? ''
   t.match(pods, /path: \/srv\/disk2\s+type: Directory\n/, 'Kubernetes makes none either')
-  t.match(pods, /command:\s+- chown\s+- 1000:1000\s+- \/srv\/disk2\n/)
+  t.match(pods, /command:\s+- sh\s+- -ec\s+- chown 1000:1000 \/srv\/disk2; chmod 700 \/srv\/disk2\n/)
   t.match(pods, /livenessProbe:\s+httpGet:\s+host: 10.1.0.11\s+port: 8089\s+path: \/livez\n/)
 })
 
@@ -583,12 +583,13 @@ t.test('containers start with their host, and find folders of their users', asyn
       waits ? { folders: { condition: 'service_completed_successfully' } } : undefined,
     )
   }
-  t.match(folders, { user: 'root', cap_drop: ['ALL'], cap_add: ['CHOWN'] })
+  t.match(folders, { user: 'root', cap_drop: ['ALL'], cap_add: ['CHOWN', 'FOWNER'] })
   const own = `\${SERVICE_UID:-1000}:\${SERVICE_GID:-1000}`
+  const [cassandra, actors] = ['/var/lib/cassandra', '/var/lib/holdfast/actor-1-par1']
   t.match(folders.entrypoint, [
     'sh',
     '-ec',
-    `chown 999:999 /var/lib/cassandra; chown ${own} /var/lib/holdfast/actor-1-par1; `,
+    `chown 999:999 ${cassandra}; chmod 700 ${cassandra}; chown ${own} ${actors}; chmod 700 ${actors}; `,
   ])
   t.notOk('restart' in folders, 'it ends')
   t.notMatch(JSON.stringify(folders), '/srv/disk', 'a disk that is not mounted stays root’s')
@@ -607,6 +608,10 @@ t.test('pods restart one by one, have time for their start, and memory for their
     const { metadata, spec } = one.toJS()
     t.strictSame(spec.updateStrategy, { type: 'OnDelete' }, metadata.name)
     t.equal(spec.template.spec.enableServiceLinks, false, 'no variables of Services')
+    for (const { command, securityContext } of spec.template.spec.initContainers ?? []) {
+      t.match(command[2], /^chown (\d+):\1 (\S+); chmod 700 \2$/, 'no other user of the node reads the data')
+      t.same(securityContext.capabilities.add, ['CHOWN', 'FOWNER'])
+    }
     const [main] = spec.template.spec.containers as [Main]
     const { periodSeconds, failureThreshold } = main.startupProbe
     const { requests, limits } = main.resources

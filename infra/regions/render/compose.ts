@@ -58,7 +58,7 @@ export function composeFile(plan: Plan, host: PlannedHost, textOf: (path: string
 }
 
 /**
- * Makes the folders below the usual places and gives them to their users. A disk of its own is not
+ * Makes the folders below the usual places, for their users alone. A disk of its own is not
  * touched: where none is mounted its folder stays root's, and no process makes a store there.
  */
 function folders(containers: readonly Container[]): object {
@@ -71,7 +71,9 @@ function folders(containers: readonly Container[]): object {
     entrypoint: [
       'sh',
       '-ec',
-      owned.map(({ users, paths }) => `chown ${users} ${paths.join(' ')}`).join('; '),
+      owned
+        .map(({ users, paths }) => `chown ${users} ${paths.join(' ')}; chmod 700 ${paths.join(' ')}`)
+        .join('; '),
     ],
     user: 'root',
     network_mode: 'none',
@@ -80,7 +82,7 @@ function folders(containers: readonly Container[]): object {
     ),
     security_opt: ['no-new-privileges:true'],
     cap_drop: ['ALL'],
-    cap_add: ['CHOWN'],
+    cap_add: ['CHOWN', 'FOWNER'],
   }
 }
 

@@ -144,7 +144,7 @@ function statefulSet(host: PlannedHost, container: Container): object {
   }
 }
 
-/** A folder of the host belongs to root at first, and `fsGroup` does not apply to it. */
+/** A folder of the host is root's and open to all at first, and `fsGroup` does not apply to it. */
 function ownFolders(
   { image, user }: Container,
   { folders, volumes }: { folders: string[]; volumes: { mount: Mount; volume: { name: string } }[] },
@@ -152,12 +152,12 @@ function ownFolders(
   return {
     name: 'folders',
     image,
-    command: ['chown', `${user}:${user}`, ...folders],
+    command: ['sh', '-ec', `chown ${user}:${user} ${folders.join(' ')}; chmod 700 ${folders.join(' ')}`],
     securityContext: {
       runAsUser: 0,
       runAsNonRoot: false,
       allowPrivilegeEscalation: false,
-      capabilities: { drop: ['ALL'], add: ['CHOWN'] },
+      capabilities: { drop: ['ALL'], add: ['CHOWN', 'FOWNER'] },
     },
     volumeMounts: volumes
       .filter(({ mount }) => mount.kind === 'data')

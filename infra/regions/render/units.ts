@@ -61,8 +61,12 @@ export function cassandraUnit(): string {
     ['User', 'cassandra'],
     ['Environment', 'CASSANDRA_CONF=/etc/cassandra'],
     ['ExecStart', '/usr/sbin/cassandra -f'],
+    // Its rows have the keys of tokens.
+    ['UMask', '0077'],
     ['StateDirectory', 'cassandra'],
+    ['StateDirectoryMode', '0700'],
     ['LogsDirectory', 'cassandra'],
+    ['LogsDirectoryMode', '0700'],
     ['LimitNOFILE', '100000'],
     ['LimitMEMLOCK', 'infinity'],
     ['TimeoutStopSec', '120'],
