@@ -20,7 +20,7 @@ import { kubernetesCheck } from '../infra/check/validators.ts'
 import { sameAsGolden } from '../infra/golden.ts'
 import { readDeployment } from '../infra/regions/deployment.ts'
 import { fillingScripts, joiningOf, regionsScript } from '../infra/regions/growth.ts'
-import { needsOf, upScript, workOf } from '../infra/regions/hosts.ts'
+import { HostFault, joiningNodes, needsOf, nodeScript, upScript, workOf } from '../infra/regions/hosts.ts'
 import { loginsHost, loginsRepairs, loginsScript } from '../infra/regions/logins.ts'
 import { differences, writeOutput } from '../infra/regions/output.ts'
 import { hostsWith, planOf } from '../infra/regions/plan.ts'
@@ -741,6 +741,7 @@ t.test('up starts the processes of a region that joins after all others know it'
   const home = t.testdir({
     'via.sh': `script=$(cat)
 case "$script" in
+  *'echo nothing'*) echo joined; exit;;
   *'regions.ts add'*) step=add; [ -e "$HOME/joined" ] || echo "joining ap-sgp eu-par holdfast_lookups";;
   *'regions.ts join'*) step=join; touch "$HOME/joined";;
   *'nodetool rebuild'*) step=rebuild;;
@@ -816,6 +817,92 @@ t.test('a node of Cassandra is replaced without itself among the seeds, until th
   t.match(main('diff', file, '--replace', '--only', 'par1'), { status: 2, stderr: /--replace is for up/ })
   for (const words of [[], ['--only', 'eu-par']])
     t.match(main('up', file, '--replace', ...words), { status: 1, stderr: /--only with a host of Cassandra/ })
+})
+
+t.test('a node of Cassandra names itself among the seeds when it has joined the others', async (t) => {
+  const seedsOf = (text = '') => parse(text).seed_provider[0].parameters[0].seeds.split(',')
+  const rendered = render(deploymentOf('three-hosts.yaml'))
+  for (const [host, seeds] of [
+    ['par1', ['10.1.0.11:7000', '10.1.0.12:7000']],
+    ['par2', ['10.1.0.11:7000']],
+    ['par3', ['10.1.0.11:7000', '10.1.0.12:7000']],
+  ] as const)
+    t.strictSame(seedsOf(rendered.get(`hosts/${host}/etc/cassandra/cassandra.yaml`)), seeds, 'rendered')
+  const all = workOf(deploymentOf('three-hosts.yaml'))
+  const [first, second, third] = all
+  if (first === undefined || second === undefined) throw new Error('three-hosts.yaml has three hosts')
+
+  const joining = (one: string, two: string, three: string | HostFault, chosen = all) =>
+    [
+      ...joiningNodes(
+        { chosen, all },
+        new Map([
+          ['par1', one],
+          ['par2', two],
+          ['par3', three],
+        ]),
+      ),
+    ].join()
+  const absent = new HostFault('par3', 'no answer')
+  t.equal(joining('nothing\n', 'nothing\n', 'nothing\n'), 'par2', 'a new region')
+  t.equal(joining('joined\n', 'joined\n', 'joined\n'), '')
+  t.equal(joining('joined\n', 'nothing\n', absent), 'par2', 'the region had one node')
+  t.equal(joining('nothing\n', 'joined\n', absent), 'par1', 'it was put before the others')
+  t.equal(joining('something\n', 'nothing\n', 'nothing\n'), 'par1,par2', 'it was replaced')
+  t.throws(() => joining('nothing\n', 'nothing\n', absent), absent, 'this one may have data')
+  t.equal(joining('nothing\n', 'joined\n', absent, [second]), '')
+  t.equal(third?.node?.joining, undefined, 'no seed')
+  const deployment = deploymentOf('three-hosts.yaml')
+  const regions = deployment.regions.map((region) => ({ ...region, hosts: region.hosts.slice(0, 1) }))
+  t.equal(workOf({ ...deployment, regions })[0]?.node?.joining, undefined, 'it has no other one to join')
+
+  const home = t.testdir({ bin: {}, root: {} })
+  const [root, record] = [join(home, 'root'), join(home, 'record')]
+  for (const [name, script] of [
+    [
+      'systemctl',
+      `echo "$@" >> "$RECORD"
+case "$1 $2" in
+  'restart holdfast-cassandra.service') mkdir -p "$HOLDFAST_ROOT/var/lib/cassandra/data/system"
+    grep seeds: "$HOLDFAST_ROOT/etc/cassandra/cassandra.yaml" >> "$RECORD";;
+  is-failed*) [ "$3 $FAILS" = 'holdfast-cassandra.service yes' ]
+esac`,
+    ],
+    ['ss', '[ "$FAILS $2" = "yes src 10.1.0.12:9042" ] || echo listening'],
+    ['nats-server', ''],
+    ['chown', ''],
+  ] as const) {
+    writeFileSync(join(home, 'bin', name), `#!/bin/sh\n${script}\n`)
+    chmodSync(join(home, 'bin', name), 0o755)
+  }
+  for (const path of needsOf(second)) {
+    mkdirSync(join(root, path, '..'), { recursive: true })
+    writeFileSync(join(root, path), path.endsWith('users.conf') ? 'HOLDFAST_PASSWORD: "x"\n' : '')
+  }
+  const run = (input: string, fails = '') => {
+    writeFileSync(record, '')
+    const PATH = `${join(home, 'bin')}:${process.env.PATH}`
+    const env = { ...process.env, PATH, HOLDFAST_ROOT: root, RECORD: record, FAILS: fails }
+    const { status, stdout, stderr } = spawnSync('sh', { input, env, encoding: 'utf8' })
+    return { status, stdout, stderr, said: readFileSync(record, 'utf8') }
+  }
+  const up = (joins: boolean, fails = '') => run(upScript(second, 'servers', { joins }), fails)
+  const path = join(root, 'etc/cassandra/cassandra.yaml')
+  t.match(run(nodeScript(second)), { status: 0, stdout: 'nothing\n' })
+  t.match(up(true, 'yes'), {
+    status: 1,
+    stderr: /holdfast-cassandra.service has not joined within/,
+    said: /\nrestart holdfast-cassandra.service\n *- seeds: 10.1.0.11:7000\n/,
+  })
+  t.match(run(nodeScript(second)), { status: 0, stdout: 'something\n' })
+  const again = up(true)
+  t.match(again, { status: 0, said: '\nstart holdfast-cassandra.service\n' })
+  t.notMatch(again.said, 'restart holdfast-cassandra', 'it has copied rows meanwhile')
+  t.strictSame(seedsOf(readFileSync(path, 'utf8')), ['10.1.0.11:7000', '10.1.0.12:7000'])
+  t.match(run(nodeScript(second)), { status: 0, stdout: 'joined\n' })
+  const later = up(false)
+  t.match(later, { status: 0, stdout: '', said: '\nstart holdfast-cassandra.service\n' })
+  t.notMatch(later.said, 'restart')
 })
 
 t.test('a host that gives no answer is named, and the others are shown', async (t) => {
@@ -1084,7 +1171,10 @@ esac
   )
   for (const [end, said] of [
     [{ GONE: 'prometheus.service' }, { status: 0, stderr: '' }],
-    [{ STUCK: 'prometheus.service' }, { status: 1, stderr: 'files1: does not stop: prometheus.service (exit 1)\n' }],
+    [
+      { STUCK: 'prometheus.service' },
+      { status: 1, stderr: 'files1: does not stop: prometheus.service (exit 1)\n' },
+    ],
   ] as const) {
     writeFileSync(join(home, 'record'), '')
     Object.assign(stub, end)

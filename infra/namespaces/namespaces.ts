@@ -101,7 +101,7 @@ export async function startHosts(
       const now = readState(layout)
       writeState(layout, { ...now, hosts: { ...now.hosts, [host.name]: running } })
     }
-    const work: HostWork = { host, files: new Map(), listens: new Map(), routes: [] }
+    const work: HostWork = { host, files: new Map(), listens: new Map(), routes: [], node: undefined }
     await runOn(work, viaOf(layout), prepareScript(layout, host, jars))
   }
 }

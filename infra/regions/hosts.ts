@@ -9,8 +9,9 @@ import type { Deployment } from './deployment.ts'
 import { records, steps } from './host-steps.ts'
 import { ownerOf, ownerOfRendered } from './owners.ts'
 import { type Plan, type PlannedHost, planOf } from './plan.ts'
-import { operatorPasswordFile, places } from './platform.ts'
+import { machines, operatorPasswordFile, places } from './platform.ts'
 import { alertmanagerAddress } from './render/alertmanager.ts'
+import { cassandraYaml, cassandraYamlPath, isFirstNode, seedsOf } from './render/cassandra.ts'
 import { startSeconds } from './render/containers.ts'
 import { natsPasswords, natsRoutesOf } from './render/nats.ts'
 import { proxyMetricsAddress } from './render/proxies.ts'
@@ -19,6 +20,7 @@ import { hostFiles } from './render.ts'
 import { serverPorts, shortNames } from './roles.ts'
 
 const joinSeconds = 900
+const cassandraUnitName = 'holdfast-cassandra.service'
 
 export interface HostWork {
   host: PlannedHost
@@ -27,6 +29,8 @@ export interface HostWork {
   listens: ReadonlyMap<string, string>
   /** Addresses that its NATS connects to as routes. */
   routes: readonly string[]
+  /** Its node of Cassandra, and the file of one that has yet to join. Undefined: it has none. */
+  node: { isFirst: boolean; joining: string | undefined } | undefined
 }
 
 /**
@@ -41,11 +45,28 @@ export function workOf(
   return plan.regions.flatMap((region) =>
     region.hosts.map((host) => ({
       host,
-      files: hostFiles(plan, region, host, { replaces: host.name === replaced }),
+      files: hostFiles(plan, region, host, { cassandra: host.name === replaced ? 'replaces' : 'joined' }),
       listens: listensOf(plan, host),
       routes: host.roles.includes('nats') ? natsRoutesOf(plan, host) : [],
+      node: host.roles.includes('cassandra')
+        ? {
+            isFirst: isFirstNode(plan, host),
+            joining: host.name === replaced ? undefined : joiningYaml(plan, host),
+          }
+        : undefined,
     })),
   )
+}
+
+/**
+ * What a node that is to be a seed reads until it has joined. Undefined: it is none, or there is no
+ * other one that it could join.
+ */
+function joiningYaml(plan: Plan, host: PlannedHost): string | undefined {
+  const seeds = seedsOf(plan).map(({ name }) => name)
+  return seeds.includes(host.name) && seeds.length > 1
+    ? cassandraYaml(plan, host, { seed: false })
+    : undefined
 }
 
 /** Where secrets, keys and the code have to be before anything is brought up. */
@@ -64,11 +85,19 @@ export function needsOf({ host, files }: HostWork): string[] {
  * Stops and removes what is left over, lays files over the root of the host, gives secrets and keys
  * to their readers, and starts its units. Those that run with other files are restarted, or
  * reloaded where that is enough. Prints what changed. It ends at the first unit that fails.
+ * @param options.joins its node of Cassandra has not joined the others: it becomes a seed after
+ *   that
  */
-export function upScript(work: HostWork, which: 'servers' | 'processes'): string {
+export function upScript(
+  work: HostWork,
+  which: 'servers' | 'processes',
+  { joins }: { joins: boolean } = { joins: false },
+): string {
   const { host } = work
-  const ofServers = new Set(serversOf(host).flatMap((unit) => filesOfUnit(unit, work.files)))
-  const files = new Map([...work.files].filter(([path]) => ofServers.has(path) === (which === 'servers')))
+  const joining = joins ? work.node?.joining : undefined
+  const all = joining === undefined ? work.files : new Map(work.files).set(cassandraYamlPath, joining)
+  const ofServers = new Set(serversOf(host).flatMap((unit) => filesOfUnit(unit, all)))
+  const files = new Map([...all].filter(([path]) => ofServers.has(path) === (which === 'servers')))
   const units = which === 'servers' ? serversOf(host) : processesOf(work)
   const script = [
     prelude,
@@ -80,15 +109,9 @@ export function upScript(work: HostWork, which: 'servers' | 'processes'): string
     ...(which === 'servers' ? [leftOvers(work), 'left | while read -r one; do clear "$one"; done'] : []),
     ...ownersOf(work),
     ...(which === 'servers' && work.routes.length > 0 ? [`routes ${work.routes.join(' ')}`] : []),
-    ...[...files].flatMap(([path, text]) => {
-      const { users, mode } = ownerOfRendered(path)
-      const uses = units.filter((unit) => filesOfUnit(unit, files).includes(path))
-      return [
-        `put ${[users, mode, path, ...uses].join(' ')} <<'END'`,
-        Buffer.from(text).toString('base64'),
-        'END',
-      ]
-    }),
+    ...[...files].flatMap(([path, text]) =>
+      put(path, { text, uses: units.filter((unit) => filesOfUnit(unit, files).includes(path)) }),
+    ),
     'systemctl daemon-reload',
     // Also what an earlier `up` disabled, when the file did not name it.
     ...[
@@ -96,11 +119,70 @@ export function upScript(work: HostWork, which: 'servers' | 'processes'): string
       ...(which === 'processes' ? distributedOf(work) : []),
     ].map((unit) => `systemctl enable --quiet ${unit}`),
     ...units.flatMap((unit) => {
-      const record = `${unit} ${digestOfUnit(unit, work.files)} ${digestOfFixed(unit, work.files)}`
-      return [`begin ${record}`, ...untilListening(work, unit), `begun ${record}`]
+      const [record, later] = [all, work.files].map(
+        (files) => `${unit} ${digestOfUnit(unit, files)} ${digestOfFixed(unit, files)}`,
+      )
+      const waits = untilListening(work, unit)
+      if (unit !== cassandraUnitName) return [`begin ${record}`, ...waits, `begun ${record}`]
+      // The next `up` does not restart a node that still joins: that would interrupt its copies.
+      const started = [`begin ${record}`, `begun ${record}`, ...waits]
+      if (joining === undefined) return started
+      // It reads its seeds again at its next start.
+      const text = work.files.get(cassandraYamlPath) ?? ''
+      return [...started, ...put(cassandraYamlPath, { text, uses: [] }), `begun ${later}`]
     }),
   ]
   return `${script.join('\n')}\n`
+}
+
+function put(path: string, { text, uses }: { text: string; uses: readonly string[] }): string[] {
+  const { users, mode } = ownerOfRendered(path)
+  return [
+    `put ${[users, mode, path, ...uses].join(' ')} <<'END'`,
+    Buffer.from(text).toString('base64'),
+    'END',
+  ]
+}
+
+/**
+ * Prints what the host has of its node of Cassandra: `nothing`, a node that has `joined`, or
+ * `something`, which may still join.
+ */
+export function nodeScript({ host }: HostWork): string {
+  const { internal } = host
+  return `${prelude}
+if [ -z "$(ls -A "$root${machines.cassandraData(host)}/data" 2>/dev/null)" ]; then echo nothing
+elif grep -qwF "${internal}:${serverPorts.cassandra.storage}" "$root${cassandraYamlPath}" 2>/dev/null; then echo joined
+else echo something; fi
+`
+}
+
+/**
+ * Hosts whose nodes of Cassandra have to join the others. A node joins without data when it names
+ * itself among the seeds; it answers then that there are no accounts. Only where no node of a
+ * region has data, the first one does not join.
+ * @param answers of `nodeScript`, by the name of the host. @throws HostFault
+ */
+export function joiningNodes(
+  { chosen, all }: { chosen: readonly HostWork[]; all: readonly HostWork[] },
+  answers: ReadonlyMap<string, string | HostFault>,
+): Set<string> {
+  const known = (answer: string | HostFault | undefined) => {
+    if (answer instanceof HostFault) throw answer
+    return answer?.trim()
+  }
+  const joins = ({ host: { name, region }, node }: HostWork) => {
+    if (node?.joining === undefined || known(answers.get(name)) === 'joined') return false
+    if (!node.isFirst || known(answers.get(name)) === 'something') return true
+    const others = all
+      .filter((one) => one.node !== undefined && one.host.region === region && one.host.name !== name)
+      .map(({ host }) => answers.get(host.name))
+    if (others.some((answer) => typeof answer === 'string' && answer.trim() !== 'nothing')) return true
+    // One without an answer may have data.
+    others.forEach(known)
+    return false
+  }
+  return new Set(chosen.filter(joins).map(({ host }) => host.name))
 }
 
 /** A folder without a disk in it stays root's: no process makes a store there. */
@@ -127,7 +209,7 @@ function ownersOf(work: HostWork): string[] {
 function untilListening({ listens }: HostWork, unit: string): string[] {
   const address = listens.get(unit)
   if (address === undefined) return []
-  if (unit === 'holdfast-cassandra.service') {
+  if (unit === cassandraUnitName) {
     const why = `has not joined within ${joinSeconds} s (nodetool netstats says what it does)`
     return [`listening ${unit} ${address} ${joinSeconds} || failed ${unit} "${why}"`]
   }

@@ -14,6 +14,8 @@ import {
   downScript,
   HostFault,
   type HostWork,
+  joiningNodes,
+  nodeScript,
   runOn,
   statusScript,
   upScript,
@@ -53,9 +55,8 @@ try {
   const layout: Layout | undefined =
     namespaces === undefined ? undefined : { folder: resolve(namespaces), plan: planOf(deployment) }
   const via = layout === undefined ? words.via : viaOf(layout)
-  const chosen = workOf(deployment, { replaced: replace ? only : undefined }).filter(
-    ({ host }) => only === undefined || host.name === only || host.region === only,
-  )
+  const all = workOf(deployment, { replaced: replace ? only : undefined })
+  const chosen = all.filter(({ host }) => only === undefined || host.name === only || host.region === only)
   if (chosen.length === 0) throw new Error(`${file} has no region and no host ${only}`)
   if (replace) checkReplacement(deployment)
   if (verb === 'render') {
@@ -67,7 +68,7 @@ try {
     if (found.length > 0) process.exitCode = 1
   } else if (verb === 'up') {
     if (layout !== undefined) await startHosts(layout, { file, wanted: chosen.map(({ host }) => host) })
-    await up(deployment, chosen, via)
+    await up(deployment, { chosen, joining: await askNodes({ chosen, all }, via) }, via)
   } else if (verb === 'down') {
     if (layout !== undefined && only !== undefined)
       await cutPower(
@@ -97,13 +98,17 @@ function checkReplacement({ regions }: Deployment): void {
  * Servers of all hosts first: processes need those of other hosts, too. The processes of a region
  * that was added come last: those of the others know it then, and its Cassandra has their rows.
  */
-async function up(deployment: Deployment, chosen: readonly HostWork[], via: string): Promise<void> {
+async function up(
+  deployment: Deployment,
+  { chosen, joining: nodes }: { chosen: readonly HostWork[]; joining: ReadonlySet<string> },
+  via: string,
+): Promise<void> {
   const on = async (work: HostWork, script: string) => {
     const lines = (await runOn(work, via, script)).split('\n').filter((line) => line !== '')
     for (const line of lines) console.log(`${work.host.name}: ${line}`)
     return lines
   }
-  for (const work of chosen) await on(work, upScript(work, 'servers'))
+  for (const work of chosen) await on(work, upScript(work, 'servers', { joins: nodes.has(work.host.name) }))
   const at = loginsHost(chosen)
   if (at === undefined) {
     for (const work of chosen) await on(work, upScript(work, 'processes'))
@@ -128,6 +133,18 @@ async function up(deployment: Deployment, chosen: readonly HostWork[], via: stri
     for (const work of chosen)
       if (work.host.region === one.region) await on(work, upScript(work, 'processes'))
   }
+}
+
+/** Which hosts have a node of Cassandra that has to join the others. */
+async function askNodes(
+  { chosen, all }: { chosen: readonly HostWork[]; all: readonly HostWork[] },
+  via: string,
+): Promise<Set<string>> {
+  const regions = chosen.filter(({ node }) => node?.joining !== undefined).map(({ host }) => host.region)
+  const asked = all.filter(({ host, node }) => node !== undefined && regions.includes(host.region))
+  const answers = new Map<string, string | HostFault>()
+  for await (const { work, answer } of askAll(asked, via, nodeScript)) answers.set(work.host.name, answer)
+  return joiningNodes({ chosen, all }, answers)
 }
 
 /** Names hosts that failed, after all others were stopped. */

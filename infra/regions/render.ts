@@ -7,7 +7,7 @@ import type { Deployment } from './deployment.ts'
 import { type Plan, type PlannedHost, type PlannedRegion, planOf } from './plan.ts'
 import { places } from './platform.ts'
 import { alertmanagerFiles } from './render/alertmanager.ts'
-import { cassandraRack, cassandraYaml } from './render/cassandra.ts'
+import { cassandraRack, cassandraYaml, cassandraYamlPath } from './render/cassandra.ts'
 import { composeFile } from './render/compose.ts'
 import { dnsFiles } from './render/dns.ts'
 import { kubernetesFiles } from './render/kubernetes.ts'
@@ -43,13 +43,14 @@ export function render(deployment: Deployment): Map<string, string> {
 
 /**
  * The files of one host, by their absolute paths there.
- * @param options.replaces its Cassandra takes the place of the node that had its address
+ * @param options.cassandra `joined`: its node may name itself among the seeds. `replaces`: it takes
+ *   the place of the node that had its address. Undefined: nothing is known of it
  */
 export function hostFiles(
   plan: Plan,
   region: PlannedRegion,
   host: PlannedHost,
-  { replaces }: { replaces: boolean } = { replaces: false },
+  { cassandra }: { cassandra: 'joined' | 'replaces' | undefined } = { cassandra: undefined },
 ): Map<string, string> {
   const files = new Map<string, string>()
   const has = (role: PlannedHost['roles'][number]) => host.roles.includes(role)
@@ -62,10 +63,11 @@ export function hostFiles(
     files.set(`${units}/holdfast-nats.service`, natsUnit())
   }
   if (has('cassandra')) {
-    files.set('/etc/cassandra/cassandra.yaml', cassandraYaml(plan, host, { replaces }))
+    const seed = cassandra === undefined ? {} : { seed: cassandra === 'joined' }
+    files.set(cassandraYamlPath, cassandraYaml(plan, host, seed))
     files.set('/etc/cassandra/cassandra-rackdc.properties', cassandraRack(host))
     files.set(`${units}/holdfast-cassandra.service`, cassandraUnit())
-    if (replaces) files.set(replacementFile, cassandraReplacement(host))
+    if (cassandra === 'replaces') files.set(replacementFile, cassandraReplacement(host))
   }
   if (host.processes.length > 0 || has('nats') || has('cassandra')) {
     files.set(`${units}/holdfast.target`, target(host))

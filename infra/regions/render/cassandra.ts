@@ -2,6 +2,8 @@
 import { stringify } from 'yaml'
 import { hostsWith, type Plan, type PlannedHost } from '../plan.ts'
 
+export const cassandraYamlPath = '/etc/cassandra/cassandra.yaml'
+
 const seedsPerRegion = 2
 
 /** A node, as its configuration needs it. */
@@ -29,24 +31,34 @@ export interface CassandraTls {
   own: string
 }
 
+/** The nodes that others ask for the cluster, of all regions. */
+export function seedsOf({ regions }: Plan): PlannedHost[] {
+  return regions.flatMap(({ hosts }) => hostsWith(hosts, 'cassandra').slice(0, seedsPerRegion))
+}
+
+/** Where no node of its region has data, this one starts alone. */
+export function isFirstNode({ regions }: Plan, { name, region }: PlannedHost): boolean {
+  const hosts = regions.find(({ code }) => code === region)?.hosts ?? []
+  return hostsWith(hosts, 'cassandra')[0]?.name === name
+}
+
 /**
- * @param options.replaces it takes the place of the node that had its address: then it does not
- *   name itself, because a seed joins without data
+ * @param options.seed whether it names itself among the seeds. Such a node gets no rows of others
+ *   when it joins, and only such a node starts while no other one runs: so each of `seedsOf` should
+ *   do it, but not before it has joined. By default the first one of a region does.
  */
 export function cassandraYaml(
-  { deployment, platform, regions }: Plan,
+  plan: Plan,
   host: PlannedHost,
-  { replaces }: { replaces: boolean } = { replaces: false },
+  { seed = isFirstNode(plan, host) }: { seed?: boolean } = {},
 ): string {
+  const { deployment, platform } = plan
   const { cassandra: ports } = platform.serverPorts
   const node: CassandraNode = {
     cluster: deployment.name,
-    seeds: regions.flatMap(({ hosts }) =>
-      hostsWith(hosts, 'cassandra')
-        .slice(0, seedsPerRegion)
-        .filter(({ name }) => !replaces || name !== host.name)
-        .map(({ internal }) => `${internal}:${ports.storage}`),
-    ),
+    seeds: seedsOf(plan)
+      .filter(({ name }) => seed || name !== host.name)
+      .map(({ internal }) => `${internal}:${ports.storage}`),
     address: host.internal,
     listen: platform.listenOf(host),
     ports,
