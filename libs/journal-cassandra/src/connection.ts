@@ -42,8 +42,13 @@ export class CassandraConnection {
 
   /** Data centres that have replicas of the keyspace. */
   async dataCentres(): Promise<string[]> {
+    return Object.keys((await this.replicasOf(this.#keyspace)) ?? {})
+  }
+
+  /** Of any keyspace. See `replicasOf` of the schema. */
+  async replicasOf(keyspace: string): Promise<Record<string, number> | undefined> {
     try {
-      return Object.keys((await replicasOf(this.#client, this.#keyspace)) ?? {})
+      return await replicasOf(this.#client, keyspace)
     } catch (error) {
       throw faultOfDriver(error)
     }

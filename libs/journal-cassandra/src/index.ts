@@ -70,6 +70,14 @@ export class CassandraMetadataStore {
   }
 
   /**
+   * Replicas of a keyspace by data centre, also of another one than its own. Undefined: there is no
+   * such keyspace. @throws JournalFault
+   */
+  replicasOf(keyspace: string): Promise<Record<string, number> | undefined> {
+    return this.#connection.replicasOf(keyspace)
+  }
+
+  /**
    * Adds replicas in data centres that the keyspace lacks; no data centre loses its replicas. The
    * new replicas lack earlier rows until `nodetool rebuild`.
    * @returns those that it lacked. @throws JournalFault

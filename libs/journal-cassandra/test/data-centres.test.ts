@@ -107,5 +107,7 @@ t.test('a new data centre gets new writes at once, and earlier rows when it is r
 t.test('data centres are never taken away', async (t) => {
   t.strictSame(await store.addDataCentres({ 'eu-par': 1 }), [])
   t.strictSame(await store.addDataCentres({ 'eu-par': 3, 'na-nyc': 3 }), [])
+  t.strictSame(await store.replicasOf('grown'), both, 'nor do they get more replicas')
+  t.equal(await store.replicasOf('absent'), undefined)
   t.strictSame((await store.dataCentres()).sort(), ['eu-par', 'na-nyc'])
 })

@@ -13,7 +13,7 @@
  *
  * Each step may be repeated, also from the beginning. No data centre loses rows.
  */
-import type { ClusterConfig } from '@holdfast/config'
+import { type ClusterConfig, SettingsFault } from '@holdfast/config'
 import { CassandraMetadataStore, type CassandraOptions } from '@holdfast/journal-cassandra'
 import type { RegionCode } from '@holdfast/kernel'
 import { regionJoinedKey } from '../row-keys.ts'
@@ -43,10 +43,11 @@ type Access = Pick<CassandraOptions, 'credentials' | 'tls'>
  * Adds the regions that the settings name at the end. In a new installation it makes the rows that
  * all regions have.
  * @returns those that have not joined. @throws StartFault; SettingsFault when others than the last
- *   ones are new
+ *   ones are new, or rows have fewer replicas than the settings say
  */
 export function addRegions(config: AddingConfig, access: Access): Promise<JoiningRegion[]> {
   return withLookups(config, access, async ({ first, lookups, open }) => {
+    await assertReplicas(lookups, config)
     const order = { region: first, regions: config.regions, stores: new Map([[first, lookups.lookups]]) }
     const keeping = () => lookups.dataCentres()
     await addToOrder(order, await knownOrder({ ...order, keeping }))
@@ -66,6 +67,35 @@ export function addRegions(config: AddingConfig, access: Access): Promise<Joinin
       from: first,
     }))
   })
+}
+
+/**
+ * A setting alone makes no replicas: those that a keyspace gets are empty until a repair, and a
+ * quorum of empty ones answers that there are no accounts.
+ * @throws SettingsFault with the next statement for each keyspace that lacks some
+ */
+export async function assertReplicas(
+  store: Pick<CassandraMetadataStore, 'replicasOf'>,
+  { regions, cassandra }: Pick<AddingConfig, 'regions'> & { cassandra: { replicas: number } },
+): Promise<void> {
+  const faults: string[] = []
+  for (const keyspace of [lookupsKeyspace, ...regions.map(keyspaceOf)]) {
+    const all = Object.entries((await store.replicasOf(keyspace)) ?? {})
+    const lacks = all.filter(([, count]) => count < cassandra.replicas)
+    if (lacks.length === 0) continue
+    const had = lacks.map(([region, count]) => `${count} in ${region}`).join(', ')
+    const next = all.map(
+      ([region, count]) => `'${region}': ${count < cassandra.replicas ? count + 1 : count}`,
+    )
+    faults.push(
+      `replicas are ${cassandra.replicas}, but ${keyspace} has ${had}: ALTER KEYSPACE ${keyspace} WITH replication = {'class': 'NetworkTopologyStrategy', ${next.join(', ')}}`,
+    )
+  }
+  if (faults.length > 0)
+    throw new SettingsFault([
+      ...faults,
+      'after these statements repair every node, then repeat: infra/OPERATING.md, "Nodes of Cassandra", "More replicas"',
+    ])
 }
 
 /** The nodes of the region have all rows. @throws StartFault */
