@@ -4,14 +4,15 @@
  *
  *   ca.pem, ca.key            of the authority; the key never leaves the operator's machine
  *   cassandra-ca.pem, .key    of a second one, for what nodes of Cassandra say to each other
- *   <host>/ca.pem             the authority again
+ *   earlier-ca.pem, earlier-cassandra-ca.pem  what they replace, while hosts have to trust both
+ *   <host>/ca.pem             the authority again, and the one that it replaces
  *   <host>/node.pem, node.key the host's certificate and its key
  *   <host>/cassandra.pem      both in one file, as Cassandra reads them
  *   <host>/public.pem, .key   of a proxy, for the names that users call
  *   <host>/proxy.pem, .key    of a proxy, on the cluster's own network
  *   <host>/prometheus.pem, .key  of Prometheus and alertmanager there
  *   <host>/internode.pem      key and certificate of a node of Cassandra for its peers
- *   <host>/cassandra-ca.pem   the second authority again
+ *   <host>/cassandra-ca.pem   the second authority again, and the one that it replaces
  *
  * Cassandra takes any peer whose certificate it trusts, and gives it every row. So it trusts only
  * certificates that no other process has.
@@ -164,10 +165,11 @@ export class Authority {
         ...['-set_serial', `0x40${randomBytes(15).toString('hex')}`, '-days', String(days)],
         ...['-out', file('certificate')],
       ])
-      const [certificate, key, ca] = await Promise.all([
+      const [certificate, key, ca, earlier = ''] = await Promise.all([
         readFile(file('certificate'), 'utf8'),
         readFile(file('key'), 'utf8'),
         readFile(join(this.#directory, `${signer}.pem`), 'utf8'),
+        textOf(join(this.#directory, `earlier-${signer}.pem`)),
       ])
       // Cassandra reads both from one file.
       const both = key + certificate
@@ -179,7 +181,7 @@ export class Authority {
               [`${kind}.key`, key, privateMode],
               [`${kind}.pem`, certificate, 0o644],
             ]
-      const issued: typeof own = [[`${signer}.pem`, ca, 0o644], ...own]
+      const issued: typeof own = [[`${signer}.pem`, ca + earlier, 0o644], ...own]
       for (const [name, text, mode] of issued) {
         await writeFile(file(`new-${name}`), text, { mode })
         await rename(file(`new-${name}`), join(folder, name))

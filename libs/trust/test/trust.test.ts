@@ -2,7 +2,7 @@
 
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { chmod, cp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, cp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { connect, createServer, type TLSSocket } from 'node:tls'
@@ -178,6 +178,43 @@ t.test('a handshake needs the authority, the name and a time that is not over', 
   t.not(await shaken(one, context(right, 'over')), 'welcome', 'an expired client')
   t.not(await shaken(one, context(other, 'one')), 'welcome', 'a client of another authority')
   t.not(await shaken(one, undefined), 'welcome', 'a client without a certificate')
+})
+
+t.test('hosts trust the authority that is replaced, until its certificate is taken away', async (t) => {
+  const directory = t.testdir()
+  const internode = { days: 10, kind: 'internode' satisfies Kind } as const
+  const before = await madeIn(directory, ['one', 'two'])
+  await before.issue({ host: 'one', names: [] }, internode)
+  await cp(join(directory, 'two'), join(directory, 'of-before'), { recursive: true })
+  for (const name of ['ca', 'cassandra-ca'])
+    for (const end of ['pem', 'key'])
+      await rename(join(directory, `${name}.${end}`), join(directory, `earlier-${name}.${end}`))
+  const authority = await madeIn(directory, ['one'])
+  await authority.issue({ host: 'one', names: [] }, internode)
+  const texts = (...paths: string[]) => paths.map((path) => read(join(directory, path))).join('')
+  for (const name of ['ca.pem', 'cassandra-ca.pem'])
+    t.equal(texts(`one/${name}`), texts(name, `earlier-${name}`))
+
+  const server = createServer({
+    ...{ cert: texts('one/node.pem'), key: texts('one/node.key'), ca: texts('one/ca.pem') },
+    ...{ requestCert: true, rejectUnauthorized: true },
+  })
+  server.on('secureConnection', (socket: TLSSocket) => socket.end('welcome'))
+  server.on('tlsClientError', () => {})
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  for (const host of ['of-before', 'one']) {
+    const own = { cert: texts(`${host}/node.pem`), key: texts(`${host}/node.key`) }
+    const { port } = server.address() as AddressInfo
+    const socket = connect({ port, host: '127.0.0.1', ca: texts('one/ca.pem'), ...own })
+    const [answer] = await once(socket, 'data')
+    t.equal(String(answer), 'welcome', `a client with the certificate ${host}`)
+  }
+
+  for (const name of ['earlier-ca.pem', 'earlier-cassandra-ca.pem']) await rm(join(directory, name))
+  await authority.issue({ host: 'one', names: [] }, { days: 10 })
+  t.equal(texts('one/ca.pem'), texts('ca.pem'))
 })
 
 t.test('between nodes of Cassandra only their own certificates count', async (t) => {
