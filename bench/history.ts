@@ -28,7 +28,10 @@ const colours = ['#2f6fb3', '#c4622d', '#3a8f5c', '#8a5bb0']
 export function addToHistory(folder: string, name: string, run: PastRun): void {
   mkdirSync(folder, { recursive: true })
   const lines = join(folder, `${name}.jsonl`)
-  appendFileSync(lines, `${JSON.stringify(run)}\n`)
+  // A run that was killed may have left a line without its end.
+  const before = existsSync(lines) ? readFileSync(lines, 'utf8') : ''
+  const end = before === '' || before.endsWith('\n') ? '' : '\n'
+  appendFileSync(lines, `${end}${JSON.stringify(run)}\n`)
   writeFileSync(join(folder, `${name}.svg`), drawn(readHistory(lines), name))
 }
 

@@ -27,13 +27,12 @@ t.test('each run is a line of the history, and all are drawn', async (t) => {
   })
   addToHistory(folder, 'embedded-quick', run('aaaa', 1))
   appendFileSync(join(folder, 'embedded-quick.jsonl'), '{"version":1,"ti')
-  appendFileSync(join(folder, 'embedded-quick.jsonl'), '\n')
   addToHistory(folder, 'embedded-quick', run('bbbb', 4))
   const runs = readHistory(join(folder, 'embedded-quick.jsonl'))
   t.strictSame(
     runs.map(({ commit }) => commit),
     ['aaaa', 'bbbb'],
-    'a broken line is skipped',
+    'a line that a killed run left behind is skipped, and the next run is not',
   )
   const svg = readFileSync(join(folder, 'embedded-quick.svg'), 'utf8')
   t.match(svg, 'embedded-quick: 2 runs, 2026-01-02 aaaa to 2026-01-02 bbbb')

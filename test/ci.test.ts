@@ -3,6 +3,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { parse } from 'yaml'
 import { scenarios } from '../bench/scenarios.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -101,4 +102,19 @@ t.test('CI stops a run that takes more than twice the minutes which the script n
   const [, minutes = ''] = /in (\d+) minutes on two cores/.exec(read('.ci/run')) ?? []
   const [, bound = ''] = /timeout-minutes: (\d+)/.exec(read('.github/workflows/ci.yml')) ?? []
   t.equal(Number(bound), 2 * Number(minutes) + 10)
+})
+
+t.test('the figures and the reports of a run that fails are kept', async (t) => {
+  const { jobs } = parse(readFileSync(join(root, '.github/workflows/ci.yml'), 'utf8')) as {
+    jobs: { ci: { steps: { uses?: string; if?: string; with?: Record<string, unknown> }[] } }
+  }
+  const step = (name: string) => jobs.ci.steps.filter(({ uses }) => uses?.startsWith(`${name}@`))
+  t.strictSame(step('actions/cache'), [], 'it saves after a run that succeeds alone')
+  const [[restored], [saved], [reports]] = [
+    step('actions/cache/restore'),
+    step('actions/cache/save'),
+    step('actions/upload-artifact'),
+  ]
+  for (const kept of [saved, reports]) t.equal(kept?.if, 'always()')
+  for (const name of ['path', 'key']) t.equal(saved?.with?.[name], restored?.with?.[name])
 })
