@@ -63,6 +63,8 @@ export const reasons: Readonly<Record<string, string>> = {
   'error-notFenced':
     'too few other regions answer: make sure that the region is off or cut off from its users, then repeat with --fenced',
   'error-noCluster': 'this service is no cluster',
+  'error-noAccounts':
+    'the called process has no access to accounts: --admin names an API frontend or an actor host (ctl status)',
   'error-node': 'no storage node of this name is alive or known: ctl status names them',
   'error-nodeAlive': 'the node is alive and holds placement groups: drain it first',
   'error-running': 'another backup, verification, import or export is running: wait for its end',

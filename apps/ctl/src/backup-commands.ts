@@ -29,7 +29,7 @@ import {
 } from '@holdfast/journal-level'
 import { absent, silentLog } from '@holdfast/kernel'
 import { type AdminCall, AdminError } from './admin-client.ts'
-import { type Command, json, type Options, parseNumber, type Step, UsageFault } from './command.ts'
+import { type Command, json, known, type Options, parseNumber, type Step, UsageFault } from './command.ts'
 
 const pollMs = 500
 const progressEveryMs = 10_000
@@ -41,6 +41,11 @@ const restoreReserveBytes = 64 * 1024 * 1024
 const restoreMemoryBytes = 32 * 1024 * 1024
 /** Extents that a restore has open at once. */
 const restoreExtentsMax = 96
+
+/** Runs that one process has, and a cluster has not. */
+const noVerify =
+  'a cluster does not verify itself: its storage nodes read all files again and repair them; ctl backup into a new directory names those that no node has undamaged (unreadable)'
+const noMoves = 'a cluster has neither import nor export: use the API'
 
 export const backupCommands: readonly Command[] = [
   {
@@ -57,7 +62,12 @@ export const backupCommands: readonly Command[] = [
         ...(keep === undefined ? {} : { keep: parseNumber('keep', keep) }),
         ...(within === undefined ? {} : { withinDays: parseNumber('within', within) }),
       }
-      return [{ about: body.target, run: (call, printLine) => runOf(call, printLine, '/admin/backup', body) }]
+      return [
+        {
+          about: body.target,
+          run: (call, printLine) => runOf(call, printLine, { path: '/admin/backup', body }),
+        },
+      ]
     },
   },
   {
@@ -85,16 +95,10 @@ export const backupCommands: readonly Command[] = [
         ...(typeof keyFile === 'string' ? { keyFile: resolve(keyFile) } : {}),
         withoutDamaged: withoutDamaged === true,
       }
-      const run: Step['run'] = async (call, printLine) => {
-        try {
-          return describeRestore(await runOf(call, printLine, '/admin/restore', body))
-        } catch (error) {
-          // Only the processes of a cluster know the call.
-          if (error instanceof AdminError && error.status === 'error-notFound')
-            throw new AdminError('error-noCluster')
-          throw error
-        }
-      }
+      const run: Step['run'] = async (call, printLine) =>
+        describeRestore(
+          await runOf(call, printLine, { path: '/admin/restore', body, unknown: 'error-noCluster' }),
+        )
       return [{ about: body.from, run }]
     },
   },
@@ -109,7 +113,10 @@ export const backupCommands: readonly Command[] = [
         return [
           {
             about: '',
-            run: async (call, printLine) => withoutBroken(await runOf(call, printLine, '/admin/verify', {})),
+            run: async (call, printLine) =>
+              withoutBroken(
+                await runOf(call, printLine, { path: '/admin/verify', body: {}, unknown: noVerify }),
+              ),
           },
         ]
       const path = directoryOf(words)
@@ -126,14 +133,19 @@ export const backupCommands: readonly Command[] = [
       const directory = directoryOf(words)
       const into = typeof folder === 'string' ? { folder } : {}
       const run: Step['run'] = async (call, printLine) => {
-        if (typeof account === 'string')
-          return runOf(call, printLine, '/admin/import', { directory, account, ...into })
+        const importInto = (account: unknown) =>
+          runOf(call, printLine, {
+            path: '/admin/import',
+            body: { directory, account, ...into },
+            unknown: noMoves,
+          })
+        if (typeof account === 'string') return importInto(account)
         // No guest for a directory that cannot be read.
-        const { fault } = await call('POST', '/admin/import/check', { directory })
+        const { fault } = await known(call('POST', '/admin/import/check', { directory }), noMoves)
         if (typeof fault === 'string') throw new AdminError(fault)
         const { id, token } = await call('POST', '/admin/accounts', {})
         printLine(`the guest ${id} with the token ${token}: to repeat it add --account ${id}`)
-        return runOf(call, printLine, '/admin/import', { directory, account: id, ...into })
+        return importInto(id)
       }
       return [{ about: directory, run }]
     },
@@ -147,7 +159,13 @@ export const backupCommands: readonly Command[] = [
       if (account === undefined) throw new UsageFault('the account is missing')
       const target = directoryOf([directory as string, ...others])
       const run: Step['run'] = async (call, printLine) =>
-        withoutDamage(await runOf(call, printLine, '/admin/export', { account, target }))
+        withoutDamage(
+          await runOf(call, printLine, {
+            path: '/admin/export',
+            body: { account, target },
+            unknown: noMoves,
+          }),
+        )
       return [{ about: account, run }]
     },
   },
@@ -169,14 +187,16 @@ export const backupCommands: readonly Command[] = [
   },
 ]
 
-/** Waits for a run of the service, and prints its progress. */
+/**
+ * Waits for a run of the service, and prints its progress.
+ * @param begin.unknown said where the called process has no such run. Default: like a failure
+ */
 async function runOf(
   call: AdminCall,
   printLine: (line: string) => void,
-  path: string,
-  body: object,
+  { path, body, unknown = 'error-notFound' }: { path: string; body: object; unknown?: string },
 ): Promise<string> {
-  let run = await call('POST', path, body)
+  let run = await known(call('POST', path, body), unknown)
   const { id } = run
   for (let reportedMs = Date.now(); run.running === true; ) {
     await delay(pollMs)

@@ -1,5 +1,5 @@
 /** The parts of an operator's command. */
-import type { AdminCall } from './admin-client.ts'
+import { type AdminCall, AdminError } from './admin-client.ts'
 
 export interface Command {
   /** Its name. */
@@ -51,4 +51,17 @@ export function parseNumber(name: string, text: string | boolean): number {
 
 export function json(value: unknown, indent = '  '): string {
   return JSON.stringify(value, null, indent)
+}
+
+/**
+ * A call that names no account, so an unknown path is all that can be not found.
+ * @param unknown status or words, where the called process does not know the call
+ */
+export async function known<T>(called: Promise<T>, unknown: string): Promise<T> {
+  try {
+    return await called
+  } catch (error) {
+    if (error instanceof AdminError && error.status === 'error-notFound') throw new AdminError(unknown)
+    throw error
+  }
 }

@@ -3,10 +3,10 @@
  * made from the same table.
  */
 import { tiers } from '@holdfast/kernel'
-import { type AdminCall, AdminError } from './admin-client.ts'
+import type { AdminCall } from './admin-client.ts'
 import { backupCommands } from './backup-commands.ts'
 import { certsCommands } from './certs-commands.ts'
-import { type Command, json, parseNumber, type Step, UsageFault, whole } from './command.ts'
+import { type Command, json, known, parseNumber, type Step, UsageFault, whole } from './command.ts'
 import { moderationCommands } from './moderation-commands.ts'
 import { reportCommands } from './report-commands.ts'
 import { transferCommands } from './transfer-commands.ts'
@@ -180,7 +180,16 @@ export const commands: readonly Command[] = [
     usage: '',
     meaning:
       'Says that the clock of the machine is right, although it is far from the newest time that the service recorded: expiries fire again.',
-    plan: (words) => [whole(words, async (call) => json(await call('POST', '/admin/clock/accept')))],
+    plan: (words) => [
+      whole(words, async (call) =>
+        json(
+          await known(
+            call('POST', '/admin/clock/accept'),
+            'the processes of a cluster compare their clocks with each other: set the clock that ctl status (cluster.clocks) names',
+          ),
+        ),
+      ),
+    ],
   },
   {
     words: 'bans',
@@ -275,16 +284,7 @@ function changes(
 
 /** A call that only a cluster accepts. */
 function post(path: string, body: object = {}): (call: AdminCall) => Promise<string> {
-  return async (call) => {
-    try {
-      return json(await call('POST', path, body))
-    } catch (error) {
-      // Only the processes of a cluster know such calls.
-      if (error instanceof AdminError && error.status === 'error-notFound')
-        throw new AdminError('error-noCluster')
-      throw error
-    }
-  }
+  return async (call) => json(await known(call('POST', path, body), 'error-noCluster'))
 }
 
 /** Many accounts take several calls, each of which continues where the one before ended. */

@@ -2,6 +2,8 @@ import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -338,6 +340,26 @@ t.test('no answer, or a foreign one, is distinguished from a refusal', async (t)
   t.equal(stopped.code, 3)
   t.match(stopped.err, /127\.0\.0\.1:1.*is the service running/)
   t.equal((await run('status --admin http://127.0.0.1:2')).code, 3)
+})
+
+t.test('what only one process can do is refused by a cluster, with the other way', async (t) => {
+  // A process of a cluster answers so to a path that it does not have.
+  const server = createServer((_request, response) => {
+    response.writeHead(404).end('{"status":"error-notFound"}')
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const { run } = runner({ HOLDFAST_ADMIN_PORT: String((server.address() as AddressInfo).port) })
+  const ways: [string, RegExp][] = [
+    ['verify', /^ctl: a cluster does not verify itself: .* ctl backup /],
+    ['import /srv/photos', /^ctl: \/srv\/photos: a cluster has neither import nor export/],
+    ['import /srv/photos --account ann@example.org', /a cluster has neither import nor export/],
+    ['export ann@example.org /mnt/out', /a cluster has neither import nor export/],
+    ['clock accept', /^ctl: the processes of a cluster compare their clocks/],
+  ]
+  for (const [words, err] of ways) t.match(await run(words), { code: 1, out: '', err }, words)
+  t.match(await run('account show ann@example.org'), { code: 1, err: /no such account/ })
 })
 
 t.test('the admin host is named with or without a scheme, and an invalid address is reported', async (t) => {

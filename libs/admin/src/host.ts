@@ -59,6 +59,14 @@ export interface Moderation {
 /** Longer than `ctl` waits for an answer: comparing or collecting everything takes minutes. */
 const answerMs = 11 * 60_000
 
+const callsOnAccounts = [
+  '/admin/accounts',
+  '/admin/accounts/*',
+  '/admin/contents',
+  '/admin/contents/*',
+  '/admin/invitations',
+]
+
 export function createAdminHost(deps: AdminDeps): FastifyInstance {
   const { log, metrics, rateLimits } = deps
   // No proxy is trusted here: the peer of the connection decides.
@@ -108,6 +116,12 @@ export function createAdminHost(deps: AdminDeps): FastifyInstance {
     if (moderation !== undefined) logCalls(operator, moderation.lists.acts)
     operationRoutes(operator, deps.operations)
     if (accounts !== undefined) accountRoutes(operator, accounts, moderation?.lists)
+    // Not an answer about the account, which may exist.
+    else
+      for (const path of callsOnAccounts)
+        operator.all(path, async () => {
+          throw new RefusalError('error-noAccounts')
+        })
     if (moderation === undefined) return
     moderationRoutes(operator, { lists: moderation.lists, accounts })
     transferRoutes(operator, moderation.transfers, accounts)

@@ -45,6 +45,26 @@ t.test('the metrics token opens /metrics to every caller, and nothing else', asy
   t.ok((await ask('GET /readyz', tokens.admin, '?verbose')).json().data.checks)
 })
 
+t.test('a process without access to accounts says so, and not that there is no such account', async (t) => {
+  const host = await hostOfAll({ accounts: false })
+  t.teardown(() => host.close())
+  const headers = { authorization: `Bearer ${tokens.admin}` }
+  const calls = [
+    'GET /admin/accounts/ann@example.org',
+    'POST /admin/accounts',
+    'POST /admin/accounts/ann@example.org/repair',
+    'POST /admin/accounts/ann@example.org/delete',
+    'POST /admin/invitations',
+    'GET /admin/contents?name=Ab3dEf9h',
+    'GET /admin/contents/find?text=invoice',
+  ]
+  for (const call of calls) {
+    const [method, url = ''] = call.split(' ')
+    const answer = await host.inject({ method: method as 'GET', url, headers, remoteAddress: '192.0.2.1' })
+    t.strictSame([answer.statusCode, answer.json().status], [400, 'error-noAccounts'], call)
+  }
+})
+
 const tokens = { admin: 'operator-secret-0123456789', metrics: 'metrics-secret-0123456789' }
 
 /** As `POST /admin/accounts/:/repair`. The page for browsers counts as one. */
@@ -91,7 +111,7 @@ function documentedRoutes(): string[] {
     .sort()
 }
 
-async function hostOfAll(): Promise<FastifyInstance> {
+async function hostOfAll(has: { accounts: boolean } = { accounts: true }): Promise<FastifyInstance> {
   const unasked = async (): Promise<never> => {
     throw new Error('no route is called')
   }
@@ -149,19 +169,21 @@ async function hostOfAll(): Promise<FastifyInstance> {
       }),
       reports: new Reports({ lookups, clock, acts: lists.acts, networkOf: (address) => address }),
     },
-    accounts: {
-      accounts,
-      clock,
-      lookups,
-      ids: keyring.ids,
-      keyring,
-      region: 'eu-par',
-      tokenKeyId: 1,
-      signUpDomains: [],
-      repair: unasked,
-      listAccounts: none,
-      listReferences: none,
-      questionsPerSecond: 1,
-    },
+    accounts: has.accounts
+      ? {
+          accounts,
+          clock,
+          lookups,
+          ids: keyring.ids,
+          keyring,
+          region: 'eu-par',
+          tokenKeyId: 1,
+          signUpDomains: [],
+          repair: unasked,
+          listAccounts: none,
+          listReferences: none,
+          questionsPerSecond: 1,
+        }
+      : undefined,
   })
 }

@@ -126,7 +126,7 @@ async function* takenDown(
   { takedown, asked }: { takedown: Takedown; asked: Attribution },
 ): AsyncGenerator<Act> {
   if (accounts === undefined && (takedown.block || takedown.delete))
-    throw new RefusalError('error-unavailable')
+    throw new RefusalError('error-noAccounts')
   if (accounts !== undefined) {
     const place = { accountId: report.account as AccountId, contentId: report.content }
     const all = { ...accounts, lists }
