@@ -67,6 +67,8 @@ export const reasons: Readonly<Record<string, string>> = {
     'the called process has no access to accounts: --admin names an API frontend or an actor host (ctl status)',
   'error-node': 'no storage node of this name is alive or known: ctl status names them',
   'error-nodeAlive': 'the node is alive and holds placement groups: drain it first',
+  'error-nodeLast':
+    'no other storage node of its region is ready and an ordinary one: add one, start one, or make a drained one ordinary by node return',
   'error-running': 'another backup, verification, import or export is running: wait for its end',
   'error-runLost': 'the service was started again or began another run: repeat the command',
   'error-target': 'the target must be a directory on the machine of the service',
