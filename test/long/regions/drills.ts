@@ -59,7 +59,7 @@ export async function loseRegion(deployed: DeployedRegions, lost: string, other:
   ]
 }
 
-/** A host with Cassandra, NATS and a storage node. */
+/** A host with Cassandra, NATS and a storage node, as "A host is replaced" says. */
 export async function replaceHost(
   deployed: DeployedRegions,
   host: string,
@@ -77,21 +77,26 @@ export async function replaceHost(
   const upMs = performance.now()
   await deployed.infra('up', '--only', host, '--replace')
   const tookMs = performance.now() - upMs
-  await deployed.ctl(region, 'node', 'return', node)
-  await until('its storage node is an ordinary one', async () =>
-    (await status(deployed, region)).nodes.some(({ id, ready }) => id === node && ready),
-  )
-  const nodes = successful('nodetool status', await deployed.on(host, 'nodetool', 'status'))
-  const states = [...nodes.matchAll(/^([UD][NLJM]) /gm)].map(([, state]) => state)
   const all = deployed.regions
     .flatMap(({ hosts }) => hosts)
     .filter(({ roles }) => roles.includes('cassandra')).length
-  if (states.length !== all || states.some((state) => state !== 'UN'))
-    throw new Error(`nodes of Cassandra are ${states.join()} of ${all}`)
+  await until(`all ${all} nodes of Cassandra are UN`, async () => {
+    const nodes = successful('nodetool status', await deployed.on(host, 'nodetool', 'status'))
+    const states = [...nodes.matchAll(/^([UD][NLJM]) /gm)].map(([, state]) => state)
+    return states.length === all && states.every((state) => state === 'UN')
+  })
+  const repairMs = performance.now()
+  successful('nodetool repair', await deployed.on(host, 'nodetool', 'repair', '--full'))
+  const repairedMs = performance.now() - repairMs
+  await deployed.ctl(region, 'node', 'return', node)
+  await until('its storage node holds files again', async () => {
+    const { nodes, replication } = await status(deployed, region)
+    return nodes.some(({ id, placementGroups = 0 }) => id === node && placementGroups > 0) && replication.full
+  })
   // The seed list of the file again.
   await deployed.infra('up', '--only', host)
   return [
-    `  ${host} replaced         up --only ${host} --replace ${seconds(tookMs)}; ${states.length} nodes of Cassandra, all UN`,
+    `  ${host} replaced         up --only ${host} --replace ${seconds(tookMs)}; nodetool repair ${seconds(repairedMs)}; ${all} nodes of Cassandra, all UN`,
   ]
 }
 
