@@ -9,6 +9,7 @@ import { clusterSettings, readClusterConfig, settings } from '@holdfast/config'
 import { statuses } from '@holdfast/http-kit'
 import { tagCodePointsMax } from '@holdfast/kernel'
 import t from 'tap'
+import { cases } from '../infra/capacity/cases.ts'
 import { documents } from '../infra/documents/documents.ts'
 import { withService } from '../infra/documents/service.ts'
 import { operationsByStatus } from '../infra/documents/statuses.ts'
@@ -293,6 +294,15 @@ t.test('the design says of every app and lib why it is one, in one sentence', as
   const packages = tracked.filter((name) => /^(apps|libs)\/[^/]+\/package\.json$/.test(name))
   t.same(rows.map(([, room]) => room).sort(), packages.map(dirname).sort())
   for (const [, room = '', reason = ''] of rows) t.match(reason, /^[A-Z][^.]+\.$/, room)
+})
+
+t.test('the page of the capacity has a result of each case that is simulated', async (t) => {
+  const page = read('infra/CAPACITY.md')
+  const [, rows = ''] = /^\| case \|.*\n\| -.*\n((?:\|.*\n)+)/m.exec(page) ?? []
+  t.strictSame(
+    [...rows.matchAll(/^\| (.*?) \|/gm)].map(([, name]) => name),
+    cases.map(({ name }) => name),
+  )
 })
 
 t.test('notes of the laboratory have a date', async (t) => {
