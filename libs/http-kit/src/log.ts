@@ -21,21 +21,45 @@ export function createLog(options: { level: string; destination?: DestinationStr
   )
 }
 
-/** A token, wherever a client or a fault puts it; a digest in hex is none. */
-const tokens = /(?<![\w-])(?![\da-f]{64})[\w-]{64}(?![\w-])/g
+/**
+ * A character that a client encoded for a URL, up to four times: `%2522` is `"` twice. The limit
+ * keeps the search of a long `%252525…` short.
+ */
+const encoded = '%(?:25){0,3}'
+/**
+ * A token, wherever a client or a fault puts it; a digest in hex is none. Its first character may
+ * follow an encoded one, or the letter of an escape in text that a fault quotes.
+ */
+const tokens = new RegExp(
+  String.raw`(?:(?<![\w-])|(?<=${encoded}[\da-fA-F]{2}|\\[bfnrt]))(?![\da-f]{64})[\w-]{64}(?![\w-])`,
+  'g',
+)
 /** Matches an address without the characters around it in lines, URLs and headers. */
 const part = String.raw`[^\s"'<>()[\],;:\\/@=?&]`
 /**
  * An e-mail address, plain or in a URL; a package with a scope or a version does not match. The
  * search starts only where a run of such characters begins, so that long lines do not take long.
  */
-const addresses = new RegExp(`(?<!${part})${part}+(?:@|%40)${part}{1,253}\\.\\p{L}${part}+`, 'gu')
+const addresses = new RegExp(
+  String.raw`(?<!${part})${part}+(?:@|${encoded}40)${part}{1,253}\.[\p{L}%]${part}+`,
+  'gu',
+)
+/** A string of JSON. */
+const strings = /"[^"\\]*(?:\\.[^"\\]*)*"/g
 
 /**
  * Clients and mail relays determine paths, client ids, replies of the relay and messages of faults.
+ * Strings are searched as they were before JSON: an `n` after a line break is part of its escape
+ * there, and of no token and no address.
+ *
+ * @param line JSON
  */
 function withoutSecrets(line: string): string {
-  return line.replace(tokens, '[secret]').replace(addresses, '[address]')
+  return line.replace(strings, (json) => {
+    const text = JSON.parse(json) as string
+    const shown = text.replace(tokens, '[secret]').replace(addresses, '[address]')
+    return shown === text ? json : JSON.stringify(shown)
+  })
 }
 
 /**
