@@ -159,14 +159,31 @@ t.test('the unit, the settings and both proxies have the same names', async (t) 
   t.notMatch(textOf('nginx.conf') + textOf('Caddyfile'), '8090', 'the admin host is behind no proxy')
 })
 
-t.test('proxies close idle connections to the service long before it does', async (t) => {
+/** Path and text of the files of proxies: of infra/deploy, and rendered ones. */
+function proxyFiles(): (readonly [path: string, text: string])[] {
   const examples = ['one.yaml', 'three-hosts.yaml'].map((name) =>
     readDeployment(readFileSync(join(root, 'infra/regions', name), 'utf8'), name),
   )
   const rendered = examples.flatMap((deployment) =>
     [...render(deployment)].filter(([path]) => /\/(Caddyfile|nginx\/.*\.conf)$/.test(path)),
   )
-  const files = [...rendered, ...['nginx.conf', 'Caddyfile'].map((name) => [name, textOf(name)] as const)]
+  return [...rendered, ...['nginx.conf', 'Caddyfile'].map((name) => [name, textOf(name)] as const)]
+}
+
+t.test('no file of a proxy lets it log paths or queries', async (t) => {
+  for (const [path, text] of proxyFiles()) {
+    if (path.includes('nginx'))
+      for (const [server] of text.matchAll(/^server \{[\s\S]*?^\}/gm)) {
+        t.match(server, /^ {2}access_log off;$/m, path)
+        if (!server.includes('/metrics')) t.match(server, /^ {2}error_log stderr emerg;$/m, path)
+      }
+    else
+      t.match(adapted(text, t.testdir({})), /"encoder":\{"fields":\{"request":\{"filter":"delete"\}\}/, path)
+  }
+})
+
+t.test('proxies close idle connections to the service long before it does', async (t) => {
+  const files = proxyFiles()
   for (const kind of ['nginx', 'Caddyfile'])
     t.ok(files.filter(([path]) => path.includes(kind)).length >= 2, `${kind}: one, and rendered ones`)
   for (const [path, text] of files) {
@@ -187,12 +204,19 @@ function keptByNginx(text: string): number[] {
 }
 
 function keptByCaddy(text: string, folder: string): number[] {
+  return [...adapted(text, folder).matchAll(/"idle_timeout":(\d+)/g)].map(
+    ([, nanoseconds]) => Number(nanoseconds) / 1e9,
+  )
+}
+
+/** @returns the configuration that Caddy makes of a Caddyfile: JSON. */
+function adapted(text: string, folder: string): string {
   const file = join(folder, 'Caddyfile')
   writeFileSync(file, text)
   const home = { HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder }
   const { status, output } = said('caddy', ['adapt', '--adapter', 'caddyfile', '--config', file], home)
   if (status !== 0) throw new Error(output)
-  return [...output.matchAll(/"idle_timeout":(\d+)/g)].map(([, nanoseconds]) => Number(nanoseconds) / 1e9)
+  return output
 }
 
 function said(name: ToolName, args: readonly string[], more: NodeJS.ProcessEnv = {}) {

@@ -1,7 +1,7 @@
 /** The real nginx and Caddy, with the files of infra/deploy, in front of the real service. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import https from 'node:https'
 import type { AddressInfo } from 'node:net'
@@ -33,6 +33,8 @@ const [, region] = /^HOLDFAST_REGION=(.*)$/m.exec(settings) ?? []
 const regionalUpload = names.upload.replace('upload', `upload-${region}`)
 /** Names have at most 255 characters: of 4 bytes each, which a header needs 12 characters for. */
 const longestName = '😀'.repeat(250)
+/** In paths and queries; in no log of a proxy. */
+const secret = 'Zk5hQmNk-0123_456789'
 /** Elsewhere the machine has one address of loopback. */
 const ownAddresses = process.platform === 'linux' ? ['--network', '127.77'] : []
 
@@ -41,6 +43,8 @@ interface ProxiedService {
   port: number
   /** File with the authority of its certificate. */
   authority: string
+  /** All that the proxy logged. */
+  logged: () => string
 }
 
 for (const proxy of ['nginx', 'caddy'] as const) {
@@ -73,12 +77,13 @@ for (const proxy of ['nginx', 'caddy'] as const) {
     const proxied = await startBehind(t, proxy, {})
     await proxied.service.kill()
     for (const name of [names.api, names.upload, names.download]) {
-      const { code, headers, body } = await call(proxied, name, '/regions')
+      const { code, headers, body } = await call(proxied, name, `/${secret}?token=${secret}`)
       t.match(String(code), /^50[234]$/)
       t.match(headers, { 'content-type': 'application/json', 'retry-after': '1' })
       t.equal(headers['access-control-allow-origin'], '*')
       t.strictSame(JSON.parse(body.toString()), { status: 'error-unavailable' })
     }
+    t.notMatch(proxied.logged(), secret)
   })
 
   t.test(`${proxy} carries the acceptance suite`, async (t) => {
@@ -109,7 +114,7 @@ for (const proxy of ['nginx', 'caddy'] as const) {
 }
 
 t.test('connections that end without an answer do not take the processes from others', async (t) => {
-  const codeOf = await behindRendered(t, 'caddy', await Promise.all([cuttingServer(t), cuttingServer(t)]))
+  const { codeOf } = await behindRendered(t, 'caddy', await Promise.all([cuttingServer(t), cuttingServer(t)]))
   // Uploads: a proxy does not send those again.
   const cut = await Promise.all(Array.from({ length: 6 }, () => codeOf('/cut', 'POST')))
   t.ok(
@@ -123,12 +128,19 @@ for (const proxy of ['nginx', 'caddy'] as const)
   t.test(`behind ${proxy} an account that cannot be reached takes no process from others`, async (t) => {
     const refuses = (path: string) => (path === '/account' ? 503 : 200)
     const ports = await Promise.all([frontend(t, refuses), frontend(t, refuses)])
-    const codeOf = await behindRendered(t, proxy, ports)
+    const { codeOf } = await behindRendered(t, proxy, ports)
     for (let at = 0; at < 30; at++) {
       const codes = await Promise.all(Array.from({ length: 10 }, () => codeOf('/account')))
       t.ok(codes.every((code) => code === 503))
     }
     t.equal(await codeOf('/'), 200)
+  })
+
+for (const proxy of ['nginx', 'caddy'] as const)
+  t.test(`a rendered ${proxy} logs no path and no query, also after a fault`, async (t) => {
+    const { codeOf, logged } = await behindRendered(t, proxy, await freePorts(1))
+    t.match(String(await codeOf(`/${secret}?token=${secret}`)), /^50[23]$/)
+    t.notMatch(logged(), secret)
   })
 
 t.test('behind Caddy a process that refuses at once gets no more than its share', async (t) => {
@@ -140,7 +152,7 @@ t.test('behind Caddy a process that refuses at once gets no more than its share'
   }
   const serves = () => 200
   const ports = [await frontend(t, refuses), await frontend(t, serves, 20)]
-  const codeOf = await behindRendered(t, 'caddy', ports)
+  const { codeOf } = await behindRendered(t, 'caddy', ports)
   refused.count = 0
   const users = Array.from({ length: 10 }, async () => {
     for (let at = 0; at < 20; at++) await codeOf('/change', 'POST')
@@ -178,7 +190,11 @@ t.test('Caddy serves on when it reads its files again while it carries calls', a
   t.equal(running.exitCode, null)
 })
 
-/** A proxy with the rendered file in front of these processes. @returns the code of an answer */
+/**
+ * A proxy with the rendered file in front of these processes.
+ *
+ * @returns codeOf: the code of an answer. logged: all that the proxy logged.
+ */
 async function behindRendered(t: Test, proxy: 'nginx' | 'caddy', backends: readonly number[]) {
   const [port] = (await freePorts(1)) as [number]
   const folder = t.testdir({})
@@ -187,7 +203,7 @@ async function behindRendered(t: Test, proxy: 'nginx' | 'caddy', backends: reado
       ? startRenderedCaddy(folder, { backends, port, admin: 'off' })
       : startRenderedNginx(folder, backends, port)
   t.teardown(() => ended(running))
-  return answering(running, port)
+  return { codeOf: await answering(running, port), logged: () => logsIn(folder) }
 }
 
 async function ended(running: ChildProcess): Promise<void> {
@@ -218,31 +234,53 @@ function startRenderedCaddy(
   if (block === undefined) throw new Error('there is no reverse_proxy for the API')
   const to = backends.map((one) => `127.0.0.1:${one}`).join(' ')
   const site = `http://127.0.0.1:${port} {\n${block.replace(/reverse_proxy .* \{/, `reverse_proxy ${to} {`)}\n}`
-  writeFileSync(file, `{\n\tadmin ${admin}\n}\n\n${site}\n`)
+  const [log = ''] = /^\tlog \{[\s\S]*?^\t\}/m.exec(caddyfile(...rendered)) ?? []
+  writeFileSync(file, `{\n\tadmin ${admin}\n${log}\n}\n\n${site}\n`)
   const { path, env } = tool('caddy')
-  return spawn(path, ['run', '--adapter', 'caddyfile', '--config', file], { env, stdio: 'ignore' })
+  return spawn(path, ['run', '--adapter', 'caddyfile', '--config', file], { env, stdio: loggedIn(folder) })
 }
 
 function startRenderedNginx(folder: string, backends: readonly number[], port: number): ChildProcess {
   const text = nginxConfig(...rendered)
   const [upstream = ''] = /^upstream holdfast_api \{[\s\S]*?^\}/m.exec(text) ?? []
-  const [location = ''] =
-    /^ {2}location \/ \{\n {4}proxy_pass http:\/\/holdfast_api;[\s\S]*?^ {2}\}/m.exec(text) ?? []
-  if (upstream === '' || location === '') throw new Error('there is no upstream of the API')
+  const [server = ''] =
+    /^server \{\n(?:(?!\}).*\n)*? {4}proxy_pass http:\/\/holdfast_api;[\s\S]*?^\}/m.exec(text) ?? []
+  if (upstream === '' || server === '') throw new Error('there is no upstream of the API')
   const [, options = ''] = /server \S+ (max_fails.*;)/.exec(upstream) ?? []
   const to = backends.map((one) => `  server 127.0.0.1:${one} ${options}\n`).join('')
   const own = upstream.replace(/( *server .*\n)+/, to)
-  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
-    .map((what) => `${what}_temp_path ${folder};`)
-    .join(' ')
-  const site = `server { listen 127.0.0.1:${port}; ${location} }`
+  const site = server
+    .replace(/^ {2}(listen|ssl_).*\n/gm, '')
+    .replace('server {', `server {\n  listen 127.0.0.1:${port};`)
+  return nginxLike(folder, { text: `${own}\n${site}` })
+}
+
+/** With the logs of the main file that Debian's package has, in the folder. */
+function nginxLike(
+  folder: string,
+  { text, connections = 768 }: { text: string; connections?: number },
+): ChildProcess {
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+    (what) => `${what}_temp_path ${folder};`,
+  )
   const main = join(folder, 'nginx.conf')
+  const events = `events { worker_connections ${connections}; }`
+  const logs = `access_log ${folder}/access.log;`
   writeFileSync(
     main,
-    `daemon off; pid ${folder}/pid; events {} http { access_log off; ${temporary}\n${own}\n${site} }`,
+    `daemon off; pid ${folder}/pid; error_log ${folder}/error.log; ${events} http { ${logs} ${temporary.join(' ')}\n${text} }`,
   )
   const { path, env } = tool('nginx')
-  return spawn(path, ['-p', folder, '-e', 'stderr', '-c', main], { env, stdio: 'ignore' })
+  return spawn(path, ['-p', folder, '-e', 'stderr', '-c', main], { env, stdio: loggedIn(folder) })
+}
+
+function loggedIn(folder: string): ['ignore', 'ignore', number] {
+  return ['ignore', 'ignore', openSync(join(folder, 'stderr.log'), 'a')]
+}
+
+function logsIn(folder: string): string {
+  const logs = readdirSync(folder).filter((name) => name.endsWith('.log'))
+  return logs.map((name) => readFileSync(join(folder, name), 'utf8')).join('')
 }
 
 /** Of a region, whose frontends speak no TLS. */
@@ -317,7 +355,7 @@ async function startBehind(
     running.kill('SIGTERM')
     if (running.exitCode === null) await once(running, 'exit')
   })
-  const proxied = { service, port, authority }
+  const proxied = { service, port, authority, logged: () => logsIn(folder) }
   await listening(proxied, running)
   return proxied
 }
@@ -334,21 +372,8 @@ function startNginx(folder: string, port: number, service: Standalone): StartedP
     .replace(/server \{\n {2}listen 80 [^}]*\}\n/, '')
     .replace(/ {2}listen \[::\]:443.*\n/g, '')
     .replaceAll('listen 443', `listen 127.0.0.1:${port}`)
-  writeFileSync(join(folder, 'recipe.conf'), toService(text, service))
-  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
-    .map((what) => `${what}_temp_path ${folder};`)
-    .join(' ')
-  const main = join(folder, 'nginx.conf')
   // Each case calls from an address of its own, and its connections stay open after it.
-  writeFileSync(
-    main,
-    `daemon off; pid ${folder}/pid; events { worker_connections 4096; } http { access_log off; ${temporary} include recipe.conf; }`,
-  )
-  const { path, env } = tool('nginx')
-  const running = spawn(path, ['-p', folder, '-e', 'stderr', '-c', main], {
-    env,
-    stdio: 'ignore',
-  })
+  const running = nginxLike(folder, { text: toService(text, service), connections: 4096 })
   return { running, authority: join(folder, 'tls/public.pem') }
 }
 
@@ -362,7 +387,7 @@ function startCaddy(folder: string, port: number, service: Standalone): StartedP
   const home = { HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder }
   const running = spawn(path, ['run', '--adapter', 'caddyfile', '--config', file], {
     env: { ...env, ...home },
-    stdio: 'ignore',
+    stdio: loggedIn(folder),
   })
   return { running, authority: join(folder, 'caddy/pki/authorities/local/root.crt') }
 }

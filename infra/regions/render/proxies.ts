@@ -95,6 +95,7 @@ export function nginxConfig(plan: Plan, region: PlannedRegion, host: PlannedHost
         [['listen', '443', 'ssl', 'http2']],
         [['listen', '[::]:443', 'ssl', 'http2']],
         [['server_name', ...names]],
+        ...nginxSilence,
         ...tls,
         [['client_max_body_size', '0']],
         // The longest file names make header lines and paths of 12 KiB.
@@ -133,6 +134,7 @@ export function nginxConfig(plan: Plan, region: PlannedRegion, host: PlannedHost
         [['listen', '443', 'ssl', 'default_server']],
         [['listen', '[::]:443', 'ssl', 'default_server']],
         [['server_name', '_']],
+        ...nginxSilence,
         [['ssl_reject_handshake', 'on']],
       ],
     ],
@@ -143,6 +145,7 @@ export function nginxConfig(plan: Plan, region: PlannedRegion, host: PlannedHost
         [['listen', '80']],
         [['listen', '[::]:80']],
         [['server_name', ...sites.flatMap(({ names }) => names)]],
+        ...nginxSilence,
         [['return', '308', 'https://$host$request_uri']],
       ],
     ],
@@ -151,6 +154,14 @@ export function nginxConfig(plan: Plan, region: PlannedRegion, host: PlannedHost
   const hash: Directive = [['server_names_hash_bucket_size', '512']]
   return `${[hash, ...upstreams, ...servers, ...others, nginxMetrics(plan, host)].flatMap((one) => [...nginxLines(one), '']).join('\n')}`
 }
+
+/**
+ * Queries may have tokens and capabilities, paths the codes of folders and the names of files.
+ * nginx has no form of its log of errors without the line of the request: only messages of the
+ * level `emerg`, which no request causes, pass. Its messages about starts, reloads and its files
+ * are in the log of the main file.
+ */
+const nginxSilence: Directive[] = [[['access_log', 'off']], [['error_log', 'stderr', 'emerg']]]
 
 /** Frontends accept no older version. All of them have one name: nginx asks each by the same. */
 const nginxToFrontends: Directive[] = [
@@ -216,9 +227,21 @@ export function caddyfile(plan: Plan, region: PlannedRegion, host: PlannedHost):
     ].join('\n'),
   )
   const { global, site } = caddyMetrics(plan, host)
-  const options = [`email ${plan.deployment.contact}`, ...global].map((line) => `\t${line}`)
+  const options = [`email ${plan.deployment.contact}`, ...caddySilence, ...global].map((line) => `\t${line}`)
   return `${[['{', ...options, '}'].join('\n'), ...blocks, site.join('\n')].join('\n\n')}\n`
 }
+
+/** It logs no requests, but faults with their request, whose query may have a token. */
+const caddySilence = [
+  'log {',
+  '\tformat filter {',
+  '\t\twrap json',
+  '\t\tfields {',
+  '\t\t\trequest delete',
+  '\t\t}',
+  '\t}',
+  '}',
+]
 
 /**
  * A process that starts, drains or lost its servers gets no requests, although it answers. While
