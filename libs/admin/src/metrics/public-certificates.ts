@@ -1,7 +1,9 @@
 /**
  * The expiry times of the certificates that users see. A proxy has them, renews them and keeps
- * their files for itself, so they are read as users see them: by a handshake with each public host.
+ * their files for itself, so they are read as users see them: by a handshake with each address of
+ * each public host. Several proxies may serve one name, each with files of its own.
  */
+import { lookup } from 'node:dns/promises'
 import { connect } from 'node:tls'
 import type { Logger } from 'pino'
 import { Gauge, type Registry } from 'prom-client'
@@ -13,27 +15,30 @@ export interface PublicHost {
 
 const readEveryMs = 600_000
 const handshakeTimeoutMs = 10_000
+/** Of one host: handshakes with all of them run at once. */
+const addressesMax = 32
 
 export class PublicCertificates {
   readonly #hosts: readonly PublicHost[]
-  readonly #expiryOf: (host: PublicHost) => Promise<number>
-  readonly #onFault: (error: unknown, host: string) => void
-  readonly #expiresMs = new Map<string, number>()
+  readonly #addressesOf: (host: string) => Promise<string[]>
+  readonly #onFault: (error: unknown, of: { publicHost: string; address?: string }) => void
+  /** By label of the host, then by address: Unix ms. */
+  readonly #expiresMs = new Map<string, ReadonlyMap<string, number>>()
   #timer: NodeJS.Timeout | undefined
 
-  /** @param options.expiryOf of its certificate, Unix ms; tests have other ones */
+  /** @param options.addressesOf its addresses of both families; tests have other ones */
   constructor({
     hosts,
     onFault,
-    expiryOf = shownExpiry,
+    addressesOf = addressesInDns,
   }: {
     hosts: readonly PublicHost[]
-    onFault: (error: unknown, host: string) => void
-    expiryOf?: (host: PublicHost) => Promise<number>
+    onFault: (error: unknown, of: { publicHost: string; address?: string }) => void
+    addressesOf?: (host: string) => Promise<string[]>
   }) {
     this.#hosts = hosts
     this.#onFault = onFault
-    this.#expiryOf = expiryOf
+    this.#addressesOf = addressesOf
   }
 
   /** Reads them now, and every ten minutes. */
@@ -44,26 +49,50 @@ export class PublicCertificates {
     this.#timer.unref()
   }
 
-  /** A host that does not answer keeps what is known: its certificate still expires. */
+  /**
+   * An address that does not answer keeps what is known: its certificate still expires. So does a
+   * host without an answer of the DNS.
+   */
   async read(): Promise<void> {
-    await Promise.all(
-      this.#hosts.map(async (host) => {
-        try {
-          this.#expiresMs.set(labelOf(host), await this.#expiryOf(host))
-        } catch (error) {
-          this.#onFault(error, labelOf(host))
-        }
-      }),
-    )
+    await Promise.all(this.#hosts.map((host) => this.#readHost(host)))
   }
 
+  async #readHost(publicHost: PublicHost): Promise<void> {
+    const label = labelOf(publicHost)
+    const known = this.#expiresMs.get(label)
+    try {
+      const addresses = await this.#addressesOf(publicHost.host)
+      if (addresses.length > addressesMax)
+        throw new Error(`${addresses.length} addresses; ${addressesMax} are the most`)
+      const read = await Promise.all(
+        addresses.map(async (address): Promise<[string, number | undefined]> => {
+          try {
+            return [address, await shownExpiry(publicHost, address)]
+          } catch (error) {
+            this.#onFault(error, { publicHost: label, address })
+            return [address, known?.get(address)]
+          }
+        }),
+      )
+      this.#expiresMs.set(label, new Map(read.filter((one): one is [string, number] => one[1] !== undefined)))
+    } catch (error) {
+      this.#onFault(error, { publicHost: label })
+    }
+  }
+
+  /** The earliest end of each host, by its label. Unix ms. */
   get expiresMs(): ReadonlyMap<string, number> {
-    return this.#expiresMs
+    const known = [...this.#expiresMs].filter(([, ends]) => ends.size > 0)
+    return new Map(known.map(([label, ends]) => [label, Math.min(...ends.values())]))
   }
 
   close(): void {
     clearInterval(this.#timer)
   }
+}
+
+async function addressesInDns(host: string): Promise<string[]> {
+  return (await lookup(host, { all: true })).map(({ address }) => address)
 }
 
 /** Watches the certificates of the configured hosts, as metrics. @param deps.opened ends it */
@@ -80,7 +109,7 @@ export function openPublicCertificates({
 }): void {
   const certificates = new PublicCertificates({
     hosts: config.certificateHosts,
-    onFault: (error, publicHost) => log.warn({ err: error, publicHost }, 'its certificate cannot be read'),
+    onFault: (error, of) => log.warn({ err: error, ...of }, 'its certificate cannot be read'),
   })
   opened.defer(() => certificates.close())
   certificates.start()
@@ -93,7 +122,7 @@ export function publicCertificateMetrics(
 ): void {
   new Gauge({
     name: 'holdfast_public_certificate_expires_timestamp_seconds',
-    help: 'When the certificate expires that a host of HOLDFAST_CERTIFICATE_HOSTS shows to users.',
+    help: 'When the certificate expires that a host of HOLDFAST_CERTIFICATE_HOSTS shows to users: the earliest end of all its addresses.',
     labelNames: ['host'],
     registers: [registry],
     collect() {
@@ -107,9 +136,9 @@ function labelOf({ host, port }: PublicHost): string {
 }
 
 /** The expiry of the shown certificate, even if it has expired or its authority is unknown. */
-function shownExpiry({ host, port }: PublicHost): Promise<number> {
+function shownExpiry({ host, port }: PublicHost, address: string): Promise<number> {
   return new Promise((resolve, reject) => {
-    const socket = connect({ host, port, servername: host, rejectUnauthorized: false })
+    const socket = connect({ host: address, port, servername: host, rejectUnauthorized: false })
     // One limit for the whole handshake: otherwise a host that sends a byte from time to time would
     // keep its socket.
     const late = setTimeout(() => socket.destroy(new Error('no handshake in time')), handshakeTimeoutMs)

@@ -45,7 +45,7 @@ export const processSettings = {
     {
       fallback: '',
       meaning:
-        'Public hosts whose certificate this process reads every 10 min as a client, with commas: `files.example.org,upload.example.org:8443`. Metrics and alerts then know when they end. One process is enough.',
+        'Public hosts whose certificates this process reads every 10 min as a client, at each of their addresses, with commas: `files.example.org,upload.example.org:8443`. Metrics and alerts then know the earliest end of each host. One process is enough.',
     },
   ),
 }
