@@ -5,6 +5,7 @@
  * queue of bounded length. While the collector takes nothing, further ones are dropped; requests
  * never wait for it.
  */
+import { randomInt } from 'node:crypto'
 import type { Span, SpanAttributes, Tracer } from '@holdfast/kernel'
 import type { Context, Span as OtelSpan } from '@opentelemetry/api'
 
@@ -33,7 +34,6 @@ export async function openTracing(options: TracingOptions): Promise<Tracer | und
     import('@opentelemetry/sdk-trace'),
     import('@opentelemetry/resources'),
   ])
-  const some = new sdk.TraceIdRatioBasedSampler(1 / oneIn)
   const provider = new sdk.TracerProvider({
     resource: resourceFromAttributes({
       'service.name': 'holdfast',
@@ -42,9 +42,8 @@ export async function openTracing(options: TracingOptions): Promise<Tracer | und
       'holdfast.role': process.role,
       'holdfast.region': process.region,
     }),
-    // It depends on the id of the trace alone, so all processes decide alike. It also counts for
-    // traces that clients begin.
-    sampler: new sdk.ParentBasedSampler({ root: some, remoteParentSampled: some }),
+    // `begin` decides.
+    sampler: new sdk.AlwaysOnSampler(),
     spanLimits: { attributeCountLimit: 16, attributeValueLengthLimit: 128 },
     spanProcessors: [
       new sdk.BatchSpanProcessor({
@@ -65,11 +64,14 @@ export async function openTracing(options: TracingOptions): Promise<Tracer | und
   })
   const tracer = provider.getTracer('holdfast')
   return {
-    begin(name, { parent, attributes }) {
-      // The process that began the trace decided against it.
+    begin(name, { parent, fromClient = false, attributes }) {
+      // The process or client that began the trace decided against it.
       if (parent !== undefined && !isRecorded(Number.parseInt(parent.slice(-2), 16))) return undefined
+      // By chance, and not by the id of the trace: clients choose that. The process of another
+      // parent has decided already.
+      if ((parent === undefined || fromClient) && randomInt(oneIn) > 0) return undefined
       const span = tracer.startSpan(name, { attributes }, contextOf(api, parent))
-      return isRecorded(span.spanContext().traceFlags) ? spanOf(span, api.SpanStatusCode.ERROR) : undefined
+      return spanOf(span, api.SpanStatusCode.ERROR)
     },
   }
 }

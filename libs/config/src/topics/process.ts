@@ -37,7 +37,8 @@ export const processSettings = {
     fallback: '1',
     min: 1,
     max: 1_000_000,
-    meaning: 'One request in this many is traced. The same for every process of a cluster.',
+    meaning:
+      'One request in this many is traced, chosen at random by the process that gets it; the others follow. Clients cannot choose.',
   }),
   HOLDFAST_CERTIFICATE_HOSTS: pattern(
     /^(|[a-z0-9.-]+(:\d{1,5})?(,[a-z0-9.-]+(:\d{1,5})?){0,15})$/,

@@ -1,6 +1,6 @@
 /**
- * A span for each request of a host, from its head to the end of its answer. A `traceparent` of the
- * client or of a proxy makes it part of their trace.
+ * A span for each traced request of a host, from its head to the end of its answer. A `traceparent`
+ * of the client or of a proxy makes it part of their trace.
  */
 import { forTrace, type Span, type Tracer, traceparentOf } from '@holdfast/kernel'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -17,6 +17,7 @@ export function traceRequests(
     const method = methodOf(request.method, request.routeOptions.url ?? null)
     const span = tracer.begin(`${method} ${route}`, {
       parent: traceparentOf(request.headers.traceparent),
+      fromClient: true,
       attributes: { 'http.request.method': method, 'http.route': route, 'holdfast.http.host': host },
     })
     if (span !== undefined) spans.set(request, span)

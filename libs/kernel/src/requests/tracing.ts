@@ -10,9 +10,13 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 export interface Tracer {
   /**
    * @param options.parent of a header, or `traceparent()`; without one the span begins a trace.
+   * @param options.fromClient a client sent the parent: it can decide against the trace, not for it
    * @returns undefined: this trace is not recorded
    */
-  begin(name: string, options: { parent: string | undefined; attributes: SpanAttributes }): Span | undefined
+  begin(
+    name: string,
+    options: { parent: string | undefined; fromClient?: boolean; attributes: SpanAttributes },
+  ): Span | undefined
 }
 
 /** Never tokens, passwords, mail addresses, names, or what a client made up. */
