@@ -15,7 +15,8 @@ const failed = `holdfast_http_request_seconds_count{${users},outcome="failed"}`
  * Answers of the API have no long bodies: those of the other hosts last as long as the bytes do.
  */
 const calls = `holdfast_http_request_seconds_count{host="api",${noProbe}}`
-const quickCalls = `holdfast_http_request_seconds_bucket{host="api",${noProbe},le="1"}`
+/** Prometheus 2 stores this limit as `1`, Prometheus 3 as `1.0`. */
+const quickCalls = `holdfast_http_request_seconds_bucket{host="api",${noProbe},le=~"1([.]0)?"}`
 
 const burnWindows = [5 * minute, hour, 2 * hour, day] as const
 export type BurnWindow = (typeof burnWindows)[number]

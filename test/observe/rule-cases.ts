@@ -19,7 +19,9 @@ const ownCertificate = `${of}, use="nats", certificate="own"`
 const publicCertificate = `holdfast_public_certificate_expires_timestamp_seconds{${of}, host="h"}`
 const api = `${of}, host="api", method="GET", route="/x"`
 const requests = (outcome: string) => `holdfast_http_request_seconds_count{${api}, outcome="${outcome}"}`
-const quick = `holdfast_http_request_seconds_bucket{${api}, outcome="ok", le="1"}`
+const quickUnder = (le: string) =>
+  `holdfast_http_request_seconds_bucket{${api}, outcome="ok", le="${le}"}`
+const quick = quickUnder('1')
 const backup = (process: string, role: string) =>
   `holdfast_backup_last_timestamp_seconds{process="${process}", instance="${process}", role="${role}"}`
 const days = (count: number) => count * 86_400
@@ -133,6 +135,14 @@ export const ruleCases: readonly RuleCase[] = [
     alsoFire: ['HoldfastSlowSlow'],
   },
   one('HoldfastSlowSlow', quick, '0+570x200', 180, 5),
+  {
+    // As Prometheus 3 stores it.
+    alert: 'HoldfastSlowFast',
+    series: { [quick]: '_x100', [quickUnder('1.0')]: '0+400x100' },
+    atMinutes: 70,
+    everyMinutes: 1,
+    alsoFire: ['HoldfastSlowSlow'],
+  },
   one('HoldfastLoopSlow', `nodejs_eventloop_lag_p99_seconds{${of}}`, '0.7x20', 12),
   one(
     'HoldfastRefusals',
