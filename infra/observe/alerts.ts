@@ -41,6 +41,16 @@ function burns(
   return `${ratio(long)} > ${most} and ${ratio(short)} > ${most}`
 }
 
+/** Addresses that a relay refuses for good, one after the other, when it takes other mails. */
+const refusedAddresses = 3
+
+/** A single failure among sent mails concerns one address. @param range a length of Prometheus */
+function everyMailFails(range: string): string {
+  const mails = (outcome: string) => `increase(holdfast_mails_total{outcome="${outcome}"}[${range}])`
+  const fails = `(${mails('failed')} > 0 or ${mails('refused')} > ${refusedAddresses})`
+  return `(${fails} unless on (instance) ${mails('sent')} > 0)`
+}
+
 interface AlertInput {
   severity: AlertRule['severity']
   /** Seconds. */
@@ -143,8 +153,9 @@ function processAlerts({ window, age }: Times): Record<string, AlertInput> {
     },
     HoldfastMailsFail: {
       severity: 'ticket',
-      pending: 15 * minute,
-      expr: `holdfast_mails_waiting > 0 and on (instance) increase(holdfast_mails_total{outcome="failed"}[${window(15 * minute)}]) > 0`,
+      pending: 10 * minute,
+      // Soon where many mails are sent, and with gaps of hours between them.
+      expr: `${everyMailFails(window(15 * minute))} or ${everyMailFails(window(6 * hour))}`,
       summary: 'The relay of {{ $labels.process }} takes no mails: people cannot sign in.',
     },
     HoldfastScannerFails: {

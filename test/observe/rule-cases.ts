@@ -22,6 +22,7 @@ const requests = (outcome: string) => `holdfast_http_request_seconds_count{${api
 const quickUnder = (le: string) =>
   `holdfast_http_request_seconds_bucket{${api}, outcome="ok", le="${le}"}`
 const quick = quickUnder('1')
+const mails = (outcome: string) => `holdfast_mails_total{${of}, outcome="${outcome}"}`
 const backup = (process: string, role: string) =>
   `holdfast_backup_last_timestamp_seconds{process="${process}", instance="${process}", role="${role}"}`
 const days = (count: number) => count * 86_400
@@ -62,8 +63,9 @@ export const healthy: Record<string, string> = {
   [`holdfast_connections_max{${of}, host="api"}`]: '100x',
   [`process_open_fds{${of}}`]: '10x',
   [`process_max_fds{${of}}`]: '100x',
-  [`holdfast_mails_waiting{${of}}`]: '0x',
-  [`holdfast_mails_total{${of}, outcome="failed"}`]: '0x',
+  [mails('sent')]: '0x',
+  [mails('refused')]: '0x',
+  [mails('failed')]: '0x',
   [`holdfast_refusals_total{${of}, host="api", status="error-rateLimit"}`]: '0+60x',
   [`holdfast_scanner_failing{${of}}`]: '0x',
   [`holdfast_clock_jump_seconds{${of}}`]: '0x',
@@ -91,6 +93,10 @@ export const quietCases: readonly Omit<RuleCase, 'alert'>[] = [
     atMinutes: 5 * minutesOfDay,
     everyMinutes: 30,
   },
+  // The server of one address takes nothing; other mails are sent.
+  { series: { [mails('failed')]: '0 2 5 8x60', [mails('sent')]: '0x5 1x60' }, atMinutes: 30, everyMinutes: 1 },
+  // Nobody sends mails, but somebody typed three addresses that do not exist.
+  { series: { [mails('refused')]: '0 1 2 3x60' }, atMinutes: 30, everyMinutes: 1 },
 ]
 
 /** Fires in each case. */
@@ -152,13 +158,15 @@ export const ruleCases: readonly RuleCase[] = [
   ),
   one('HoldfastConnectionsScarce', `holdfast_connections{${of}, host="api"}`, '90x20', 12),
   one('HoldfastDescriptorsScarce', `process_open_fds{${of}}`, '90x20', 6),
+  // One mail alone: it is given up after 8 attempts. It still counts hours later.
+  one('HoldfastMailsFail', mails('failed'), '0 2 5 8x300', 12),
+  one('HoldfastMailsFail', mails('failed'), '0 2 5 8x300', 240),
+  one('HoldfastMailsFail', mails('refused'), '0 2 5 8x300', 12),
   {
+    // Many mails, and the relay takes none of them from the 60th minute on.
     alert: 'HoldfastMailsFail',
-    series: {
-      [`holdfast_mails_waiting{${of}}`]: '1x40',
-      [`holdfast_mails_total{${of}, outcome="failed"}`]: '0+1x40',
-    },
-    atMinutes: 20,
+    series: { [mails('sent')]: '0+5x60 300x60', [mails('failed')]: '0x60 0+5x60' },
+    atMinutes: 90,
     everyMinutes: 1,
   },
   one('HoldfastScannerFails', `holdfast_scanner_failing{${of}}`, '1x10', 6),
