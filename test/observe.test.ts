@@ -41,7 +41,7 @@ const ofDayTwo = [owedDrill.alert]
 /** Their series are other programs'. No trial stops those yet: promtool alone tries these. */
 const ofMonitoring = [
   ...[watchdog, 'HoldfastProxyDown', 'HoldfastServerDown'],
-  ...['HoldfastNotificationsFail', 'HoldfastAlertsUnsent'],
+  ...['HoldfastNotificationsFail', 'HoldfastAlertsUnsent', 'HoldfastAlertmanagerUnreached'],
 ]
 
 t.test('each alert has a fault that causes it', async (t) => {

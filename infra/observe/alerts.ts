@@ -327,6 +327,11 @@ function clusterAlerts({ window, age }: Times): Record<string, AlertInput> {
 
 /** Alerts on proxies and on the monitoring itself. */
 function monitoringAlerts({ window }: Times): Record<string, AlertInput> {
+  type Unsent = 'errors' | 'dropped'
+  const unsent = (what: Unsent) =>
+    `increase(prometheus_notifications_${what}_total[${window(10 * minute)}])`
+  // Newer releases of Prometheus count dropped alerts for each alertmanager, too.
+  const unsentToAll = (what: Unsent) => `min by (instance) (${unsent(what)}) > 0`
   return {
     HoldfastWatchdog: {
       severity: 'ticket',
@@ -355,8 +360,14 @@ function monitoringAlerts({ window }: Times): Record<string, AlertInput> {
     HoldfastAlertsUnsent: {
       severity: 'page',
       pending: 10 * minute,
-      expr: `increase(prometheus_notifications_errors_total[${window(10 * minute)}]) > 0 or increase(prometheus_notifications_dropped_total[${window(10 * minute)}]) > 0 or prometheus_notifications_alertmanagers_discovered < 1`,
-      summary: 'Prometheus at {{ $labels.instance }} does not reach an alertmanager.',
+      expr: `${unsentToAll('errors')} or ${unsentToAll('dropped')} or prometheus_notifications_alertmanagers_discovered < 1`,
+      summary: 'Prometheus at {{ $labels.instance }} reaches no alertmanager: no alert is sent.',
+    },
+    HoldfastAlertmanagerUnreached: {
+      severity: 'ticket',
+      pending: 10 * minute,
+      expr: `${unsent('errors')} > 0 unless on (instance) ${unsentToAll('errors')}`,
+      summary: 'Prometheus at {{ $labels.instance }} does not reach {{ $labels.alertmanager }}.',
     },
   }
 }

@@ -25,6 +25,7 @@ const quick = quickUnder('1')
 const mails = (outcome: string) => `holdfast_mails_total{${of}, outcome="${outcome}"}`
 const backup = (process: string, role: string) =>
   `holdfast_backup_last_timestamp_seconds{process="${process}", instance="${process}", role="${role}"}`
+const unsent = (to: string) => `prometheus_notifications_errors_total{instance="o", alertmanager="${to}"}`
 const days = (count: number) => count * 86_400
 const minutesOfDay = 24 * 60
 
@@ -37,7 +38,8 @@ export const healthy: Record<string, string> = {
   'up{instance="c", job="caddy", machine="m"}': '1x',
   'up{instance="a", job="alertmanager", machine="m"}': '1x',
   'alertmanager_notifications_failed_total{instance="a", integration="webhook"}': '0x',
-  'prometheus_notifications_errors_total{instance="o", alertmanager="a"}': '0x',
+  [unsent('a')]: '0x',
+  [unsent('b')]: '0x',
   'prometheus_notifications_dropped_total{instance="o"}': '0x',
   'prometheus_notifications_alertmanagers_discovered{instance="o"}': '1x',
   [`process_start_time_seconds{${of}}`]: '1x',
@@ -112,12 +114,13 @@ export const ruleCases: readonly RuleCase[] = [
     '0+1x40',
     15,
   ),
-  one(
-    'HoldfastAlertsUnsent',
-    'prometheus_notifications_errors_total{instance="o", alertmanager="a"}',
-    '0+1x40',
-    15,
-  ),
+  {
+    alert: 'HoldfastAlertsUnsent',
+    series: { [unsent('a')]: '0+1x40', [unsent('b')]: '0+1x40' },
+    atMinutes: 15,
+    everyMinutes: 1,
+  },
+  one('HoldfastAlertmanagerUnreached', unsent('a'), '0+1x40', 15),
   one('HoldfastAlertsUnsent', 'prometheus_notifications_dropped_total{instance="o"}', '0+1x40', 15),
   one('HoldfastAlertsUnsent', 'prometheus_notifications_alertmanagers_discovered{instance="o"}', '0x40', 15),
   one('HoldfastRestarts', `process_start_time_seconds{${of}}`, '1 2 2 3 3 4 4 4', 7),
