@@ -197,8 +197,15 @@ function storingAlerts({ window, age }: Times): Record<string, AlertInput> {
     HoldfastMetadataLost: {
       severity: 'page',
       pending: 0,
+      // The data directory keeps the number: a loss is where it rises, also over a start.
+      expr: `holdfast_metadata_lost_batches > min_over_time(holdfast_metadata_lost_batches[${window(day)}])`,
+      summary: '{{ $labels.process }} has lost rows of accounts within the last day.',
+    },
+    HoldfastMetadataIncomplete: {
+      severity: 'ticket',
+      pending: 0,
       expr: 'holdfast_metadata_lost_batches > 0',
-      summary: '{{ $labels.process }} has lost rows of accounts.',
+      summary: '{{ $labels.process }} has lost rows of accounts once: nothing is collected.',
     },
     HoldfastStoreFailed: {
       severity: 'page',

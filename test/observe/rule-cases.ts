@@ -178,7 +178,22 @@ export const ruleCases: readonly RuleCase[] = [
   // 51 days without another backup; the process restarts on the way.
   one('HoldfastBackupOld', backup('a', 'standalone'), '1x20 _x4 1x200', 51 * minutesOfDay, 360),
   one('HoldfastMetadataUnwritable', `holdfast_metadata_writable{${of}}`, '0x10', 2),
-  one('HoldfastMetadataLost', `holdfast_metadata_lost_batches{${of}}`, '1x10', 1),
+  {
+    // Found at a start; there was another loss years ago.
+    alert: 'HoldfastMetadataLost',
+    series: { [`holdfast_metadata_lost_batches{${of}}`]: '1x10 _x3 2x10' },
+    atMinutes: 18,
+    everyMinutes: 1,
+    alsoFire: ['HoldfastMetadataIncomplete'],
+  },
+  // A day after the loss, and after another start.
+  one(
+    'HoldfastMetadataIncomplete',
+    `holdfast_metadata_lost_batches{${of}}`,
+    '0x2 1x30 _ 1x30',
+    26 * 60,
+    30,
+  ),
   // Seen twice, then the process was started again.
   one('HoldfastStoreFailed', `holdfast_store_failed{${of}}`, '0 1 1 _ 0 0 0 0 0', 7),
   one('HoldfastStoreUnwritable', `holdfast_store_writable{${of}}`, '0x10', 6),

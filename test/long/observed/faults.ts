@@ -177,7 +177,10 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'the end of the metadata log is lost',
-    alerts: ['HoldfastMetadataLost', 'HoldfastCollectPaused', 'HoldfastQuarantine'],
+    alerts: [
+      ...['HoldfastMetadataLost', 'HoldfastMetadataIncomplete'],
+      ...['HoldfastCollectPaused', 'HoldfastQuarantine'],
+    ],
     besides: ['HoldfastProcessDown', 'HoldfastErrorsFast', 'HoldfastErrorsSlow', 'HoldfastReconcileOld'],
     make: async ({ service }) => {
       await service.kill()
