@@ -229,7 +229,8 @@ function registerChecks(registry: Registry): void {
     scrubber: {
       get figures() {
         return {
-          ...{ lastPassMs: of(103_000), progress: undefined, suspect: undefined, verified: of(104) },
+          ...{ lastPassMs: of(103_000), beganMs: of(104_000), progress: undefined },
+          ...{ suspect: is('much is damaged'), verified: of(104) },
           ...{ verifiedBytes: of(105), damaged: of(106), repaired: of(107), unreadable: of(108) },
         }
       },

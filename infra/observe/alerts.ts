@@ -241,8 +241,25 @@ function storingAlerts({ window, age }: Times): Record<string, AlertInput> {
     HoldfastScrubOld: {
       severity: 'ticket',
       pending: hour,
-      expr: `holdfast_scrub_last_pass_timestamp_seconds > 0 and time() - holdfast_scrub_last_pass_timestamp_seconds > ${age(35 * day)}`,
+      expr: `time() - (holdfast_scrub_last_pass_timestamp_seconds > 0 or holdfast_scrub_began_timestamp_seconds > 0) > ${age(35 * day)}`,
       summary: '{{ $labels.process }} did not verify all files within 35 days.',
+    },
+    HoldfastScrubStopped: {
+      severity: 'ticket',
+      pending: 0,
+      expr: 'holdfast_scrub_stopped == 1',
+      summary: '{{ $labels.process }} found so much damage within an hour that it verifies nothing more.',
+    },
+    HoldfastDiskFaults: {
+      severity: 'ticket',
+      pending: 0,
+      expr: [
+        ...['scrub_damaged', 'store_replaced_blobs', 'store_extent_failures'].map(
+          (count) => `increase(holdfast_${count}_total[${window(day)}]) > 0`,
+        ),
+        'holdfast_scrub_unreadable > 0',
+      ].join(' or '),
+      summary: 'The disk of {{ $labels.process }} returned wrong bytes or an error within a day.',
     },
     HoldfastQuarantine: {
       severity: 'ticket',

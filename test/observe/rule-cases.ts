@@ -59,6 +59,12 @@ export const healthy: Record<string, string> = {
   [`holdfast_placement_groups{${of}, state="regional"}`]: '4x',
   [`holdfast_reconcile_age_seconds{${of}}`]: '0x',
   [`holdfast_scrub_last_pass_timestamp_seconds{${of}}`]: '0x',
+  [`holdfast_scrub_began_timestamp_seconds{${of}}`]: '0x',
+  [`holdfast_scrub_stopped{${of}}`]: '0x',
+  [`holdfast_scrub_unreadable{${of}}`]: '0x',
+  [`holdfast_scrub_damaged_total{${of}}`]: '0x',
+  [`holdfast_store_replaced_blobs_total{${of}}`]: '0x',
+  [`holdfast_store_extent_failures_total{${of}}`]: '0x',
   [`holdfast_disk_size_bytes{${of}}`]: '1000000x',
   [`holdfast_store_free_bytes{${of}}`]: '400000x',
   [`holdfast_connections{${of}, host="api"}`]: '10x',
@@ -89,6 +95,15 @@ export const healthy: Record<string, string> = {
 
 /** Nothing fires over these, though it may look so. */
 export const quietCases: readonly Omit<RuleCase, 'alert'>[] = [
+  {
+    // The last pass counts, not the first one.
+    series: {
+      [`holdfast_scrub_began_timestamp_seconds{${of}}`]: '1x200',
+      [`holdfast_scrub_last_pass_timestamp_seconds{${of}}`]: `${days(20)}x200`,
+    },
+    atMinutes: 50 * minutesOfDay,
+    everyMinutes: 360,
+  },
   {
     // Another process of the cluster takes the backups now.
     series: { [backup('a', 'storage-node')]: '1x', [backup('b', 'storage-node')]: '0+1800x' },
@@ -207,6 +222,20 @@ export const ruleCases: readonly RuleCase[] = [
     36 * minutesOfDay,
     360,
   ),
+  // No pass has ended yet.
+  one(
+    'HoldfastScrubOld',
+    `holdfast_scrub_began_timestamp_seconds{${of}}`,
+    '1x200',
+    36 * minutesOfDay,
+    360,
+  ),
+  one('HoldfastScrubStopped', `holdfast_scrub_stopped{${of}}`, '1x10', 1),
+  one('HoldfastDiskFaults', `holdfast_scrub_damaged_total{${of}}`, '0 1x10', 5),
+  // Found by readers, and mended.
+  one('HoldfastDiskFaults', `holdfast_store_replaced_blobs_total{${of}}`, '0 1x10', 5),
+  one('HoldfastDiskFaults', `holdfast_store_extent_failures_total{${of}}`, '0 1x10', 5),
+  one('HoldfastDiskFaults', `holdfast_scrub_unreadable{${of}}`, '1x10', 1),
   one('HoldfastQuarantine', `holdfast_accounts_quarantined{${of}}`, '1x10', 6),
   one('HoldfastCollectPaused', `holdfast_collect_paused_seconds{${of}}`, `${days(2)}x400`, 365, 5),
   one('HoldfastReconcileOld', `holdfast_reconcile_age_seconds{${of}}`, `${days(4)}x100`, 65),

@@ -62,6 +62,8 @@ export interface ScrubResult {
 export interface ScrubFigures {
   /** Unix ms at which the last full pass ended; undefined: none has. Stored in the store. */
   lastPassMs: number | undefined
+  /** Unix ms at which this store was scrubbed first; undefined: never. Stored in the store. */
+  beganMs: number | undefined
   /**
    * Progress of the current pass, 0 … 1; undefined between passes. Copies are spread evenly over
    * the ids.
@@ -91,11 +93,13 @@ const reportedMax = 100_000
 
 interface ScrubPosition {
   lastPassMs: number | undefined
+  /** Earlier releases did not store it. */
+  beganMs: number | undefined
   /** Id in hex up to which the current pass has come. */
   after: string | undefined
 }
 
-const atStart: ScrubPosition = { lastPassMs: undefined, after: undefined }
+const atStart: ScrubPosition = { lastPassMs: undefined, beganMs: undefined, after: undefined }
 
 export class Scrubber {
   readonly #options: ScrubberOptions & Required<ScrubberTuning>
@@ -110,6 +114,7 @@ export class Scrubber {
   readonly #totals: ScrubResult = { copies: 0, bytes: 0, damaged: 0, repaired: 0, unreadable: 0 }
   #pass: ScrubResult | undefined
   #lastPassMs: number | undefined
+  #beganMs: number | undefined
   /** Id in hex. */
   #at: string | undefined
 
@@ -128,6 +133,7 @@ export class Scrubber {
     const { copies, bytes, damaged, repaired } = this.#totals
     return {
       lastPassMs: this.#lastPassMs,
+      beganMs: this.#beganMs,
       progress: this.#at === undefined ? undefined : Number.parseInt(this.#at.slice(0, 8), 16) / 2 ** 32,
       verified: copies,
       verifiedBytes: bytes,
@@ -287,7 +293,7 @@ export class Scrubber {
 
   async #run(): Promise<void> {
     const { clock, restMs, pause = systemPause, log } = this.#options
-    let { after = '' } = await this.#noted()
+    let after = await this.#begin()
     while (!this.#stop.signal.aborted) {
       const restedMs = clock.now() - (this.#lastPassMs ?? Number.NEGATIVE_INFINITY)
       // A clock that was set back must not stop the scrubbing for years.
@@ -310,22 +316,31 @@ export class Scrubber {
     }
   }
 
-  async #noted(): Promise<ScrubPosition> {
+  /** @returns where the pass continues, as an id in hex; '': at the begin. Never rejects. */
+  async #begin(): Promise<string> {
+    const { clock, log, store } = this.#options
     try {
-      const value = await this.#options.store.note(noteName)
+      const value = await store.note(noteName)
       const place =
         value === undefined ? atStart : (JSON.parse(Buffer.from(value).toString()) as ScrubPosition)
       this.#lastPassMs = place.lastPassMs
-      return place
+      this.#beganMs = place.beganMs
+      if (place.beganMs === undefined) {
+        this.#beganMs = clock.now()
+        await this.#note(place)
+      }
+      return place.after ?? ''
     } catch (error) {
-      this.#options.log.warn({ error: (error as Error).message }, "the scrubber's position is not known")
-      return atStart
+      this.#beganMs ??= clock.now()
+      log.warn({ error: (error as Error).message }, "the scrubber's position is not known, or not stored")
+      return ''
     }
   }
 
   async #note({ after }: Pick<ScrubPosition, 'after'>): Promise<void> {
     const place: ScrubPosition = {
       lastPassMs: this.#lastPassMs,
+      beganMs: this.#beganMs,
       after,
     }
     await this.#options.store.setNote(noteName, Buffer.from(JSON.stringify(place)))

@@ -191,6 +191,37 @@ t.test('an interrupted pass continues from its position', async (t) => {
   t.equal(new Set(seen).size, 10, 'each once')
 })
 
+t.test('the store remembers when it was scrubbed first, also if no pass ends', async (t) => {
+  const store = new MemoryBlobStore()
+  const time = new Time()
+  await put(store, repeatedByte(1))
+  store.verify = () => {
+    throw new Error('no pass ends')
+  }
+  const run = async () => {
+    const { scrubber } = scrubberOf(store, time)
+    const paused = new Promise<void>((resolve) => {
+      time.passing = () => {
+        resolve()
+        return new Promise(() => {})
+      }
+    })
+    scrubber.start()
+    await paused
+    return scrubber.figures
+  }
+  const beganMs = time.ms
+  t.match(await run(), { beganMs, lastPassMs: undefined })
+  time.ms += 24 * hourMs
+  t.match(await run(), { beganMs, lastPassMs: undefined }, 'known after a restart')
+  // As earlier releases wrote it.
+  const after = '00'.repeat(16)
+  await store.setNote('scrubber', Buffer.from(JSON.stringify({ lastPassMs: 7, after })))
+  const upgradedMs = time.ms
+  t.match(await run(), { beganMs: upgradedMs, lastPassMs: 7 })
+  t.match(JSON.parse(Buffer.from((await store.note('scrubber')) ?? []).toString()), { lastPassMs: 7, after })
+})
+
 t.test('a rate of 0 scrubs nothing', async (t) => {
   const store = new MemoryBlobStore()
   store.verify = () => t.fail('nothing is to be read') as never

@@ -43,6 +43,8 @@ const reportedContents = { before: 245, full: 260 }
 /** A failed part has a minute to recover. */
 const endsWithinMs = 100_000
 const rotting = 'bytes that rot '.repeat(400)
+/** Above 50 within an hour the scrubber stops. */
+const allRotting = Array.from({ length: 60 }, (_, at) => `bytes of file ${at} that rot `.repeat(250))
 /** Servers outlive the functions that start them. */
 const mail: { server?: SmtpServer } = {}
 
@@ -109,7 +111,10 @@ export const faults: readonly Fault[] = [
       ...['HoldfastMetadataUnwritable', 'HoldfastStoreUnwritable', 'HoldfastNotReady'],
       ...['HoldfastErrorsFast', 'HoldfastErrorsSlow'],
     ],
-    besides: ['HoldfastDiskFull', 'HoldfastCollectPaused', 'HoldfastReconcileOld', 'HoldfastScrubOld'],
+    besides: [
+      ...['HoldfastDiskFull', 'HoldfastCollectPaused', 'HoldfastReconcileOld', 'HoldfastScrubOld'],
+      'HoldfastDiskFaults',
+    ],
     world: (disk) => ({ dataDir: join(disk, 'full') }),
     make: async (_, disk) => {
       const filler = new Filler(disk)
@@ -131,7 +136,7 @@ export const faults: readonly Fault[] = [
   {
     name: 'another program fills the disk slowly',
     alerts: ['HoldfastDiskFull'],
-    besides: ['HoldfastStoreUnwritable', 'HoldfastNotReady'],
+    besides: ['HoldfastStoreUnwritable', 'HoldfastNotReady', 'HoldfastDiskFaults'],
     world: (disk) => ({ dataDir: join(disk, 'filling') }),
     make: async (_, disk) => {
       const path = join(disk, 'slowly')
@@ -150,22 +155,36 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'bits of a file flip on the disk',
-    alerts: ['HoldfastDamaged'],
+    alerts: ['HoldfastDamaged', 'HoldfastDiskFaults'],
     prepare: async (world) => void (await world.upload(rotting, { token: world.guest.token })),
     make: async ({ service }) => {
       await service.terminate()
-      rot(service.dataDir)
+      rot(service.dataDir, [rotting])
       await service.start()
       return undefined
     },
     besides: ['HoldfastProcessDown'],
   },
   {
+    name: 'the disk returns wrong bytes of many files',
+    alerts: ['HoldfastScrubStopped', 'HoldfastDiskFaults'],
+    besides: ['HoldfastProcessDown', 'HoldfastDamaged'],
+    prepare: async (world) => {
+      for (const text of allRotting) await world.upload(text, { token: world.guest.token })
+    },
+    make: async ({ service }) => {
+      await service.terminate()
+      rot(service.dataDir, allRotting)
+      await service.start()
+      return undefined
+    },
+  },
+  {
     name: 'a file of the store is deleted',
     alerts: ['HoldfastExtentsQuarantined'],
     besides: [
       ...['HoldfastProcessDown', 'HoldfastDamaged', 'HoldfastCollectPaused'],
-      ...['HoldfastErrorsFast', 'HoldfastErrorsSlow', 'HoldfastScrubOld'],
+      ...['HoldfastErrorsFast', 'HoldfastErrorsSlow', 'HoldfastScrubOld', 'HoldfastDiskFaults'],
     ],
     make: async ({ service }) => {
       await service.terminate()
@@ -392,17 +411,21 @@ async function hold(ports: readonly number[], each: number): Promise<() => Promi
   }
 }
 
-/** Flips a bit of the file that was uploaded for this. */
-function rot(dataDir: string): void {
+/** Flips a bit of each file that was uploaded for this. */
+function rot(dataDir: string, texts: readonly string[]): void {
   const extents = join(dataDir, 'blobs', 'extents')
+  let flipped = 0
   for (const name of readdirSync(extents)) {
     const path = join(extents, name)
-    const at = readFileSync(path).indexOf(rotting)
-    if (at < 0) continue
+    const bytes = readFileSync(path)
     const file = openSync(path, 'r+')
-    writeSync(file, Buffer.from([rotting.charCodeAt(0) ^ 1]), 0, 1, at)
+    for (const text of texts) {
+      const at = bytes.indexOf(text)
+      if (at < 0) continue
+      writeSync(file, Buffer.from([text.charCodeAt(0) ^ 1]), 0, 1, at)
+      flipped++
+    }
     closeSync(file)
-    return
   }
-  throw new Error('the file is not on the disk')
+  assert.equal(flipped, texts.length, 'files on the disk')
 }

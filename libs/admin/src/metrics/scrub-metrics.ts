@@ -18,6 +18,16 @@ export function scrubMetrics(registry: Registry, { scrubber, store }: ScrubDeps)
     'When the last pass over all files ended, Unix seconds; 0: none yet.',
     () => Math.floor((scrubber.figures.lastPassMs ?? 0) / 1000),
   )
+  gauge(
+    'holdfast_scrub_began_timestamp_seconds',
+    'When the store was scrubbed first, Unix seconds; 0: never.',
+    () => Math.floor((scrubber.figures.beganMs ?? 0) / 1000),
+  )
+  gauge(
+    'holdfast_scrub_stopped',
+    '1 after too much damage within an hour: nothing is verified until a restart. In a cluster the node takes no uploads.',
+    () => Number(scrubber.figures.suspect !== undefined),
+  )
   counter(
     'holdfast_scrub_verified_bytes_total',
     'Bytes that the scrubber read from the disk and compared.',
@@ -52,7 +62,7 @@ export function scrubMetrics(registry: Registry, { scrubber, store }: ScrubDeps)
 
 /** The scrubber's work and findings for the operator's status. */
 export function scrubStatus({ scrubber, store }: ScrubDeps) {
-  const { lastPassMs, progress, suspect, ...totals } = scrubber.figures
+  const { lastPassMs, beganMs: _, progress, suspect, ...totals } = scrubber.figures
   const { damagedBlobs, replacedBlobs } = store.counters()
   return {
     lastFullPass: lastPassMs === undefined ? 'not yet' : Math.floor(lastPassMs / 1000),
