@@ -410,6 +410,30 @@ t.test('a round begins when it is due, or earlier on request; no other process m
   t.pass()
 })
 
+t.test('only the process that makes the rounds shows the last one', async (t) => {
+  const world = started(t)
+  await world.create()
+  let noted: Uint8Array | undefined
+  const notes = {
+    read: async () => noted,
+    write: async (bytes: Uint8Array) => {
+      noted = bytes
+    },
+  }
+  let leader = 1
+  const [first, second] = [1, 2].map((number) =>
+    reconciler(world, { notes, leads: () => leader === number, everyMs: 3_600_000 }),
+  ) as [Reconciler, Reconciler]
+  const { beganMs } = await first.reconcile({ dryRun: false })
+  t.match(first.rounds.last, { beganMs })
+  leader = 2
+  t.equal(first.rounds.last, undefined, 'it led once')
+  t.teardown(() => second.close())
+  second.start()
+  while (second.rounds.last === undefined) await new Promise((resolve) => setTimeout(resolve, 20))
+  t.match(second.rounds.last, { beganMs })
+})
+
 t.test('after a loss a round begins at once, and only one', async (t) => {
   const world = started(t)
   await world.create()

@@ -191,13 +191,13 @@ export class Reconciler {
   }
 
   /**
-   * For status and metrics: the running round, and the last one that ended, as far as they are
-   * known here.
+   * For status and metrics: the round that runs here, and the last one that ended. Only where the
+   * rounds are made: other processes do not read of later ones, and figures would count twice.
    */
   get rounds(): { running: Round | undefined; last: Round | undefined } {
     return {
       running: this.#current,
-      last: this.#notes?.last,
+      last: this.#options.leads() ? this.#notes?.last : undefined,
     }
   }
 

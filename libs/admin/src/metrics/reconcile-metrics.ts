@@ -13,7 +13,7 @@ const figures = [
   'failed',
 ] as const
 
-/** The last round that compared references with accounts, as far as this process knows it. */
+/** The last round that compared references with accounts. Undefined: others make the rounds. */
 export interface Rounds {
   last:
     | ({ beganMs: number; tiers: Record<string, number> } & Record<(typeof figures)[number], number>)
@@ -48,7 +48,7 @@ export function reconcileMetrics(
   })
   new Gauge({
     name: 'holdfast_reconcile_age_seconds',
-    help: 'Time since the start of the last completed comparison of references.',
+    help: 'Time since the start of the last completed comparison of references. In a cluster only of the process that makes them, as the other figures of comparisons.',
     registers: [registry],
     collect() {
       this.reset()
