@@ -28,6 +28,7 @@ export function createCollector({ config, blobs, metadata, rounds, clock, log }:
     distrust: () => distrustOf(metadata) ?? blobs.health.gap,
     ...config,
     everything: false,
+    notes: blobs,
     clock,
     log: log.child({ part: 'collector' }),
   })

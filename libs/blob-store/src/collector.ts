@@ -25,6 +25,7 @@
 import type { Clock } from '@holdfast/kernel'
 import type { BlobInfo, BlobName, BlobStore } from './blob-store.ts'
 import { copyKey } from './copy-names.ts'
+import type { StoreNotes } from './placed-blob-store.ts'
 
 export interface CollectorOptions {
   blobs: BlobStore
@@ -62,6 +63,8 @@ export interface CollectorOptions {
    * time, and references are removed elsewhere.
    */
   everything: boolean
+  /** A pause is stored here, so that a restart does not end it. Undefined: a restart ends it. */
+  notes: StoreNotes | undefined
   clock: Clock
   log: { info(fields: object, message: string): void; warn(fields: object, message: string): void }
 }
@@ -99,9 +102,11 @@ export interface CollectorFigures {
 /** Nothing is deleted until a pass completes. This costs only space. */
 export interface CollectorPause {
   reason: string
-  /** When the first of the current run of incomplete passes began, Unix ms. */
+  /** When the first of the current run of incomplete passes began, also before a restart, Unix ms. */
   sinceMs: number
 }
+
+const noteName = 'collector'
 
 /** Marked copies that are remembered; a later pass marks the rest. */
 const pendingDeletionMax = 1_000_000
@@ -138,6 +143,9 @@ export class Collector {
   #closed = false
   #holds = 0
   #paused: CollectorPause | undefined
+  /** Of the pause in the note; undefined: there is no note, or it is not read yet. */
+  #notedSinceMs: number | undefined
+  #recalled: Promise<void> | undefined
   #lastPassMs: number | undefined
   #deleted = 0
   #freedBytes = 0
@@ -166,6 +174,7 @@ export class Collector {
     const { clock, distrust } = this.#options
     const reason = distrust()
     if (reason !== undefined) this.#pause(reason, clock.now())
+    void this.#recall()
     this.#timer = setTimeout(() => {
       this.#timer = undefined
       void this.#pass().finally(() => this.start())
@@ -206,6 +215,7 @@ export class Collector {
   async close(): Promise<void> {
     this.#closed = true
     clearTimeout(this.#timer)
+    await this.#recalled
     await this.#running
   }
 
@@ -234,10 +244,12 @@ export class Collector {
       unconfirmed: 0,
       held: undefined,
     }
+    await this.#recall()
     const startedMs = clock.now()
     const held = distrust() ?? (this.#holds > 0 ? 'a backup or a verification reads everything' : undefined)
     if (held !== undefined) {
       this.#pause(held, startedMs)
+      await this.#note()
       return { ...collected, held }
     }
     const known = all ? () => false : this.#knownCopies()
@@ -262,9 +274,11 @@ export class Collector {
     } catch (error) {
       this.#forgot = true
       this.#pause((error as Error).message, startedMs)
+      await this.#note()
       throw error
     }
     this.#paused = undefined
+    await this.#note()
     this.#lastPassMs = clock.now()
     this.#seenUntilMs = startedMs - marginMs
     return collected
@@ -272,6 +286,35 @@ export class Collector {
 
   #pause(reason: string, nowMs: number): void {
     this.#paused = { reason, sinceMs: this.#paused?.sinceMs ?? nowMs }
+  }
+
+  /** Continues the pause of the process before. Never rejects. */
+  #recall(): Promise<void> {
+    this.#recalled ??= this.#readNote().catch((err: unknown) =>
+      this.#options.log.warn({ err }, 'whether collecting was paused is not known'),
+    )
+    return this.#recalled
+  }
+
+  async #readNote(): Promise<void> {
+    const value = await this.#options.notes?.note(noteName)
+    if (value === undefined) return
+    const { reason, sinceMs } = JSON.parse(Buffer.from(value).toString()) as CollectorPause
+    this.#notedSinceMs = sinceMs
+    this.#paused = { reason: this.#paused?.reason ?? reason, sinceMs }
+  }
+
+  /** Stores a pause that began, removes one that ended. Never rejects. */
+  async #note(): Promise<void> {
+    const { log, notes } = this.#options
+    const paused = this.#paused
+    if (paused?.sinceMs === this.#notedSinceMs) return
+    try {
+      await notes?.setNote(noteName, paused && Buffer.from(JSON.stringify(paused)))
+      this.#notedSinceMs = paused?.sinceMs
+    } catch (err) {
+      log.warn({ err }, 'whether collecting is paused could not be stored')
+    }
   }
 
   /**

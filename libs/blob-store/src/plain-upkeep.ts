@@ -10,6 +10,7 @@ export const plainCollector: Omit<CollectorOptions, 'blobs' | 'referenced' | 'cl
   graceMs: 0,
   everyMs: 3_600_000,
   everything: false,
+  notes: undefined,
   log: silent,
 }
 

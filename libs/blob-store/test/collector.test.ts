@@ -146,6 +146,47 @@ t.test('nothing is deleted while the references cannot be trusted, and the answe
   t.equal(collector.paused, undefined)
 })
 
+t.test('a restart continues a pause, until a pass completes', async (t) => {
+  const { clock, blobs } = world()
+  let reason: string | undefined = 'acknowledged rows are missing'
+  const life = () => {
+    const collector = new Collector({
+      ...plainCollector,
+      blobs,
+      referenced: async (some) => some.map(() => true),
+      distrust: () => reason,
+      notes: blobs,
+      clock,
+      log: silent,
+    })
+    t.teardown(() => collector.close())
+    return collector
+  }
+  const sinceMs = clock.ms
+  const first = life()
+  await first.collect()
+  t.same(first.paused, { reason, sinceMs })
+  await first.close()
+  clock.ms += 20 * hour
+  const second = life()
+  second.start()
+  await until(() => second.paused?.sinceMs === sinceMs)
+  await second.close()
+  clock.ms += 20 * hour
+  reason = undefined
+  const third = life()
+  third.start()
+  await until(() => third.paused !== undefined)
+  t.same(third.paused, { reason: 'acknowledged rows are missing', sinceMs }, 'the last one that was stored')
+  await third.collect()
+  t.equal(third.paused, undefined)
+  await third.close()
+  reason = 'another reason'
+  const fourth = life()
+  await fourth.collect()
+  t.same(fourth.paused, { reason, sinceMs: clock.ms }, 'the note was removed')
+})
+
 t.test('periodic passes check only new, released and marked copies, and delete unreferenced', async (t) => {
   const { clock, blobs, references, asked, store } = world()
   const old = await store('old')

@@ -145,6 +145,7 @@ function createCollector({ cluster, store, node, log }: OwnedNode): Collector {
     distrust: () => node.unverified ?? (reportsHealth(store) ? store.health.gap : undefined),
     ...config.collect,
     everything: true,
+    notes: store,
     clock,
     log,
   })

@@ -11,7 +11,7 @@ export function collectorMetrics(
   const { gauge, counter } = readMetrics(registry)
   gauge(
     'holdfast_collect_paused_seconds',
-    'Time since a garbage collection completed; 0 when the last one did. Status has the reason.',
+    'Time since a garbage collection completed, also over restarts; 0 when the last one did. Status has the reason.',
     () => (collector.paused === undefined ? 0 : Math.max(0, clock.now() - collector.paused.sinceMs) / 1000),
   )
   gauge(
