@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { stringify } from 'yaml'
+import { parse, stringify } from 'yaml'
 import { dataDir, startHere } from '../apps/standalone/test/run.ts'
 import { tool } from '../infra/check/tools.ts'
 import { alertRules } from '../infra/observe/alerts.ts'
@@ -113,6 +113,30 @@ t.test('promtool accepts the rules, also shortened', async (t) => {
   })
   for (const file of ['rules.yml', 'short.yml'])
     t.match(promtool(['check', 'rules', join(folder, file)]), { status: 0 })
+})
+
+t.test('Prometheus of one machine takes its file, also with every job', async (t) => {
+  const text = read('infra/observe/prometheus.yml')
+  // Sentences begin with a capital letter.
+  const whole = text.replace(/^ *# [A-Z].*\n/gm, '').replace(/^( *)# /gm, '$1')
+  const folder = t.testdir({
+    ...{ 'holdfast.rules.yml': rulesFile(), 'metrics-token': '' },
+    ...{ 'prometheus.yml': text, 'whole.yml': whole },
+  })
+  for (const file of ['prometheus.yml', 'whole.yml'])
+    t.match(promtool(['check', 'config', join(folder, file)]), { status: 0 }, file)
+  const { alerting, scrape_configs } = parse(whole)
+  t.ok(alerting)
+  t.strictSame(
+    (scrape_configs as { job_name: string }[]).map(({ job_name }) => job_name),
+    ['holdfast', 'prometheus', 'alertmanager', 'caddy'],
+  )
+  const { chapter } =
+    /## On one machine\n(?<chapter>.*?)\n## /s.exec(read('infra/observe/README.md'))?.groups ?? {}
+  for (const name of ofMonitoring.filter((name) => name !== watchdog)) {
+    t.match(text, name)
+    t.match(chapter, name, 'the README says that it has no series')
+  }
 })
 
 t.test('each alert fires over its series, and no other does', async (t) => {

@@ -352,8 +352,7 @@ function clusterAlerts({ window, age }: Times): Record<string, AlertInput> {
 /** Alerts on proxies and on the monitoring itself. */
 function monitoringAlerts({ window }: Times): Record<string, AlertInput> {
   type Unsent = 'errors' | 'dropped'
-  const unsent = (what: Unsent) =>
-    `increase(prometheus_notifications_${what}_total[${window(10 * minute)}])`
+  const unsent = (what: Unsent) => `increase(prometheus_notifications_${what}_total[${window(10 * minute)}])`
   // Newer releases of Prometheus count dropped alerts for each alertmanager, too.
   const unsentToAll = (what: Unsent) => `min by (instance) (${unsent(what)}) > 0`
   return {

@@ -19,8 +19,7 @@ const ownCertificate = `${of}, use="nats", certificate="own"`
 const publicCertificate = `holdfast_public_certificate_expires_timestamp_seconds{${of}, host="h"}`
 const api = `${of}, host="api", method="GET", route="/x"`
 const requests = (outcome: string) => `holdfast_http_request_seconds_count{${api}, outcome="${outcome}"}`
-const quickUnder = (le: string) =>
-  `holdfast_http_request_seconds_bucket{${api}, outcome="ok", le="${le}"}`
+const quickUnder = (le: string) => `holdfast_http_request_seconds_bucket{${api}, outcome="ok", le="${le}"}`
 const quick = quickUnder('1')
 const mails = (outcome: string) => `holdfast_mails_total{${of}, outcome="${outcome}"}`
 const backup = (process: string, role: string) =>
@@ -111,7 +110,11 @@ export const quietCases: readonly Omit<RuleCase, 'alert'>[] = [
     everyMinutes: 30,
   },
   // The server of one address takes nothing; other mails are sent.
-  { series: { [mails('failed')]: '0 2 5 8x60', [mails('sent')]: '0x5 1x60' }, atMinutes: 30, everyMinutes: 1 },
+  {
+    series: { [mails('failed')]: '0 2 5 8x60', [mails('sent')]: '0x5 1x60' },
+    atMinutes: 30,
+    everyMinutes: 1,
+  },
   // Nobody sends mails, but somebody typed three addresses that do not exist.
   { series: { [mails('refused')]: '0 1 2 3x60' }, atMinutes: 30, everyMinutes: 1 },
 ]
@@ -202,13 +205,7 @@ export const ruleCases: readonly RuleCase[] = [
     alsoFire: ['HoldfastMetadataIncomplete'],
   },
   // A day after the loss, and after another start.
-  one(
-    'HoldfastMetadataIncomplete',
-    `holdfast_metadata_lost_batches{${of}}`,
-    '0x2 1x30 _ 1x30',
-    26 * 60,
-    30,
-  ),
+  one('HoldfastMetadataIncomplete', `holdfast_metadata_lost_batches{${of}}`, '0x2 1x30 _ 1x30', 26 * 60, 30),
   // Seen twice, then the process was started again.
   one('HoldfastStoreFailed', `holdfast_store_failed{${of}}`, '0 1 1 _ 0 0 0 0 0', 7),
   one('HoldfastStoreUnwritable', `holdfast_store_writable{${of}}`, '0x10', 6),
@@ -223,13 +220,7 @@ export const ruleCases: readonly RuleCase[] = [
     360,
   ),
   // No pass has ended yet.
-  one(
-    'HoldfastScrubOld',
-    `holdfast_scrub_began_timestamp_seconds{${of}}`,
-    '1x200',
-    36 * minutesOfDay,
-    360,
-  ),
+  one('HoldfastScrubOld', `holdfast_scrub_began_timestamp_seconds{${of}}`, '1x200', 36 * minutesOfDay, 360),
   one('HoldfastScrubStopped', `holdfast_scrub_stopped{${of}}`, '1x10', 1),
   one('HoldfastDiskFaults', `holdfast_scrub_damaged_total{${of}}`, '0 1x10', 5),
   // Found by readers, and mended.
