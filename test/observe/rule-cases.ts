@@ -115,7 +115,7 @@ export const quietCases: readonly Omit<RuleCase, 'alert'>[] = [
     atMinutes: 30,
     everyMinutes: 1,
   },
-  // Nobody sends mails, but somebody typed three addresses that do not exist.
+  // No other mails are sent, and three addresses were typed that do not exist.
   { series: { [mails('refused')]: '0 1 2 3x60' }, atMinutes: 30, everyMinutes: 1 },
 ]
 

@@ -102,7 +102,7 @@ export interface CollectorFigures {
 /** Nothing is deleted until a pass completes. This costs only space. */
 export interface CollectorPause {
   reason: string
-  /** When the first of the current run of incomplete passes began, also before a restart, Unix ms. */
+  /** When the first of the current run of incomplete passes began, Unix ms; outlives a restart. */
   sinceMs: number
 }
 

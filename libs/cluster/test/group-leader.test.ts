@@ -113,7 +113,7 @@ t.test('nodes of several machines get groups when no new one came for a minute',
   t.same(await planned(), [], '59 s after the second one')
   nowMs = 70_000
   t.same(await planned(), [['storage-1', 'storage-2']])
-  // One comes every 50 s: they wait ten minutes, not for ever.
+  // One comes every 50 s: they wait ten minutes at most.
   for (let at = 3; at < 9; at++) {
     beats.push(beat(`storage-${at}`))
     t.equal((await planned()).length, 1)
