@@ -113,6 +113,8 @@ async function tried(fault: Fault, disk: string): Promise<{ found: Row[]; wrong:
   let end: (() => Promise<void>) | undefined
   try {
     await fault.prepare?.(world)
+    // What rises is seen only after a first value. Prometheus begins some seconds after its start.
+    while ((await world.prometheus.query('up == 1')).length === 0) await later(100)
     await later(4_000)
     const wrong = [...(await world.prometheus.firing())].map((alert) => `${alert} fires without a fault`)
     const since = performance.now()
