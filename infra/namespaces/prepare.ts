@@ -17,6 +17,7 @@ import { ownerOf } from '../regions/owners.ts'
 import type { PlannedHost, PlannedRegion } from '../regions/plan.ts'
 import { places } from '../regions/platform.ts'
 import { natsPasswords, natsPasswordsText } from '../regions/render/nats.ts'
+import { isOwnDisk } from '../regions/render/units.ts'
 import { javaFlags } from '../servers/cassandra.ts'
 import { hostFolder, type Layout } from './layout.ts'
 
@@ -106,6 +107,10 @@ export function prepareScript(layout: Layout, host: PlannedHost, jars: string): 
       const { users, mode } = ownerOf(name, { roles: host.roles, proxy: layout.plan.deployment.proxy })
       put(`${to}/${name}`, mode, readFileSync(join(from, name), 'utf8'), users)
     }
+  for (const { dataDir } of host.processes.filter((process) => isOwnDisk(process.dataDir))) {
+    const disk = `/var/lib/disks${dataDir}`
+    lines.push(`mkdir -p ${dataDir} ${disk}`, `mountpoint -q ${dataDir} || mount --bind ${disk} ${dataDir}`)
+  }
   if (host.roles.includes('cassandra')) {
     const names = readdirSync(jars).filter((name) => name.endsWith('.jar'))
     put('/usr/sbin/cassandra', '755', cassandraProgram(names))
