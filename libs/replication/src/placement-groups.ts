@@ -176,7 +176,15 @@ class GroupPlan {
     for (const [at, { id }] of ready.entries()) {
       if (served.has(id)) continue
       const others = [...ready.slice(at + 1), ...ready.slice(0, at)]
-      const partner = lowest(others, (other) => [this.#isBeside(other, [id]), counts.get(other.id) ?? 0])
+      // The machine with the most nodes left: the last ones would only have each other.
+      const left = new Map<string, number>()
+      for (const one of ready)
+        if (!served.has(one.id)) left.set(machineOf(one), (left.get(machineOf(one)) ?? 0) + 1)
+      const partner = lowest(others, (other) => [
+        this.#isBeside(other, [id]),
+        counts.get(other.id) ?? 0,
+        -(left.get(machineOf(other)) ?? 0),
+      ])
       const members = partner === undefined ? [id] : [id, partner.id]
       count(members)
       for (const member of members) served.add(member)
@@ -265,6 +273,11 @@ function sameGroup(one: PlacementGroup, other: PlacementGroup): boolean {
 /** It may get groups. */
 function isUsable({ ready, lost, draining }: GroupNode): boolean {
   return ready && !lost && !draining
+}
+
+/** A node whose machine is not known is on one of its own. */
+function machineOf({ id, machine }: GroupNode): string {
+  return machine ?? `node ${id}`
 }
 
 /** The first of those with the lowest keys; an earlier key counts more. */
