@@ -145,7 +145,7 @@ async function replaceTokens(deployed: DeployedRegions): Promise<void> {
   for (const { code } of deployed.regions) await status(deployed, code)
   const [host] = deployed.hosts
   const api = host?.processes.find(({ role }) => role === 'api')
-  const ask = `curl -s -o /dev/null -w '%{http_code}' -H "authorization: Bearer ${old.trim()}" http://${host?.internal}:${api?.ports.admin}/status`
+  const ask = `curl -s -o /dev/null -w '%{http_code}' -H "authorization: Bearer ${old.trim()}" http://${host?.internal}:${api?.ports.admin}/admin/status`
   const code = successful('the old token', await deployed.on(host?.name ?? '', 'sh', '-c', ask)).trim()
   if (!['401', '403'].includes(code)) throw new Error(`the old admin token is answered with ${code}`)
 }
