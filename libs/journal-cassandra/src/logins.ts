@@ -86,6 +86,7 @@ export async function makeLogins(options: LoginsOptions): Promise<string[]> {
       changed.push(`the user ${user} was made`)
     } else if (!(await canLogIn(options, { user, password }))) {
       await run(client, `ALTER ROLE ${user} WITH PASSWORD = ${quoteText(password)} AND LOGIN = true`)
+      await untilAccepted(options, { user, password })
       changed.push(`the user ${user} has another password`)
     }
     // The user that makes a keyspace may do everything in it.
@@ -93,13 +94,7 @@ export async function makeLogins(options: LoginsOptions): Promise<string[]> {
     if (isNew) {
       await run(client, `ALTER ROLE ${operator} WITH PASSWORD = ${quoteText(options.operatorPassword)}`)
       changed.push(`the user ${operator} has another password`)
-      // Nodes remember the earlier one for some seconds.
-      const latestMs = performance.now() + options.patienceMs
-      const operatorLogin = { user: operator, password: options.operatorPassword }
-      while (!(await canLogIn(options, operatorLogin))) {
-        if (performance.now() > latestMs) throw new Error(`the new password of ${operator} is not accepted`)
-        await delay(retryMs)
-      }
+      await untilAccepted(options, { user: operator, password: options.operatorPassword })
     }
     return changed
   } finally {
@@ -128,10 +123,28 @@ async function asOperator(options: LoginsOptions): Promise<{ client: cassandra.C
   }
 }
 
-async function canLogIn(
-  options: LoginsOptions,
-  credentials: { user: string; password: string },
-): Promise<boolean> {
+interface Credentials {
+  user: string
+  password: string
+}
+
+/**
+ * Each node remembers the earlier password for some seconds. One that does not answer is not waited
+ * for.
+ */
+async function untilAccepted(options: LoginsOptions, credentials: Credentials): Promise<void> {
+  const latestMs = performance.now() + options.patienceMs
+  for (const node of options.contactPoints) {
+    const at = { ...options, contactPoints: [node] }
+    while (!(await canLogIn(at, credentials).catch(() => true))) {
+      if (performance.now() > latestMs)
+        throw new Error(`the new password of ${credentials.user} is not accepted by ${node}`)
+      await delay(retryMs)
+    }
+  }
+}
+
+async function canLogIn(options: LoginsOptions, credentials: Credentials): Promise<boolean> {
   const client = clientOf(options, credentials)
   try {
     await client.connect()
@@ -144,7 +157,7 @@ async function canLogIn(
   }
 }
 
-function clientOf(options: LoginsOptions, credentials: { user: string; password: string }): cassandra.Client {
+function clientOf(options: LoginsOptions, credentials: Credentials): cassandra.Client {
   const { contactPoints, port, dataCentre, tls } = options
   return newClient(
     { contactPoints, port, dataCentre, tls, credentials: () => credentials },
