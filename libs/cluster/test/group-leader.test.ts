@@ -4,7 +4,7 @@ import { MemoryBus } from '@holdfast/bus'
 import { MemoryLookupStore } from '@holdfast/journal/testing'
 import { systemClock } from '@holdfast/kernel'
 import type { Heartbeat } from '@holdfast/wire/cluster'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { until } from '../../../test/support/until.ts'
 import { GroupLeader, type GroupLeaderOptions, GroupRows } from '../src/index.ts'
 
@@ -12,6 +12,52 @@ const region = 'eu-par'
 
 function beat(id: string): Partial<Heartbeat> {
   return { id, region, ready: true, freeBytes: 1_000_000 }
+}
+
+interface Leading {
+  lookups: MemoryLookupStore
+  monotonic: () => number
+  machineOf: (id: string) => string
+}
+
+/** A planner in storage-1. @returns what it hears, and how often it looked */
+function leading(t: Test, { lookups, monotonic, machineOf }: Leading) {
+  const faults: unknown[] = []
+  const onFault = (error: unknown) => {
+    faults.push(error)
+    t.fail(String(error))
+  }
+  const rows = new GroupRows({
+    lookups,
+    bus: new MemoryBus(),
+    regions: [region],
+    onFault,
+    onGroup: undefined,
+  })
+  t.teardown(() => rows.close())
+  const beats = [beat('storage-1')]
+  let looks = 0
+  const leader = new GroupLeader({
+    self: 'storage-1',
+    region,
+    regions: [region],
+    rows,
+    peers: {
+      beats: () => {
+        looks++
+        return beats
+      },
+      regionOf: () => region,
+      machineOf,
+    } as unknown as GroupLeaderOptions['peers'],
+    states: { of: () => undefined } as unknown as GroupLeaderOptions['states'],
+    clock: { now: systemClock.now, monotonic },
+    lostMs: 600_000,
+    onFault,
+    everyMs: 1,
+  })
+  t.teardown(() => leader.close())
+  return { rows, beats, looks: () => looks, faults }
 }
 
 t.test('a planner with nothing to change reads no rows', async (t) => {
@@ -22,45 +68,19 @@ t.test('a planner with nothing to change reads no rows', async (t) => {
     scans++
     return scan(...given)
   }
-  const onFault = (error: unknown) => t.fail(String(error))
-  const rows = new GroupRows({
-    lookups,
-    bus: new MemoryBus(),
-    regions: [region],
-    onFault,
-    onGroup: undefined,
-  })
-  t.teardown(() => rows.close())
   let aheadMs = 0
-  const clock = { now: systemClock.now, monotonic: () => systemClock.monotonic() + aheadMs }
-  const beats = [beat('storage-1'), beat('storage-2')]
-  let looks = 0
-  const leader = new GroupLeader({
-    self: 'storage-1',
-    region,
-    regions: [region],
-    rows,
-    peers: {
-      beats: () => {
-        looks++
-        return beats
-      },
-      regionOf: () => region,
-      machineOf: () => '127.0.0.1',
-    } as unknown as GroupLeaderOptions['peers'],
-    states: { of: () => undefined } as unknown as GroupLeaderOptions['states'],
-    clock,
-    lostMs: 60_000,
-    onFault,
-    everyMs: 5,
+  const { rows, beats, looks } = leading(t, {
+    lookups,
+    monotonic: () => systemClock.monotonic() + aheadMs,
+    machineOf: () => '127.0.0.1',
   })
-  t.teardown(() => leader.close())
+  beats.push(beat('storage-2'))
   aheadMs = 10_000
   await until(() => rows.map.all().length > 0)
   await rows.refresh()
   const read = scans
-  const from = looks
-  await until(() => looks > from + 20)
+  const from = looks()
+  await until(() => looks() > from + 20)
   t.equal(scans, read, 'ten plans, and none of them reads')
   beats.push(beat('storage-3'))
   await until(() => rows.map.all().some(({ members }) => members.includes('storage-3')))
@@ -69,40 +89,14 @@ t.test('a planner with nothing to change reads no rows', async (t) => {
 
 t.test('nodes of several machines get groups when no new one came for a minute', async (t) => {
   let nowMs = 0
-  const beats = [beat('storage-1')]
-  const faults: unknown[] = []
-  const rows = new GroupRows({
+  const { rows, beats, looks, faults } = leading(t, {
     lookups: new MemoryLookupStore(),
-    bus: new MemoryBus(),
-    regions: [region],
-    onFault: (error) => faults.push(error),
-    onGroup: undefined,
+    monotonic: () => nowMs,
+    machineOf: (id) => `10.0.0.${id.at(-1)}`,
   })
-  t.teardown(() => rows.close())
-  let looks = 0
-  const leader = new GroupLeader({
-    self: 'storage-1',
-    region,
-    regions: [region],
-    rows,
-    peers: {
-      beats: () => {
-        looks++
-        return beats
-      },
-      regionOf: () => region,
-      machineOf: (id: string) => `10.0.0.${id.at(-1)}`,
-    } as unknown as GroupLeaderOptions['peers'],
-    states: { of: () => undefined } as unknown as GroupLeaderOptions['states'],
-    clock: { now: systemClock.now, monotonic: () => nowMs },
-    lostMs: 600_000,
-    onFault: (error) => faults.push(error),
-    everyMs: 1,
-  })
-  t.teardown(() => leader.close())
   const planned = async () => {
-    const from = looks
-    await until(() => looks > from + 4)
+    const from = looks()
+    await until(() => looks() > from + 4)
     return rows.map.all().map(({ members }) => members)
   }
   nowMs = 10_000

@@ -161,6 +161,7 @@ export class GroupLeader {
     const { rows, clock, arrivalMs = arrivalMsDefault } = this.#options
     const nowMs = clock.monotonic()
     const placed = new Set(rows.map.all().flatMap(nodesOf))
+    for (const id of placed) this.#cameMs.delete(id)
     const came = nodes
       .filter(({ id, ready, machine }) => ready && !placed.has(id) && !isLoopback(machine))
       .map(({ id }) => {
