@@ -12,12 +12,8 @@ export interface RangeSeries {
   values: [seconds: number, value: string][]
 }
 
-/**
- * Alerts that fire in a trial without a fault: HoldfastWatchdog always, HoldfastAlertsUnsent if
- * there is no alertmanager.
- */
-const ofTrials = 'HoldfastWatchdog|HoldfastAlertsUnsent'
-const firingAlerts = `ALERTS{alertstate="firing",alertname!~"${ofTrials}"}`
+/** It always fires. */
+const watchdog = 'HoldfastWatchdog'
 
 /** Sends a form to `/api/v1/<verb>`. @returns the body of the answer. */
 type Ask = (verb: 'query' | 'query_range', form: Record<string, string>) => Promise<string>
@@ -30,9 +26,13 @@ interface Answer {
 
 export class AskedPrometheus {
   readonly #ask: Ask
+  /** Query for the alerts that fire. */
+  readonly #firing: string
 
-  constructor(ask: Ask) {
+  /** @param options.ofTrial alerts that fire in the trial without a fault */
+  constructor(ask: Ask, { ofTrial = [] }: { ofTrial?: readonly string[] } = {}) {
     this.#ask = ask
+    this.#firing = `ALERTS{alertstate="firing",alertname!~"${[watchdog, ...ofTrial].join('|')}"}`
   }
 
   /** @throws Error with what it says about the query */
@@ -56,13 +56,13 @@ export class AskedPrometheus {
 
   /** Names of the alerts that fire now. */
   async firing(): Promise<Set<string>> {
-    const series = await this.query(firingAlerts)
+    const series = await this.query(this.#firing)
     return new Set(series.map(({ metric }) => metric.alertname ?? ''))
   }
 
   /** Those that fired at any time of the last seconds, with one process or region each. */
   async firedWithin(seconds: number): Promise<Map<string, string>> {
-    const series = await this.query(`max_over_time(${firingAlerts}[${Math.ceil(seconds)}s])`)
+    const series = await this.query(`max_over_time(${this.#firing}[${Math.ceil(seconds)}s])`)
     return new Map(
       series.map(({ metric: { alertname = '', process, region } }) => [alertname, process ?? region ?? '']),
     )

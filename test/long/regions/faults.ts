@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { type DeployedRegions, successful } from './deployed.ts'
+import { receiverUnit } from './receiver.ts'
 
 export interface ClusterFault {
   name: string
@@ -16,6 +17,8 @@ export interface ClusterFault {
 }
 
 const short = { times: 20, windowSeconds: 20 }
+/** Prometheus sends an alert that continues to fire once a minute. */
+const resent = { times: 20, windowSeconds: 90 }
 /** Consequences for users of a region that lacks something. */
 const users = [
   ...['HoldfastErrorsFast', 'HoldfastErrorsSlow', 'HoldfastSlowFast', 'HoldfastSlowSlow'],
@@ -24,7 +27,36 @@ const users = [
 const par = ['par1', 'par2', 'par3']
 const nyc = ['nyc1', 'nyc2', 'nyc3']
 
+/** Hosts with alertmanagers. */
+const observers = ['par3', 'nyc3', 'sgp3']
+const alertmanager = 'prometheus-alertmanager'
+
 export const clusterFaults: readonly ClusterFault[] = [
+  {
+    name: 'the proxy of a host stops',
+    alerts: ['HoldfastProxyDown'],
+    times: short,
+    make: (deployed) => stopped(deployed, { hosts: ['par2'], unit: 'caddy' }),
+  },
+  {
+    name: 'the alertmanager of the region stops',
+    alerts: ['HoldfastServerDown', 'HoldfastAlertmanagerUnreached'],
+    times: resent,
+    make: (deployed) => stopped(deployed, { hosts: ['par3'], unit: alertmanager }),
+  },
+  {
+    name: 'every alertmanager stops',
+    alerts: ['HoldfastAlertsUnsent'],
+    besides: ['HoldfastServerDown', 'HoldfastAlertmanagerUnreached'],
+    times: resent,
+    make: (deployed) => stopped(deployed, { hosts: observers, unit: alertmanager }),
+  },
+  {
+    name: 'the receiver of alerts is away',
+    alerts: ['HoldfastNotificationsFail'],
+    times: short,
+    make: (deployed) => stopped(deployed, { hosts: ['par3'], unit: receiverUnit }),
+  },
   {
     name: 'the certificate of a host ends in ten days',
     alerts: ['HoldfastCertificateEnds'],

@@ -1,0 +1,115 @@
+/**
+ * A real receiver of alerts on a host of the deployment: the addresses of its file do not exist
+ * here.
+ */
+import { parse, stringify } from 'yaml'
+import { type DeployedRegions, successful } from './deployed.ts'
+
+export const receiverUnit = 'alert-receiver'
+
+const settings = '/etc/prometheus/alertmanager.yml'
+const port = 9_999
+const patienceMs = 120_000
+
+interface Alertmanager {
+  route: Route
+  receivers: { name: string; webhook_configs?: { url: string }[] }[]
+}
+
+interface Route {
+  group_wait: string
+  group_interval: string
+  routes?: Route[]
+}
+
+export class Receiver {
+  readonly #deployed: DeployedRegions
+  readonly #host: string
+  /** Settings of alertmanagers, as rendered, by their host. */
+  readonly #rendered = new Map<string, string>()
+
+  /**
+   * Resolves when the watchdog of each region came through. Until `restore` every alertmanager
+   * sends to it, without waits.
+   */
+  static async start(deployed: DeployedRegions, host: string): Promise<Receiver> {
+    const receiver = new Receiver(deployed, host)
+    try {
+      await receiver.#listen()
+      for (const { name, roles } of deployed.hosts)
+        if (roles.includes('alertmanager')) await receiver.#send(name)
+      await receiver.#hears(deployed.regions.map(({ code }) => code))
+    } catch (error) {
+      await receiver.restore().catch((later) => console.error('not restored:', later))
+      throw error
+    }
+    return receiver
+  }
+
+  private constructor(deployed: DeployedRegions, host: string) {
+    this.#deployed = deployed
+    this.#host = host
+  }
+
+  get #address(): string {
+    return this.#deployed.hosts.find(({ name }) => name === this.#host)?.internal ?? ''
+  }
+
+  async #listen(): Promise<void> {
+    const program = 'test/long/regions/receiver-program.ts'
+    const start = `/opt/holdfast/infra/launch.sh /opt/holdfast/${program} ${this.#address} ${port}`
+    const unit = `[Service]\nWorkingDirectory=/opt/holdfast\nExecStart=${start}\n`
+    await this.#write(this.#host, `/etc/systemd/system/${receiverUnit}.service`, unit)
+    await this.#sh(this.#host, `systemctl daemon-reload && systemctl restart ${receiverUnit}`)
+  }
+
+  async #send(host: string): Promise<void> {
+    const rendered = await this.#sh(host, `cat ${settings}`)
+    this.#rendered.set(host, rendered)
+    const { route, receivers, ...others } = parse(rendered) as Alertmanager
+    const hurried = ({ routes, ...rest }: Route): Route => ({
+      ...rest,
+      group_wait: '0s',
+      group_interval: '10s',
+      ...(routes === undefined ? {} : { routes: routes.map(hurried) }),
+    })
+    const sent = receivers.map((receiver) => ({
+      ...receiver,
+      ...(receiver.webhook_configs === undefined
+        ? {}
+        : { webhook_configs: [{ url: `http://${this.#address}:${port}/${receiver.name}` }] }),
+    }))
+    await this.#write(host, settings, stringify({ ...others, route: hurried(route), receivers: sent }))
+    await this.#sh(host, 'systemctl reload prometheus-alertmanager')
+  }
+
+  async #hears(regions: readonly string[]): Promise<void> {
+    const startedMs = performance.now()
+    for (;;) {
+      const said = await this.#sh(this.#host, `journalctl -q -o cat -u ${receiverUnit}`)
+      const silent = regions.filter((code) => !said.includes(`/watchdog-${code} HoldfastWatchdog ${code}\n`))
+      if (silent.length === 0) return
+      if (performance.now() - startedMs > patienceMs)
+        throw new Error(`no watchdog of ${silent.join(', ')} came through`)
+      await new Promise((later) => setTimeout(later, 1_000))
+    }
+  }
+
+  /** As rendered again. */
+  async restore(): Promise<void> {
+    for (const [host, text] of this.#rendered) {
+      await this.#write(host, settings, text)
+      await this.#sh(host, 'systemctl reload prometheus-alertmanager')
+    }
+    const remove = `rm /etc/systemd/system/${receiverUnit}.service && systemctl daemon-reload`
+    await this.#sh(this.#host, `systemctl stop ${receiverUnit}; ${remove}`)
+  }
+
+  async #write(host: string, path: string, text: string): Promise<void> {
+    await this.#sh(host, `echo ${Buffer.from(text).toString('base64')} | base64 -d > ${path}`)
+  }
+
+  async #sh(host: string, script: string): Promise<string> {
+    return successful(script, await this.#deployed.on(host, 'sh', '-c', script))
+  }
+}
