@@ -23,7 +23,11 @@ import { hostFolder, type Layout } from './layout.ts'
 
 /** Where the jars of Cassandra are on a host. */
 const jarsPlace = '/usr/share/cassandra/lib'
-const defaultHeap = '384M'
+/**
+ * Also the limit of memory outside the heap. Before a node joins, Cassandra repairs Paxos, which
+ * needs more than 384M there.
+ */
+const defaultHeap = '768M'
 
 /** Files of a host's disk that have to be there when it starts. */
 export function layDisk(layout: Layout, host: string): void {
