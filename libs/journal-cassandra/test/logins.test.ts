@@ -88,6 +88,26 @@ t.test('the user of the service is made, and the well-known password ends', asyn
   await store.close()
 })
 
+t.test('logins need little CPU, also of a user that was made otherwise', async (t) => {
+  const operator = new cassandra.Client({
+    contactPoints: [hereHost],
+    localDataCenter: 'eu-par',
+    credentials: { username: 'cassandra', password: options.operatorPassword },
+  })
+  const hashes = async () => {
+    const { rows } = await operator.execute('SELECT role, salted_hash FROM system_auth.roles')
+    return Object.fromEntries(rows.map(({ role, salted_hash }) => [role, salted_hash]))
+  }
+  t.match(await hashes(), { holdfast: /^\$2a\$04\$/, cassandra: /^\$2a\$04\$/ })
+  await operator.execute(`ALTER ROLE holdfast WITH PASSWORD = '${options.password.replace("'", "''")}'`)
+  t.match(await hashes(), { holdfast: /^\$2a\$10\$/ })
+  t.same(await makeLogins(options), ['logins of the user holdfast need less CPU'])
+  t.same(await makeLogins(options), [])
+  t.match(await hashes(), { holdfast: /^\$2a\$04\$/ })
+  await operator.shutdown()
+  await (await open(options.password)).close()
+})
+
 t.test('a changed password of the service is brought there', async (t) => {
   const changed = { ...options, password: 'another one' }
   // Cassandra remembers passwords for two seconds after a login.
