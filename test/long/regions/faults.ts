@@ -122,8 +122,9 @@ export const clusterFaults: readonly ClusterFault[] = [
   {
     name: 'every Cassandra of another region stops',
     alerts: ['HoldfastBackupLag'],
-    besides: [...users, 'HoldfastCassandraNodes'],
-    times: short,
+    besides: [...users, 'HoldfastCassandraNodes', 'HoldfastReplicationLag'],
+    // 100 s: more than twice the lag without a fault.
+    times: { times: 6, windowSeconds: 20 },
     make: (deployed) => stopped(deployed, { hosts: nyc, unit: 'holdfast-cassandra' }),
   },
   {
