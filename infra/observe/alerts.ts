@@ -44,11 +44,23 @@ function burns(
 /** Addresses that a relay refuses for good, one after the other, when it takes other mails. */
 const refusedAddresses = 3
 
+/** Of the appends to journals. */
+const unknownShare = 0.05
+/** At night a single one is a large share. */
+const singleUnknown = 5
+
 /** A single failure among sent mails concerns one address. @param range a length of Prometheus */
 function everyMailFails(range: string): string {
   const mails = (outcome: string) => `increase(holdfast_mails_total{outcome="${outcome}"}[${range}])`
   const fails = `(${mails('failed')} > 0 or ${mails('refused')} > ${refusedAddresses})`
   return `(${fails} unless on (instance) ${mails('sent')} > 0)`
+}
+
+/** @param range a length of Prometheus */
+function manyUnknown(range: string): string {
+  const unknown = (how: 'rate' | 'increase') => `sum(${how}(holdfast_journal_unknown_total[${range}]))`
+  const share = `${unknown('rate')} / sum(rate(holdfast_journal_flush_seconds_count[${range}]))`
+  return `${share} > ${unknownShare} and ${unknown('increase')} > ${singleUnknown}`
 }
 
 interface AlertInput {
@@ -299,8 +311,8 @@ function clusterAlerts({ window, age }: Times): Record<string, AlertInput> {
     HoldfastUnknownOutcomes: {
       severity: 'ticket',
       pending: 10 * minute,
-      expr: `sum(rate(holdfast_journal_unknown_total[${window(10 * minute)}])) > 1`,
-      summary: 'Many appends to journals have no known outcome: Cassandra is slow or away.',
+      expr: manyUnknown(window(10 * minute)),
+      summary: 'One append to a journal in twenty had no known outcome at first: Cassandra is slow.',
     },
     HoldfastReplicationLag: {
       severity: 'ticket',

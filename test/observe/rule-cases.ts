@@ -22,6 +22,8 @@ const requests = (outcome: string) => `holdfast_http_request_seconds_count{${api
 const quickUnder = (le: string) => `holdfast_http_request_seconds_bucket{${api}, outcome="ok", le="${le}"}`
 const quick = quickUnder('1')
 const mails = (outcome: string) => `holdfast_mails_total{${of}, outcome="${outcome}"}`
+const unknown = `holdfast_journal_unknown_total{${of}, outcome="in"}`
+const flushes = `holdfast_journal_flush_seconds_count{${of}}`
 const backup = (process: string, role: string) =>
   `holdfast_backup_last_timestamp_seconds{process="${process}", instance="${process}", role="${role}"}`
 const unsent = (to: string) => `prometheus_notifications_errors_total{instance="o", alertmanager="${to}"}`
@@ -81,7 +83,8 @@ export const healthy: Record<string, string> = {
   [`holdfast_backup_lag_seconds{${of}}`]: '1x',
   [`holdfast_replication_lag_seconds{${of}, source="q", source_region="r"}`]: '1x',
   [`holdfast_replication_owed{${of}, source="q", source_region="r"}`]: '0x',
-  [`holdfast_journal_unknown_total{${of}, outcome="in"}`]: '0x',
+  [unknown]: '0x',
+  [flushes]: '0+600x',
   [`holdfast_certificate_expires_timestamp_seconds{${ownCertificate}}`]: `${days(1_000)}x`,
   [publicCertificate]: `${days(1_000)}x`,
   [`holdfast_nats_up{${of}}`]: '1x',
@@ -109,6 +112,9 @@ export const quietCases: readonly Omit<RuleCase, 'alert'>[] = [
     atMinutes: 5 * minutesOfDay,
     everyMinutes: 30,
   },
+  // Few of very many appends, and few of few.
+  { series: { [unknown]: '0+120x60', [flushes]: '0+6000x' }, atMinutes: 30, everyMinutes: 1 },
+  { series: { [unknown]: '0x10 3x60', [flushes]: '0+1x' }, atMinutes: 25, everyMinutes: 1 },
   // The server of one address takes nothing; other mails are sent.
   {
     series: { [mails('failed')]: '0 2 5 8x60', [mails('sent')]: '0x5 1x60' },
@@ -232,7 +238,14 @@ export const ruleCases: readonly RuleCase[] = [
   one('HoldfastReconcileOld', `holdfast_reconcile_age_seconds{${of}}`, `${days(4)}x100`, 65),
   one('HoldfastNatsDown', `holdfast_nats_up{${of}}`, '0x10', 2),
   one('HoldfastCassandraNodes', `holdfast_cassandra_nodes_connected{${of}, region="r"}`, '2x10', 3),
-  one('HoldfastUnknownOutcomes', `holdfast_journal_unknown_total{${of}, outcome="in"}`, '0+120x40', 25),
+  one('HoldfastUnknownOutcomes', unknown, '0+40x40', 25),
+  // Of a few accounts.
+  {
+    alert: 'HoldfastUnknownOutcomes',
+    series: { [unknown]: '0+1x40', [flushes]: '0+2x40' },
+    atMinutes: 25,
+    everyMinutes: 1,
+  },
   one(
     'HoldfastReplicationLag',
     `holdfast_replication_lag_seconds{${of}, source="q", source_region="r"}`,

@@ -9,10 +9,14 @@ export interface RuntimeLog {
   error(fields: object, message: string): void
 }
 
-/** Called as things happen; must not throw, must not wait. */
 export const mailOutcomes = ['sent', 'refused', 'failed'] as const
 export type MailOutcome = (typeof mailOutcomes)[number]
 
+/** What a read found after an append of which nothing was known: written, not, or another owner. */
+export const appendOutcomes = ['in', 'out', 'fenced'] as const
+export type AppendOutcome = (typeof appendOutcomes)[number]
+
+/** Called as things happen; must not throw, must not wait. */
 export interface HostMetrics {
   /** A request arrived; `depth` pending requests of its account, including it. */
   requested(figures: { depth: number }): void
@@ -29,7 +33,7 @@ export interface HostMetrics {
   /** One append became durable. */
   flushed(figures: { ms: number; bytes: number; changes: number; replies: number }): void
   /** The outcome of an append was unknown, and then settled: it was written, or not. */
-  unknown(figures: { outcome: 'in' | 'out' | 'fenced' }): void
+  unknown(figures: { outcome: AppendOutcome }): void
   checkpointed(figures: { ms: number; bytes: number; pages: number }): void
   /** A checkpoint could not be written and is retried. */
   checkpointFailed(figures: { what: 'pages' | 'root' | 'too large' }): void

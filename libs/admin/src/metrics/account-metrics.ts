@@ -1,5 +1,5 @@
 /** Figures of a host of accounts, for Prometheus. No account is ever a label. */
-import { type HostMetrics, mailOutcomes } from '@holdfast/actor-runtime'
+import { appendOutcomes, type HostMetrics, mailOutcomes } from '@holdfast/actor-runtime'
 import { Counter, Histogram, type Registry } from 'prom-client'
 import { readMetrics } from './read-metrics.ts'
 
@@ -117,7 +117,9 @@ function accountCounters(registry: Registry) {
       ['why'],
     ),
   }
+  // A rate does not see the first event of a series that begins with it.
   for (const outcome of mailOutcomes) counters.mails.inc({ outcome }, 0)
+  for (const outcome of appendOutcomes) counters.unknown.inc({ outcome }, 0)
   return counters
 }
 
