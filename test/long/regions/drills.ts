@@ -14,6 +14,7 @@ interface Status {
 }
 
 const patienceMs = 300_000
+const upsMax = 3
 
 /** @returns lines of figures */
 export async function loseRegion(deployed: DeployedRegions, lost: string, other: string): Promise<string[]> {
@@ -75,7 +76,7 @@ export async function replaceHost(
   await deployed.ctl(region, 'node', 'remove', node)
 
   const upMs = performance.now()
-  await deployed.infra('up', '--only', host, '--replace')
+  const commands = await repeatedUp(deployed, '--only', host, '--replace')
   const tookMs = performance.now() - upMs
   const all = deployed.regions
     .flatMap(({ hosts }) => hosts)
@@ -96,8 +97,22 @@ export async function replaceHost(
   // The seed list of the file again.
   await deployed.infra('up', '--only', host)
   return [
-    `  ${host} replaced         up --only ${host} --replace ${seconds(tookMs)}; nodetool repair ${seconds(repairedMs)}; ${all} nodes of Cassandra, all UN`,
+    `  ${host} replaced         up --only ${host} --replace ${seconds(tookMs)}, ${commands} times; nodetool repair ${seconds(repairedMs)}; ${all} nodes of Cassandra, all UN`,
   ]
+}
+
+/**
+ * As the procedure says: again, if it ends before Cassandra has joined. @returns how many times it
+ * was given
+ */
+async function repeatedUp(deployed: DeployedRegions, ...words: string[]): Promise<number> {
+  for (let commands = 1; ; commands++)
+    try {
+      await deployed.infra('up', ...words)
+      return commands
+    } catch (error) {
+      if (commands === upsMax || !(error as Error).message.includes('has not joined')) throw error
+    }
 }
 
 interface Names {
