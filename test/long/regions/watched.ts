@@ -39,7 +39,7 @@ const hasty = [
 const undelivered = 'HoldfastNotificationsFail'
 /** Their events do not happen in a healthy cluster, or not yet, or are of one machine alone. */
 const silentPanels = new Set([
-  ...['Refusals', 'Connections refused or closed', 'Activations that were lost', 'Unknown outcomes'],
+  ...['Refusals', 'Connections refused or closed', 'Activations that were lost'],
   ...['Accounts', 'Since the last backup', 'Clock ahead of the noted time'],
 ])
 
