@@ -31,9 +31,9 @@ const options = {
   dataCentre: 'eu-par',
   tls: undefined,
   replication: { 'eu-par': 1, 'na-nyc': 1 },
-  operatorPassword: "an operator's own",
+  operatorPassword: "an operator's own, which is long",
   user: 'holdfast',
-  password: "it's the service's",
+  password: "it's the service's: 30 characters",
   patienceMs: 60_000,
 }
 
@@ -122,6 +122,18 @@ t.test('a changed password of the service is brought there', async (t) => {
     )
   t.ok(refused)
   await (await open(changed.password)).close()
+})
+
+t.test('a short password keeps an expensive hash', async (t) => {
+  const operator = new cassandra.Client({
+    contactPoints: [hereHost],
+    localDataCenter: 'eu-par',
+    credentials: { username: 'cassandra', password: options.operatorPassword },
+  })
+  const { rows } = await operator.execute("SELECT salted_hash FROM system_auth.roles WHERE role = 'holdfast'")
+  await operator.shutdown()
+  t.match(rows[0]?.salted_hash, /^\$2a\$10\$/)
+  t.same(await makeLogins({ ...options, password: 'another one' }), [])
 })
 
 t.test('where a data centre is lost, the others still let users in', async (t) => {

@@ -59,7 +59,9 @@ export class AskedPrometheus {
   /** Names of the alerts that fire now. */
   async firing(): Promise<Set<string>> {
     // A rule that was replaced leaves its last sample, which an answer shows for five minutes.
-    const series = await this.query(`${this.#firing} and time() - timestamp(${this.#firing}) < ${staleSeconds}`)
+    const series = await this.query(
+      `${this.#firing} and time() - timestamp(${this.#firing}) < ${staleSeconds}`,
+    )
     return new Set(series.map(({ metric }) => metric.alertname ?? ''))
   }
 

@@ -34,11 +34,13 @@ export class Receiver {
    */
   static async start(deployed: DeployedRegions, host: string): Promise<Receiver> {
     const receiver = new Receiver(deployed, host)
+    const sinceSeconds = Math.floor(Date.now() / 1_000)
     try {
       await receiver.#listen()
       for (const { name, roles } of deployed.hosts)
         if (roles.includes('alertmanager')) await receiver.#send(name)
-      await receiver.#hears(deployed.regions.map(({ code }) => code))
+      const regions = deployed.regions.map(({ code }) => code)
+      await receiver.#hears(regions, sinceSeconds)
     } catch (error) {
       await receiver.restore().catch((later) => console.error('not restored:', later))
       throw error
@@ -83,10 +85,13 @@ export class Receiver {
     await this.#sh(host, 'systemctl reload prometheus-alertmanager')
   }
 
-  async #hears(regions: readonly string[]): Promise<void> {
+  async #hears(regions: readonly string[], sinceSeconds: number): Promise<void> {
     const startedMs = performance.now()
     for (;;) {
-      const said = await this.#sh(this.#host, `journalctl -q -o cat -u ${receiverUnit}`)
+      const said = await this.#sh(
+        this.#host,
+        `journalctl -q -o cat -u ${receiverUnit} --since @${sinceSeconds}`,
+      )
       const silent = regions.filter((code) => !said.includes(`/watchdog-${code} HoldfastWatchdog ${code}\n`))
       if (silent.length === 0) return
       if (performance.now() - startedMs > patienceMs)
@@ -95,14 +100,18 @@ export class Receiver {
     }
   }
 
-  /** As rendered again. */
+  /** As rendered again. @throws Error with what could not be undone; the rest is */
   async restore(): Promise<void> {
-    for (const [host, text] of this.#rendered) {
-      await this.#write(host, settings, text)
-      await this.#sh(host, 'systemctl reload prometheus-alertmanager')
-    }
     const remove = `rm /etc/systemd/system/${receiverUnit}.service && systemctl daemon-reload`
-    await this.#sh(this.#host, `systemctl stop ${receiverUnit}; ${remove}`)
+    const undone = await Promise.allSettled([
+      ...[...this.#rendered].map(async ([host, text]) => {
+        await this.#write(host, settings, text)
+        await this.#sh(host, 'systemctl reload prometheus-alertmanager')
+      }),
+      this.#sh(this.#host, `systemctl stop ${receiverUnit}; ${remove}`),
+    ])
+    const faults = undone.flatMap((end) => (end.status === 'rejected' ? [String(end.reason)] : []))
+    if (faults.length > 0) throw new Error(faults.join('\n'))
   }
 
   async #write(host: string, path: string, text: string): Promise<void> {

@@ -146,9 +146,10 @@ export async function fireAll(
 ): Promise<string[]> {
   const region = new WatchedRegion(deployed)
   const receiver = await Receiver.start(deployed, host)
-  const load = await Load.start(deployed, 'eu-par')
   const [lines, wrong]: [string[], string[]] = [[], []]
+  let load: Load | undefined
   try {
+    load = await Load.start(deployed, 'eu-par')
     for (const fault of clusterFaults.filter(({ name }) => words.some((text) => name.includes(text)))) {
       const found = await tried(deployed, { region, fault })
       for (const line of [...found.lines, ...found.wrong]) report(line)
@@ -156,7 +157,7 @@ export async function fireAll(
       wrong.push(...found.wrong.map((text) => `${fault.name}: ${text}`))
     }
   } finally {
-    const ended = await Promise.allSettled([load.stop(), receiver.restore(), region.restore()])
+    const ended = await Promise.allSettled([load?.stop(), receiver.restore(), region.restore()])
     for (const end of ended) if (end.status === 'rejected') wrong.push(String(end.reason))
   }
   if (wrong.length > 0) throw new Error([...lines, ...wrong].join('\n'))
