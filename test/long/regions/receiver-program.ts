@@ -10,9 +10,11 @@ interface Notification {
 }
 
 const [address, port] = process.argv.slice(2)
-const server = createServer(async (request, response) => {
-  const { alerts } = JSON.parse(await text(request)) as Notification
-  for (const { labels } of alerts) console.log(request.url, labels.alertname, labels.region)
-  response.end()
+const server = createServer((request, response) => {
+  void text(request).then((body) => {
+    const { alerts } = JSON.parse(body) as Notification
+    for (const { labels } of alerts) console.log(request.url, labels.alertname, labels.region)
+    response.end()
+  })
 })
 server.listen(Number(port), address)
