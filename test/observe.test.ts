@@ -43,6 +43,7 @@ const ofMonitoring = [
 ]
 /** Caused in a drill of day two. */
 const ofDayTwo = [owedDrill.alert]
+
 t.test('each alert has a fault that causes it', async (t) => {
   const caused = (all: readonly { alerts: readonly string[] }[]) => all.flatMap(({ alerts }) => alerts).sort()
   t.strictSame([...new Set(caused(clusterFaults))], [...ofClusters, ...ofMonitoring].sort())

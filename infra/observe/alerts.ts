@@ -46,8 +46,8 @@ const refusedAddresses = 3
 
 /** Of the appends to journals. */
 const unknownShare = 0.05
-/** At night a single one is a large share. */
-const singleUnknown = 5
+/** Within the same time. At night a single one is a large share. */
+const fewUnknown = 5
 
 /** A single failure among sent mails concerns one address. @param range a length of Prometheus */
 function everyMailFails(range: string): string {
@@ -60,7 +60,7 @@ function everyMailFails(range: string): string {
 function manyUnknown(range: string): string {
   const unknown = (how: 'rate' | 'increase') => `sum(${how}(holdfast_journal_unknown_total[${range}]))`
   const share = `${unknown('rate')} / sum(rate(holdfast_journal_flush_seconds_count[${range}]))`
-  return `${share} > ${unknownShare} and ${unknown('increase')} > ${singleUnknown}`
+  return `${share} > ${unknownShare} and ${unknown('increase')} > ${fewUnknown}`
 }
 
 interface AlertInput {

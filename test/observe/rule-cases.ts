@@ -114,7 +114,7 @@ export const quietCases: readonly Omit<RuleCase, 'alert'>[] = [
   },
   // Few of very many appends, and few of few.
   { series: { [unknown]: '0+120x60', [flushes]: '0+6000x' }, atMinutes: 30, everyMinutes: 1 },
-  { series: { [unknown]: '0x10 3x60', [flushes]: '0+1x' }, atMinutes: 25, everyMinutes: 1 },
+  { series: { [unknown]: '0+0.4x60', [flushes]: '0+1x' }, atMinutes: 30, everyMinutes: 1 },
   // The server of one address takes nothing; other mails are sent.
   {
     series: { [mails('failed')]: '0 2 5 8x60', [mails('sent')]: '0x5 1x60' },

@@ -12,7 +12,7 @@ export interface RuntimeLog {
 export const mailOutcomes = ['sent', 'refused', 'failed'] as const
 export type MailOutcome = (typeof mailOutcomes)[number]
 
-/** What a read found after an append of which nothing was known: written, not, or another owner. */
+/** What a read found after an append without an answer: written, not, or another owner. */
 export const appendOutcomes = ['in', 'out', 'fenced'] as const
 export type AppendOutcome = (typeof appendOutcomes)[number]
 

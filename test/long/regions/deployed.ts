@@ -46,6 +46,16 @@ export class DeployedRegions {
     return run(join(this.layout.folder, 'on'), [host, ...words])
   }
 
+  /** A script on a host. @returns what it printed. @throws Error with what it said */
+  async sh(host: string, script: string): Promise<string> {
+    return successful(script, await this.on(host, 'sh', '-c', script))
+  }
+
+  /** Replaces a file of a host. @throws Error with what it said */
+  async write(host: string, path: string, text: string): Promise<void> {
+    await this.sh(host, `echo ${Buffer.from(text).toString('base64')} | base64 -d > ${path}`)
+  }
+
   /** A program of this repository beside the users of a region. They trust the own authority. */
   atUsersOf(region: string, program: string, ...words: string[]): Promise<Run> {
     const [command, ...rest] = this.wordsAtUsersOf(region, program, ...words)

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import { type DeployedRegions, successful } from './deployed.ts'
+import type { DeployedRegions } from './deployed.ts'
 import { receiverUnit } from './receiver.ts'
 
 export interface ClusterFault {
@@ -80,11 +80,10 @@ export const clusterFaults: readonly ClusterFault[] = [
       const dropIn = `/etc/systemd/system/${unit}.d`
       const ahead = 'Date.now=(now=>()=>now()+5000)(Date.now)'
       const text = `[Service]\\nEnvironment="NODE_OPTIONS=--import=data:text/javascript,${ahead}"\\n`
-      await sh(deployed, 'par2', `mkdir -p ${dropIn} && printf '${text}' > ${dropIn}/clock.conf`)
-      await sh(deployed, 'par2', `systemctl daemon-reload && systemctl restart ${unit}`)
+      await deployed.sh('par2', `mkdir -p ${dropIn} && printf '${text}' > ${dropIn}/clock.conf`)
+      await deployed.sh('par2', `systemctl daemon-reload && systemctl restart ${unit}`)
       return async () => {
-        await sh(
-          deployed,
+        await deployed.sh(
           'par2',
           `rm ${dropIn}/clock.conf && systemctl daemon-reload && systemctl restart ${unit}`,
         )
@@ -154,25 +153,21 @@ export const clusterFaults: readonly ClusterFault[] = [
   },
 ]
 
-async function sh(deployed: DeployedRegions, host: string, script: string): Promise<string> {
-  return successful(script, await deployed.on(host, 'sh', '-c', script))
-}
-
 interface Units {
   hosts: readonly string[]
   unit: string
 }
 
 async function stopped(deployed: DeployedRegions, { hosts, unit }: Units): Promise<() => Promise<void>> {
-  await Promise.all(hosts.map((host) => sh(deployed, host, `systemctl stop ${unit}`)))
+  await Promise.all(hosts.map((host) => deployed.sh(host, `systemctl stop ${unit}`)))
   return async () => {
-    await Promise.all(hosts.map((host) => sh(deployed, host, `systemctl start ${unit}`)))
+    await Promise.all(hosts.map((host) => deployed.sh(host, `systemctl start ${unit}`)))
   }
 }
 
 async function frozen(deployed: DeployedRegions, { hosts, unit }: Units): Promise<() => Promise<void>> {
   const signal = (name: string) =>
-    Promise.all(hosts.map((host) => sh(deployed, host, `systemctl kill --signal=${name} ${unit}`)))
+    Promise.all(hosts.map((host) => deployed.sh(host, `systemctl kill --signal=${name} ${unit}`)))
   await signal('STOP')
   return async () => {
     await signal('CONT')
@@ -189,7 +184,7 @@ async function certified(
     for (const [name, bytes] of pairs) {
       const write = `base64 -d > ${folder}/${name}.new && chown root:holdfast ${folder}/${name}.new`
       const move = `chmod 640 ${folder}/${name}.new && mv ${folder}/${name}.new ${folder}/${name}`
-      await sh(deployed, host, `echo ${bytes.toString('base64')} | { ${write} && ${move}; }`)
+      await deployed.sh(host, `echo ${bytes.toString('base64')} | { ${write} && ${move}; }`)
     }
   }
   const names = ['node.key', 'node.pem']

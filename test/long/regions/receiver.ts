@@ -3,13 +3,13 @@
  * here.
  */
 import { parse, stringify } from 'yaml'
-import { type DeployedRegions, successful } from './deployed.ts'
+import type { DeployedRegions } from './deployed.ts'
+import { until } from './drills.ts'
 
 export const receiverUnit = 'alert-receiver'
 
 const settings = '/etc/prometheus/alertmanager.yml'
 const port = 9_999
-const patienceMs = 120_000
 
 interface Alertmanager {
   route: Route
@@ -61,12 +61,12 @@ export class Receiver {
     const program = 'test/long/regions/receiver-program.ts'
     const start = `/opt/holdfast/infra/launch.sh /opt/holdfast/${program} ${this.#address} ${port}`
     const unit = `[Service]\nWorkingDirectory=/opt/holdfast\nExecStart=${start}\n`
-    await this.#write(this.#host, `/etc/systemd/system/${receiverUnit}.service`, unit)
-    await this.#sh(this.#host, `systemctl daemon-reload && systemctl restart ${receiverUnit}`)
+    await this.#deployed.write(this.#host, `/etc/systemd/system/${receiverUnit}.service`, unit)
+    await this.#deployed.sh(this.#host, `systemctl daemon-reload && systemctl restart ${receiverUnit}`)
   }
 
   async #send(host: string): Promise<void> {
-    const rendered = await this.#sh(host, `cat ${settings}`)
+    const rendered = await this.#deployed.sh(host, `cat ${settings}`)
     this.#rendered.set(host, rendered)
     const { route, receivers, ...others } = parse(rendered) as Alertmanager
     const hurried = ({ routes, ...rest }: Route): Route => ({
@@ -81,23 +81,20 @@ export class Receiver {
         ? {}
         : { webhook_configs: [{ url: `http://${this.#address}:${port}/${receiver.name}` }] }),
     }))
-    await this.#write(host, settings, stringify({ ...others, route: hurried(route), receivers: sent }))
-    await this.#sh(host, 'systemctl reload prometheus-alertmanager')
+    await this.#deployed.write(
+      host,
+      settings,
+      stringify({ ...others, route: hurried(route), receivers: sent }),
+    )
+    await this.#deployed.sh(host, 'systemctl reload prometheus-alertmanager')
   }
 
   async #hears(regions: readonly string[], sinceSeconds: number): Promise<void> {
-    const startedMs = performance.now()
-    for (;;) {
-      const said = await this.#sh(
-        this.#host,
-        `journalctl -q -o cat -u ${receiverUnit} --since @${sinceSeconds}`,
-      )
-      const silent = regions.filter((code) => !said.includes(`/watchdog-${code} HoldfastWatchdog ${code}\n`))
-      if (silent.length === 0) return
-      if (performance.now() - startedMs > patienceMs)
-        throw new Error(`no watchdog of ${silent.join(', ')} came through`)
-      await new Promise((later) => setTimeout(later, 1_000))
-    }
+    const printed = `journalctl -q -o cat -u ${receiverUnit} --since @${sinceSeconds}`
+    await until('the watchdog of each region comes through', async () => {
+      const said = await this.#deployed.sh(this.#host, printed)
+      return regions.every((code) => said.includes(`/watchdog-${code} HoldfastWatchdog ${code}\n`))
+    })
   }
 
   /** As rendered again. @throws Error with what could not be undone; the rest is */
@@ -105,20 +102,12 @@ export class Receiver {
     const remove = `rm /etc/systemd/system/${receiverUnit}.service && systemctl daemon-reload`
     const undone = await Promise.allSettled([
       ...[...this.#rendered].map(async ([host, text]) => {
-        await this.#write(host, settings, text)
-        await this.#sh(host, 'systemctl reload prometheus-alertmanager')
+        await this.#deployed.write(host, settings, text)
+        await this.#deployed.sh(host, 'systemctl reload prometheus-alertmanager')
       }),
-      this.#sh(this.#host, `systemctl stop ${receiverUnit}; ${remove}`),
+      this.#deployed.sh(this.#host, `systemctl stop ${receiverUnit}; ${remove}`),
     ])
     const faults = undone.flatMap((end) => (end.status === 'rejected' ? [String(end.reason)] : []))
     if (faults.length > 0) throw new Error(faults.join('\n'))
-  }
-
-  async #write(host: string, path: string, text: string): Promise<void> {
-    await this.#sh(host, `echo ${Buffer.from(text).toString('base64')} | base64 -d > ${path}`)
-  }
-
-  async #sh(host: string, script: string): Promise<string> {
-    return successful(script, await this.#deployed.on(host, 'sh', '-c', script))
   }
 }

@@ -60,8 +60,7 @@ class WatchedRegion extends AskedPrometheus {
   /** Scrapes and evaluates every `scrapeSeconds` from now on, with these times. */
   async hurry(times: Times): Promise<void> {
     for (const name of ['prometheus.yml', 'holdfast.rules.yml'])
-      if (!this.#files.has(name))
-        this.#files.set(name, successful(name, await this.#deployed.on(host, 'cat', `${place}/${name}`)))
+      if (!this.#files.has(name)) this.#files.set(name, await this.#deployed.sh(host, `cat ${place}/${name}`))
     const config = parse(this.#files.get('prometheus.yml') as string)
     const interval = `${scrapeSeconds}s`
     const pace = { scrape_interval: interval, scrape_timeout: interval, evaluation_interval: interval }
@@ -76,14 +75,12 @@ class WatchedRegion extends AskedPrometheus {
     await this.#reload()
   }
 
-  async #write(name: string, text: string): Promise<void> {
-    const encoded = Buffer.from(text).toString('base64')
-    const script = `echo ${encoded} | base64 -d > ${place}/${name}`
-    successful(`write ${name}`, await this.#deployed.on(host, 'sh', '-c', script))
+  #write(name: string, text: string): Promise<void> {
+    return this.#deployed.write(host, `${place}/${name}`, text)
   }
 
   async #reload(): Promise<void> {
-    successful('reload', await this.#deployed.on(host, 'systemctl', 'reload', 'prometheus'))
+    await this.#deployed.sh(host, 'systemctl reload prometheus')
   }
 }
 
