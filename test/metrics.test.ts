@@ -16,11 +16,11 @@ import {
   metadataMetrics,
   moderationMetrics,
   processMetrics,
-  publicCertificateMetrics,
   Readiness,
   reconcileMetrics,
   reportMetrics,
   scrubMetrics,
+  shownCertificateMetrics,
   storeMetrics,
   transferMetrics,
 } from '@holdfast/admin'
@@ -185,9 +185,16 @@ function registerMetadata(registry: Registry): void {
     unauditedBatches: () => of(61),
   })
   backupMetrics(registry, () => of(60_000))
-  publicCertificateMetrics(registry, {
-    get expiresMs() {
-      return new Map([['files.example.org', of(60_500)]])
+  shownCertificateMetrics(registry, {
+    hosts: {
+      get expiresMs() {
+        return new Map([['files.example.org', of(60_500)]])
+      },
+    },
+    servers: {
+      get expiresMs() {
+        return new Map([['nats://10.0.0.1:4222', of(60_700)]])
+      },
     },
   })
   clockGuardMetric(registry, () => of(61_000))

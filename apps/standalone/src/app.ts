@@ -15,8 +15,8 @@ import {
   backupMetrics,
   collectorMetrics,
   createAdminHost,
-  openPublicCertificates,
   openRecords,
+  openShownCertificates,
   processMetrics,
   Readiness,
   reconcileMetrics,
@@ -384,7 +384,7 @@ function openUpkeep({
   })
   opened.defer(() => backupJobs.close())
   backupMetrics(metrics, () => backupJobs.lastBackupMs)
-  openPublicCertificates({ config, log, metrics, opened })
+  openShownCertificates({ config, own: () => undefined, log, metrics, opened })
   const scrubber = new Scrubber({
     store: blobs,
     repair: undefined,

@@ -4,7 +4,7 @@
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { type AccountClient, BlockedAccounts, RoutedAccountClient } from '@holdfast/accounts'
-import { clockMetric, openPublicCertificates, openRecords, processMetrics, Readiness } from '@holdfast/admin'
+import { clockMetric, openRecords, openShownCertificates, processMetrics, Readiness } from '@holdfast/admin'
 import {
   commit,
   type DescriptorBudget,
@@ -109,7 +109,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   const { reports, transfers } = openRecords(recording)
   opened.defer(() => transfers.close())
   certificateMetrics(metrics, trust)
-  openPublicCertificates({ config, log, metrics, opened })
+  openShownCertificates({ config, own: () => trust.peers?.pem.own, log, metrics, opened })
   clockMetric(metrics, { offsetMs: () => membership.self().clockOffsetMs })
   const running = opened.move()
   return {

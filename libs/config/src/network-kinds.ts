@@ -56,6 +56,36 @@ export function endpointsByRegion(value: string): Partial<Record<RegionCode, End
   return Object.fromEntries(pairs)
 }
 
+/** A server that shows a certificate. */
+export interface TlsServer {
+  /** `nats`: a line in clear comes before TLS. */
+  scheme: 'tls' | 'nats'
+  /** An IPv6 address has no brackets. */
+  host: string
+  port: number
+}
+
+/** As many as a region of a deployment has: three of each of 512 hosts. */
+const tlsServersMax = 1_536
+
+export const tlsServersForm = `up to ${tlsServersMax} servers like nats://10.0.0.1:4222,tls://10.0.0.1:9042`
+
+/** None in an empty text. */
+export function tlsServers(value: string): TlsServer[] {
+  const all = value === '' ? [] : value.split(',').map(tlsServer)
+  if (all.length > tlsServersMax)
+    throw new Error(`names ${all.length} servers, but must name ${tlsServersForm}`)
+  return all
+}
+
+function tlsServer(text: string): TlsServer {
+  const [, scheme, host = '', address = '', port] =
+    /^(tls|nats):\/\/(?:([A-Za-z0-9.-]+)|\[([0-9A-Fa-f:.]+)\]):([1-9]\d{0,4})$/.exec(text) ?? []
+  if (scheme === undefined || !(Number(port) <= 65_535) || (host === '' && isIP(address) !== 6))
+    throw new Error(`names "${text}", but must name ${tlsServersForm}`)
+  return { scheme: scheme as TlsServer['scheme'], host: host || address, port: Number(port) }
+}
+
 export const trustedProxiesForm = 'off, a number of hops from 1 to 9, or addresses like 10.0.0.0/8,::1'
 
 export function trustedProxies(value: string): string[] | number | false {

@@ -127,6 +127,40 @@ t.test('values keep their meaning through units, lists and slashes', async (t) =
   t.equal(readConfig({ HOLDFAST_TRUST_PROXY: '2' }, noFiles).config.trustProxy, 2)
 })
 
+t.test('servers whose certificates are read have a scheme, a host and a port', async (t) => {
+  const read = (list: string) =>
+    readConfig({ HOLDFAST_CERTIFICATE_SERVERS: list }, noFiles).config.certificateServers
+  t.same(read(''), [])
+  t.same(read('nats://10.0.0.1:4222,tls://node-1.example.org:9042,tls://[fd00::1]:7000'), [
+    { scheme: 'nats', host: '10.0.0.1', port: 4222 },
+    { scheme: 'tls', host: 'node-1.example.org', port: 9042 },
+    { scheme: 'tls', host: 'fd00::1', port: 7000 },
+  ])
+  const many = (count: number) => Array.from({ length: count }, () => 'tls://h:1').join(',')
+  t.equal(read(many(1_536)).length, 1_536)
+  t.match(faultsOf({ HOLDFAST_CERTIFICATE_SERVERS: many(1_537) }), [
+    /^HOLDFAST_CERTIFICATE_SERVERS names 1537 servers, but must name up to 1536 servers like nats:/,
+  ])
+  for (const bad of [
+    ...[
+      'h:1',
+      'https://h:1',
+      'tls://h',
+      'tls://h:0',
+      'tls://h:65536',
+      'tls://h:1/',
+      'tls://u@h:1',
+      'tls://:1',
+    ],
+    ...['tls://fd00::1:1', 'tls://[h]:1', 'tls://[10.0.0.1]:1', 'tls://[fd00::1:1', ' tls://h:1', ''],
+  ])
+    t.match(
+      faultsOf({ HOLDFAST_CERTIFICATE_SERVERS: `tls://h:1,${bad}` }),
+      [`HOLDFAST_CERTIFICATE_SERVERS names "${bad}", but must name up to 1536 servers like`],
+      bad,
+    )
+})
+
 t.test(
   'a secret comes from the variable or from its file, never from both, and is never shown',
   async (t) => {

@@ -1,7 +1,18 @@
 /** Where a process keeps its files, which region it is in, how it logs and ends. */
 import { resolve } from 'node:path'
 import { type RegionCode, regionCodes } from '@holdfast/kernel'
-import { baseUrl, choice, integer, onOff, pattern, seconds, text, type ValuesOf } from '../setting-kinds.ts'
+import { type TlsServer, tlsServers, tlsServersForm } from '../network-kinds.ts'
+import {
+  baseUrl,
+  choice,
+  integer,
+  onOff,
+  pattern,
+  type Setting,
+  seconds,
+  text,
+  type ValuesOf,
+} from '../setting-kinds.ts'
 
 export const processSettings = {
   HOLDFAST_DATA_DIR: text({
@@ -49,6 +60,14 @@ export const processSettings = {
         'Public hosts whose certificates this process reads every 10 min as a client, at each of their addresses, with commas: `files.example.org,upload.example.org:8443`. Metrics and alerts then know the earliest end of each host. One process is enough.',
     },
   ),
+  HOLDFAST_CERTIFICATE_SERVERS: {
+    fallback: '',
+    meaning:
+      'NATS servers (`nats`) and Cassandra nodes (`tls`: the ports of clients and of other nodes) whose certificates this process reads every 10 min as a client, with commas: `nats://10.0.0.1:4222,tls://10.0.0.1:9042,tls://10.0.0.1:7000`. Metrics and alerts then know the end of what each of them shows. It shows its own certificate to those that ask for one. One process is enough.',
+    form: tlsServersForm,
+    secret: false,
+    parse: tlsServers,
+  } as Setting<TlsServer[]>,
 }
 
 export interface ProcessConfig {
@@ -62,6 +81,7 @@ export interface ProcessConfig {
   tracing: { collector: string | undefined; oneIn: number }
   /** Whose certificates are watched. */
   certificateHosts: readonly { host: string; port: number }[]
+  certificateServers: readonly TlsServer[]
 }
 
 export function processConfig(values: ValuesOf<typeof processSettings>): ProcessConfig {
@@ -73,6 +93,7 @@ export function processConfig(values: ValuesOf<typeof processSettings>): Process
     logLevel: values.HOLDFAST_LOG_LEVEL,
     tracing: { collector: values.HOLDFAST_TRACE_URL, oneIn: values.HOLDFAST_TRACE_ONE_IN },
     certificateHosts: hostsOf(values.HOLDFAST_CERTIFICATE_HOSTS),
+    certificateServers: values.HOLDFAST_CERTIFICATE_SERVERS,
   }
 }
 
