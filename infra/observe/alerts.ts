@@ -24,9 +24,12 @@ const slow = 3
 
 /** What each proxy is scraped as. */
 const proxyJobs = 'caddy|nginx|proxy'
-/** Between processes and servers, and those that proxies show to users. */
-const certificateEnds =
-  '(holdfast_certificate_expires_timestamp_seconds or holdfast_public_certificate_expires_timestamp_seconds)'
+/** Of processes, those that proxies show to users, and those that servers show to processes. */
+const certificateEnds = `(${['', 'public_', 'server_']
+  .map((shown) => `holdfast_${shown}certificate_expires_timestamp_seconds`)
+  .join(' or ')})`
+const certificateName =
+  '{{ or $labels.host $labels.server $labels.process }} ({{ or $labels.use (and $labels.server "server") "public" }})'
 const backedUp = 'holdfast_backup_last_timestamp_seconds'
 
 /**
@@ -348,15 +351,13 @@ function clusterAlerts({ window, age }: Times): Record<string, AlertInput> {
       severity: 'ticket',
       pending: hour,
       expr: `${certificateEnds} - time() < ${age(21 * day)}`,
-      summary:
-        'The certificate of {{ or $labels.host $labels.process }} ({{ or $labels.use "public" }}) ends within three weeks.',
+      summary: `The certificate of ${certificateName} ends within three weeks.`,
     },
     HoldfastCertificateEnded: {
       severity: 'page',
       pending: 0,
       expr: `${certificateEnds} - time() < ${age(2 * day)}`,
-      summary:
-        'The certificate of {{ or $labels.host $labels.process }} ({{ or $labels.use "public" }}) ends within two days or has ended.',
+      summary: `The certificate of ${certificateName} ends within two days or has ended.`,
     },
   }
 }

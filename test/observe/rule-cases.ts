@@ -17,6 +17,7 @@ export interface RuleCase {
 const of = 'process="p", instance="i", job="holdfast"'
 const ownCertificate = `${of}, use="nats", certificate="own"`
 const publicCertificate = `holdfast_public_certificate_expires_timestamp_seconds{${of}, host="h"}`
+const serverCertificate = `holdfast_server_certificate_expires_timestamp_seconds{${of}, server="nats://10.0.0.1:4222"}`
 const api = `${of}, host="api", method="GET", route="/x"`
 const requests = (outcome: string) => `holdfast_http_request_seconds_count{${api}, outcome="${outcome}"}`
 const quickUnder = (le: string) => `holdfast_http_request_seconds_bucket{${api}, outcome="ok", le="${le}"}`
@@ -87,6 +88,7 @@ export const healthy: Record<string, string> = {
   [flushes]: '0+600x',
   [`holdfast_certificate_expires_timestamp_seconds{${ownCertificate}}`]: `${days(1_000)}x`,
   [publicCertificate]: `${days(1_000)}x`,
+  [serverCertificate]: `${days(1_000)}x`,
   [`holdfast_nats_up{${of}}`]: '1x',
   [`holdfast_cassandra_nodes{${of}, region="r"}`]: '3x',
   [`holdfast_cassandra_nodes_connected{${of}, region="r"}`]: '3x',
@@ -269,8 +271,13 @@ export const ruleCases: readonly RuleCase[] = [
     62,
   ),
   one('HoldfastCertificateEnds', publicCertificate, `${days(20)}x100`, 62),
+  one('HoldfastCertificateEnds', serverCertificate, `${days(20)}x100`, 62),
   {
     ...one('HoldfastCertificateEnded', publicCertificate, `${days(1)}x100`, 62),
+    alsoFire: ['HoldfastCertificateEnds'],
+  },
+  {
+    ...one('HoldfastCertificateEnded', serverCertificate, `${days(1)}x100`, 62),
     alsoFire: ['HoldfastCertificateEnds'],
   },
   one(
