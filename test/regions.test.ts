@@ -685,6 +685,35 @@ t.test('one process of each region reads the certificates that users see', async
     }
 })
 
+t.test('the same process reads the certificates of the servers of its region, if it has some', async (t) => {
+  const read = (text: string) =>
+    planOf(readDeployment(text, 'x.yaml')).regions.map(({ hosts }) =>
+      hosts.flatMap(({ processes }) =>
+        processes.flatMap(({ name, settings }) =>
+          settings.HOLDFAST_CERTIFICATE_SERVERS === undefined
+            ? []
+            : [[name, settings.HOLDFAST_CERTIFICATE_SERVERS.split(',')] as const],
+        ),
+      ),
+    )
+  const expected = (region: string, network: string) => [
+    [
+      `api-1-${region}1`,
+      [
+        ...[11, 12, 13].map((host) => `nats://${network}.${host}:4222`),
+        ...[11, 12, 13].flatMap((host) => [`tls://${network}.${host}:9042`, `tls://${network}.${host}:7000`]),
+      ],
+    ],
+  ]
+  t.same(read(three), [expected('par', '10.1.0'), expected('nyc', '10.2.0'), expected('sgp', '10.3.0')])
+  const proxy = '      - { name: front1, address: 192.0.2.11, internal: 10.0.0.11, roles: [proxy] }\n'
+  t.same(read(textOf('one.yaml') + proxy), [[]], 'the role standalone has no servers')
+  const cluster = textOf('one.yaml')
+    .replace('regions:', 'replicas: 1\nregions:')
+    .replace('[standalone,', '[nats, cassandra, actor-host, storage-node, upload, api,')
+  t.same(read(cluster), [[]], 'a single host')
+})
+
 t.test('Cassandra gets its users between the servers and the processes', async (t) => {
   const deployment = deploymentOf('three.yaml')
   const all = workOf(deployment)

@@ -107,7 +107,7 @@ function plannedProcess(platform: Platform, placed: PlacedProcess): PlannedProce
     ...platform.secret('ADMIN_TOKEN'),
     ...platform.secret('METRICS_TOKEN'),
     ...(deployment.mail === 'relay' && mailRoles.includes(role) ? platform.secret('SMTP_URL') : {}),
-    ...publicCertificates(platform, placed),
+    ...shownCertificates(platform, placed),
     ...Object.fromEntries(
       Object.entries(ports).map(([port, number]) => [`HOLDFAST_${port.toUpperCase()}_PORT`, String(number)]),
     ),
@@ -129,8 +129,11 @@ function plannedProcess(platform: Platform, placed: PlacedProcess): PlannedProce
   }
 }
 
-/** One process of a region reads the certificates of its proxies, as users see them. */
-function publicCertificates(
+/**
+ * One process of a region reads the certificates of its proxies, as users see them, and of its NATS
+ * and Cassandra, as their clients see them.
+ */
+function shownCertificates(
   platform: Platform,
   { deployment, region, host, role, at }: PlacedProcess,
 ): Settings {
@@ -138,7 +141,23 @@ function publicCertificates(
   const first = region.hosts.find(({ roles }) => roles.some((one) => frontRoles.includes(one.role)))
   if (first !== host) return {}
   const names = new Set(Object.values(namesOf(deployment, region.code)))
-  return { HOLDFAST_CERTIFICATE_HOSTS: [...names].join(',') }
+  const servers = isOneHost(deployment) ? [] : serversWithTls(platform, region)
+  return {
+    HOLDFAST_CERTIFICATE_HOSTS: [...names].join(','),
+    ...(servers.length === 0 ? {} : { HOLDFAST_CERTIFICATE_SERVERS: servers.join(',') }),
+  }
+}
+
+/** Cassandra shows one certificate to clients and another one to its nodes. */
+function serversWithTls({ serverPorts: { nats, cassandra } }: Platform, { hosts }: Region): string[] {
+  const having = (wanted: HostRole) => hosts.filter(({ roles }) => roles.some(({ role }) => role === wanted))
+  return [
+    ...having('nats').map(({ internal }) => `nats://${internal}:${nats.client}`),
+    ...having('cassandra').flatMap(({ internal }) => [
+      `tls://${internal}:${cassandra.client}`,
+      `tls://${internal}:${cassandra.storage}`,
+    ]),
+  ]
 }
 
 const frontRoles: readonly HostRole[] = ['api', 'standalone']
