@@ -378,7 +378,7 @@ t.test('a disk of its own is mounted before its process starts', async (t) => {
   const pods = files.get('kubernetes/eu-par/par1/processes.yaml') ?? ''
   t.match(pods, /path: \/srv\/disk2\s+type: Directory\n/, 'Kubernetes makes none either')
   t.match(pods, /command:\s+- sh\s+- -ec\s+- chown 1000:1000 \/srv\/disk2; chmod 700 \/srv\/disk2\n/)
-  t.match(pods, /livenessProbe:\s+httpGet:\s+host: 10.1.0.11\s+port: 8089\s+path: \/livez\n/)
+  t.match(pods, /livenessProbe:\s+httpGet:\s+scheme: HTTPS\s+host: 10.1.0.11\s+port: 8089\s+path: \/livez\n/)
 })
 
 t.test('Prometheus of a region scrapes all of its servers that have metrics', async (t) => {
@@ -672,6 +672,43 @@ t.test('proxies ask frontends by TLS when the settings say so, except of a singl
   const alone = render(deploymentOf('one.yaml'))
   t.notMatch(alone.get('hosts/files1/etc/caddy/Caddyfile'), 'tls_')
   for (const [path, text] of alone) t.notMatch(text, 'HOLDFAST_FRONTEND_TLS', path)
+})
+
+t.test('Prometheus and probes ask admin hosts by TLS when the settings say so', async (t) => {
+  interface Scraped {
+    scrape_configs: {
+      job_name: string
+      tls_config?: object
+      static_configs: { labels: Record<string, string> }[]
+    }[]
+  }
+  const authority = { ca_file: '/etc/holdfast/tls/ca.pem' }
+  for (const [setting, isTls] of [
+    ['', true],
+    ['preferred', true],
+    ['offered', false],
+    ['off', false],
+  ] as const) {
+    const given = three.replace(/^settings:.*\n/m, (line) =>
+      setting === '' ? line : `${line}  HOLDFAST_ADMIN_TLS: ${setting}\n`,
+    )
+    const files = render(readDeployment(given, 'x.yaml'))
+    t.match(
+      files.get('hosts/par1/etc/holdfast/actor-1-par1.env'),
+      `\nHOLDFAST_ADMIN_TLS=${setting || 'required'}\n`,
+    )
+    const { scrape_configs: jobs } = parse(
+      files.get('hosts/par3/etc/prometheus/prometheus.yml') ?? '',
+    ) as Scraped
+    const ours = jobs.find(({ job_name: name }) => name === 'holdfast')
+    t.strictSame(ours?.tls_config, isTls ? authority : undefined, setting)
+    for (const { labels } of ours?.static_configs ?? [])
+      t.equal(labels.__scheme__, isTls ? 'https' : undefined, `${setting} ${labels.process}`)
+    const probe = /httpGet:\n +scheme: HTTPS\n/
+    t.equal(probe.test(files.get('kubernetes/eu-par/par1/processes.yaml') ?? ''), isTls, setting)
+  }
+  for (const [path, text] of render(deploymentOf('one.yaml')))
+    t.notMatch(text, /HOLDFAST_ADMIN_TLS|__scheme__|scheme: HTTPS/, path)
 })
 
 t.test('one process of each region reads the certificates that users see', async (t) => {

@@ -53,6 +53,20 @@ export function allHosts({ regions }: Plan): PlannedHost[] {
   return regions.flatMap(({ hosts }) => hosts)
 }
 
+/** Others call its admin host by TLS. While a region changes to it, some may not have it yet. */
+export function isAdminByTls({ settings }: Pick<PlannedProcess, 'settings'>): boolean {
+  return isPreferred(settings.HOLDFAST_ADMIN_TLS)
+}
+
+/** The proxies call its public hosts by TLS, likewise. */
+export function isFrontendByTls({ settings }: Pick<PlannedProcess, 'settings'>): boolean {
+  return isPreferred(settings.HOLDFAST_FRONTEND_TLS)
+}
+
+function isPreferred(mode = ''): boolean {
+  return mode === 'preferred' || mode === 'required'
+}
+
 /** One host: its servers reach each other by loopback, and no certificate is needed. */
 export function isAlone({ deployment }: Plan): boolean {
   return isOneHost(deployment)
@@ -210,9 +224,12 @@ function clusterSettings(platform: Platform, placed: PlacedProcess): Settings {
       HOLDFAST_TLS_CERT: `${platform.tls}/node.pem`,
       HOLDFAST_TLS_KEY: `${platform.tls}/node.key`,
     }),
-    ...(platform.tls === undefined || isOneHost(deployment) || placed.role === 'actor-host'
+    ...(platform.tls === undefined || isOneHost(deployment)
       ? {}
-      : { HOLDFAST_FRONTEND_TLS: 'required' }),
+      : {
+          ...(placed.role === 'actor-host' ? {} : { HOLDFAST_FRONTEND_TLS: 'required' }),
+          HOLDFAST_ADMIN_TLS: 'required',
+        }),
     HOLDFAST_CASSANDRA_REPLICAS: String(deployment.replicas),
     ...platform.secret('CLUSTER_SECRET'),
   }

@@ -1,7 +1,10 @@
 /** A cluster whose processes all run in this one, over a bus and journals in memory. */
 
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
+import http from 'node:http'
+import https from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startActorHost } from '@holdfast/actor-host'
@@ -95,7 +98,14 @@ function starterOf(
   }
 }
 
-const isReady = async ({ addresses }: RunningProcess) => (await fetch(`${addresses.admin}/readyz`)).ok
+async function isReady({ addresses: { admin = '' } }: RunningProcess): Promise<boolean> {
+  const asked = admin.startsWith('https:')
+    ? https.get(`${admin}/readyz`, { rejectUnauthorized: false })
+    : http.get(`${admin}/readyz`)
+  const [answer] = await once(asked, 'response')
+  answer.resume()
+  return answer.statusCode === 200
+}
 
 /** Servers and a directory, without any process yet; the test ends what it starts. */
 export async function newMemoryCluster(t: Test, options: Omit<MemoryClusterOptions, 'scanner'>) {

@@ -5,6 +5,7 @@ import { AccountHost, type Reconciler, roundInWords } from '@holdfast/actor-runt
 import { accountMetrics, reconcileMetrics } from '@holdfast/admin'
 import { type AccountHostDeps, accountHostOptions, chosenPorts, openMailer, urlOf } from '@holdfast/bootstrap'
 import {
+  adminScheme,
   type ClusterPart,
   type ClusterStart,
   joinCluster,
@@ -39,7 +40,7 @@ export async function startActorHost({
   })
   opened.defer(() => mailer.close())
   let active = () => 0
-  const addresses = { admin: urlOf(adminHost, ports.admin) }
+  const addresses = { admin: urlOf(adminHost, ports.admin, adminScheme(config)) }
   const cluster = await joinCluster({
     config,
     secrets,

@@ -6,6 +6,7 @@ import { ShareCodeRoutes } from '@holdfast/accounts'
 import type { BlobStore } from '@holdfast/blob-store'
 import { chosenPorts, listen, urlOf } from '@holdfast/bootstrap'
 import {
+  adminScheme,
   type ClusterPart,
   type ClusterStart,
   clusterBlobs,
@@ -33,7 +34,7 @@ export async function startApi({ config, secrets, settings, log, clock, connect 
     download: config.publicUrls.download ?? urlOf(host, config.listen.download, scheme),
     web: config.publicUrls.web ?? own,
   }
-  const addresses = { api: own, admin: urlOf(adminHost, ports.admin) }
+  const addresses = { api: own, admin: urlOf(adminHost, ports.admin, adminScheme(config)) }
   const cluster = await joinCluster({
     config,
     secrets,

@@ -84,19 +84,21 @@ export type AdminCall = (
   body?: unknown,
 ) => Promise<Record<string, unknown>>
 
+/** How a program reaches an admin host. */
+export interface AdminAccess {
+  url: string
+  token: string | undefined
+  /** Whom the log of acts names. */
+  operator: string | undefined
+  /** PEM: the authority of the cluster, and those of everyone. Undefined: the latter. */
+  ca: string[] | undefined
+}
+
 /**
  * @throws AdminError when the host refuses.
  * @throws AdminUnreachable when it does not answer, or its answer is not our envelope.
  */
-export function adminClient({
-  url,
-  token,
-  operator,
-}: {
-  url: string
-  token: string | undefined
-  operator?: string | undefined
-}): AdminCall {
+export function adminClient({ url, token, operator, ca }: AdminAccess): AdminCall {
   const headers = {
     'content-type': 'application/json',
     ...(operator === undefined ? {} : { 'x-operator': encodeURIComponent(operator) }),
@@ -106,6 +108,7 @@ export function adminClient({
     const answer = await ask(new URL(path, url), {
       method,
       headers,
+      ca,
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
     if (answer.status !== 'ok') throw new AdminError(answer.status)
@@ -121,6 +124,7 @@ interface Envelope {
 interface AdminRequest {
   method: string
   headers: Record<string, string>
+  ca: string[] | undefined
   body?: string
 }
 
@@ -129,22 +133,33 @@ async function ask(url: URL, asking: AdminRequest): Promise<Envelope> {
   try {
     answer = await answerTo(url, asking)
   } catch (error) {
-    throw new AdminUnreachable(
-      `no answer from ${url.origin} (${(error as Error).message || (error as { code?: string }).code}): is the service running, and is this its admin host (--admin, HOLDFAST_ADMIN_PORT)?`,
-      { cause: error },
-    )
+    const { message, code } = error as NodeJS.ErrnoException
+    throw new AdminUnreachable(`no answer from ${url.origin} (${message || code}): ${adviceOn(url, code)}`, {
+      cause: error,
+    })
   }
   const envelope = parse(answer)
   if (envelope === undefined) throw new AdminUnreachable(`${url.origin} is no admin host of Holdfast`)
   return envelope
 }
 
+/** What probably has to be changed, by the code of Node or OpenSSL. */
+function adviceOn({ protocol }: URL, code = ''): string {
+  if (protocol === 'http:' && code === 'ECONNRESET')
+    return 'it may answer by TLS alone (HOLDFAST_ADMIN_TLS): set HOLDFAST_TLS_CA to the file of its authority'
+  if (code === 'ERR_SSL_WRONG_VERSION_NUMBER' || code === 'EPROTO')
+    return 'it may answer without TLS: set HOLDFAST_ADMIN_TLS=off, or write http:// before the address'
+  if (/^(UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/.test(code))
+    return 'set HOLDFAST_TLS_CA to the file of the authority that its certificate is of'
+  return 'is the service running, and is this its admin host (--admin, HOLDFAST_ADMIN_PORT)?'
+}
+
 /** `fetch` waits for five minutes at most, and has no setting for it. */
-async function answerTo(url: URL, { method, headers, body }: AdminRequest): Promise<string> {
+async function answerTo(url: URL, { method, headers, ca, body }: AdminRequest): Promise<string> {
   const { request } = url.protocol === 'https:' ? https : http
   const signal = AbortSignal.timeout(answerTimeoutMs)
   const answer = await new Promise<http.IncomingMessage>((resolve, reject) => {
-    request(url, { method, headers, signal }, resolve).once('error', reject).end(body)
+    request(url, { method, headers, ca, signal }, resolve).once('error', reject).end(body)
   })
   return text(answer)
 }

@@ -133,9 +133,10 @@ function help(shown: readonly Command[]): string {
     ...lines,
     '',
     'Options of every command:',
-    '  --admin ADDR  the admin host, with or without http://; without it http://<HOLDFAST_ADMIN_BIND>:<HOLDFAST_ADMIN_PORT>, that is http://127.0.0.1:8090',
+    '  --admin ADDR  the admin host, with or without http:// or https://; without it <HOLDFAST_ADMIN_BIND>:<HOLDFAST_ADMIN_PORT>, that is 127.0.0.1:8090',
     '  --help        this page; after a command only that one',
     '',
+    'An address without a scheme is asked by TLS when HOLDFAST_TLS_CA names the authority of the cluster, unless HOLDFAST_ADMIN_TLS is off.',
     'HOLDFAST_ADMIN_TOKEN (or …_FILE) is sent when it is set; root and the user of the service need none on its own machine (Linux).',
     'Exit codes: 0 done, 1 the service refused at least one, 2 invalid arguments (nothing was done), 3 no answer.',
   ].join('\n')

@@ -217,6 +217,7 @@ async function openAdmin(
     metricsToken: secrets.metricsToken,
     uidOf: undefined,
     connections,
+    tls: undefined,
     operations: createOperations(process),
     moderation,
     accounts: operator,

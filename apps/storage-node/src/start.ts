@@ -6,6 +6,7 @@
 
 import { chosenPorts, listen, urlOf, webUrlOf } from '@holdfast/bootstrap'
 import {
+  adminScheme,
   type ClusterStart,
   clusterDescriptors,
   frontendScheme,
@@ -31,7 +32,7 @@ export async function startStorageNode({ config, secrets, settings, log, clock, 
   opened.defer(() => storage.close())
   const addresses = {
     download: urlOf(host, ports.download, frontendScheme(config)),
-    admin: urlOf(adminHost, ports.admin),
+    admin: urlOf(adminHost, ports.admin, adminScheme(config)),
     ...storage.addresses,
   }
   const cluster = await joinCluster({

@@ -7,6 +7,7 @@
 import type { BlobStore } from '@holdfast/blob-store'
 import { chosenPorts, listen, urlOf, webUrlOf } from '@holdfast/bootstrap'
 import {
+  adminScheme,
   type ClusterPart,
   type ClusterStart,
   clusterBlobs,
@@ -36,7 +37,7 @@ export async function startUpload({ config, secrets, settings, log, clock, conne
   const addresses = {
     upload: config.publicUrls.upload ?? urlOf(host, ports.upload, frontendScheme(config)),
     download: config.publicUrls.download ?? urlOf(host, ports.download, frontendScheme(config)),
-    admin: urlOf(adminHost, ports.admin),
+    admin: urlOf(adminHost, ports.admin, adminScheme(config)),
   }
   const storage = config.uploadStores
     ? await StorageRole.open({

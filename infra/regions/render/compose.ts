@@ -36,7 +36,7 @@ export function composeFile(plan: Plan, host: PlannedHost, textOf: (path: string
         ...(made.includes(container)
           ? { depends_on: { [foldersName]: { condition: 'service_completed_successfully' } } }
           : {}),
-        ...(container.health ? { healthcheck: alive } : {}),
+        ...(container.health === undefined ? {} : { healthcheck: alive }),
         ...(container.envFile === undefined ? {} : { env_file: [container.envFile] }),
         volumes: [
           ...container.secrets.map((path) => bind(path, { to: path, readOnly: true })),

@@ -2,7 +2,7 @@
  * The containers of a host, once for compose and once for Kubernetes. They use the network of their
  * host: addresses are those of the file, however the processes are started.
  */
-import type { Plan, PlannedHost } from '../plan.ts'
+import { isAdminByTls, type Plan, type PlannedHost } from '../plan.ts'
 import { places } from '../platform.ts'
 import { type Memory, memoryOfCassandra, memoryOfNats, memoryOfProcess } from './memory.ts'
 import { isOwnDisk } from './units.ts'
@@ -18,8 +18,8 @@ export interface Container {
   secrets: string[]
   /** Takes connections when it is ready. */
   port: number
-  /** It says by HTTP whether it lives (`/livez`) and is ready (`/readyz`). */
-  health: boolean
+  /** How it says whether it lives (`/livez`) and is ready (`/readyz`). Undefined: not at all. */
+  health: 'http' | 'https' | undefined
   address: string
   user: number
   /** It has to take connections within this time. */
@@ -70,7 +70,7 @@ export function containersOf(
     mounts: [data(process.dataDir)],
     secrets: secretsIn(Object.values(process.settings).join('\n')),
     port: process.ports.admin ?? 0,
-    health: true,
+    health: isAdminByTls(process) ? 'https' : 'http',
     address: process.settings.HOLDFAST_ADMIN_BIND ?? host.internal,
     user: ownUser,
     startSeconds,
@@ -86,7 +86,7 @@ export function containersOf(
       mounts: [rendered(`${places.etc}/nats.conf`)],
       secrets: secretsIn(textOf(`${places.etc}/nats.conf`)),
       port: 4222,
-      health: false,
+      health: undefined,
       address: host.internal,
       user: ownUser,
       startSeconds,
@@ -106,7 +106,7 @@ export function containersOf(
       ],
       secrets: secretsIn(textOf('/etc/cassandra/cassandra.yaml')),
       port: 9042,
-      health: false,
+      health: undefined,
       address: host.internal,
       user: 999,
       startSeconds: joinSeconds,

@@ -75,9 +75,11 @@ function statefulSet(host: PlannedHost, container: Container): object {
   const mounts = container.mounts.map((mount) => ({ mount, volume: volumeOf(host, mount) }))
   const volumes = new Map(mounts.map(({ volume }) => [volume.name, volume]))
   const secrets = secretVolumes(host, container)
-  const { address: to, port, user, memory } = container
+  const { address: to, port, user, memory, health } = container
   const connect = { tcpSocket: { host: to, port } }
-  const says = (path: string) => (container.health ? { httpGet: { host: to, port, path } } : connect)
+  const scheme = health === 'https' ? { scheme: 'HTTPS' } : {}
+  const says = (path: string) =>
+    health === undefined ? connect : { httpGet: { ...scheme, host: to, port, path } }
   const folders = container.mounts.filter(({ kind }) => kind === 'data').map(({ from }) => from)
   return {
     apiVersion: 'apps/v1',
@@ -122,9 +124,9 @@ function statefulSet(host: PlannedHost, container: Container): object {
                 periodSeconds: probeSeconds,
                 failureThreshold: container.startSeconds / probeSeconds,
               },
-              ...(container.health
-                ? { livenessProbe: { ...says('/livez'), periodSeconds: 10, failureThreshold: 3 } }
-                : {}),
+              ...(health === undefined
+                ? {}
+                : { livenessProbe: { ...says('/livez'), periodSeconds: 10, failureThreshold: 3 } }),
               securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } },
               volumeMounts: [
                 ...secrets.map(({ name, folder }) => ({ name, mountPath: folder, readOnly: true })),

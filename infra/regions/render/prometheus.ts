@@ -5,8 +5,8 @@
 import { stringify } from 'yaml'
 import { rulesFile } from '../../observe/rules-file.ts'
 import type { Plan, PlannedHost, PlannedRegion } from '../plan.ts'
-import { hostsWith } from '../plan.ts'
-import { places } from '../platform.ts'
+import { hostsWith, isAdminByTls } from '../plan.ts'
+import { certificates, places } from '../platform.ts'
 import { exporterPorts, serverPorts } from '../roles.ts'
 import { alertmanagerAddress, alertmanagersOf, observedOver } from './alertmanager.ts'
 import { proxyMetricsAddress } from './proxies.ts'
@@ -43,9 +43,16 @@ function settings(plan: Plan, region: PlannedRegion, host: PlannedHost): string 
       {
         job_name: 'holdfast',
         authorization: { credentials_file: `${places.secrets}/metrics-token` },
-        static_configs: processes.map(({ host, name, role, settings, ports }) => ({
-          targets: [`${settings.HOLDFAST_ADMIN_BIND}:${ports.admin}`],
-          labels: { process: name, machine: host, role },
+        // Processes show their certificate and are shown the token alone.
+        ...(processes.some(isAdminByTls) ? { tls_config: { ca_file: certificates.authority } } : {}),
+        static_configs: processes.map((process) => ({
+          targets: [`${process.settings.HOLDFAST_ADMIN_BIND}:${process.ports.admin}`],
+          labels: {
+            process: process.name,
+            machine: process.host,
+            role: process.role,
+            ...(isAdminByTls(process) ? { __scheme__: 'https' } : {}),
+          },
         })),
       },
       ...serverJobs(plan, region, host),

@@ -4,7 +4,15 @@
  */
 import { healthPath } from '@holdfast/http-kit'
 import { clusterNames } from '@holdfast/trust'
-import { allHosts, hostsWith, isAlone, type Plan, type PlannedHost, type PlannedRegion } from '../plan.ts'
+import {
+  allHosts,
+  hostsWith,
+  isAlone,
+  isFrontendByTls,
+  type Plan,
+  type PlannedHost,
+  type PlannedRegion,
+} from '../plan.ts'
 import { certificates } from '../platform.ts'
 import { type PortName, serverPorts } from '../roles.ts'
 
@@ -53,10 +61,7 @@ export function sitesOf({ names, hosts }: PlannedRegion): Site[] {
       .filter(({ role, ports }) => ports[port] !== undefined && role !== 'storage-node')
     return {
       backends: processes.map(({ settings, ports }) => `${settings.HOLDFAST_BIND}:${ports[port]}`),
-      // While a region changes to it, some may not have it yet.
-      tls: processes.every(({ settings }) =>
-        ['preferred', 'required'].includes(settings.HOLDFAST_FRONTEND_TLS ?? ''),
-      ),
+      tls: processes.every(isFrontendByTls),
     }
   }
   return [

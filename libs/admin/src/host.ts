@@ -4,6 +4,7 @@ import {
   type ConnectionLimits,
   createHttpHost,
   guessing,
+  type ListenerTls,
   ownParts,
   type RateLimits,
   RefusalError,
@@ -43,6 +44,8 @@ export interface AdminDeps {
   uidOf: UidOf | undefined
   /** A separate number, so that it is reachable while the public hosts are full. */
   connections: ConnectionLimits | undefined
+  /** Undefined: requests come without TLS. */
+  tls: ListenerTls | undefined
   operations: OperationDeps
   /** What operators block, their acts, and who uploaded what. */
   moderation: Moderation | undefined
@@ -81,6 +84,7 @@ export function createAdminHost(deps: AdminDeps): FastifyInstance {
     idleTimeoutMs: answerMs,
     isBanned: undefined,
     connections: deps.connections,
+    tls: deps.tls,
   })
 
   const callers = new LocalCallers(deps.uidOf)

@@ -24,6 +24,7 @@ t.test('a call beyond the number of connections is refused without effect, and s
     metricsToken: undefined,
     uidOf: async () => 0,
     connections: { max, perNetworkMax: Number.POSITIVE_INFINITY },
+    tls: undefined,
     operations: {
       status: async () => ({}),
       collect: () => {

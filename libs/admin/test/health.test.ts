@@ -33,6 +33,7 @@ t.test('a client at the wrong process learns when to retry, and only the operato
       cluster: undefined,
     },
     connections: undefined,
+    tls: undefined,
     moderation: undefined,
     accounts: undefined,
   })
@@ -83,6 +84,7 @@ t.test('a part that does not recover within a minute makes the process count as 
       cluster: undefined,
     },
     connections: undefined,
+    tls: undefined,
     moderation: undefined,
     accounts: undefined,
   })

@@ -69,6 +69,7 @@ t.test('the admin host accepts root and its own user, and requires the token of 
       cluster: undefined,
     },
     connections: undefined,
+    tls: undefined,
     moderation: undefined,
     accounts: undefined,
   })

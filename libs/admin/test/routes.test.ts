@@ -130,6 +130,7 @@ async function hostOfAll(has: { accounts: boolean } = { accounts: true }): Promi
     metricsToken: tokens.metrics,
     uidOf: async () => 0,
     connections: undefined,
+    tls: undefined,
     operations: {
       status: unasked,
       collect: unasked,

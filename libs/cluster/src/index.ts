@@ -13,7 +13,7 @@ export { type AddingConfig, addRegions, type JoiningRegion, joinRegion } from '.
 export { serveTakeover, type TakenOver } from './regions/evacuation.ts'
 export { type ClusterServers, connectServers, type ServerConnector } from './servers/connect-servers.ts'
 export { openMetadata } from './servers/metadata.ts'
-export { type ClusterTrust, frontendScheme, openTrust } from './servers/trust.ts'
+export { adminScheme, type ClusterTrust, frontendScheme, openTrust } from './servers/trust.ts'
 export { serveCollecting } from './storage/collecting.ts'
 export { GroupLeader, type GroupLeaderOptions, GroupRows } from './storage/group-rows.ts'
 export { serveHolding } from './storage/holding.ts'

@@ -88,9 +88,9 @@ function clusterFits(values: Partial<ClusterValues>): string[] {
   const missing = identityNames.filter((name) => values[name] === '')
   if (missing.length > 0 && missing.length < identityNames.length)
     faults.push(`${missing.join(' and ')} must be set too: ${identityNames.join(', ')} count together`)
-  const { HOLDFAST_FRONTEND_TLS: frontends = 'off' } = values
-  if (frontends !== 'off' && values.HOLDFAST_TLS_CA === '')
-    faults.push(`HOLDFAST_FRONTEND_TLS is ${frontends}, HOLDFAST_TLS_CA is not set`)
+  for (const name of ['HOLDFAST_FRONTEND_TLS', 'HOLDFAST_ADMIN_TLS'] as const)
+    if ((values[name] ?? 'off') !== 'off' && values.HOLDFAST_TLS_CA === '')
+      faults.push(`${name} is ${values[name]}, HOLDFAST_TLS_CA is not set`)
   const ofUploads = values.HOLDFAST_UPLOAD_STORES ? uploadPortNames : []
   return [...faults, ...portsDiffer(values, [...ofUploads, ...storagePortNames])]
 }

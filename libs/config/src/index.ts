@@ -14,4 +14,4 @@ export {
 } from './config.ts'
 export { type Environment, SettingsFault } from './setting-kinds.ts'
 export type { AccountsConfig } from './topics/accounts.ts'
-export { clusterSettings } from './topics/cluster.ts'
+export { clusterSettings, type TlsMode } from './topics/cluster.ts'

@@ -256,6 +256,10 @@ t.test(
     t.throws(() => read({ HOLDFAST_FRONTEND_TLS: 'required' }), {
       message: /HOLDFAST_FRONTEND_TLS is required, HOLDFAST_TLS_CA is not set/,
     })
+    t.equal(read({ ...identity, HOLDFAST_ADMIN_TLS: 'preferred' }).config.adminTls, 'preferred')
+    t.throws(() => read({ HOLDFAST_ADMIN_TLS: 'offered' }), {
+      message: /HOLDFAST_ADMIN_TLS is offered, HOLDFAST_TLS_CA is not set/,
+    })
     t.throws(() => read({ ...identity, HOLDFAST_TLS_CERT: '/not.pem' }), {
       message: /HOLDFAST_TLS_CERT=.not.pem is no file of certificates/,
     })
@@ -300,6 +304,7 @@ const together: Record<string, string>[] = [
     HOLDFAST_TLS_CERT: '/a.pem',
     HOLDFAST_TLS_KEY: '/a.key',
     HOLDFAST_FRONTEND_TLS: 'offered',
+    HOLDFAST_ADMIN_TLS: 'offered',
   },
 ]
 

@@ -225,7 +225,10 @@ function createConnections(
       const others = warnings.due(fault)
       if (others === undefined) return
       const line = { host: options.name, reason: error.message, address, others }
-      options.log.warn(line, 'a connection without the TLS and certificate of a proxy was closed')
+      options.log.warn(
+        line,
+        'a connection without the TLS or the certificate that this host asks for was closed',
+      )
     },
   })
 }

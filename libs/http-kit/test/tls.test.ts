@@ -1,4 +1,4 @@
-/** A host that asks for TLS and a proxy's certificate. `Authority` makes the certificates. */
+/** Hosts that ask for TLS, most for a proxy's certificate too. `Authority` makes certificates. */
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { cp } from 'node:fs/promises'
@@ -47,7 +47,11 @@ async function renewIn(authority: Authority): Promise<void> {
 
 async function secured(
   t: Test,
-  { plainToo = false, ...options }: Parameters<typeof listening>[1] & { plainToo?: boolean } = {},
+  {
+    plainToo = false,
+    peerName = clusterNames.proxy,
+    ...options
+  }: Parameters<typeof listening>[1] & { plainToo?: boolean; peerName?: string | undefined } = {},
 ): Promise<Proxied> {
   const folder = t.testdir({})
   const authority = await certificatesIn(folder)
@@ -56,7 +60,7 @@ async function secured(
   t.teardown(() => files.close())
   const held = await listening(t, {
     trustProxy: ['127.0.0.1'],
-    tls: { context: files, peerName: clusterNames.proxy, plainToo },
+    tls: { context: files, peerName: peerName || undefined, plainToo },
     ...options,
   })
   const { port } = held.app.server.address() as { port: number }
@@ -134,6 +138,19 @@ t.test('a proxy is answered, on a connection that it keeps', async (t) => {
     t.same(await ask(proxied, agent, { client }), { code: 200, address: client })
   t.equal(Object.values(agent.freeSockets).flat().length, 1, 'one connection carried both')
   t.equal(await open(proxied.held), 1)
+})
+
+t.test('a host that asks for no certificate answers each caller by TLS, and none without', async (t) => {
+  const secret = await secured(t, { peerName: '' })
+  const { ca, servername } = secret.shown()
+  const bare = new https.Agent({ ca, servername })
+  t.equal((await ask(secret, bare)).code, 200, 'without one')
+  t.equal((await ask(secret, secret.agent('stranger'))).code, 200, 'one of another authority')
+  t.equal(await plainAnswer(secret.port, get('/now')), '')
+  t.equal(await refused(secret.held, 'handshake'), 1)
+  await secret.renew()
+  secret.files.reload()
+  t.equal((await ask(secret, new https.Agent({ ca, servername }))).code, 200, 'with the new one')
 })
 
 t.test('others are refused: without TLS, without a certificate, with one of no proxy', async (t) => {

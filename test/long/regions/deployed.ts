@@ -92,6 +92,7 @@ export class DeployedRegions {
     const said = await this.on(
       host.name,
       ...['env', '-C', '/opt/holdfast', 'HOLDFAST_ADMIN_TOKEN_FILE=/etc/holdfast/secrets/admin-token'],
+      'HOLDFAST_TLS_CA=/etc/holdfast/tls/ca.pem',
       ...['infra/launch.sh', 'apps/ctl/src/main.ts', ...words],
       ...['--admin', `${host.internal}:${api.ports.admin}`],
     )
@@ -102,7 +103,7 @@ export class DeployedRegions {
   adminsOf(region: string): string[] {
     const hosts = this.regions.find(({ code }) => code === region)?.hosts ?? []
     return hosts.flatMap(({ internal, processes }) =>
-      processes.filter(({ role }) => role === 'api').map(({ ports }) => `http://${internal}:${ports.admin}`),
+      processes.filter(({ role }) => role === 'api').map(({ ports }) => `https://${internal}:${ports.admin}`),
     )
   }
 

@@ -108,7 +108,7 @@ async function issuedTimes(deployed: DeployedRegions): Promise<number[]> {
   const all = deployed.hosts.flatMap(({ name, internal, processes }) =>
     processes.map(async ({ ports }) => {
       const token = '$(cat /etc/holdfast/secrets/metrics-token)'
-      const ask = `curl -sf -H "authorization: Bearer ${token}" http://${internal}:${ports.admin}/metrics`
+      const ask = `curl -sf --cacert /etc/holdfast/tls/ca.pem -H "authorization: Bearer ${token}" https://${internal}:${ports.admin}/metrics`
       const text = successful(ask, await deployed.on(name, 'sh', '-c', ask))
       const own = /^holdfast_certificate_issued_timestamp_seconds\{[^}]*certificate="own"[^}]*\} (\S+)$/gm
       const found = [...text.matchAll(own)].map(([, seconds]) => Number(seconds))
@@ -145,7 +145,7 @@ async function replaceTokens(deployed: DeployedRegions): Promise<void> {
   for (const { code } of deployed.regions) await status(deployed, code)
   const [host] = deployed.hosts
   const api = host?.processes.find(({ role }) => role === 'api')
-  const ask = `curl -s -o /dev/null -w '%{http_code}' -H "authorization: Bearer ${old.trim()}" http://${host?.internal}:${api?.ports.admin}/admin/status`
+  const ask = `curl -s --cacert /etc/holdfast/tls/ca.pem -o /dev/null -w '%{http_code}' -H "authorization: Bearer ${old.trim()}" https://${host?.internal}:${api?.ports.admin}/admin/status`
   const code = successful('the old token', await deployed.on(host?.name ?? '', 'sh', '-c', ask)).trim()
   if (!['401', '403'].includes(code)) throw new Error(`the old admin token is answered with ${code}`)
 }

@@ -53,14 +53,18 @@ export class PageSessions {
     return typeof mark === 'string' && isSameSecret(mark, this.markFor(request))
   }
 
-  /** @returns the cookie; undefined: that is not the admin token. */
-  signIn(token: unknown): string | undefined {
+  /**
+   * A cookie for a connection by TLS is never sent by another one.
+   *
+   * @returns the cookie; undefined: that is not the admin token.
+   */
+  signIn({ protocol }: Pick<FastifyRequest, 'protocol'>, token: unknown): string | undefined {
     const { adminToken, clock } = this.#options
     if (typeof token !== 'string' || adminToken === undefined || !isSameSecret(token, adminToken))
       return undefined
     const ends = String(Math.floor(clock.now() / 1000) + sessionSeconds)
     const value = `${ends}.${this.#sign(`session ${ends}`)}`
-    return `${cookieName}=${value}; Path=/moderation; Max-Age=${sessionSeconds}; HttpOnly; SameSite=Strict`
+    return `${cookieName}=${value}; Path=/moderation; Max-Age=${sessionSeconds}; HttpOnly; SameSite=Strict${protocol === 'https' ? '; Secure' : ''}`
   }
 
   /** The text of a valid session. */

@@ -37,7 +37,7 @@ export function moderationPage(deps: ModerationPageDeps): (app: FastifyInstance)
     )
     app.post<PageRequest>('/moderation/sign-in', async (request, answer) => {
       if ((await sessions.judge(request)) === 'error-forbidden') throw new RefusalError('error-forbidden')
-      const cookie = sessions.signIn(request.body?.token)
+      const cookie = sessions.signIn(request, request.body?.token)
       if (cookie === undefined) {
         await guessing(rateLimits, request, (guesses) => guesses.wrong('token'))
         return sendView(answer, signInView(true), 401)

@@ -11,6 +11,7 @@ import { reconcileEverywhere } from '../accounts/reconciling.ts'
 import { ClusterBackups } from '../backup/cluster-backups.ts'
 import type { ClusterPart } from '../cluster-part.ts'
 import { evacuate, returnHome } from '../regions/evacuation.ts'
+import { adminTls } from '../servers/trust.ts'
 import { collectEverywhere } from '../storage/collecting.ts'
 import { drainNode, removeNode, returnNode } from '../storage/storage-nodes.ts'
 import { clusterStatus, ownGroups } from './cluster-status.ts'
@@ -66,6 +67,7 @@ export async function startAdmin(
     },
     uidOf: undefined,
     connections: cluster.adminConnections,
+    tls: adminTls(config, cluster.trust),
     operations: {
       status,
       collect: (asked) => collectEverywhere(cluster, asked),

@@ -3,7 +3,7 @@
  * Cassandra.
  */
 import { readFileSync } from 'node:fs'
-import { type ClusterConfig, SettingsFault } from '@holdfast/config'
+import { type ClusterConfig, SettingsFault, type TlsMode } from '@holdfast/config'
 import type { ListenerTls } from '@holdfast/http-kit'
 import { clusterNames, TlsFiles, type TlsPaths } from '@holdfast/trust'
 import type { Logger } from 'pino'
@@ -67,7 +67,27 @@ export function frontendTls(
   return { context: peers, peerName: clusterNames.proxy, plainToo: mode !== 'required' }
 }
 
+/** Of the admin host of a process: its callers prove themselves by tokens, not by certificates. */
+export function adminTls(
+  { adminTls: mode }: Pick<ClusterConfig, 'adminTls'>,
+  { peers }: ClusterTrust,
+): ListenerTls | undefined {
+  if (mode === 'off' || peers === undefined) return undefined
+  return { context: peers, peerName: undefined, plainToo: mode !== 'required' }
+}
+
 /** Of addresses at which others reach the public hosts of a process. */
-export function frontendScheme({ frontendTls: mode }: Pick<ClusterConfig, 'frontendTls'>): 'http' | 'https' {
+export function frontendScheme({ frontendTls: mode }: Pick<ClusterConfig, 'frontendTls'>): Scheme {
+  return schemeOf(mode)
+}
+
+/** Of the address of its admin host. */
+export function adminScheme({ adminTls: mode }: Pick<ClusterConfig, 'adminTls'>): Scheme {
+  return schemeOf(mode)
+}
+
+type Scheme = 'http' | 'https'
+
+function schemeOf(mode: TlsMode): Scheme {
   return mode === 'required' ? 'https' : 'http'
 }

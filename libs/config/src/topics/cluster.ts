@@ -13,6 +13,10 @@ import {
 } from '../setting-kinds.ts'
 import { token, tokenForm } from '../token.ts'
 
+/** How a listener changes to TLS while others call it. */
+const tlsModes = ['off', 'offered', 'preferred', 'required'] as const
+export type TlsMode = (typeof tlsModes)[number]
+
 export const clusterSettings = {
   HOLDFAST_NODE_NAME: pattern(/^[a-z0-9][a-z0-9-]{0,62}$/, 'a name of letters, digits and -', {
     fallback: '',
@@ -69,10 +73,15 @@ export const clusterSettings = {
       'PEM file of this process’s certificate, with the address of HOLDFAST_INTERNAL_BIND. It is also shown to NATS and Cassandra. The files are read again when they change.',
   }),
   HOLDFAST_TLS_KEY: text({ fallback: '', meaning: 'PEM file of the key of HOLDFAST_TLS_CERT.' }),
-  HOLDFAST_FRONTEND_TLS: choice(['off', 'offered', 'preferred', 'required'], {
+  HOLDFAST_FRONTEND_TLS: choice(tlsModes, {
     fallback: 'off',
     meaning:
       '`required`: the API, upload and download hosts of this process answer only proxies, by TLS with certificates of HOLDFAST_TLS_CA on both sides. A proxy’s has the name proxy.holdfast.internal, the process’s has frontend.holdfast.internal. `offered` and `preferred` also answer requests without TLS; rendered proxies use TLS from `preferred` on.',
+  }),
+  HOLDFAST_ADMIN_TLS: choice(tlsModes, {
+    fallback: 'off',
+    meaning:
+      '`required`: the admin host of this process answers by TLS alone, with its certificate of HOLDFAST_TLS_CERT; callers show none, but their token as before. `offered` and `preferred` also answer requests without TLS; a rendered Prometheus uses TLS from `preferred` on. `ctl` uses it with HOLDFAST_TLS_CA, unless this is `off`.',
   }),
   HOLDFAST_CASSANDRA_REPLICAS: integer({
     fallback: '3',
@@ -124,7 +133,9 @@ export interface ClusterPartConfig {
   /** Files between nodes. Undefined: no encryption. */
   tls: { ca: string; own: { cert: string; key: string } } | undefined
   /** Of the public hosts. Not `off`: with `tls`. */
-  frontendTls: 'off' | 'offered' | 'preferred' | 'required'
+  frontendTls: TlsMode
+  /** Of the admin host, likewise. */
+  adminTls: TlsMode
   cassandra: {
     nodes: Partial<Record<RegionCode, Endpoint[]>>
     replicas: number
@@ -148,6 +159,7 @@ export function clusterPart(values: ValuesOf<typeof clusterSettings>): ClusterPa
     natsTlsCa: values.HOLDFAST_NATS_TLS_CA || undefined,
     tls: ca === '' ? undefined : { ca, own: { cert, key } },
     frontendTls: values.HOLDFAST_FRONTEND_TLS,
+    adminTls: values.HOLDFAST_ADMIN_TLS,
     cassandra: {
       nodes: values.HOLDFAST_CASSANDRA,
       replicas: values.HOLDFAST_CASSANDRA_REPLICAS,

@@ -15,7 +15,7 @@ export function connectionFigures(registry: Registry) {
     max: gauge('holdfast_connections_max', 'Connections that the host accepts; scarce above half of it.'),
     refused: counter(
       'holdfast_connections_refused_total',
-      'Refused: the host was full, the network had as many connections or requests as it may, too many requests were sent ahead, its small pieces waited too long (pieces), or it began without the TLS and certificate of a proxy (handshake).',
+      'Refused: the host was full, the network had as many connections or requests as it may, too many requests were sent ahead, its small pieces waited too long (pieces), or it began without the TLS or the certificate that the host asks for (handshake).',
     ),
     evicted: counter(
       'holdfast_connections_evicted_total',

@@ -1,5 +1,6 @@
 /**
- * TLS with certificates on both sides, between the connections of a listener and their requests.
+ * TLS between the connections of a listener and their requests, with certificates on both sides or,
+ * where callers prove themselves by tokens, on this one.
  *
  * The listener stays a plain one: a connection counts from its first packet, and costs no more than
  * a plain one until its first bytes are here. These go to a TLS server that listens nowhere, which
@@ -7,7 +8,8 @@
  *
  * A handshake costs a millisecond of the CPU and 50 KiB. So the number of those under way is
  * bounded, and so is their time, which a peer that sends single bytes does not extend. When there
- * are too many, the oldest that is not a proxy's is ended: no other peer has a valid certificate.
+ * are too many, the oldest that is not a proxy's is ended: no other peer of a public host has a
+ * valid certificate.
  */
 import type { Socket } from 'node:net'
 import { createServer, type TLSSocket, type Server as TlsServer } from 'node:tls'
@@ -16,8 +18,8 @@ import { certificatesOf, isOfHost, type TlsContext } from '@holdfast/trust'
 export interface ListenerTls {
   /** The own certificate, and the authority of the peers'. */
   context: TlsContext
-  /** A name that a peer's certificate must have. */
-  peerName: string
+  /** A name that a peer's certificate must have. Undefined: peers are asked for none. */
+  peerName: string | undefined
   /** Requests without TLS are answered, too: while a cluster changes to TLS. */
   plainToo: boolean
 }
@@ -52,10 +54,10 @@ export class Handshakes {
 
   constructor(deps: HandshakesDeps) {
     this.#deps = deps
-    const { context } = deps.tls
+    const { context, peerName } = deps.tls
     this.#server = createServer({
       ...certificatesOf(context),
-      requestCert: true,
+      requestCert: peerName !== undefined,
       // `#secured` refuses peers without a valid certificate: here the reason would be lost.
       rejectUnauthorized: false,
       ALPNProtocols: ['http/1.1'],
@@ -122,12 +124,17 @@ export class Handshakes {
 
   #secured(socket: TLSSocket): void {
     const handshake = this.#take(endsOf(socket))
-    const fault = socket.authorized
-      ? isOfHost(this.#deps.tls.peerName)('', socket.getPeerCertificate())
-      : new Error(`its certificate is refused: ${socket.authorizationError}`)
+    const fault = this.#faultOf(socket)
     if (fault !== undefined) this.#deps.onFault('certificate', fault, socket.remoteAddress)
     if (handshake === undefined || fault !== undefined) socket.destroy()
     else handshake.onSecure(socket)
+  }
+
+  #faultOf(peer: TLSSocket): Error | undefined {
+    const { peerName } = this.#deps.tls
+    if (peerName === undefined) return undefined
+    if (!peer.authorized) return new Error(`its certificate is refused: ${peer.authorizationError}`)
+    return isOfHost(peerName)('', peer.getPeerCertificate())
   }
 
   #failed(error: Error & { code?: string }, socket: TLSSocket): void {
