@@ -47,6 +47,14 @@ interface ProxiedService {
   logged: () => string
 }
 
+/** As those of an error of the service. */
+const faultHeaders = {
+  'content-type': 'application/json; charset=utf-8',
+  'access-control-allow-origin': '*',
+  'cache-control': 'no-store',
+  'retry-after': '1',
+}
+
 for (const proxy of ['nginx', 'caddy'] as const) {
   t.test(`${proxy} passes what clients send, and says where they are`, async (t) => {
     const proxied = await startBehind(t, proxy, { HOLDFAST_LOG_LEVEL: 'debug' })
@@ -79,8 +87,7 @@ for (const proxy of ['nginx', 'caddy'] as const) {
     for (const name of [names.api, names.upload, names.download]) {
       const { code, headers, body } = await call(proxied, name, `/${secret}?token=${secret}`)
       t.match(String(code), /^50[234]$/)
-      t.match(headers, { 'content-type': 'application/json', 'retry-after': '1' })
-      t.equal(headers['access-control-allow-origin'], '*')
+      t.match(headers, faultHeaders)
       t.strictSame(JSON.parse(body.toString()), { status: 'error-unavailable' })
     }
     t.notMatch(proxied.logged(), secret)
@@ -135,6 +142,18 @@ for (const proxy of ['nginx', 'caddy'] as const)
     }
     t.equal(await codeOf('/'), 200)
   })
+
+for (const proxy of ['nginx', 'caddy'] as const)
+  t.test(
+    `a rendered ${proxy} answers with the error of the contract while the service is away`,
+    async (t) => {
+      const { at } = await behindRendered(t, proxy, await freePorts(1))
+      const answer = await fetch(`${at}/regions`)
+      t.match(String(answer.status), /^50[23]$/)
+      t.match(Object.fromEntries(answer.headers), faultHeaders)
+      t.strictSame(await answer.json(), { status: 'error-unavailable' })
+    },
+  )
 
 for (const proxy of ['nginx', 'caddy'] as const)
   t.test(`a rendered ${proxy} logs no path and no query, also after a fault`, async (t) => {
@@ -193,7 +212,7 @@ t.test('Caddy serves on when it reads its files again while it carries calls', a
 /**
  * A proxy with the rendered file in front of these processes.
  *
- * @returns codeOf: the code of an answer. logged: all that the proxy logged.
+ * @returns at: its address. codeOf: the code of an answer. logged: all that the proxy logged.
  */
 async function behindRendered(t: Test, proxy: 'nginx' | 'caddy', backends: readonly number[]) {
   const [port] = (await freePorts(1)) as [number]
@@ -203,7 +222,8 @@ async function behindRendered(t: Test, proxy: 'nginx' | 'caddy', backends: reado
       ? startRenderedCaddy(folder, { backends, port, admin: 'off' })
       : startRenderedNginx(folder, backends, port)
   t.teardown(() => ended(running))
-  return { codeOf: await answering(running, port), logged: () => logsIn(folder) }
+  const codeOf = await answering(running, port)
+  return { at: `http://127.0.0.1:${port}`, codeOf, logged: () => logsIn(folder) }
 }
 
 /** The fault of a connection that was cut. @throws any other */
@@ -237,8 +257,10 @@ function startRenderedCaddy(
   const [, api] = caddyfile(...rendered).split(`${rendered[1].names.api} {`)
   const [, block] = /^(\treverse_proxy [\s\S]*?\n\t\})\n/m.exec(api ?? '') ?? []
   if (block === undefined) throw new Error('there is no reverse_proxy for the API')
+  const [faults = ''] = /^\thandle_errors \{[\s\S]*?^\t\}/m.exec(api ?? '') ?? []
   const to = backends.map((one) => `127.0.0.1:${one}`).join(' ')
-  const site = `http://127.0.0.1:${port} {\n${block.replace(/reverse_proxy .* \{/, `reverse_proxy ${to} {`)}\n}`
+  const proxied = block.replace(/reverse_proxy .* \{/, `reverse_proxy ${to} {`)
+  const site = `http://127.0.0.1:${port} {\n${proxied}\n${faults}\n}`
   const [log = ''] = /^\tlog \{[\s\S]*?^\t\}/m.exec(caddyfile(...rendered)) ?? []
   writeFileSync(file, `{\n\tadmin ${admin}\n${log}\n}\n\n${site}\n`)
   const { path, env } = tool('caddy')

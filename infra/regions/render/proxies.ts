@@ -185,8 +185,9 @@ const nginxFaults: Directive[] = [
   [
     ['location', '@fault'],
     [
-      [['default_type', 'application/json']],
+      [['default_type', 'application/json; charset=utf-8']],
       [['add_header', 'Access-Control-Allow-Origin', '*', 'always']],
+      [['add_header', 'Cache-Control', 'no-store', 'always']],
       [['add_header', 'Retry-After', faultSeconds, 'always']],
       [['return', '200', faultBody]],
     ],
@@ -266,8 +267,9 @@ const caddyFaults = [
   '\thandle_errors {',
   `\t\t@fault expression \`{err.status_code} in [${faultCodes.join(', ')}]\``,
   '\t\thandle @fault {',
-  '\t\t\theader Content-Type application/json',
+  '\t\t\theader Content-Type "application/json; charset=utf-8"',
   '\t\t\theader Access-Control-Allow-Origin *',
+  '\t\t\theader Cache-Control no-store',
   `\t\t\theader Retry-After ${faultSeconds}`,
   `\t\t\trespond \`${faultBody}\``,
   '\t\t}',
