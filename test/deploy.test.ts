@@ -2,11 +2,13 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
+import { createServer, type Server } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
 import { readConfig } from '@holdfast/config'
 import { defaultIdle } from '@holdfast/http-kit'
+import { Authority } from '@holdfast/trust'
 import t from 'tap'
 import { parse } from 'yaml'
 import { layOut, makeSecrets } from '../infra/check/sandbox.ts'
@@ -116,6 +118,31 @@ t.test('compose starts the image as closed as the unit, with the same settings',
   t.match(textOf('Caddyfile'), `{$${Object.keys(caddy.environment)[0]}:127.0.0.1}:8080`)
 })
 
+/** The code with which the check of a container ends. */
+async function checked(admin: { bind: string; server: Server; tls?: string }): Promise<number> {
+  const env = {
+    HOLDFAST_ADMIN_BIND: admin.bind,
+    HOLDFAST_ADMIN_PORT: String((admin.server.address() as AddressInfo).port),
+    ...(admin.tls && { HOLDFAST_ADMIN_TLS: admin.tls }),
+  }
+  const [code] = await once(spawn(fileOf('healthy.sh'), { env, stdio: 'inherit' }), 'close')
+  return code
+}
+
+t.test('the check of a container asks an admin host by TLS that answers nothing else', async (t) => {
+  const folder = t.testdir({})
+  const authority = await Authority.create(folder, { name: 'test', days: 2 })
+  await authority.issue({ host: 'node', names: ['127.0.0.1'] }, { days: 2 })
+  const [cert, key] = ['pem', 'key'].map((end) => readFileSync(join(folder, `node/node.${end}`)))
+  const server = createTlsServer({ cert, key }, (_, response) => response.end())
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const admin = { bind: '127.0.0.1', server }
+  t.equal(await checked({ ...admin, tls: 'required' }), 0)
+  t.equal(await checked(admin), 1)
+})
+
 t.test('the check of a container asks the address on which the admin host listens', async (t) => {
   for (const [listen, bind] of [
     ['127.0.0.2', '127.0.0.2'],
@@ -131,19 +158,7 @@ t.test('the check of a container asks the address on which the admin host listen
     })
     server.listen(0, listen)
     await once(server, 'listening')
-    const check = async () => {
-      const [code] = await once(
-        spawn(fileOf('healthy.sh'), {
-          env: {
-            HOLDFAST_ADMIN_BIND: bind,
-            HOLDFAST_ADMIN_PORT: String((server.address() as AddressInfo).port),
-          },
-          stdio: 'inherit',
-        }),
-        'close',
-      )
-      return code
-    }
+    const check = () => checked({ bind, server })
     t.strictSame([await check(), await check(), asked], [0, 1, ['/livez', '/livez']], bind || 'no setting')
     server.close()
   }

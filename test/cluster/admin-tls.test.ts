@@ -2,9 +2,10 @@
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import https from 'node:https'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { ctl } from '@holdfast/ctl'
+import { Authority } from '@holdfast/trust'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { newMemoryCluster } from './in-memory.ts'
@@ -25,6 +26,13 @@ async function clusterWith(t: Test, mode: 'offered' | 'required') {
   const agent = new https.Agent({ ca: readFileSync(ca) })
   t.teardown(() => agent.destroy())
   return { ...(await cluster.startAll('')), running: cluster.running, ca, agent }
+}
+
+/** The authority of another cluster. */
+async function strangersCa(t: Test): Promise<string> {
+  const folder = t.testdir({})
+  await Authority.create(folder, { name: 'other', days: 2 })
+  return join(folder, 'ca.pem')
 }
 
 async function run(words: string, env: Record<string, string>) {
@@ -72,9 +80,13 @@ t.test('every admin host answers by TLS, and closes connections without it', asy
   const wrong: [words: string, env: Record<string, string>, RegExp][] = [
     [host, { HOLDFAST_ADMIN_TOKEN: adminToken }, /by TLS alone .*set HOLDFAST_TLS_CA/],
     [`https://${host}`, {}, /set HOLDFAST_TLS_CA to the file of the authority/],
+    [host, { HOLDFAST_ADMIN_TLS: 'required' }, /no answer from https:.*set HOLDFAST_TLS_CA/],
+    [host, { HOLDFAST_TLS_CA: await strangersCa(t) }, /set HOLDFAST_TLS_CA/],
+    [`localhost:${port}`, { HOLDFAST_TLS_CA: ca }, /call it by an address of its certificate/],
   ]
   for (const [admin, env, said] of wrong)
     t.match(await run(`status --admin ${admin}`, env), { code: 3, said }, admin)
+  t.match(await run(`certs show ${dirname(dirname(ca))}`, { HOLDFAST_TLS_CA: '/nowhere' }), { code: 0 })
   t.match(await run('status', { HOLDFAST_TLS_CA: '/nowhere' }), {
     code: 2,
     said: /HOLDFAST_TLS_CA cannot be read/,
@@ -93,8 +105,6 @@ t.test('while a cluster changes to it, both ways are answered', async (t) => {
   const token = { HOLDFAST_ADMIN_TOKEN: adminToken }
   t.match(await run(`status --admin ${host}`, token), { code: 0 })
   t.match(await run(`status --admin ${host}`, { ...token, HOLDFAST_TLS_CA: ca }), { code: 0 })
-  const off = { ...token, HOLDFAST_TLS_CA: ca, HOLDFAST_ADMIN_TLS: 'off' }
-  t.match(await run(`status --admin ${host}`, off), { code: 0 })
 })
 
 t.test('a host without TLS is named to an operator who asks by it', async (t) => {
@@ -106,4 +116,6 @@ t.test('a host without TLS is named to an operator who asks by it', async (t) =>
     code: 3,
     said: /it may answer without TLS: set HOLDFAST_ADMIN_TLS=off/,
   })
+  const off = { HOLDFAST_TLS_CA: ca, HOLDFAST_ADMIN_TLS: 'off' }
+  t.match(await run(`status --admin ${host}`, off), { code: 0 })
 })

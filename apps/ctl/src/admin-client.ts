@@ -90,8 +90,8 @@ export interface AdminAccess {
   token: string | undefined
   /** Whom the log of acts names. */
   operator: string | undefined
-  /** PEM: the authority of the cluster, and those of everyone. Undefined: the latter. */
-  ca: string[] | undefined
+  /** PEM of the only authority that certificates may be of. Undefined: those of the system. */
+  ca: string | undefined
 }
 
 /**
@@ -124,7 +124,7 @@ interface Envelope {
 interface AdminRequest {
   method: string
   headers: Record<string, string>
-  ca: string[] | undefined
+  ca: string | undefined
   body?: string
 }
 
@@ -151,6 +151,9 @@ function adviceOn({ protocol }: URL, code = ''): string {
     return 'it may answer without TLS: set HOLDFAST_ADMIN_TLS=off, or write http:// before the address'
   if (/^(UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/.test(code))
     return 'set HOLDFAST_TLS_CA to the file of the authority that its certificate is of'
+  if (code === 'CERT_HAS_EXPIRED') return 'renew its certificate (ctl certs renew)'
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
+    return 'call it by an address of its certificate: the internal one of its host'
   return 'is the service running, and is this its admin host (--admin, HOLDFAST_ADMIN_PORT)?'
 }
 

@@ -1,5 +1,4 @@
 import { X509Certificate } from 'node:crypto'
-import { rootCertificates } from 'node:tls'
 import type { AdminAccess } from './admin-client.ts'
 import { UsageFault } from './command.ts'
 
@@ -16,14 +15,15 @@ export function adminOf(
   const token = env.HOLDFAST_ADMIN_TOKEN || fileOf(env, 'HOLDFAST_ADMIN_TOKEN_FILE', readSecret)?.trim()
   const authority = fileOf(env, 'HOLDFAST_TLS_CA', readSecret)
   if (authority !== undefined) checkAuthority(authority)
-  const scheme = authority === undefined || env.HOLDFAST_ADMIN_TLS === 'off' ? 'http' : 'https'
+  const scheme = schemeOf(env.HOLDFAST_ADMIN_TLS, authority)
   const url = addressOf(admin ?? hostOf(env), { scheme, from: admin === undefined ? 'settings' : '--admin' })
-  return {
-    url,
-    token,
-    operator: env.USER || env.LOGNAME,
-    ca: authority === undefined ? undefined : [authority, ...rootCertificates],
-  }
+  return { url, token, operator: env.USER || env.LOGNAME, ca: authority }
+}
+
+/** A process that offers both ways is asked by TLS if it can be verified. */
+function schemeOf(mode: string | undefined, authority: string | undefined): 'http' | 'https' {
+  if (mode === 'preferred' || mode === 'required') return 'https'
+  return mode === 'off' || authority === undefined ? 'http' : 'https'
 }
 
 /** The content of the file that a variable names. */
@@ -61,7 +61,7 @@ function addressOf(
   if (url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '')
     return url.href
   const source = from === '--admin' ? '--admin' : 'HOLDFAST_ADMIN_BIND and HOLDFAST_ADMIN_PORT'
-  throw new UsageFault(`${source}: ${text} is no address, write it like http://127.0.0.1:8090`)
+  throw new UsageFault(`${source}: ${text} is no address, write it like 127.0.0.1:8090`)
 }
 
 function hostOf(env: NodeJS.ProcessEnv): string {

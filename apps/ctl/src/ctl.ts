@@ -31,11 +31,13 @@ export async function ctl(words: readonly string[], around: Surroundings): Promi
     const { command, rest, options } = understand(words)
     const steps = planOf(command, rest, options)
     const admin = typeof options.admin === 'string' ? options.admin : undefined
-    return await runAll(
-      steps,
-      adminClient(adminOf(around.env, { admin, readSecret: around.readSecret })),
-      around,
-    )
+    let client: AdminCall | undefined
+    // Commands that call no admin host need no token and no authority.
+    const call: AdminCall = (...asked) => {
+      client ??= adminClient(adminOf(around.env, { admin, readSecret: around.readSecret }))
+      return client(...asked)
+    }
+    return await runAll(steps, call, around)
   } catch (error) {
     if (error instanceof UsageFault) {
       around.complain(`ctl: ${error.message}`)

@@ -49,9 +49,9 @@ async function secured(
   t: Test,
   {
     plainToo = false,
-    peerName = clusterNames.proxy,
+    asksPeers = true,
     ...options
-  }: Parameters<typeof listening>[1] & { plainToo?: boolean; peerName?: string | undefined } = {},
+  }: Parameters<typeof listening>[1] & { plainToo?: boolean; asksPeers?: boolean } = {},
 ): Promise<Proxied> {
   const folder = t.testdir({})
   const authority = await certificatesIn(folder)
@@ -60,7 +60,7 @@ async function secured(
   t.teardown(() => files.close())
   const held = await listening(t, {
     trustProxy: ['127.0.0.1'],
-    tls: { context: files, peerName: peerName || undefined, plainToo },
+    tls: { context: files, peerName: asksPeers ? clusterNames.proxy : undefined, plainToo },
     ...options,
   })
   const { port } = held.app.server.address() as { port: number }
@@ -141,7 +141,7 @@ t.test('a proxy is answered, on a connection that it keeps', async (t) => {
 })
 
 t.test('a host that asks for no certificate answers each caller by TLS, and none without', async (t) => {
-  const secret = await secured(t, { peerName: '' })
+  const secret = await secured(t, { asksPeers: false })
   const { ca, servername } = secret.shown()
   const bare = new https.Agent({ ca, servername })
   t.equal((await ask(secret, bare)).code, 200, 'without one')

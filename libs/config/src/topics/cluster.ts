@@ -81,7 +81,7 @@ export const clusterSettings = {
   HOLDFAST_ADMIN_TLS: choice(tlsModes, {
     fallback: 'off',
     meaning:
-      '`required`: the admin host of this process answers by TLS alone, with its certificate of HOLDFAST_TLS_CERT; callers show none, but their token as before. `offered` and `preferred` also answer requests without TLS; a rendered Prometheus uses TLS from `preferred` on. `ctl` uses it with HOLDFAST_TLS_CA, unless this is `off`.',
+      '`required`: the admin host of this process answers by TLS alone, with its certificate of HOLDFAST_TLS_CERT; callers show none, but their token as before. `offered` and `preferred` also answer requests without TLS; a rendered Prometheus uses TLS from `preferred` on. `ctl` uses it where HOLDFAST_TLS_CA is set, unless this is set to `off`.',
   }),
   HOLDFAST_CASSANDRA_REPLICAS: integer({
     fallback: '3',

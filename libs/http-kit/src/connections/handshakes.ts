@@ -83,6 +83,11 @@ export class Handshakes {
       socket.destroy()
       return
     }
+    // It ended while it waited for its turn, which is no fault.
+    if (socket.readableEnded) {
+      socket.destroy()
+      return
+    }
     const ends = endsOf(socket)
     const deadline = setTimeout(() => this.#end(ends, 'slow'), this.#deps.timeoutMs)
     const handshake = { socket, isProxy, deadline, onSecure }
