@@ -722,7 +722,7 @@ t.test('one process of each region reads the certificates that users see', async
     }
 })
 
-t.test('the same process reads the certificates of the servers of its region, if it has some', async (t) => {
+t.test('the same process reads the certificates that servers of its region have loaded', async (t) => {
   const read = (text: string) =>
     planOf(readDeployment(text, 'x.yaml')).regions.map(({ hosts }) =>
       hosts.flatMap(({ processes }) =>
@@ -738,17 +738,23 @@ t.test('the same process reads the certificates of the servers of its region, if
       `api-1-${region}1`,
       [
         ...[11, 12, 13].map((host) => `nats://${network}.${host}:4222`),
-        ...[11, 12, 13].flatMap((host) => [`tls://${network}.${host}:9042`, `tls://${network}.${host}:7000`]),
+        ...[11, 12, 13].flatMap((host) =>
+          [9042, 7000].map((port) => `cassandra://${network}.${host}:${port}`),
+        ),
+        ...[11, 12].map((host) => `tls://${network}.${host}:2020`),
+        ...[9093, 9094].map((port) => `tls://${network}.13:${port}`),
       ],
     ],
   ]
   t.same(read(three), [expected('par', '10.1.0'), expected('nyc', '10.2.0'), expected('sgp', '10.3.0')])
   const proxy = '      - { name: front1, address: 192.0.2.11, internal: 10.0.0.11, roles: [proxy] }\n'
-  t.same(read(textOf('one.yaml') + proxy), [[]], 'the role standalone has no servers')
+  t.same(read(textOf('one.yaml') + proxy), [[]], 'standalone has no certificate to show')
   const cluster = textOf('one.yaml')
     .replace('regions:', 'replicas: 1\nregions:')
     .replace('[standalone,', '[nats, cassandra, actor-host, storage-node, upload, api,')
-  t.same(read(cluster), [[]], 'a single host')
+  const address = textOf('one.yaml').match(/internal: ([\d.]+)/)?.[1]
+  const own = [`nats://${address}:4222`, `cassandra://${address}:9042`, `cassandra://${address}:7000`]
+  t.same(read(cluster), [[['api-1-files1', own]]], 'a single host: the others have no TLS')
 })
 
 t.test('Cassandra gets its users between the servers and the processes', async (t) => {

@@ -5,7 +5,7 @@
 import type { Deployment, Host, Region, Settings } from './deployment.ts'
 import { namesOf, type PublicNames } from './names.ts'
 import { machines, type PlacedProcess, type Platform } from './platform.ts'
-import { type HostRole, isOurs, type OurRole, type PortName, programs } from './roles.ts'
+import { type HostRole, isOurs, type OurRole, type PortName, programs, serverPorts } from './roles.ts'
 
 export interface Plan {
   deployment: Deployment
@@ -144,8 +144,8 @@ function plannedProcess(platform: Platform, placed: PlacedProcess): PlannedProce
 }
 
 /**
- * One process of a region reads the certificates of its proxies, as users see them, and of its NATS
- * and Cassandra, as their clients see them.
+ * One process of a region reads the certificates that its proxies show to users, and, if it has one
+ * of its own to show, those of its servers.
  */
 function shownCertificates(
   platform: Platform,
@@ -155,23 +155,42 @@ function shownCertificates(
   const first = region.hosts.find(({ roles }) => roles.some((one) => frontRoles.includes(one.role)))
   if (first !== host) return {}
   const names = new Set(Object.values(namesOf(deployment, region.code)))
-  const servers = isOneHost(deployment) ? [] : serversWithTls(platform, region)
+  const servers = role === 'standalone' ? [] : serversWithTls(platform, { deployment, region })
   return {
     HOLDFAST_CERTIFICATE_HOSTS: [...names].join(','),
     ...(servers.length === 0 ? {} : { HOLDFAST_CERTIFICATE_SERVERS: servers.join(',') }),
   }
 }
 
-/** Cassandra shows one certificate to clients and another one to its nodes. */
-function serversWithTls({ serverPorts: { nats, cassandra } }: Platform, { hosts }: Region): string[] {
-  const having = (wanted: HostRole) => hosts.filter(({ roles }) => roles.some(({ role }) => role === wanted))
-  return [
-    ...having('nats').map(({ internal }) => `nats://${internal}:${nats.client}`),
-    ...having('cassandra').flatMap(({ internal }) => [
-      `tls://${internal}:${cassandra.client}`,
-      `tls://${internal}:${cassandra.storage}`,
-    ]),
+/** Servers that show certificates, some a different one on each port. */
+function serversWithTls(
+  platform: Platform,
+  { deployment, region }: Pick<PlacedProcess, 'deployment' | 'region'>,
+): string[] {
+  const { nats, cassandra } = platform.serverPorts
+  const having = (role: HostRole, scheme: 'nats' | 'cassandra' | 'tls', ...ports: number[]) =>
+    hostsOf(region, role).flatMap(({ internal }) => ports.map((port) => `${scheme}://${internal}:${port}`))
+  const ofAll = [
+    ...having('nats', 'nats', nats.client),
+    ...having('cassandra', 'cassandra', cassandra.client, cassandra.storage),
   ]
+  // On a single host the others listen on loopback, without TLS.
+  if (isOneHost(deployment)) return ofAll
+  const clustered = deployment.regions.flatMap((one) => hostsOf(one, 'alertmanager')).length > 1
+  return [
+    ...ofAll,
+    ...having('proxy', 'tls', serverPorts.proxyMetrics),
+    ...having(
+      'alertmanager',
+      'tls',
+      serverPorts.alertmanager,
+      ...(clustered ? [serverPorts.alertmanagerCluster] : []),
+    ),
+  ]
+}
+
+function hostsOf({ hosts }: Region, wanted: HostRole): Host[] {
+  return hosts.filter(({ roles }) => roles.some(({ role }) => role === wanted))
 }
 
 const frontRoles: readonly HostRole[] = ['api', 'standalone']
@@ -180,15 +199,13 @@ const mailRoles: readonly HostRole[] = ['actor-host', 'standalone']
 
 /** It listens for this machine alone, unless its proxy or its Prometheus is on another one. */
 function aloneSettings({ host, region }: PlacedProcess): Settings {
-  const having = (wanted: HostRole) =>
-    region.hosts.filter(({ roles }) => roles.some(({ role }) => role === wanted))
   const bindFor = (others: readonly Host[]) =>
     others.every(({ name }) => name === host.name) ? '127.0.0.1' : host.internal
-  const proxies = having('proxy')
+  const proxies = hostsOf(region, 'proxy')
   const bind = bindFor(proxies)
   return {
     HOLDFAST_BIND: bind,
-    HOLDFAST_ADMIN_BIND: bindFor(having('prometheus')),
+    HOLDFAST_ADMIN_BIND: bindFor(hostsOf(region, 'prometheus')),
     HOLDFAST_TRUST_PROXY:
       bind === '127.0.0.1' ? 'loopback' : proxies.map(({ internal }) => internal).join(','),
   }
@@ -197,9 +214,8 @@ function aloneSettings({ host, region }: PlacedProcess): Settings {
 function clusterSettings(platform: Platform, placed: PlacedProcess): Settings {
   const { deployment, region } = placed
   const { nats, cassandra } = platform.serverPorts
-  const addresses = (hosts: readonly Host[], role: HostRole, port: number) =>
-    hosts
-      .filter(({ roles }) => roles.some((one) => one.role === role))
+  const addresses = (of: Region, role: HostRole, port: number) =>
+    hostsOf(of, role)
       .map(({ internal }) => `${internal}:${port}`)
       .join(',')
   const ca = `${platform.tls}/ca.pem`
@@ -208,12 +224,12 @@ function clusterSettings(platform: Platform, placed: PlacedProcess): Settings {
     HOLDFAST_NODE_NAME: platform.nameOf(placed),
     HOLDFAST_REGIONS: deployment.regions.map(({ code }) => code).join(','),
     ...platform.addressesOf(placed),
-    HOLDFAST_NATS_SERVERS: addresses(region.hosts, 'nats', nats.client),
+    HOLDFAST_NATS_SERVERS: addresses(region, 'nats', nats.client),
     HOLDFAST_NATS_USER: 'holdfast',
     ...platform.secret('NATS_PASSWORD'),
     ...secured({ HOLDFAST_NATS_TLS_CA: ca }),
     HOLDFAST_CASSANDRA: deployment.regions
-      .map(({ code, hosts }) => `${code}=${addresses(hosts, 'cassandra', cassandra.client)}`)
+      .map((one) => `${one.code}=${addresses(one, 'cassandra', cassandra.client)}`)
       .join(';'),
     ...(platform.cassandraLogin
       ? { HOLDFAST_CASSANDRA_USER: 'holdfast', ...platform.secret('CASSANDRA_PASSWORD') }

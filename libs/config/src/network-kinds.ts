@@ -58,17 +58,17 @@ export function endpointsByRegion(value: string): Partial<Record<RegionCode, End
 
 /** A server that shows a certificate. */
 export interface TlsServer {
-  /** `nats`: a line in clear comes before TLS. */
-  scheme: 'tls' | 'nats'
+  /** How its connections begin: `tls` with TLS. */
+  scheme: 'tls' | 'nats' | 'cassandra'
   /** An IPv6 address has no brackets. */
   host: string
   port: number
 }
 
-/** As many as a region of a deployment has: three of each of 512 hosts. */
-const tlsServersMax = 1_536
+/** As many as a region of a deployment has: six of each of 512 hosts. */
+const tlsServersMax = 3_072
 
-export const tlsServersForm = `up to ${tlsServersMax} servers like nats://10.0.0.1:4222,tls://10.0.0.1:9042`
+export const tlsServersForm = `up to ${tlsServersMax} servers like nats://10.0.0.1:4222,cassandra://10.0.0.1:9042`
 
 /** None in an empty text. */
 export function tlsServers(value: string): TlsServer[] {
@@ -80,7 +80,7 @@ export function tlsServers(value: string): TlsServer[] {
 
 function tlsServer(text: string): TlsServer {
   const [, scheme, host = '', address = '', port] =
-    /^(tls|nats):\/\/(?:([A-Za-z0-9.-]+)|\[([0-9A-Fa-f:.]+)\]):([1-9]\d{0,4})$/.exec(text) ?? []
+    /^(tls|nats|cassandra):\/\/(?:([A-Za-z0-9.-]+)|\[([0-9A-Fa-f:.]+)\]):([1-9]\d{0,4})$/.exec(text) ?? []
   if (scheme === undefined || !(Number(port) <= 65_535) || (host === '' && isIP(address) !== 6))
     throw new Error(`names "${text}", but must name ${tlsServersForm}`)
   return { scheme: scheme as TlsServer['scheme'], host: host || address, port: Number(port) }

@@ -1,11 +1,12 @@
 /**
- * The expiry times of the certificates that others show: proxies to users, NATS and Cassandra to
- * their clients. A proxy keeps its files for itself, and a server may show an old certificate after
+ * The expiry times of the certificates that others show: proxies to users, servers to their
+ * clients. A proxy keeps its files for itself, and a server may show an old certificate after
  * its files were renewed. So certificates are read as clients see them: by a handshake with each
  * address of each host. Several proxies may serve one name, each with files of its own.
  */
 import { lookup } from 'node:dns/promises'
 import { connect, isIP, type Socket } from 'node:net'
+import { Duplex, Writable } from 'node:stream'
 import { connect as connectTls } from 'node:tls'
 import type { Logger } from 'pino'
 import { Gauge, type Registry } from 'prom-client'
@@ -16,8 +17,11 @@ export interface PublicHost {
 }
 
 export interface WatchedServer extends PublicHost {
-  /** `nats`: the server sends a line in clear before TLS begins. */
-  scheme: 'tls' | 'nats'
+  /**
+   * `nats`: the server sends a line in clear before TLS begins. `cassandra`: for other nodes its
+   * port accepts no certificate of a process, and the node would log one as an error.
+   */
+  scheme: 'tls' | 'nats' | 'cassandra'
 }
 
 /** Shown to a server that asks for one. */
@@ -41,7 +45,7 @@ interface ShownCertificatesOptions {
 const readEveryMs = 600_000
 const handshakeTimeoutMs = 10_000
 /** If no server of the most that are configured answers, a round still ends before the next one. */
-const serversAtOnce = 32
+const serversAtOnce = 64
 /** Of one host: handshakes with all of them run at once. */
 const addressesMax = 32
 /** The line of NATS names the other servers of its cluster: some 30 bytes for each. */
@@ -52,6 +56,7 @@ export class ShownCertificates {
   /** By label, then by address: Unix ms. */
   readonly #expiresMs = new Map<string, ReadonlyMap<string, number>>()
   #timer: NodeJS.Timeout | undefined
+  #closed = false
 
   constructor(options: ShownCertificatesOptions) {
     this.#options = {
@@ -77,7 +82,10 @@ export class ShownCertificates {
   async read(): Promise<void> {
     const waiting = this.#options.servers.entries()
     const readNext = async () => {
-      for (const [label, server] of waiting) await this.#readServer(label, server)
+      for (const [label, server] of waiting) {
+        if (this.#closed) return
+        await this.#readServer(label, server)
+      }
     }
     await Promise.all(Array.from({ length: serversAtOnce }, readNext))
   }
@@ -111,7 +119,9 @@ export class ShownCertificates {
     return new Map(known.map(([label, ends]) => [label, Math.min(...ends.values())]))
   }
 
+  /** What is being read ends by itself. */
   close(): void {
+    this.#closed = true
     clearInterval(this.#timer)
   }
 }
@@ -202,9 +212,10 @@ async function shownExpiry(
   // time would keep its socket.
   const late = setTimeout(() => link.destroy(new Error('no handshake in time')), timeoutMs)
   link.once('close', () => clearTimeout(late))
+  const servername = isIP(host) === 0 ? host : ''
   try {
     if (scheme === 'nats') await infoLine(link)
-    return await certificateEnd(link, { servername: isIP(host) === 0 ? host : '', own })
+    return await certificateEnd(link, { servername, own: scheme === 'cassandra' ? 'unsent' : own })
   } catch (error) {
     link.destroy()
     throw error
@@ -230,26 +241,47 @@ function infoLine(link: Socket): Promise<void> {
   })
 }
 
+/**
+ * @param options.own the certificate for a server that asks for one; `unsent`: the connection ends
+ *   when the server has shown its own, before the client answers
+ */
 function certificateEnd(
   link: Socket,
-  { servername, own }: { servername: string; own: OwnCertificate | undefined },
+  { servername, own }: { servername: string; own: OwnCertificate | 'unsent' | undefined },
 ): Promise<number> {
+  let ends = Number.NaN
+  const isRead = () => !Number.isNaN(ends)
+  const options = own === 'unsent' ? { socket: untilRead(link, isRead) } : { socket: link, ...own }
   return new Promise((resolve, reject) => {
-    const socket = connectTls({ socket: link, servername, rejectUnauthorized: false, ...own })
-    let ends = Number.NaN
+    const socket = connectTls({ servername, rejectUnauthorized: false, ...options })
     let fault: Error | undefined
-    // The first keys follow the certificate. It is read with them, because a server that refuses
-    // the client may close before the handshake ends: in TLS 1.2 it does.
+    // Keys follow the certificate. It is read with them, because a server that refuses the client
+    // may close before the handshake ends: in TLS 1.2 it does.
     socket.on('keylog', () => {
       ends = Date.parse(socket.getPeerCertificate().valid_to)
     })
     socket.once('secureConnect', () => socket.end())
     socket.on('error', (error) => {
-      fault = error
+      // The first one has the reason.
+      fault ??= error
     })
     socket.once('close', () => {
-      if (Number.isNaN(ends)) reject(fault ?? link.errored ?? new Error('no certificate was shown'))
-      else resolve(ends)
+      if (isRead()) resolve(ends)
+      else reject(fault ?? link.errored ?? new Error('no certificate was shown'))
     })
   })
+}
+
+/** Sends nothing more when the certificate is read: it closes the connection instead. */
+function untilRead(link: Socket, isRead: () => boolean): Duplex {
+  const writable = new Writable({
+    write(bytes, _encoding, done) {
+      if (!isRead()) link.write(bytes, done)
+      else {
+        link.destroy()
+        done()
+      }
+    },
+  })
+  return Duplex.from({ readable: link, writable })
 }

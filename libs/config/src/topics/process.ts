@@ -63,7 +63,7 @@ export const processSettings = {
   HOLDFAST_CERTIFICATE_SERVERS: {
     fallback: '',
     meaning:
-      'NATS servers (`nats`) and Cassandra nodes (`tls`: the ports of clients and of other nodes) whose certificates this process reads every 10 min as a client, with commas: `nats://10.0.0.1:4222,tls://10.0.0.1:9042,tls://10.0.0.1:7000`. Metrics and alerts then know the end of what each of them shows. It shows its own certificate to those that ask for one. One process is enough.',
+      'Servers whose certificates this process reads every 10 min, with commas: `nats://10.0.0.1:4222,cassandra://10.0.0.1:9042,cassandra://10.0.0.1:7000`; `tls` for others, such as alertmanager and metrics of proxies. Metrics and alerts then know the end of what each of them has loaded. One process is enough.',
     form: tlsServersForm,
     secret: false,
     parse: tlsServers,
