@@ -1,7 +1,7 @@
 /**
- * Three regions in namespaces by one command, the acceptance suite beside the users of each,
- * everything that dashboards ask of Prometheus, a region lost and returned, a host replaced, faults
- * with the alerts that are for them, and all of it taken away.
+ * Three regions in namespaces by one command, TLS on every port between hosts, the acceptance suite
+ * beside the users of each, everything that dashboards ask of Prometheus, a region lost and
+ * returned, a host replaced, faults with the alerts that are for them, and all of it taken away.
  */
 import { mkdtempSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,10 +11,11 @@ import { onPath } from '../../../infra/servers/tools.ts'
 import { acceptFrom } from './acceptance.ts'
 import { DeployedRegions, threeRegions } from './deployed.ts'
 import { loseRegion, replaceHost, takesUploads } from './drills.ts'
+import { encryptedOf } from './encrypted.ts'
 import { leftOf } from './left.ts'
 import { askAll, fireAll } from './watched.ts'
 
-export const regionsParts = ['acceptance', 'queries', 'lost', 'replaced', 'alerts'] as const
+export const regionsParts = ['encrypted', 'acceptance', 'queries', 'lost', 'replaced', 'alerts'] as const
 
 export interface RegionsOptions {
   /** Of `regionsParts`; empty: all. */
@@ -65,6 +66,7 @@ export async function regionsTrial({
     )
     await deployed.infra('status')
     await takesUploads(deployed)
+    await tried('encrypted', () => encryptedOf(deployed))
     for (const [at, { code }] of deployed.regions.entries())
       await tried('acceptance', async () => [`  acceptance ${code}      ${await acceptFrom(deployed, at)}`])
     await tried('queries', () => askAll(deployed, pictures))
