@@ -89,7 +89,7 @@ const foreign = ['rclone']
 
 /** Programs of the operator's machine. The files that they name are in the repository. */
 const ofTheMachine = [
-  ...['amtool', 'apt-get', 'cd', 'docker', 'install', 'kubectl', 'systemctl', 'useradd'],
+  ...['amtool', 'apt-get', 'cd', 'docker', 'export', 'install', 'kubectl', 'systemctl', 'useradd'],
   '<folder>', // `<folder>/on` of a deployment on one machine
 ]
 
@@ -109,7 +109,8 @@ t.test('each command of a document is valid for its program', async (t) => {
   for (const { document, command } of printed) {
     const all = wordsOf(command)
     const words = all.slice(all.findIndex((word) => !/^[A-Z_]+=/.test(word)))
-    for (const [, variable = ''] of command.matchAll(/^([A-Z_]+)=/g))
+    const settings = command.startsWith('export ') ? /\s([A-Z_]+)=/g : /^([A-Z_]+)=/g
+    for (const [, variable = ''] of command.matchAll(settings))
       t.ok(isRead(variable), `${document}: ${command}: ${variable}`)
     const [program = '', verb = '', ...rest] = words.filter((word) => word !== '-s')
     if (foreign.includes(program)) continue
@@ -195,10 +196,8 @@ t.test('each command of a document is valid for its program', async (t) => {
 
 /** Whether a program of the repository or a test reads this variable of the environment. */
 function isRead(variable: string): boolean {
-  return (
-    spawnSync('git', ['grep', '-qE', `env\\.${variable}\\b`, '--', '*.ts', '*.mjs'], { cwd: root }).status ===
-    0
-  )
+  const pattern = `env\\.${variable}\\b|env, '${variable}'`
+  return spawnSync('git', ['grep', '-qE', pattern, '--', '*.ts', '*.mjs'], { cwd: root }).status === 0
 }
 
 /** Brackets and dots of optional parts are removed; a quoted text is one word. */

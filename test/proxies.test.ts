@@ -51,8 +51,11 @@ interface ProxiedService {
 const faultHeaders = {
   'content-type': 'application/json; charset=utf-8',
   'access-control-allow-origin': '*',
+  'access-control-expose-headers': /Retry-After/,
   'cache-control': 'no-store',
+  'referrer-policy': 'no-referrer',
   'retry-after': '1',
+  'x-content-type-options': 'nosniff',
 }
 
 for (const proxy of ['nginx', 'caddy'] as const) {

@@ -192,6 +192,13 @@ t.test('a fault names its line and field, and all are found at once', async (t) 
   t.match(faultsOf(`${textOf('one.yaml')}  - { code: na-nyc, hosts: [${proxyAlone}] }\n`), [
     /regions are 2, but the role standalone serves one/,
   ])
+  t.match(faultsOf(textOf('one.yaml').replace(/^settings:\n/m, '$&  HOLDFAST_ADMIN_TLS: required\n')), [
+    /regions have the role standalone, which has no setting HOLDFAST_ADMIN_TLS/,
+  ])
+  const mixed = '{ role: api, settings: { HOLDFAST_FRONTEND_TLS: off } }'
+  t.match(changed('upload, api, proxy]', `upload, ${mixed}, proxy]`), [
+    /regions\[0\] has processes of the role api with HOLDFAST_FRONTEND_TLS (off and required|required and off): .*\(eu-par\)/,
+  ])
   for (const [data, why] of [
     ...[
       ...['/etc/holdfast/disk', '/var', '/var/lib/holdfast/disk', '/home/disk', '/opt', '/boot', '/root'],
@@ -748,7 +755,8 @@ t.test('the same process reads the certificates that servers of its region have 
   ]
   t.same(read(three), [expected('par', '10.1.0'), expected('nyc', '10.2.0'), expected('sgp', '10.3.0')])
   const proxy = '      - { name: front1, address: 192.0.2.11, internal: 10.0.0.11, roles: [proxy] }\n'
-  t.same(read(textOf('one.yaml') + proxy), [[]], 'standalone has no certificate to show')
+  const beside = ['tls://10.0.0.10:2020', 'tls://10.0.0.11:2020', 'tls://10.0.0.10:9093']
+  t.same(read(textOf('one.yaml') + proxy), [[['files1-holdfast', beside]]], 'standalone')
   const cluster = textOf('one.yaml')
     .replace('regions:', 'replicas: 1\nregions:')
     .replace('[standalone,', '[nats, cassandra, actor-host, storage-node, upload, api,')

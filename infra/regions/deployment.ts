@@ -356,7 +356,8 @@ function refusedNode(hosts: readonly Host[], replicas: number): [node: Host, rac
 }
 
 /** Each region of a cluster has everything that a region needs. */
-function checkRoles(value: Value | undefined, { regions, replicas }: Deployment): void {
+function checkRoles(value: Value | undefined, deployment: Deployment): void {
+  const { regions, replicas } = deployment
   const all = regions.flatMap(({ hosts }) => hosts.flatMap(({ roles }) => roles.map(({ role }) => role)))
   if (all.includes('standalone')) {
     const others = all.filter((role) => role !== 'standalone' && isOurs(role))
@@ -364,6 +365,9 @@ function checkRoles(value: Value | undefined, { regions, replicas }: Deployment)
     if (all.filter((role) => role === 'standalone').length > 1 || others.length + servers.length > 0)
       value?.fault('have the role standalone, which runs everything alone')
     else if (regions.length > 1) value?.fault(`are ${regions.length}, but the role standalone serves one`)
+    const ofClusters = settingsIn(deployment).filter((name) => !(name in commonSettings))
+    if (ofClusters.length > 0)
+      value?.fault(`have the role standalone, which has no setting ${ofClusters.join(', ')}`)
   } else
     for (const [at, { code, hosts }] of regions.entries()) {
       const region = value?.list()?.[at]
@@ -377,6 +381,13 @@ function checkRoles(value: Value | undefined, { regions, replicas }: Deployment)
         region?.fault(
           `has ${count('cassandra')} Cassandra nodes for ${replicas} replicas of every row (${code}); set replicas`,
         )
+      for (const role of ['api', 'upload'] as const) {
+        const modes = frontendModes(deployment, code, role)
+        if (modes.includes('required') && (modes.includes('off') || modes.includes('offered')))
+          region?.fault(
+            `has processes of the role ${role} with HOLDFAST_FRONTEND_TLS ${modes.join(' and ')}: proxies call all of them in one way (${code})`,
+          )
+      }
       const [node, racks] = refusedNode(hosts, replicas) ?? []
       if (node !== undefined)
         region?.fault(
@@ -391,4 +402,32 @@ function checkRoles(value: Value | undefined, { regions, replicas }: Deployment)
       if (address === undefined && address6 === undefined)
         region?.fault(`has the proxy ${host} without a public address (${code})`)
   }
+}
+
+/** Names of all settings of a file. */
+function settingsIn({ settings, regions }: Deployment): string[] {
+  const all = regions.flatMap((region) => [
+    region.settings,
+    ...region.hosts.flatMap((host) => [host.settings, ...host.roles.map((role) => role.settings)]),
+  ])
+  return [...new Set([settings, ...all].flatMap((some) => Object.keys(some)))]
+}
+
+/** How the processes of a role in a region answer proxies: each mode once. */
+function frontendModes({ settings, regions }: Deployment, code: Region['code'], role: HostRole): string[] {
+  const usual = regions.flatMap(({ hosts }) => hosts).length === 1 ? 'off' : 'required'
+  const modes = regions
+    .filter((region) => region.code === code)
+    .flatMap((region) =>
+      region.hosts.flatMap((host) =>
+        host.roles
+          .filter((process) => process.role === role)
+          .map(
+            (process) =>
+              ({ ...settings, ...region.settings, ...host.settings, ...process.settings })
+                .HOLDFAST_FRONTEND_TLS ?? usual,
+          ),
+      ),
+    )
+  return [...new Set(modes)]
 }

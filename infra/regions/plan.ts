@@ -144,8 +144,8 @@ function plannedProcess(platform: Platform, placed: PlacedProcess): PlannedProce
 }
 
 /**
- * One process of a region reads the certificates that its proxies show to users, and, if it has one
- * of its own to show, those of its servers.
+ * One process of a region reads the certificates that its proxies show to users, and those of its
+ * servers.
  */
 function shownCertificates(
   platform: Platform,
@@ -155,7 +155,7 @@ function shownCertificates(
   const first = region.hosts.find(({ roles }) => roles.some((one) => frontRoles.includes(one.role)))
   if (first !== host) return {}
   const names = new Set(Object.values(namesOf(deployment, region.code)))
-  const servers = role === 'standalone' ? [] : serversWithTls(platform, { deployment, region })
+  const servers = serversWithTls(platform, { deployment, region })
   return {
     HOLDFAST_CERTIFICATE_HOSTS: [...names].join(','),
     ...(servers.length === 0 ? {} : { HOLDFAST_CERTIFICATE_SERVERS: servers.join(',') }),
@@ -240,12 +240,10 @@ function clusterSettings(platform: Platform, placed: PlacedProcess): Settings {
       HOLDFAST_TLS_CERT: `${platform.tls}/node.pem`,
       HOLDFAST_TLS_KEY: `${platform.tls}/node.key`,
     }),
-    ...(platform.tls === undefined || isOneHost(deployment)
+    ...secured({ HOLDFAST_ADMIN_TLS: 'required' }),
+    ...(platform.tls === undefined || isOneHost(deployment) || placed.role === 'actor-host'
       ? {}
-      : {
-          ...(placed.role === 'actor-host' ? {} : { HOLDFAST_FRONTEND_TLS: 'required' }),
-          HOLDFAST_ADMIN_TLS: 'required',
-        }),
+      : { HOLDFAST_FRONTEND_TLS: 'required' }),
     HOLDFAST_CASSANDRA_REPLICAS: String(deployment.replicas),
     ...platform.secret('CLUSTER_SECRET'),
   }

@@ -17,7 +17,17 @@ export function adminOf(
   if (authority !== undefined) checkAuthority(authority)
   const scheme = schemeOf(env.HOLDFAST_ADMIN_TLS, authority)
   const url = addressOf(admin ?? hostOf(env), { scheme, from: admin === undefined ? 'settings' : '--admin' })
+  const isChosen = admin === undefined || admin.includes('://') || env.HOLDFAST_ADMIN_TLS === 'off'
+  if (token !== undefined && !isChosen && !isSafe(new URL(url)))
+    throw new UsageFault(
+      `the token would go to ${admin} without TLS: set HOLDFAST_TLS_CA to the file of the cluster's authority, or write http://${admin}`,
+    )
   return { url, token, operator: env.USER || env.LOGNAME, ca: authority }
+}
+
+/** By TLS, or without leaving this machine. */
+function isSafe({ protocol, hostname }: URL): boolean {
+  return protocol === 'https:' || /^(localhost|127\.[\d.]+|\[::1\])$/.test(hostname)
 }
 
 /** A process that offers both ways is asked by TLS if it can be verified. */

@@ -396,6 +396,15 @@ t.test('the admin host is named with or without a scheme, and an invalid address
   t.equal(unreadable, 2)
 })
 
+t.test('a token is not sent to another machine without TLS, unless the operator says so', async (t) => {
+  const { run } = runner({ HOLDFAST_ADMIN_TOKEN: adminToken })
+  // No machine has these addresses.
+  t.match(await run('status --admin 192.0.2.1:1'), { code: 2, err: /the token would go to 192.0.2.1:1/ })
+  t.equal((await run('status --admin 127.0.0.1:1')).code, 3)
+  t.equal((await run('status --admin http://127.0.0.2:1')).code, 3)
+  t.equal((await runner({}).run('status --admin [::1]:1')).code, 3)
+})
+
 t.test('a reader that closes the pipe ends it quietly', async (t) => {
   const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
   const child = spawn(process.execPath, [main, '--help'], { stdio: ['ignore', 'pipe', 'pipe'] })

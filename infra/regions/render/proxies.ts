@@ -179,6 +179,16 @@ const nginxToFrontends: Directive[] = [
   [['proxy_ssl_session_reuse', 'on']],
 ]
 
+/** As the service's own errors have them. */
+const faultHeaders = {
+  'Access-Control-Allow-Origin': '*',
+  'Access-Control-Expose-Headers': 'Retry-After',
+  'Cache-Control': 'no-store',
+  'Referrer-Policy': 'no-referrer',
+  'Retry-After': faultSeconds,
+  'X-Content-Type-Options': 'nosniff',
+}
+
 /** The code stays that of the fault. */
 const nginxFaults: Directive[] = [
   [['error_page', ...faultCodes, '@fault']],
@@ -186,9 +196,9 @@ const nginxFaults: Directive[] = [
     ['location', '@fault'],
     [
       [['default_type', 'application/json; charset=utf-8']],
-      [['add_header', 'Access-Control-Allow-Origin', '*', 'always']],
-      [['add_header', 'Cache-Control', 'no-store', 'always']],
-      [['add_header', 'Retry-After', faultSeconds, 'always']],
+      ...Object.entries(faultHeaders).map(
+        ([name, value]): Directive => [['add_header', name, value, 'always']],
+      ),
       [['return', '200', faultBody]],
     ],
   ],
@@ -268,9 +278,7 @@ const caddyFaults = [
   `\t\t@fault expression \`{err.status_code} in [${faultCodes.join(', ')}]\``,
   '\t\thandle @fault {',
   '\t\t\theader Content-Type "application/json; charset=utf-8"',
-  '\t\t\theader Access-Control-Allow-Origin *',
-  '\t\t\theader Cache-Control no-store',
-  `\t\t\theader Retry-After ${faultSeconds}`,
+  ...Object.entries(faultHeaders).map(([name, value]) => `\t\t\theader ${name} ${value}`),
   `\t\t\trespond \`${faultBody}\``,
   '\t\t}',
   '\t}',
