@@ -80,6 +80,8 @@ const notRun: Readonly<Record<string, string>> = {
   'infra/OPERATING.md, Regions from one file':
     'they need hosts; `npm run test:long` runs `infra` on namespaces',
   'infra/regions/CONTAINERS.md, Kubernetes': 'no test has Kubernetes',
+  'infra/regions/NETWORK.md, TLS of admin hosts':
+    'they need hosts; `test/cluster/admin-tls.test.ts` runs `ctl` by TLS',
   'infra/OPERATING.md, When something is lost': '`test/cluster/operator.test.ts` runs them on a cluster',
   'infra/OPERATING.md, Storage nodes of a cluster': 'the same',
   'infra/OPERATING.md, A backup of a cluster': '`test/cluster/backup.test.ts` runs them on a cluster',
