@@ -205,9 +205,14 @@ t.test('servers of a cluster have the configuration of a deployment, without cer
   t.notMatch(conf, /tls|http:/)
   t.notOk(conf.includes(secrets.nats))
   t.match(conf, `advertise: "${first}:${ports['nats gateway']}"`)
-  t.equal(
-    conf.match(/authorization \{\n {4}user: "holdfast"\n {4}password: \$HOLDFAST_PASSWORD\n/g)?.length,
-    2,
+  const asked = [...conf.matchAll(/authorization \{\n {4}user: "(\w+)"\n {4}password: \$(\w+)\n/g)]
+  t.same(
+    asked.map(([, user, password]) => [user, password]),
+    [
+      ['holdfast', 'HOLDFAST_PASSWORD'],
+      ['system', 'SYSTEM_PASSWORD'],
+    ],
+    'routes, and gateways: a reload with another password of these is refused',
   )
   t.match(conf, `{ name: "na-nyc", urls: ["nats://${second}:${ports['nats gateway']}"] }`)
   const alone = await planOf('/data', anyPorts, { regions: 1 })

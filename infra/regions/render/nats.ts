@@ -44,8 +44,9 @@ export function natsConfig({ platform, regions }: Plan, region: PlannedRegion, h
     ca_file: `${platform.tls}/ca.pem`,
     verify: true,
   }
+  const system = { user: 'system', password: new Reference('SYSTEM_PASSWORD') }
   /** What servers ask each other for. */
-  const between: Record<string, Conf> = { ...(tls ? { tls } : {}), authorization: own }
+  const between = (authorization: Conf): Record<string, Conf> => ({ ...(tls ? { tls } : {}), authorization })
   const config: Record<string, Conf> = {
     server_name: `${host.name}-nats`,
     listen: `${host.internal}:${client}`,
@@ -57,12 +58,12 @@ export function natsConfig({ platform, regions }: Plan, region: PlannedRegion, h
     system_account: 'SYSTEM',
     accounts: {
       HOLDFAST: { users: [own] },
-      SYSTEM: { users: [{ user: 'system', password: new Reference('SYSTEM_PASSWORD') }] },
+      SYSTEM: { users: [system] },
     },
     cluster: {
       name: region.code,
       listen: `${host.internal}:${cluster}`,
-      ...between,
+      ...between(own),
       routes:
         tls && others.length > 0
           ? new Reference('ROUTES')
@@ -74,7 +75,8 @@ export function natsConfig({ platform, regions }: Plan, region: PlannedRegion, h
       name: region.code,
       listen: `${listen}:${gateway}`,
       ...(listen === host.internal ? {} : { advertise: `${host.internal}:${gateway}` }),
-      ...between,
+      // nats-server does not reload with another password here, not even its users.
+      ...between(system),
       reject_unknown_cluster: true,
       gateways: regions.map(({ code, hosts }) => ({
         name: code,

@@ -9,7 +9,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { lacksOf } from '../../../infra/namespaces/namespaces.ts'
-import { natsPasswords, natsPasswordsText } from '../../../infra/regions/render/nats.ts'
+import { natsPasswords } from '../../../infra/regions/render/nats.ts'
+import { serverPorts } from '../../../infra/regions/roles.ts'
 import { DeployedRegions, successful } from './deployed.ts'
 import { seconds, status, takesUploads, until } from './drills.ts'
 import { leftOf } from './left.ts'
@@ -87,19 +88,35 @@ async function replaceCertificates(deployed: DeployedRegions): Promise<void> {
   const begunS = Math.floor(Date.now() / 1_000)
   await deployed.certs('renew', '--within', '36500')
   await deployed.infra('up')
-  await Promise.all(
-    deployed.hosts.map(async ({ name }) => {
-      const reload = 'systemctl reload holdfast-nats caddy && nodetool reloadssl'
-      successful(`${name}: ${reload}`, await deployed.on(name, 'sh', '-c', reload))
-    }),
-  )
-  await until('every process has its new certificate', async () =>
-    (await issuedTimes(deployed)).every((seconds) => seconds >= begunS),
-  )
+  await reread(deployed)
+  await areIssued(deployed, begunS)
   for (const { code, names } of deployed.regions)
     for (const name of [names.api, names.upload, names.download]) {
       const shown = await shownTo(deployed, code, name)
       if (shown < begunS * 1_000) throw new Error(`${name} still shows its old certificate`)
+    }
+}
+
+/** What is read again by itself, is: processes read within 5 s. */
+async function reread(deployed: DeployedRegions): Promise<void> {
+  await Promise.all(
+    deployed.hosts.map(({ name }) =>
+      deployed.sh(name, 'systemctl reload holdfast-nats caddy && nodetool reloadssl'),
+    ),
+  )
+  await pause(rereadMs)
+}
+
+/** Processes have new certificates, and so have the servers that keep what they have loaded. */
+async function areIssued(deployed: DeployedRegions, sinceS: number): Promise<void> {
+  await until('every process has its new certificate', async () =>
+    (await issuedTimes(deployed)).every((seconds) => seconds >= sinceS),
+  )
+  const { cassandra, proxyMetrics } = serverPorts
+  for (const { name, internal } of deployed.hosts)
+    for (const port of [cassandra.client, cassandra.storage, proxyMetrics]) {
+      const shown = await begins(deployed, name, `-connect ${internal}:${port}`)
+      if (shown < sinceS * 1_000) throw new Error(`port ${port} of ${name} shows its old certificate`)
     }
 }
 
@@ -121,8 +138,13 @@ async function issuedTimes(deployed: DeployedRegions): Promise<number[]> {
 
 /** When the certificate begins that users of a region are shown, ms. */
 async function shownTo(deployed: DeployedRegions, region: string, name: string): Promise<number> {
-  const ask = `openssl s_client -connect ${name}:443 -servername ${name} </dev/null 2>/dev/null | openssl x509 -noout -startdate`
-  const said = successful(ask, await deployed.on(`client-${region}`, 'sh', '-c', ask))
+  return begins(deployed, `client-${region}`, `-connect ${name}:443 -servername ${name}`)
+}
+
+/** The same for what a host sees, ms. */
+async function begins(deployed: DeployedRegions, host: string, to: string): Promise<number> {
+  const read = 'openssl x509 -noout -startdate'
+  const said = await deployed.sh(host, `openssl s_client ${to} </dev/null 2>/dev/null | ${read}`)
   return Date.parse(said.trim().replace('notBefore=', ''))
 }
 
@@ -159,9 +181,11 @@ async function replaceCassandraPassword(deployed: DeployedRegions): Promise<void
 }
 
 async function replaceNatsPasswords(deployed: DeployedRegions): Promise<void> {
+  const begunS = Math.floor(Date.now() / 1_000)
+  const old = secretOf(deployed, natsPasswords)
   const own = newSecret()
   writeSecret(deployed, 'nats-password', own)
-  writeSecret(deployed, natsPasswords, natsPasswordsText({ own, system: newSecret() }))
+  writeSecret(deployed, natsPasswords, old.replace(/^(HOLDFAST_PASSWORD: ).*/m, `$1"${own}"`))
   await deployed.infra('up')
   await pause(rereadMs)
   await Promise.all(
@@ -169,6 +193,9 @@ async function replaceNatsPasswords(deployed: DeployedRegions): Promise<void> {
       successful('reload', await deployed.on(name, 'systemctl', 'reload', 'holdfast-nats')),
     ),
   )
+  // A reload that changes nothing ends well, too: open connections stay, later ones would not.
+  for (const { name } of deployed.hosts)
+    await deployed.sh(name, `! journalctl -u holdfast-nats --since @${begunS} | grep 'Failed to reload'`)
   await until('every process has NATS', async () => {
     for (const { code } of deployed.regions) await status(deployed, code)
     return true
