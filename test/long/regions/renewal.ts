@@ -97,7 +97,7 @@ async function replaceCertificates(deployed: DeployedRegions): Promise<void> {
     }
 }
 
-/** What is read again by itself, is: processes read within 5 s. */
+/** Servers read their files again on a reload; processes do so by themselves, within 5 s. */
 async function reread(deployed: DeployedRegions): Promise<void> {
   await Promise.all(
     deployed.hosts.map(({ name }) =>
