@@ -3,8 +3,8 @@
  * [--drains 0.1] [--gib 2] [--runs 5] [--fault <words>] [--pictures <folder>] [--attack <words>]
  * [--seconds 8] [--api-seconds 300] [--drill <words>] [--from <commit>] [--accounts 20000]
  * [--in <folder>] [--part <part>] [--only <suite>]`, where the suites are states, crash, large,
- * cluster, day-two, abuse, clients, schemathesis, container, upgrade, observed, regions, renewal
- * and growth.
+ * cluster, day-two, abuse, clients, schemathesis, container, upgrade, observed, regions, renewal,
+ * upkeep and growth.
  * Prints what was tried and found; the exit code says whether every promise was kept.
  *
  * `npm run test:long -- --ci` runs what `npm test` leaves out (`test/forms.ts`) instead.
@@ -31,6 +31,7 @@ import { observedCommand } from './observed/small-disk.ts'
 import { growthTrial } from './regions/growth.ts'
 import { renewalTrial } from './regions/renewal.ts'
 import { regionsTrial } from './regions/trial.ts'
+import { upkeepTrial } from './regions/upkeep.ts'
 import { conformance } from './schemathesis.ts'
 import { upgradeTrial } from './upgrade.ts'
 
@@ -56,7 +57,7 @@ const { values: options } = commandLine('test:long', headOf(import.meta.filename
   from: { type: 'string' },
   // Day two: how many accounts the region has that is evacuated.
   accounts: { type: 'string', default: '20000' },
-  // Regions: the folder of a deployment to keep for the next trial, and which parts of the trial.
+  // Regions and upkeep: the folder of a deployment to keep for the next trial, and parts of the trial.
   in: { type: 'string' },
   part: { type: 'string', multiple: true, default: [] },
   only: { type: 'string' },
@@ -168,6 +169,9 @@ await suite('regions', 'three regions in namespaces', () =>
   }),
 )
 await suite('renewal', 'certificates and secrets are replaced in namespaces', () => renewalTrial(console.log))
+await suite('upkeep', "an operator's rarer work in namespaces", () =>
+  upkeepTrial({ chosen: options.part, kept: options.in && resolve(options.in), report: console.log }),
+)
 await suite('growth', 'a region is added to a deployment in namespaces', () => growthTrial(console.log))
 console.log(`\n${passed} passed, ${failed} failed`)
 process.exitCode = failed === 0 ? 0 : 1

@@ -1,11 +1,11 @@
 /** A deployment in namespaces, as an operator runs it. */
 import { spawn } from 'node:child_process'
-import { cpSync, readFileSync, rmSync } from 'node:fs'
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { parse, stringify } from 'yaml'
 import type { Layout } from '../../../infra/namespaces/layout.ts'
 import { readDeployment } from '../../../infra/regions/deployment.ts'
-import { planOf } from '../../../infra/regions/plan.ts'
-import { serverPorts } from '../../../infra/regions/roles.ts'
+import { isAdminByTls, planOf } from '../../../infra/regions/plan.ts'
 
 const root = join(import.meta.dirname, '../../..')
 export const threeRegions = join(root, 'infra/regions/three.yaml')
@@ -16,14 +16,41 @@ export interface Run {
   err: string
 }
 
+/** The fields of a deployment's file that trials change. */
+export interface Written {
+  replicas: number
+  settings: Record<string, string>
+  regions: { code: string; hosts: WrittenHost[] }[]
+}
+
+interface WrittenHost {
+  name: string
+  internal: string
+  rack: string
+  roles: string[]
+  address?: string
+  address6?: string
+}
+
 export class DeployedRegions {
-  readonly #file: string
-  readonly layout: Layout
+  readonly file: string
+  layout: Layout
+  /** Certificates that users trust. */
+  trusted: string
 
   /** @param file of the deployment @param folder of the namespaces */
   constructor(file: string, folder: string) {
-    this.#file = file
-    this.layout = { folder, plan: planOf(readDeployment(readFileSync(file, 'utf8'), file)) }
+    this.file = file
+    this.layout = layoutOf(file, folder)
+    this.trusted = join(folder, 'ca/ca.pem')
+  }
+
+  /** Writes the file with a change. @throws DeploymentFault */
+  edit(change: (written: Written) => void): void {
+    const written = parse(readFileSync(this.file, 'utf8')) as Written
+    change(written)
+    writeFileSync(this.file, stringify(written))
+    this.layout = layoutOf(this.file, this.layout.folder)
   }
 
   get regions() {
@@ -35,9 +62,17 @@ export class DeployedRegions {
   }
 
   /** `npm run -s infra -- <verb> <file> --namespaces …`. @throws Error with what it said */
-  async infra(verb: 'up' | 'down' | 'status', ...words: string[]): Promise<string> {
-    const main = join(root, 'infra/regions/main.ts')
-    const all = [main, verb, this.#file, '--namespaces', this.layout.folder, ...words]
+  infra(verb: 'up' | 'down' | 'status', ...words: string[]): Promise<string> {
+    return this.#infra(verb, '--namespaces', this.layout.folder, ...words)
+  }
+
+  /** The same without namespaces: hosts are reached by another command. */
+  infraBy(via: string, verb: 'up' | 'down' | 'status', ...words: string[]): Promise<string> {
+    return this.#infra(verb, '--via', via, ...words)
+  }
+
+  async #infra(verb: string, ...words: string[]): Promise<string> {
+    const all = [join(root, 'infra/regions/main.ts'), verb, this.file, ...words]
     return successful(`infra ${verb}`, await run(join(root, 'infra/launch.sh'), all))
   }
 
@@ -64,7 +99,7 @@ export class DeployedRegions {
 
   /** The command line of that. */
   wordsAtUsersOf(region: string, program: string, ...words: string[]): [command: string, ...words: string[]] {
-    const trust = `NODE_EXTRA_CA_CERTS=${join(this.layout.folder, 'ca/ca.pem')}`
+    const trust = `NODE_EXTRA_CA_CERTS=${this.trusted}`
     const start = [join(root, 'infra/launch.sh'), join(root, program), ...words]
     return [join(this.layout.folder, 'on'), `client-${region}`, 'env', trust, ...start]
   }
@@ -75,7 +110,7 @@ export class DeployedRegions {
     rmSync(ca, { recursive: true, force: true })
     cpSync(join(this.layout.folder, 'ca'), ca, { recursive: true })
     rmSync(join(ca, host), { recursive: true })
-    await certs('issue', ca, '--deployment', this.#file, '--days', String(days))
+    await certs('issue', ca, '--deployment', this.file, '--days', String(days))
     return join(ca, host)
   }
 
@@ -89,12 +124,13 @@ export class DeployedRegions {
     const [host] = this.regions.find(({ code }) => code === region)?.hosts ?? []
     const api = host?.processes.find(({ role }) => role === 'api')
     if (host === undefined || api === undefined) throw new Error(`${region} has no API process first`)
+    const byTls = isAdminByTls(api)
     const said = await this.on(
       host.name,
       ...['env', '-C', '/opt/holdfast', 'HOLDFAST_ADMIN_TOKEN_FILE=/etc/holdfast/secrets/admin-token'],
-      'HOLDFAST_TLS_CA=/etc/holdfast/tls/ca.pem',
+      ...(byTls ? ['HOLDFAST_TLS_CA=/etc/holdfast/tls/ca.pem'] : []),
       ...['infra/launch.sh', 'apps/ctl/src/main.ts', ...words],
-      ...['--admin', `${host.internal}:${api.ports.admin}`],
+      ...['--admin', `${byTls ? '' : 'http://'}${host.internal}:${api.ports.admin}`],
     )
     return JSON.parse(successful(`ctl ${words.join(' ')}`, said)) as T
   }
@@ -118,10 +154,14 @@ export class DeployedRegions {
       )
   }
 
-  cassandraOf(host: string): string {
-    const found = this.regions.flatMap(({ hosts }) => hosts).find(({ name }) => name === host)
-    return `${found?.internal}:${serverPorts.cassandra.client}`
+  /** Certificates for every host of the file. */
+  issue(): Promise<string> {
+    return this.certs('issue', '--deployment', this.file)
   }
+}
+
+function layoutOf(file: string, folder: string): Layout {
+  return { folder, plan: planOf(readDeployment(readFileSync(file, 'utf8'), file)) }
 }
 
 async function certs(...words: string[]): Promise<string> {

@@ -105,7 +105,7 @@ export async function replaceHost(
  * As the procedure says: again, if it ends before Cassandra has joined. @returns how many times it
  * was given
  */
-async function repeatedUp(deployed: DeployedRegions, ...words: string[]): Promise<number> {
+export async function repeatedUp(deployed: DeployedRegions, ...words: string[]): Promise<number> {
   for (let commands = 1; ; commands++)
     try {
       await deployed.infra('up', ...words)
@@ -135,6 +135,37 @@ export async function user(
   const whole: UserRequest = { token: '', folder: '', patienceMs, ...wish }
   const said = await deployed.atUsersOf(region, 'test/long/regions/user.ts', JSON.stringify(whole))
   return JSON.parse(successful(`${wish.do} beside ${region}`, said)) as UserAnswer
+}
+
+/** A guest with a folder and a file. */
+export interface Uploaded {
+  token: string
+  folder: string
+  /** Path and query of the link. */
+  path: string
+}
+
+export async function uploaded(deployed: DeployedRegions, code: string): Promise<Uploaded> {
+  const { upload } = namesOf(deployed, code)
+  const { data } = await user(deployed, code, { do: 'upload', url: `https://${upload}` })
+  const { pathname, search } = new URL(data.link ?? '')
+  return { token: data.guestToken ?? '', folder: data.parentFolder ?? '', path: `${pathname}${search}` }
+}
+
+/** Changed and read there. @throws Error after the patience of a user */
+export async function worksAt(
+  deployed: DeployedRegions,
+  code: string,
+  { token, folder, path }: Uploaded,
+): Promise<void> {
+  const { api, download } = namesOf(deployed, code)
+  await user(deployed, code, { do: 'folder', url: `https://${api}`, token, folder })
+  await user(deployed, code, { do: 'download', url: `https://${download}${path}` })
+}
+
+/** The same in every region. */
+export async function works(deployed: DeployedRegions, kept: Uploaded): Promise<void> {
+  for (const { code } of deployed.regions) await worksAt(deployed, code, kept)
 }
 
 export async function status(deployed: DeployedRegions, region: string): Promise<Status['cluster']> {

@@ -8,10 +8,11 @@ import { join } from 'node:path'
 import { lacksOf } from '../../../infra/namespaces/namespaces.ts'
 import { acceptFrom } from './acceptance.ts'
 import { DeployedRegions } from './deployed.ts'
-import { namesOf, seconds, status, until, user } from './drills.ts'
+import { seconds, status, until, uploaded, worksAt } from './drills.ts'
 import { leftOf } from './left.ts'
 import { Load } from './load.ts'
 import { smallFile } from './small-file.ts'
+import { timed } from './under-load.ts'
 
 /** @returns figures. @throws Error that says what the machine lacks, or what failed */
 export async function growthTrial(report: (line: string) => void): Promise<string> {
@@ -64,38 +65,7 @@ export async function growthTrial(report: (line: string) => void): Promise<strin
   return lines.join('\n')
 }
 
-interface Uploaded {
-  token: string
-  folder: string
-  /** Path and query of the link. */
-  path: string
-}
-
-async function uploaded(deployed: DeployedRegions, code: string): Promise<Uploaded> {
-  const { upload } = namesOf(deployed, code)
-  const { data } = await user(deployed, code, { do: 'upload', url: `https://${upload}` })
-  const { pathname, search } = new URL(data.link ?? '')
-  return { token: data.guestToken ?? '', folder: data.parentFolder ?? '', path: `${pathname}${search}` }
-}
-
-/** @throws Error after the patience of a user */
-async function worksAt(
-  deployed: DeployedRegions,
-  code: string,
-  { token, folder, path }: Uploaded,
-): Promise<void> {
-  const { api, download } = namesOf(deployed, code)
-  await user(deployed, code, { do: 'folder', url: `https://${api}`, token, folder })
-  await user(deployed, code, { do: 'download', url: `https://${download}${path}` })
-}
-
 async function isReplicated(deployed: DeployedRegions, code: string): Promise<boolean> {
   const { replication, backup } = await status(deployed, code)
   return replication.full && backup.accounts === 0
-}
-
-async function timed(work: () => Promise<unknown>): Promise<number> {
-  const startedMs = performance.now()
-  await work()
-  return performance.now() - startedMs
 }

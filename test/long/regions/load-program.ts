@@ -3,11 +3,16 @@
  * each of them make folders, upload and download until its standard input ends. Then it prints what
  * became of their requests. In faults many fail; each user continues.
  */
+/**
+ * Which requests are sent again, with the same key: none, those without an answer, or also those
+ * that were answered with `error-unavailable`.
+ */
+export type Repeats = 'none' | 'cut' | 'refused'
+
 export interface Places {
   api: string
   upload: string
-  /** A request whose connection ended without an answer is sent again, with the same key. */
-  repeats: boolean
+  repeats: Repeats
 }
 
 /** Numbers of them. */
@@ -24,7 +29,8 @@ export interface Requests {
 const guests = 12
 const pauseMs = 3_000
 const answerMs = 20_000
-const repetitionsMax = 2
+const repetitionsMax = { none: 0, cut: 2, refused: 20 }
+const retryMs = 500
 const [given = ''] = process.argv.slice(2)
 const places = JSON.parse(given) as Places
 const requests: Requests = { done: 0, failed: 0, repeated: 0, faults: {} }
@@ -76,8 +82,9 @@ async function counted<T>(ask: (key: string) => Promise<T>): Promise<T | undefin
       requests.done++
       return answer
     } catch (error) {
-      if (places.repeats && isCut(error) && repetitions < repetitionsMax) {
+      if (isRepeated(error) && repetitions < repetitionsMax[places.repeats]) {
         requests.repeated++
+        if (places.repeats === 'refused') await pause(retryMs)
         continue
       }
       requests.failed++
@@ -89,8 +96,9 @@ async function counted<T>(ask: (key: string) => Promise<T>): Promise<T | undefin
 }
 
 /** No answer came: `fetch` says so by a TypeError. */
-function isCut(error: unknown): boolean {
-  return error instanceof TypeError
+function isRepeated(error: unknown): boolean {
+  if (error instanceof TypeError) return true
+  return places.repeats === 'refused' && (error as Error).message === 'error-unavailable'
 }
 
 async function upload(key: string, guest?: Guest): Promise<UploadAnswer> {
@@ -114,7 +122,7 @@ async function folder(key: string, guest: Guest): Promise<void> {
 async function download(link: string): Promise<void> {
   const answer = await fetch(link, { signal: AbortSignal.timeout(answerMs) })
   await answer.arrayBuffer()
-  if (!answer.ok) throw new Error(`${answer.status}`)
+  if (!answer.ok) throw new Error(answer.status === 503 ? 'error-unavailable' : `${answer.status}`)
 }
 
 type Asked = Omit<RequestInit, 'headers'> & { headers?: object; key: string; guest: Guest | undefined }
@@ -132,6 +140,6 @@ async function asked(url: string, { guest, key, headers, ...init }: Asked): Prom
   return data
 }
 
-function pause(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, pauseMs))
+function pause(ms = pauseMs): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
 }

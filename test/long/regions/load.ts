@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { text } from 'node:stream/consumers'
 import type { DeployedRegions } from './deployed.ts'
-import type { Places, Requests } from './load-program.ts'
+import type { Places, Repeats, Requests } from './load-program.ts'
 
 export class Load {
   readonly #end: () => Promise<Requests>
@@ -15,7 +15,7 @@ export class Load {
   static async start(
     deployed: DeployedRegions,
     region: string,
-    { repeats = false }: { repeats?: boolean } = {},
+    { repeats = 'none' }: { repeats?: Repeats } = {},
   ): Promise<Load> {
     const names = deployed.regions.find(({ code }) => code === region)?.names
     if (names === undefined) throw new Error(`there is no region ${region}`)
