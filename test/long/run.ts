@@ -57,7 +57,7 @@ const { values: options } = commandLine('test:long', headOf(import.meta.filename
   from: { type: 'string' },
   // Day two: how many accounts the region has that is evacuated.
   accounts: { type: 'string', default: '20000' },
-  // Regions and upkeep: the folder of a deployment to keep for the next trial, and parts of the trial.
+  // Regions and upkeep: the folder of a deployment to keep for the next trial, and which parts.
   in: { type: 'string' },
   part: { type: 'string', multiple: true, default: [] },
   only: { type: 'string' },

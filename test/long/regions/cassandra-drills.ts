@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { PlannedHost } from '../../../infra/regions/plan.ts'
 import { type DeployedRegions, successful, type Written } from './deployed.ts'
 import { repeatedUp, seconds, until, uploaded, works } from './drills.ts'
-import { timed, underLoad } from './under-load.ts'
+import { lineOf, timed, underLoad } from './under-load.ts'
 
 const replicas = 3
 const home = 'eu-par'
@@ -13,28 +13,29 @@ const home = 'eu-par'
  * From one replica of every row to three. While a row has one replica, or a quorum of two needs
  * both, restarts of their node are noticed; at the end one node of a region may be off.
  */
-export async function moreReplicas(deployed: DeployedRegions): Promise<string[]> {
+export async function* moreReplicas(deployed: DeployedRegions): AsyncIterable<string> {
   const kept = await uploaded(deployed, home)
   deployed.edit((written) => {
     written.replicas = replicas
   })
-  const lines: string[] = []
-  const line = (what: string, figures: string) => lines.push(`  ${what.padEnd(22)} ${figures}`)
   let statements: string[] = []
   const tryUp = async () => {
     statements = await refusedUp(deployed)
   }
-  line(`up with ${replicas} replicas`, await underLoad(deployed, tryUp, { failuresMax: 100 }))
+  yield lineOf(`up with ${replicas} replicas`, await underLoad(deployed, tryUp, { failuresMax: 100 }))
   if (statements.length === 0) throw new Error('up names no statement')
-  line('repair of every node', await underLoad(deployed, () => repairAll(deployed), { failuresMax: 1 }))
+  yield lineOf(
+    'repair of every node',
+    await underLoad(deployed, () => repairAll(deployed), { failuresMax: 1 }),
+  )
   for (let count = 2; statements.length > 0; count++) {
     if (count > replicas) throw new Error(`up still names ${statements.join('; ')}`)
     const step = async () => {
       await cql(deployed, ...statements)
       await repairAll(deployed)
     }
-    line(`${count} replicas, repaired`, await underLoad(deployed, step, { failuresMax: 1 }))
-    line('up again', await underLoad(deployed, tryUp, { failuresMax: count < replicas ? 100 : 1 }))
+    yield lineOf(`${count} replicas, repaired`, await underLoad(deployed, step, { failuresMax: 1 }))
+    yield lineOf('up again', await underLoad(deployed, tryUp, { failuresMax: count < replicas ? 100 : 1 }))
   }
   const [rows] = await cql(deployed, 'SELECT keyspace_name, replication FROM system_schema.keyspaces')
   const few = (rows as { keyspace_name: string; replication: Record<string, string> }[])
@@ -51,8 +52,7 @@ export async function moreReplicas(deployed: DeployedRegions): Promise<string[]>
     await deployed.sh('par2', 'systemctl start holdfast-cassandra')
     await areUp(deployed)
   }
-  line('a node off and on', await underLoad(deployed, without, { failuresMax: 1 }))
-  return lines
+  yield lineOf('a node off and on', await underLoad(deployed, without, { failuresMax: 1 }))
 }
 
 /** `up` that ends with 1 and names statements. @returns them; empty: it succeeded */
@@ -107,13 +107,13 @@ export async function areUp(deployed: DeployedRegions): Promise<void> {
 }
 
 /** "A node is added": a host with Cassandra alone. */
-export async function addNode(deployed: DeployedRegions): Promise<string[]> {
-  return [...(await appendHost(deployed, { name: 'par4', internal: '10.1.0.14', roles: ['cassandra'] }))]
+export function addNode(deployed: DeployedRegions): AsyncIterable<string> {
+  return appendHost(deployed, { name: 'par4', internal: '10.1.0.14', roles: ['cassandra'] })
 }
 
 type Appended = Omit<Written['regions'][number]['hosts'][number], 'rack'>
 
-export async function appendHost(deployed: DeployedRegions, host: Appended): Promise<string[]> {
+export async function* appendHost(deployed: DeployedRegions, host: Appended): AsyncIterable<string> {
   const kept = await uploaded(deployed, home)
   const older = nodesOf(deployed).filter(({ region }) => region === home)
   deployed.edit(({ regions: [region] }) => {
@@ -128,13 +128,12 @@ export async function appendHost(deployed: DeployedRegions, host: Appended): Pro
     for (const { name } of older) successful('cleanup', await deployed.on(name, 'nodetool', 'cleanup'))
   })
   await works(deployed, kept)
-  return [
-    `  ${`${host.name} added`.padEnd(22)} ${figures}; up ${commands} times, all UN; nodetool cleanup ${seconds(cleanMs)}`,
-  ]
+  const more = `up ${commands} times, all UN; nodetool cleanup ${seconds(cleanMs)}`
+  yield lineOf(`${host.name} added`, `${figures}; ${more}`)
 }
 
 /** "A node is removed", with its host. */
-export async function removeNode(deployed: DeployedRegions): Promise<string[]> {
+export async function* removeNode(deployed: DeployedRegions): AsyncIterable<string> {
   const kept = await uploaded(deployed, home)
   const [name, internal] = ['par4', '10.1.0.14']
   let leftMs = 0
@@ -156,7 +155,7 @@ export async function removeNode(deployed: DeployedRegions): Promise<string[]> {
     await areUp(deployed)
   })
   await works(deployed, kept)
-  return [`  ${`${name} removed`.padEnd(22)} ${figures}; nodetool decommission ${seconds(leftMs)}`]
+  yield lineOf(`${name} removed`, `${figures}; nodetool decommission ${seconds(leftMs)}`)
 }
 
 /** Its lines, out of the file. */
@@ -170,7 +169,7 @@ export function takeOut(deployed: DeployedRegions, name: string): void {
  * "Cassandra's own authority". Before it, nodes show each other certificates of the deployment's,
  * as earlier releases rendered it.
  */
-export async function ownAuthority(deployed: DeployedRegions): Promise<string[]> {
+export async function* ownAuthority(deployed: DeployedRegions): AsyncIterable<string> {
   const nodes = nodesOf(deployed)
   const file = (...path: string[]) => join(deployed.layout.folder, 'ca', ...path)
   for (const name of ['cassandra-ca.pem', 'cassandra-ca.key']) rmSync(file(name))
@@ -221,7 +220,7 @@ export async function ownAuthority(deployed: DeployedRegions): Promise<string[]>
     if (!said.includes('Cassandra')) throw new Error(`${name} shows other nodes ${said.trim()}`)
   }
   await works(deployed, kept)
-  return [`  Cassandra's authority  ${figures}`]
+  yield lineOf("Cassandra's authority", figures)
 }
 
 async function copied(deployed: DeployedRegions, host: string, name: string): Promise<void> {

@@ -19,6 +19,10 @@ const client = new cassandra.Client({
   },
   socketOptions: { readTimeout: 60_000 },
 })
-for (const statement of statements) console.log(JSON.stringify((await client.execute(statement)).rows))
+for (const statement of statements) {
+  // Undefined for a statement that has none.
+  const { rows } = await client.execute(statement)
+  console.log(JSON.stringify(rows ?? []))
+}
 await client.shutdown()
 process.exit()

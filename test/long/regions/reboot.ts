@@ -3,13 +3,13 @@ import { cutPower, startHosts, viaOf } from '../../../infra/namespaces/namespace
 import { areUp } from './cassandra-drills.ts'
 import type { DeployedRegions } from './deployed.ts'
 import { status, until, uploaded, works } from './drills.ts'
-import { underLoad } from './under-load.ts'
+import { lineOf, underLoad } from './under-load.ts'
 
 const host = 'par2'
 const region = 'eu-par'
 
 /** With all its roles, while the others of the region serve. */
-export async function rebootHost(deployed: DeployedRegions): Promise<string[]> {
+export async function* rebootHost(deployed: DeployedRegions): AsyncIterable<string> {
   const { layout, file } = deployed
   const wanted = deployed.hosts.filter(({ name }) => name === host)
   const kept = await uploaded(deployed, region)
@@ -32,7 +32,7 @@ export async function rebootHost(deployed: DeployedRegions): Promise<string[]> {
     await areFull(deployed)
   })
   await works(deployed, kept)
-  return [`  ${`${host} rebooted`.padEnd(22)} ${figures}`]
+  yield lineOf(`${host} rebooted`, figures)
 }
 
 async function areFull(deployed: DeployedRegions): Promise<void> {

@@ -19,7 +19,7 @@ import {
   replaceTokens,
 } from './replacements.ts'
 import { smallFile } from './small-file.ts'
-import { timed, underLoad } from './under-load.ts'
+import { lineOf, timed, underLoad } from './under-load.ts'
 
 /** @returns figures. @throws Error that says what the machine lacks, or what failed */
 export async function renewalTrial(report: (line: string) => void): Promise<string> {
@@ -37,7 +37,7 @@ export async function renewalTrial(report: (line: string) => void): Promise<stri
   }
   try {
     const upMs = await timed(() => deployed.infra('up'))
-    printLine(`  up                     ${seconds(upMs)}`)
+    printLine(lineOf('up', seconds(upMs)))
     await takesUploads(deployed)
     for (const [what, replace] of replacements)
       printLine(

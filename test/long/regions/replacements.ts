@@ -1,4 +1,4 @@
-/** Certificates and secrets of a deployment are replaced, by the procedures of `infra/OPERATING.md`. */
+/** "Certificates and secrets" of `infra/OPERATING.md`: each of them is replaced. */
 import { randomBytes } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -11,10 +11,12 @@ import { connect as natsConnect } from 'nats'
 
 export interface Door {
   /**
-   * `certificate`: a port with TLS that asks for one (`own` names the files). `nats`, `cassandra`: a
-   * login. `admin`: a call with the admin token.
+   * `certificate`: a port with TLS that asks for one (`own` names the files). `nats`, `cassandra`:
+   * a login. `admin`: a call with the admin token.
    */
   kind: 'certificate' | 'nats' | 'cassandra' | 'admin'
+  /** Of `certificate`: with gRPC. */
+  grpc: boolean
   host: string
   port: number
   /** Names of the certificate and the key, or the user. */
@@ -25,7 +27,7 @@ export interface Door {
 
 const patienceMs = 10_000
 /** A server that refuses a certificate says so at once. */
-const quietMs = 3_000
+const quietMs = 1_000
 const read = (name: string) => readFileSync(`/etc/holdfast/${name}`, 'utf8')
 const own = { cert: read('tls/node.pem'), key: read('tls/node.key'), rejectUnauthorized: false }
 const [given = '[]'] = process.argv.slice(2)
@@ -36,7 +38,7 @@ function opens(door: Door): Promise<boolean> {
   return { certificate, nats, cassandra: cassandraLogin, admin }[door.kind](door)
 }
 
-function certificate({ host, port, own: [cert = '', key = cert] }: Door): Promise<boolean> {
+function certificate({ host, port, grpc, own: [cert = '', key = cert] }: Door): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = tlsConnect({
       host,
@@ -44,8 +46,7 @@ function certificate({ host, port, own: [cert = '', key = cert] }: Door): Promis
       cert: read(`tls/${cert}`),
       key: read(`tls/${key}`),
       rejectUnauthorized: false,
-      // gRPC speaks to nobody else.
-      ALPNProtocols: ['h2', 'http/1.1'],
+      ...(grpc ? { ALPNProtocols: ['h2'] } : {}),
     })
     const ended = (is: boolean) => {
       socket.destroy()

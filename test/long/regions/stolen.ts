@@ -1,4 +1,4 @@
-/** "A host was stolen" of `infra/OPERATING.md`: after it, what the host has opens nothing. */
+/** "A stolen host" of `infra/OPERATING.md`: after it, what the host has opens nothing. */
 import type { PlannedHost } from '../../../infra/regions/plan.ts'
 import { natsPasswords, natsPasswordsText } from '../../../infra/regions/render/nats.ts'
 import { serverPorts } from '../../../infra/regions/roles.ts'
@@ -14,14 +14,14 @@ import {
 } from './replacements.ts'
 import type { Door } from './stolen-files.ts'
 import { replaceAuthority } from './trust-drills.ts'
-import { underLoad } from './under-load.ts'
+import { lineOf, underLoad } from './under-load.ts'
 
 const stolen = 'par2'
 const region = 'eu-par'
 
-export async function stolenHost(deployed: DeployedRegions): Promise<string[]> {
+export async function* stolenHost(deployed: DeployedRegions): AsyncIterable<string> {
   // The region has three nodes of Cassandra for three replicas.
-  const added = await appendHost(deployed, {
+  yield* appendHost(deployed, {
     name: 'par5',
     internal: '10.1.0.15',
     address: '192.0.2.15',
@@ -34,8 +34,6 @@ export async function stolenHost(deployed: DeployedRegions): Promise<string[]> {
   const node = host?.processes.find(({ role }) => role === 'storage-node')?.name
   if (host === undefined || node === undefined) throw new Error(`${stolen} has no storage node`)
   const others = deployed.hosts.filter(({ name }) => name !== stolen)
-  const lines = [...added]
-  const line = (what: string, figures: string) => lines.push(`  ${what.padEnd(22)} ${figures}`)
 
   const doors = doorsOf(others)
   const opened = await openedBy(deployed, stolen, doors)
@@ -54,20 +52,20 @@ export async function stolenHost(deployed: DeployedRegions): Promise<string[]> {
     await areUp(deployed)
   }
   // Users' names lead to its proxy until it is out of the DNS.
-  line(`${stolen} cut off, out`, await underLoad(deployed, cutOff, { failuresMax: 100 }))
+  yield lineOf(`${stolen} cut off, out`, await underLoad(deployed, cutOff, { failuresMax: 100 }))
 
-  line(
+  yield lineOf(
     'passwords of NATS',
     await underLoad(deployed, () => replaceNatsPasswords(deployed), { failuresMax: 5 }),
   )
-  line('password of Cassandra', await underLoad(deployed, () => replaceCassandraPassword(deployed)))
+  yield lineOf('password of Cassandra', await underLoad(deployed, () => replaceCassandraPassword(deployed)))
   const operator = newSecret()
   await cql(deployed, `ALTER ROLE cassandra WITH PASSWORD = '${operator}'`)
   writeSecret(deployed, 'cassandra-admin-password', operator)
-  line('cluster-secret', await underLoad(deployed, () => replaceClusterSecret(deployed)))
-  line('admin and metrics token', await underLoad(deployed, () => replaceTokens(deployed)))
-  lines.push(...(await replaceAuthority(deployed)))
-  line('restart of every unit', await underLoad(deployed, () => restartAll(deployed)))
+  yield lineOf('cluster-secret', await underLoad(deployed, () => replaceClusterSecret(deployed)))
+  yield lineOf('admin and metrics token', await underLoad(deployed, () => replaceTokens(deployed)))
+  yield* replaceAuthority(deployed)
+  yield lineOf('restart of every unit', await underLoad(deployed, () => restartAll(deployed)))
   await works(deployed, kept)
 
   for (const { name } of others) await deployed.sh(name, `ip route del blackhole ${host.internal}`)
@@ -75,11 +73,10 @@ export async function stolenHost(deployed: DeployedRegions): Promise<string[]> {
   if (still.length > 0) throw new Error(`${stolen} still opens ${still.join(', ')}`)
   const own = await openedBy(deployed, 'par1', doors)
   if (own.length < doors.length) throw new Error(`par1 opens only ${own.join(', ')}`)
-  line(
+  yield lineOf(
     `${stolen} calls again`,
     `its files open none of ${doors.length} doors, all of which they opened before`,
   )
-  return lines
 }
 
 /** Both, which needs a restart: regions do not reach each other until all servers have it. */
@@ -130,7 +127,7 @@ async function restartAll(deployed: DeployedRegions): Promise<void> {
 
 function doorsOf(hosts: readonly PlannedHost[]): Door[] {
   return hosts.flatMap(({ internal, region, roles, processes }) => {
-    const at = { host: internal, region }
+    const at = { host: internal, region, grpc: false }
     const { nats, cassandra } = serverPorts
     const login = (kind: 'nats' | 'cassandra', user: string): Door => ({
       ...at,
@@ -153,9 +150,12 @@ function doorsOf(hosts: readonly PlannedHost[]): Door[] {
         { ...at, kind: 'admin', port: ports.admin ?? 0, own: [] },
         ...shows(ports.api, 'proxy.pem', 'proxy.key'),
         ...shows(ports.upload, 'proxy.pem', 'proxy.key'),
-        ...(role === 'storage-node' ? [ports.control, ports.bytes] : []).flatMap((port) =>
-          shows(port, 'node.pem', 'node.key'),
-        ),
+        ...(role === 'storage-node'
+          ? [
+              ...shows(ports.bytes, 'node.pem', 'node.key'),
+              ...shows(ports.control, 'node.pem', 'node.key').map((door) => ({ ...door, grpc: true })),
+            ]
+          : []),
       ]),
     ]
   })

@@ -1,10 +1,13 @@
-/** The four steps to TLS, and a new authority, as `infra/OPERATING.md` and `NETWORK.md` say. */
+/**
+ * The four steps of `infra/regions/NETWORK.md` ("A deployment without this TLS"), and "A new
+ * authority" of `infra/OPERATING.md`.
+ */
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DeployedRegions } from './deployed.ts'
 import { status, until } from './drills.ts'
 import { areIssued, areShown, reread } from './replacements.ts'
-import { underLoad } from './under-load.ts'
+import { lineOf, underLoad } from './under-load.ts'
 
 type Mode = 'off' | 'offered' | 'preferred'
 
@@ -14,9 +17,8 @@ export function tlsSettings(mode: Mode): Record<string, string> {
 }
 
 /** The first step is the state before: both settings are `off`. */
-export async function stepsToTls(deployed: DeployedRegions): Promise<string[]> {
+export async function* stepsToTls(deployed: DeployedRegions): AsyncIterable<string> {
   await answers(deployed, { clear: true, tls: false })
-  const lines: string[] = []
   const step = async (mode: Mode | undefined, expected: Answers) => {
     const figures = await underLoad(deployed, async () => {
       if (mode === 'offered') await deployed.issue()
@@ -28,12 +30,11 @@ export async function stepsToTls(deployed: DeployedRegions): Promise<string[]> {
     })
     await answers(deployed, expected)
     await areScraped(deployed)
-    lines.push(`  ${`TLS ${mode ?? 'required'}`.padEnd(22)} ${figures}`)
+    return lineOf(`TLS ${mode ?? 'required'}`, figures)
   }
-  await step('offered', { clear: true, tls: true })
-  await step('preferred', { clear: true, tls: true })
-  await step(undefined, { clear: false, tls: true })
-  return lines
+  yield await step('offered', { clear: true, tls: true })
+  yield await step('preferred', { clear: true, tls: true })
+  yield await step(undefined, { clear: false, tls: true })
 }
 
 interface Answers {
@@ -99,7 +100,7 @@ const authorities = ['ca', 'cassandra-ca']
 const earlier = '/root/earlier'
 
 /** The users' programs trust both for the time of it: real ones trust a public authority. */
-export async function replaceAuthority(deployed: DeployedRegions): Promise<string[]> {
+export async function* replaceAuthority(deployed: DeployedRegions): AsyncIterable<string> {
   const file = (...path: string[]) => join(deployed.layout.folder, 'ca', ...path)
   const [host] = deployed.hosts.filter(({ roles }) => roles.includes('proxy'))
   const api = host?.processes.find(({ role }) => role === 'api')
@@ -121,7 +122,7 @@ export async function replaceAuthority(deployed: DeployedRegions): Promise<strin
   if (now !== '200') throw new Error(`a frontend answers ${now} to its proxy`)
   if (before !== '000')
     throw new Error(`a frontend answers ${before} to the earlier certificate of its proxy`)
-  return [`  a new authority        ${figures}`]
+  yield lineOf('a new authority', figures)
 }
 
 async function changeAuthority(

@@ -48,3 +48,7 @@ export async function timed(work: () => Promise<unknown>): Promise<number> {
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))
 }
+
+export function lineOf(what: string, figures: string): string {
+  return `  ${what.padEnd(22)} ${figures}`
+}

@@ -15,9 +15,9 @@ import { rebootHost } from './reboot.ts'
 import { middleFile } from './small-file.ts'
 import { stolenHost } from './stolen.ts'
 import { replaceAuthority, stepsToTls, tlsSettings } from './trust-drills.ts'
-import { timed } from './under-load.ts'
+import { lineOf, timed } from './under-load.ts'
 
-type Part = (deployed: DeployedRegions) => Promise<string[]>
+type Part = (deployed: DeployedRegions) => AsyncIterable<string>
 
 /** Later ones need what earlier ones left. */
 const parts: Readonly<Record<string, Part>> = {
@@ -59,11 +59,11 @@ export async function upkeepTrial({ chosen, kept, report }: UpkeepOptions): Prom
     report(line)
   }
   try {
-    printLine(`  up                     ${seconds(await timed(() => deployed.infra('up')))}`)
+    printLine(lineOf('up', seconds(await timed(() => deployed.infra('up')))))
     await takesUploads(deployed)
     for (const [part, carryOut] of Object.entries(parts))
       if (chosen.length === 0 || chosen.includes(part))
-        for (const line of await carryOut(deployed)) printLine(line)
+        for await (const line of carryOut(deployed)) printLine(line)
   } catch (error) {
     // The first failure counts: what `up` has not made cannot be taken down.
     if (kept === undefined)
