@@ -143,7 +143,9 @@ function cassandraProgram(jars: readonly string[]): string {
   const flags = javaFlags(paths, '$MAX_HEAP_SIZE').map((flag) => `"${flag}"`)
   return `#!/bin/sh
 : "\${MAX_HEAP_SIZE:=${defaultHeap}}"
-exec java ${flags.join(' ')} \\
+properties=
+for word; do case $word in -D*) properties="$properties $word";; esac; done
+exec java ${flags.join(' ')} $properties \\
   -Dcassandra.storagedir=/var/lib/cassandra -Dcassandra.config=file://$CASSANDRA_CONF/cassandra.yaml \\
   -Dcassandra-rackdc.properties=file://$CASSANDRA_CONF/cassandra-rackdc.properties \\
   -Dlogback.configurationFile=$CASSANDRA_CONF/logback.xml -Dcassandra-foreground=yes \\

@@ -6,6 +6,17 @@ export const cassandraYamlPath = '/etc/cassandra/cassandra.yaml'
 
 const seedsPerRegion = 2
 
+/**
+ * How long a node may need to end one interrupted transaction, ms, before another node joins or
+ * leaves. It does so in the threads that also write a file for each range and table (as many as it
+ * has cores), behind hundreds of these files. With Cassandra's own minute a node with few cores
+ * gives up, and begins again with all files.
+ */
+const paxosRepairMs = 600_000
+
+/** Words after the name of the program. */
+export const cassandraWords = ['-f', `-Dcassandra.paxos_repair_retry_timeout_millis=${paxosRepairMs}`]
+
 /** A node, as its configuration needs it. */
 export interface CassandraNode {
   cluster: string

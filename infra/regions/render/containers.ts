@@ -4,6 +4,7 @@
  */
 import { isAdminByTls, type Plan, type PlannedHost } from '../plan.ts'
 import { places } from '../platform.ts'
+import { cassandraWords } from './cassandra.ts'
 import { type Memory, memoryOfCassandra, memoryOfNats, memoryOfProcess } from './memory.ts'
 import { isOwnDisk } from './units.ts'
 
@@ -97,7 +98,7 @@ export function containersOf(
     containers.unshift({
       name: `${host.name}-cassandra`,
       image: cassandraImage,
-      command: ['cassandra', '-f'],
+      command: ['cassandra', ...cassandraWords],
       envFile: undefined,
       mounts: [
         rendered('/etc/cassandra/cassandra.yaml'),

@@ -1,6 +1,7 @@
 /** systemd's units and files of environments. Values need no quotes (`deployment.ts`). */
 import type { PlannedHost, PlannedProcess } from '../plan.ts'
 import { places } from '../platform.ts'
+import { cassandraWords } from './cassandra.ts'
 
 type Section = [name: string, value: string][]
 
@@ -56,11 +57,13 @@ export function natsUnit(): string {
   ])
 }
 
+const cassandraStart = `/usr/sbin/cassandra ${cassandraWords.join(' ')}`
+
 export function cassandraUnit(): string {
   return unit('Cassandra of Holdfast', [
     ['User', 'cassandra'],
     ['Environment', 'CASSANDRA_CONF=/etc/cassandra'],
-    ['ExecStart', '/usr/sbin/cassandra -f'],
+    ['ExecStart', cassandraStart],
     // Its rows have the keys of tokens.
     ['UMask', '0077'],
     ['StateDirectory', 'cassandra'],
@@ -82,7 +85,7 @@ export const replacementFile = '/etc/systemd/system/holdfast-cassandra.service.d
 /** Options of other files beside the unit stay. */
 export function cassandraReplacement({ internal }: PlannedHost): string {
   const options = `$$JVM_EXTRA_OPTS -Dcassandra.replace_address_first_boot=${internal}`
-  const start = `export JVM_EXTRA_OPTS="${options}"; exec /usr/sbin/cassandra -f`
+  const start = `export JVM_EXTRA_OPTS="${options}"; exec ${cassandraStart}`
   return textOf([
     [
       'Service',
