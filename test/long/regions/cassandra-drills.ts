@@ -1,5 +1,5 @@
 /** "Nodes of Cassandra" of `infra/OPERATING.md`: more replicas, one more node, one less. */
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { PlannedHost } from '../../../infra/regions/plan.ts'
 import { type DeployedRegions, successful, type Written } from './deployed.ts'
@@ -128,7 +128,7 @@ export async function* appendHost(deployed: DeployedRegions, host: Appended): As
     for (const { name } of older) successful('cleanup', await deployed.on(name, 'nodetool', 'cleanup'))
   })
   await works(deployed, kept)
-  const more = `up ${commands} times, all UN; nodetool cleanup ${seconds(cleanMs)}`
+  const more = `commands: ${commands}; all UN; nodetool cleanup ${seconds(cleanMs)}`
   yield lineOf(`${host.name} added`, `${figures}; ${more}`)
 }
 
@@ -173,8 +173,9 @@ export async function* ownAuthority(deployed: DeployedRegions): AsyncIterable<st
   const nodes = nodesOf(deployed)
   const file = (...path: string[]) => join(deployed.layout.folder, 'ca', ...path)
   for (const name of ['cassandra-ca.pem', 'cassandra-ca.key']) rmSync(file(name))
-  for (const { name } of nodes)
-    for (const own of ['cassandra-ca.pem', 'internode.pem']) rmSync(file(name, own))
+  // Also of hosts that are no longer in the file.
+  for (const { name } of readdirSync(file(), { withFileTypes: true }).filter((entry) => entry.isDirectory()))
+    for (const own of ['cassandra-ca.pem', 'internode.pem']) rmSync(file(name, own), { force: true })
   await Promise.all(
     nodes.map(({ name }) =>
       deployed.sh(
