@@ -108,16 +108,16 @@ export async function areUp(deployed: DeployedRegions): Promise<void> {
 
 /** "A node is added": a host with Cassandra alone. */
 export function addNode(deployed: DeployedRegions): AsyncIterable<string> {
-  return appendHost(deployed, { name: 'par4', internal: '10.1.0.14', roles: ['cassandra'] })
+  return appendHost(deployed, { name: 'par4', internal: '10.1.0.14', rack: 'r1', roles: ['cassandra'] })
 }
 
-type Appended = Omit<Written['regions'][number]['hosts'][number], 'rack'>
+type Appended = Written['regions'][number]['hosts'][number]
 
 export async function* appendHost(deployed: DeployedRegions, host: Appended): AsyncIterable<string> {
   const kept = await uploaded(deployed, home)
   const older = nodesOf(deployed).filter(({ region }) => region === home)
   deployed.edit(({ regions: [region] }) => {
-    region?.hosts.push({ ...host, rack: 'r1' })
+    region?.hosts.push(host)
   })
   let commands = 0
   const figures = await underLoad(deployed, async () => {

@@ -20,12 +20,13 @@ const stolen = 'par2'
 const region = 'eu-par'
 
 export async function* stolenHost(deployed: DeployedRegions): AsyncIterable<string> {
-  // The region has three nodes of Cassandra for three replicas.
+  // The region has three nodes of Cassandra for three replicas, each in a rack of its own.
   yield* appendHost(deployed, {
     name: 'par5',
     internal: '10.1.0.15',
     address: '192.0.2.15',
     address6: '2001:db8:1::5',
+    rack: 'r2',
     roles: ['nats', 'cassandra', 'actor-host', 'storage-node', 'upload', 'api', 'proxy'],
   })
   const kept = await uploaded(deployed, region)
