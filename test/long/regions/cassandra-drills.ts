@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { PlannedHost } from '../../../infra/regions/plan.ts'
 import { type DeployedRegions, successful, type Written } from './deployed.ts'
 import { repeatedUp, seconds, until, uploaded, works } from './drills.ts'
-import { lineOf, timed, underLoad } from './under-load.ts'
+import { lineOf, pause, timed, underLoad } from './under-load.ts'
 
 const replicas = 3
 const home = 'eu-par'
@@ -24,18 +24,15 @@ export async function* moreReplicas(deployed: DeployedRegions): AsyncIterable<st
   }
   yield lineOf(`up with ${replicas} replicas`, await underLoad(deployed, tryUp, { failuresMax: 100 }))
   if (statements.length === 0) throw new Error('up names no statement')
-  yield lineOf(
-    'repair of every node',
-    await underLoad(deployed, () => repairAll(deployed), { failuresMax: 1 }),
-  )
+  yield lineOf('repair of every node', await underLoad(deployed, () => repairAll(deployed)))
   for (let count = 2; statements.length > 0; count++) {
     if (count > replicas) throw new Error(`up still names ${statements.join('; ')}`)
     const step = async () => {
       await cql(deployed, ...statements)
       await repairAll(deployed)
     }
-    yield lineOf(`${count} replicas, repaired`, await underLoad(deployed, step, { failuresMax: 1 }))
-    yield lineOf('up again', await underLoad(deployed, tryUp, { failuresMax: count < replicas ? 100 : 1 }))
+    yield lineOf(`${count} replicas, repaired`, await underLoad(deployed, step))
+    yield lineOf('up again', await underLoad(deployed, tryUp, { failuresMax: count < replicas ? 100 : 0 }))
   }
   const [rows] = await cql(deployed, 'SELECT keyspace_name, replication FROM system_schema.keyspaces')
   const few = (rows as { keyspace_name: string; replication: Record<string, string> }[])
@@ -47,12 +44,12 @@ export async function* moreReplicas(deployed: DeployedRegions): AsyncIterable<st
   await works(deployed, kept)
   const without = async () => {
     await deployed.sh('par2', 'systemctl stop holdfast-cassandra')
-    await new Promise((resolve) => setTimeout(resolve, 20_000))
+    await pause(20_000)
     await works(deployed, kept)
     await deployed.sh('par2', 'systemctl start holdfast-cassandra')
     await areUp(deployed)
   }
-  yield lineOf('a node off and on', await underLoad(deployed, without, { failuresMax: 1 }))
+  yield lineOf('a node off and on', await underLoad(deployed, without))
 }
 
 /** `up` that ends with 1 and names statements. @returns them; empty: it succeeded */

@@ -3,6 +3,7 @@
  * each of them make folders, upload and download until its standard input ends. Then it prints what
  * became of their requests. In faults many fail; each user continues.
  */
+
 /**
  * Which requests are sent again, with the same key: none, those without an answer, or also those
  * that were answered with `error-unavailable`.

@@ -19,7 +19,7 @@ import {
   replaceTokens,
 } from './replacements.ts'
 import { smallFile } from './small-file.ts'
-import { lineOf, timed, underLoad } from './under-load.ts'
+import { keptLines, lineOf, timed, underLoad } from './under-load.ts'
 
 /** @returns figures. @throws Error that says what the machine lacks, or what failed */
 export async function renewalTrial(report: (line: string) => void): Promise<string> {
@@ -30,19 +30,13 @@ export async function renewalTrial(report: (line: string) => void): Promise<stri
   )
   const lacks = lacksOf(deployed.layout)
   if (lacks.length > 0) throw new Error(`this machine lacks ${lacks.join(', ')}`)
-  const lines: string[] = []
-  const printLine = (line: string) => {
-    lines.push(line)
-    report(line)
-  }
+  const { lines, printLine } = keptLines(report)
   try {
     const upMs = await timed(() => deployed.infra('up'))
     printLine(lineOf('up', seconds(upMs)))
     await takesUploads(deployed)
     for (const [what, replace] of replacements)
-      printLine(
-        `  ${what.padEnd(22)} ${await underLoad(deployed, () => replace(deployed), { repeats: 'cut' })}`,
-      )
+      printLine(lineOf(what, await underLoad(deployed, () => replace(deployed), { repeats: 'cut' })))
   } catch (error) {
     await deployed.infra('down').catch((later) => console.error('down failed, too:', later))
     throw error

@@ -52,3 +52,16 @@ export function pause(ms: number): Promise<void> {
 export function lineOf(what: string, figures: string): string {
   return `  ${what.padEnd(22)} ${figures}`
 }
+
+/** Lines that are reported at once, and kept. */
+export function keptLines(report: (line: string) => void): {
+  lines: string[]
+  printLine: (line: string) => void
+} {
+  const lines: string[] = []
+  const printLine = (line: string) => {
+    lines.push(line)
+    report(line)
+  }
+  return { lines, printLine }
+}

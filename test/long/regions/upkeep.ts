@@ -15,7 +15,7 @@ import { rebootHost } from './reboot.ts'
 import { middleFile } from './small-file.ts'
 import { stolenHost } from './stolen.ts'
 import { replaceAuthority, stepsToTls, tlsSettings } from './trust-drills.ts'
-import { lineOf, timed } from './under-load.ts'
+import { keptLines, lineOf, timed } from './under-load.ts'
 
 type Part = (deployed: DeployedRegions) => AsyncIterable<string>
 
@@ -53,11 +53,7 @@ export async function upkeepTrial({ chosen, kept, report }: UpkeepOptions): Prom
   const deployed = new DeployedRegions(file, join(folder, 'hosts'))
   const lacks = lacksOf(deployed.layout)
   if (lacks.length > 0) throw new Error(`this machine lacks ${lacks.join(', ')}`)
-  const lines: string[] = []
-  const printLine = (line: string) => {
-    lines.push(line)
-    report(line)
-  }
+  const { lines, printLine } = keptLines(report)
   try {
     printLine(lineOf('up', seconds(await timed(() => deployed.infra('up')))))
     await takesUploads(deployed)
