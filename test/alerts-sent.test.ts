@@ -159,7 +159,10 @@ async function lay(t: Test, proxy: 'caddy' | 'nginx', receiver: number): Promise
       const file = on(host, proxies[proxy])
       const text = readFileSync(file, 'utf8')
       if (proxy === 'caddy') {
-        writeFileSync(file, text.replace('{\n', `{\n\tadmin off\n\thttp_port ${http}\n\thttps_port ${tls}\n`))
+        writeFileSync(
+          file,
+          text.replace(/\tadmin .*\n/, `\tadmin off\n\thttp_port ${http}\n\thttps_port ${tls}\n`),
+        )
         start('caddy', ['run', '--adapter', 'caddyfile', '--config', file])
         return
       }

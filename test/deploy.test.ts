@@ -115,7 +115,9 @@ t.test('compose starts the image as closed as the unit, with the same settings',
   t.match(image, 'HOLDFAST_DATA_DIR=/var/lib/holdfast')
   const [, program] = /^ExecStart=\S+ (\S+)$/m.exec(textOf('holdfast.service')) ?? []
   t.match(image, `ENTRYPOINT ["infra/launch.sh", "${program}"]`)
-  t.match(textOf('Caddyfile'), `{$${Object.keys(caddy.environment)[0]}:127.0.0.1}:8080`)
+  const [upstream, admin] = Object.keys(caddy.environment)
+  t.match(textOf('Caddyfile'), `{$${upstream}:127.0.0.1}:8080`)
+  t.match(textOf('Caddyfile'), `admin {$${admin}:unix//`)
 })
 
 /** The code with which the check of a container ends. */
@@ -195,6 +197,12 @@ t.test('no file of a proxy lets it log paths or queries', async (t) => {
     else
       t.match(adapted(text, t.testdir({})), /"encoder":\{"fields":\{"request":\{"filter":"delete"\}\}/, path)
   }
+})
+
+t.test('no other user of a host tells Caddy what to serve', async (t) => {
+  for (const [path, text] of proxyFiles())
+    if (!path.includes('nginx'))
+      t.match(adapted(text, t.testdir({})), /^\{"admin":\{"listen":"unix\/\//, `${path}: a socket, no port`)
 })
 
 t.test('proxies close idle connections to the service long before it does', async (t) => {

@@ -211,16 +211,11 @@ function startNginx({ folder, port, others, ports }: Place): ChildProcess {
 
 function startCaddy({ folder, port, ports }: Place): ChildProcess {
   if (region === undefined || proxyHost === undefined) throw new Error('no host')
-  const options = [
-    'admin off',
-    'auto_https disable_redirects',
-    `https_port ${port}`,
-    'default_bind 127.0.0.1',
-  ]
+  const options = ['auto_https disable_redirects', `https_port ${port}`, 'default_bind 127.0.0.1']
   const [sites = ''] = here(caddyfile(plan, region, proxyHost), { folder, ports }).split(/\nhttps:\/\/:2020 /)
   const text = sites
     .replace(/\tservers [^}]*\}\n|\tservers .*\n(\t.*\n)*?\t\}\n/, '')
-    .replace('{\n', `{\n\t${options.join('\n\t')}\n`)
+    .replace(/\tadmin .*\n/, `\tadmin off\n\t${options.join('\n\t')}\n`)
   const file = join(folder, 'Caddyfile')
   writeFileSync(file, text)
   const { path, env } = tool('caddy')

@@ -409,8 +409,11 @@ function startNginx(folder: string, port: number, service: Standalone): StartedP
 
 /** It makes certificates by itself, as it gets them on the internet. */
 function startCaddy(folder: string, port: number, service: Standalone): StartedProxy {
-  const here = ['admin off', 'auto_https disable_redirects', 'local_certs', 'skip_install_trust']
-  const text = recipe('Caddyfile').replace('{\n', `{\n\t${here.join('\n\t')}\n\thttps_port ${port}\n`)
+  const here = ['auto_https disable_redirects', 'local_certs', 'skip_install_trust']
+  const text = recipe('Caddyfile').replace(
+    /\tadmin .*\n/,
+    `\tadmin off\n\t${here.join('\n\t')}\n\thttps_port ${port}\n`,
+  )
   const file = join(folder, 'Caddyfile')
   writeFileSync(file, toService(text, service))
   const { path, env } = tool('caddy')

@@ -243,9 +243,17 @@ export function caddyfile(plan: Plan, region: PlannedRegion, host: PlannedHost):
     ].join('\n'),
   )
   const { global, site } = caddyMetrics(plan, host)
-  const options = [`email ${plan.deployment.contact}`, ...caddySilence, ...global].map((line) => `\t${line}`)
+  const options = [`email ${plan.deployment.contact}`, `admin ${caddyAdmin}`, ...caddySilence, ...global].map(
+    (line) => `\t${line}`,
+  )
   return `${[['{', ...options, '}'].join('\n'), ...blocks, site.join('\n')].join('\n\n')}\n`
 }
+
+/**
+ * Where `caddy reload` calls it, without a login. At Caddy's own port every user of the host could
+ * make it serve its keys; connecting to this socket takes the right to write, which `caddy` has.
+ */
+const caddyAdmin = 'unix//var/lib/caddy/admin.sock'
 
 /** It logs no requests, but faults with their request, whose query may have a token. */
 const caddySilence = [
