@@ -773,6 +773,16 @@ t.test('Cassandra gets its users between the servers and the processes', async (
   for (const work of all)
     t.ok(needsOf(work).includes(operatorPasswordFile), `${work.host.name} runs Cassandra`)
   t.equal(loginsHost(workOf(deploymentOf('one.yaml'))), undefined)
+  const apart = three
+    .replace('replicas: 3', 'replicas: 1')
+    .replaceAll('roles: [nats, cassandra, actor-host', 'roles: [nats, actor-host')
+    .replace('roles: [nats, cassandra, storage-node', 'roles: [nats, cassandra')
+  const first = workOf(readDeployment(apart, 'apart.yaml'))
+  t.equal(loginsHost(first)?.host.name, 'par1', 'it has no Cassandra')
+  t.same(
+    first.filter((work) => needsOf(work).includes(operatorPasswordFile)).map(({ host }) => host.name),
+    ['par1', 'par3', 'nyc3', 'sgp3'],
+  )
   const [, json = ''] = /<<'END'\n(.*)\nEND\n/.exec(at ? loginsScript(deployment, at, 'make') : '') ?? []
   t.match(JSON.parse(json), {
     contactPoints: ['10.1.0.11', '10.1.0.12', '10.1.0.13'],

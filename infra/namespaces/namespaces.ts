@@ -17,8 +17,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { HostWork } from '../regions/hosts.ts'
-import { runOn } from '../regions/hosts.ts'
+import { runOn, workOf } from '../regions/hosts.ts'
 import type { PlannedHost } from '../regions/plan.ts'
 import { endOf } from '../servers/server.ts'
 import { cassandraJars, natsServer, onPath } from '../servers/tools.ts'
@@ -94,6 +93,7 @@ export async function startHosts(
   await startNetwork(layout)
   makeCertificates(layout, file)
   drawSecrets(layout)
+  const works = workOf(layout.plan.deployment)
   for (const host of wanted) {
     if (!runs(readState(layout).hosts[host.name])) {
       layDisk(layout, host.name)
@@ -101,8 +101,9 @@ export async function startHosts(
       const now = readState(layout)
       writeState(layout, { ...now, hosts: { ...now.hosts, [host.name]: running } })
     }
-    const work: HostWork = { host, files: new Map(), listens: new Map(), routes: [], node: undefined }
-    await runOn(work, viaOf(layout), prepareScript(layout, host, jars))
+    const work = works.find((one) => one.host.name === host.name)
+    if (work === undefined) throw new Error(`${file} has no host ${host.name}`)
+    await runOn(work, viaOf(layout), prepareScript(layout, work, jars))
   }
 }
 

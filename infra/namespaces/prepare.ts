@@ -12,7 +12,8 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
+import { type HostWork, needsOf } from '../regions/hosts.ts'
 import { ownerOf } from '../regions/owners.ts'
 import type { PlannedHost, PlannedRegion } from '../regions/plan.ts'
 import { places } from '../regions/platform.ts'
@@ -61,7 +62,7 @@ export function hostsFile({ plan }: Layout, region: PlannedRegion): string {
   return `${lines.join('\n')}\n`
 }
 
-/** Random secrets, generated once and equal on all hosts. */
+/** Random secrets, generated once. */
 export function drawSecrets({ folder }: Layout): void {
   const at = (name: string) => join(folder, 'secrets', name)
   mkdirSync(at(''), { recursive: true, mode: 0o700 })
@@ -88,8 +89,9 @@ function regionOf({ plan }: Layout, host: PlannedHost): PlannedRegion {
   return region
 }
 
-/** A script for `sh` on the host. It may be run again. */
-export function prepareScript(layout: Layout, host: PlannedHost, jars: string): string {
+/** A script for `sh` on the host, which gets no other secrets than it needs. It may be run again. */
+export function prepareScript(layout: Layout, work: HostWork, jars: string): string {
+  const { host } = work
   const lines = [
     'set -eu',
     'put() { base64 -d > "$1.new"; chown "$3" "$1.new"; chmod "$2" "$1.new"; mv "$1.new" "$1"; }',
@@ -103,11 +105,15 @@ export function prepareScript(layout: Layout, host: PlannedHost, jars: string): 
   const put = (path: string, mode: string, text: string, users = 'root:root') =>
     lines.push(`put ${path} ${mode} ${users} <<'END'`, Buffer.from(text).toString('base64'), 'END')
   put('/etc/hosts', '644', hostsFile(layout, regionOf(layout, host)))
-  for (const [from, to] of [
-    [join(layout.folder, 'secrets'), places.secrets],
-    [join(layout.folder, 'ca', host.name), places.tls],
+  const secrets = needsOf(work)
+    .filter((path) => dirname(path) === places.secrets)
+    .map((path) => basename(path))
+  const certificates = join(layout.folder, 'ca', host.name)
+  for (const [from, to, names] of [
+    [join(layout.folder, 'secrets'), places.secrets, secrets],
+    [certificates, places.tls, readdirSync(certificates)],
   ] as const)
-    for (const name of readdirSync(from)) {
+    for (const name of names) {
       const { users, mode } = ownerOf(name, { roles: host.roles, proxy: layout.plan.deployment.proxy })
       put(`${to}/${name}`, mode, readFileSync(join(from, name), 'utf8'), users)
     }

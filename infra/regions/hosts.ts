@@ -8,7 +8,7 @@ import { dirname } from 'node:path'
 import type { Deployment } from './deployment.ts'
 import { records, steps } from './host-steps.ts'
 import { ownerOf, ownerOfRendered } from './owners.ts'
-import { type Plan, type PlannedHost, planOf } from './plan.ts'
+import { hostsWith, type Plan, type PlannedHost, type PlannedRegion, planOf } from './plan.ts'
 import { machines, operatorPasswordFile, places } from './platform.ts'
 import { alertmanagerAddress } from './render/alertmanager.ts'
 import { cassandraYaml, cassandraYamlPath, isFirstNode, seedsOf } from './render/cassandra.ts'
@@ -31,6 +31,8 @@ export interface HostWork {
   routes: readonly string[]
   /** Its node of Cassandra, and the file of one that has yet to join. Undefined: it has none. */
   node: { isFirst: boolean; joining: string | undefined } | undefined
+  /** It can make Cassandra's users: it has our code, and the operator's password is there. */
+  makesLogins: boolean
 }
 
 /**
@@ -54,8 +56,17 @@ export function workOf(
             joining: host.name === replaced ? undefined : joiningYaml(plan, host),
           }
         : undefined,
+      makesLogins: loginsHosts(region).includes(host),
     })),
   )
+}
+
+/** Those with Cassandra and a process of ours; without such ones, the first with a process. */
+function loginsHosts({ hosts }: PlannedRegion): PlannedHost[] {
+  const nodes = hostsWith(hosts, 'cassandra')
+  const ours = hosts.filter(({ processes }) => processes.length > 0)
+  const both = ours.filter((host) => nodes.includes(host))
+  return both.length > 0 || nodes.length === 0 ? both : ours.slice(0, 1)
 }
 
 /**
@@ -70,14 +81,14 @@ function joiningYaml(plan: Plan, host: PlannedHost): string | undefined {
 }
 
 /** Where secrets, keys and the code have to be before anything is brought up. */
-export function needsOf({ host, files }: HostWork): string[] {
+export function needsOf({ host, files, makesLogins }: HostWork): string[] {
   // Containers are another way to start what the other files start.
   const read = [...files].filter(([path]) => path !== `${places.etc}/compose.yaml`)
   const text = read.map(([, text]) => text).join('\n')
   const named = [...text.matchAll(/\/etc\/holdfast\/(?:secrets|tls)\/[\w.-]+/g)].map(([path]) => path)
   const own = host.processes.length > 0 ? [`${places.code}/infra/launch.sh`] : []
   const nats = host.roles.includes('nats') ? [`${places.secrets}/${natsPasswords}`] : []
-  const cassandra = host.roles.includes('cassandra') ? [operatorPasswordFile] : []
+  const cassandra = host.roles.includes('cassandra') || makesLogins ? [operatorPasswordFile] : []
   return [...new Set([...own, ...nats, ...cassandra, ...named])].sort()
 }
 

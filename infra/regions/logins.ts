@@ -5,10 +5,10 @@ import type { HostWork } from './hosts.ts'
 import { operatorPasswordFile, places } from './platform.ts'
 import { serverPorts } from './roles.ts'
 
-/** Names the first host that can do it: it has our code and the certificates. */
+/** The host that makes users: it has our code, the certificates, and the password of `cassandra`. */
 export function loginsHost(all: readonly HostWork[]): HostWork | undefined {
   const cassandra = all.some(({ host }) => host.roles.includes('cassandra'))
-  return cassandra ? all.find(({ host }) => host.processes.length > 0) : undefined
+  return cassandra ? all.find(({ makesLogins }) => makesLogins) : undefined
 }
 
 export function loginsScript(deployment: Deployment, at: HostWork, step: 'replicate' | 'make'): string {
