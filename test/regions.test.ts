@@ -331,6 +331,9 @@ t.test('a region that users with one version of IP alone do not reach is a warni
   t.match(warnings(three.replace(/ +address6: 2001:db8:[23].*\n/g, '')), [
     /^na-nyc, ap-sgp: no proxy has address6, so users with IPv6 alone/,
   ])
+  t.match(warnings(three.replace(/ +address: .*\n/g, '')), [
+    /^no proxy has address, so users with IPv4 alone/,
+  ])
 })
 
 t.test('a deployment whose alerts reach no person is a warning', async (t) => {

@@ -49,5 +49,7 @@ function ofUsers({ regions }: Plan): string[] {
             .map(({ code }) => code)
             .join(', ')}: no proxy has ${field}, so users with ${version} alone go to other regions`,
         ]
-  return [...lacks(four, 'address', 'IPv4'), ...lacks(six, 'address6', 'IPv6')]
+  const unreached =
+    four.length === 0 ? ['no proxy has address, so users with IPv4 alone reach no region'] : []
+  return [...unreached, ...lacks(four, 'address', 'IPv4'), ...lacks(six, 'address6', 'IPv6')]
 }
