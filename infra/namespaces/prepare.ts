@@ -89,7 +89,7 @@ function regionOf({ plan }: Layout, host: PlannedHost): PlannedRegion {
   return region
 }
 
-/** A script for `sh` on the host, which gets no other secrets than it needs. It may be run again. */
+/** A script for `sh` on the host, which gets the secrets that it needs. It may be run again. */
 export function prepareScript(layout: Layout, work: HostWork, jars: string): string {
   const { host } = work
   const lines = [

@@ -61,7 +61,7 @@ export function workOf(
   )
 }
 
-/** Those with Cassandra and a process of ours; without such ones, the first with a process. */
+/** Those with Cassandra and a process; without such ones, the first with a process. */
 function loginsHosts({ hosts }: PlannedRegion): PlannedHost[] {
   const nodes = hostsWith(hosts, 'cassandra')
   const ours = hosts.filter(({ processes }) => processes.length > 0)

@@ -5,7 +5,7 @@ import type { HostWork } from './hosts.ts'
 import { operatorPasswordFile, places } from './platform.ts'
 import { serverPorts } from './roles.ts'
 
-/** The host that makes users: it has our code, the certificates, and the password of `cassandra`. */
+/** The host that makes users: it has the code, the certificates, and the operator's password. */
 export function loginsHost(all: readonly HostWork[]): HostWork | undefined {
   const cassandra = all.some(({ host }) => host.roles.includes('cassandra'))
   return cassandra ? all.find(({ makesLogins }) => makesLogins) : undefined
