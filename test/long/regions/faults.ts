@@ -31,6 +31,11 @@ const nyc = ['nyc1', 'nyc2', 'nyc3']
 const observers = ['par3', 'nyc3', 'sgp3']
 const alertmanager = 'prometheus-alertmanager'
 
+const nodeFiles = ['node.key', 'node.pem']
+
+/** The process that reads certificates of servers every ten minutes reads them at its start, too. */
+const readsShown = 'systemctl restart holdfast-api-1-par1'
+
 export const clusterFaults: readonly ClusterFault[] = [
   {
     name: 'the proxy of a host stops',
@@ -61,14 +66,36 @@ export const clusterFaults: readonly ClusterFault[] = [
     name: 'the certificate of a host ends in ten days',
     alerts: ['HoldfastCertificateEnds'],
     times: { times: 1, windowSeconds: 20 },
-    make: (deployed) => certified(deployed, { host: 'par2', days: 10 }),
+    make: (deployed) => certified(deployed, { host: 'par2', days: 10, names: nodeFiles }),
   },
   {
     name: 'the certificate of a host ends tomorrow',
     alerts: ['HoldfastCertificateEnded'],
     besides: ['HoldfastCertificateEnds'],
     times: { times: 1, windowSeconds: 20 },
-    make: (deployed) => certified(deployed, { host: 'par2', days: 1 }),
+    make: (deployed) => certified(deployed, { host: 'par2', days: 1, names: nodeFiles }),
+  },
+  {
+    name: 'the certificate between nodes of Cassandra ends in ten days',
+    alerts: ['HoldfastCertificateEnds'],
+    besides: [...users, 'HoldfastRestarts'],
+    times: { times: 1, windowSeconds: 20 },
+    make: (deployed) =>
+      certified(deployed, {
+        ...{ host: 'par2', days: 10, names: ['internode.pem'] },
+        seen: { par2: 'nodetool reloadssl', par1: readsShown },
+      }),
+  },
+  {
+    name: 'the public certificate of a host ends in ten days',
+    alerts: ['HoldfastCertificateEnds'],
+    besides: [...users, 'HoldfastRestarts'],
+    times: { times: 1, windowSeconds: 20 },
+    make: (deployed) =>
+      certified(deployed, {
+        ...{ host: 'par2', days: 10, names: ['public.key', 'public.pem'] },
+        seen: { par2: 'systemctl reload caddy', par1: readsShown },
+      }),
   },
   {
     name: 'the clock of a host is 5 s ahead',
@@ -174,25 +201,31 @@ async function frozen(deployed: DeployedRegions, { hosts, unit }: Units): Promis
   }
 }
 
-/** Another certificate for the host. The processes read it without a restart. */
+interface Certified {
+  host: string
+  days: number
+  names: readonly string[]
+  /** Commands on hosts after it. Processes read their own certificates by themselves. */
+  seen?: Record<string, string>
+}
+
+/** Another certificate for the host. */
 async function certified(
   deployed: DeployedRegions,
-  { host, days }: { host: string; days: number },
+  { host, days, names, seen = {} }: Certified,
 ): Promise<() => Promise<void>> {
-  const folder = '/etc/holdfast/tls'
-  const put = async (pairs: [name: string, bytes: Buffer][]) => {
-    for (const [name, bytes] of pairs) {
-      const write = `base64 -d > ${folder}/${name}.new && chown root:holdfast ${folder}/${name}.new`
-      const move = `chmod 640 ${folder}/${name}.new && mv ${folder}/${name}.new ${folder}/${name}`
-      await deployed.sh(host, `echo ${bytes.toString('base64')} | { ${write} && ${move}; }`)
+  const put = async (issued: string) => {
+    for (const name of names) {
+      const text = readFileSync(join(issued, name)).toString('base64')
+      const path = `/etc/holdfast/tls/${name}`
+      const write = `base64 -d > ${path}.new && chown --reference=${path} ${path}.new`
+      await deployed.sh(
+        host,
+        `echo ${text} | { ${write} && chmod --reference=${path} ${path}.new && mv ${path}.new ${path}; }`,
+      )
     }
+    for (const [one, command] of Object.entries(seen)) await deployed.sh(one, command)
   }
-  const names = ['node.key', 'node.pem']
-  const old = names.map((name): [string, Buffer] => [
-    name,
-    readFileSync(join(deployed.layout.folder, 'ca', host, name)),
-  ])
-  const issued = await deployed.issued(host, days)
-  await put(names.map((name) => [name, readFileSync(join(issued, name))]))
-  return () => put(old)
+  await put(await deployed.issued(host, days))
+  return () => put(join(deployed.layout.folder, 'ca', host))
 }
