@@ -78,6 +78,15 @@ t.test('a change that leaves the home available changes nothing', async (t) => {
   t.equal(statusOf(await call), 'error-notFound', 'the home answers')
 })
 
+t.test('a home that was lost for a moment is asked again', async (t) => {
+  const { reads, change, answer } = world()
+  const call = reads.call(download)
+  change('keeper')
+  change(undefined)
+  answer.resolve(refusal('error-notFound'))
+  t.equal(statusOf(await call), 'error-notFound', 'no copy is there any more, and the home answers')
+})
+
 t.test('requests that only the home may answer wait for it', async (t) => {
   const { reads, change, answer } = world()
   const call = reads.call(asked({ $case: 'getAccount', value: {} }))

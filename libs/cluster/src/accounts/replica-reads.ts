@@ -57,12 +57,12 @@ export class ReplicaReads implements AccountClient {
     try {
       return await this.#options.accounts.call(request, { ...options, signal })
     } catch (error) {
-      const host = this.#options.replicaHostOf(request.accountId)
-      if (!lost.signal.aborted || options.signal?.aborted || host === undefined) throw error
-      return this.#ask(host, request, options)
+      if (!lost.signal.aborted || options.signal?.aborted) throw error
     } finally {
       this.#waiting.delete(waiting)
     }
+    // The home may be back by now: a link that broke for a moment.
+    return this.call(request, options)
   }
 
   async #ask(
