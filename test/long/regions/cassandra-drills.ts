@@ -1,8 +1,11 @@
 /** "Nodes of Cassandra" of `infra/OPERATING.md`: more replicas, one more node, one less. */
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { viaOf } from '../../../infra/namespaces/namespaces.ts'
 import type { PlannedHost } from '../../../infra/regions/plan.ts'
-import { type DeployedRegions, successful, type Written } from './deployed.ts'
+import { serverPorts } from '../../../infra/regions/roles.ts'
+import { type DeployedRegions, successful } from './deployed.ts'
+import { allOpen, type Door, noneOpens } from './doors.ts'
 import { repeatedUp, seconds, until, uploaded, works } from './drills.ts'
 import { lineOf, pause, timed, underLoad } from './under-load.ts'
 
@@ -41,6 +44,7 @@ export async function* moreReplicas(deployed: DeployedRegions): AsyncIterable<st
       Object.values(by).some((count) => Number(count) < replicas),
     )
   if (few.length > 0) throw new Error(`too few replicas: ${JSON.stringify(few)}`)
+  for (const { name } of nodesOf(deployed)) await areSame(deployed, name)
   await works(deployed, kept)
   const without = async () => {
     await deployed.sh('par2', 'systemctl stop holdfast-cassandra')
@@ -65,9 +69,21 @@ async function refusedUp(deployed: DeployedRegions): Promise<string[]> {
 }
 
 /** One after the other. */
-async function repairAll(deployed: DeployedRegions): Promise<void> {
-  for (const { name } of nodesOf(deployed))
+export async function repairAll(deployed: DeployedRegions, region?: string): Promise<void> {
+  for (const { name } of nodesOf(deployed).filter((node) => region === undefined || node.region === region))
     successful(`repair of ${name}`, await deployed.on(name, 'nodetool', 'repair', '--full'))
+}
+
+/** Resolves when the node and the others with its rows have the same ones. No users may work. */
+export async function areSame(deployed: DeployedRegions, name: string): Promise<void> {
+  await until(`${name} has the rows of the others`, async () => {
+    const said = await deployed.sh(name, 'nodetool repair --full --preview')
+    const [alike, other] = [/Previewed data was in sync/, /Total estimated streaming.*/].map((found) =>
+      found.exec(said),
+    )
+    if (other) throw new Error(other[0])
+    return alike !== null
+  })
 }
 
 function nodesOf(deployed: DeployedRegions): PlannedHost[] {
@@ -104,32 +120,28 @@ export async function areUp(deployed: DeployedRegions): Promise<void> {
 }
 
 /** "A node is added": a host with Cassandra alone. */
-export function addNode(deployed: DeployedRegions): AsyncIterable<string> {
-  return appendHost(deployed, { name: 'par4', internal: '10.1.0.14', rack: 'r1', roles: ['cassandra'] })
-}
-
-type Appended = Written['regions'][number]['hosts'][number]
-
-export async function* appendHost(deployed: DeployedRegions, host: Appended): AsyncIterable<string> {
+export async function* addNode(deployed: DeployedRegions): AsyncIterable<string> {
+  const host = { name: 'par4', internal: '10.1.0.14', rack: 'r1', roles: ['cassandra'] }
   const kept = await uploaded(deployed, home)
   const older = nodesOf(deployed).filter(({ region }) => region === home)
   deployed.edit(({ regions: [region] }) => {
     region?.hosts.push(host)
   })
-  let commands = 0
+  let [commands, cleanMs] = [0, 0]
   const figures = await underLoad(deployed, async () => {
     commands = await repeatedUp(deployed)
     await areUp(deployed)
+    cleanMs = await timed(async () => {
+      for (const { name } of older) successful('cleanup', await deployed.on(name, 'nodetool', 'cleanup'))
+    })
   })
-  const cleanMs = await timed(async () => {
-    for (const { name } of older) successful('cleanup', await deployed.on(name, 'nodetool', 'cleanup'))
-  })
+  await areSame(deployed, host.name)
   await works(deployed, kept)
   const more = `commands: ${commands}; all UN; nodetool cleanup ${seconds(cleanMs)}`
   yield lineOf(`${host.name} added`, `${figures}; ${more}`)
 }
 
-/** "A node is removed", with its host. */
+/** "A node is removed", with its host ("A host is taken away"). */
 export async function* removeNode(deployed: DeployedRegions): AsyncIterable<string> {
   const kept = await uploaded(deployed, home)
   const [name, internal] = ['par4', '10.1.0.14']
@@ -146,17 +158,19 @@ export async function* removeNode(deployed: DeployedRegions): AsyncIterable<stri
         return said.every((text) => !text.includes(` ${internal} `))
       })
     })
+    await deployed.infraBy(viaOf(deployed.layout), 'down', '--only', name)
+    await deployed.sh(name, 'systemctl disable holdfast.target')
     takeOut(deployed, name)
     await deployed.infra('up')
-    await deployed.sh(name, 'systemctl disable --now holdfast-cassandra')
     await areUp(deployed)
   })
+  for (const { name, region } of nodesOf(deployed)) if (region === home) await areSame(deployed, name)
   await works(deployed, kept)
   yield lineOf(`${name} removed`, `${figures}; nodetool decommission ${seconds(leftMs)}`)
 }
 
 /** Its lines, out of the file. */
-export function takeOut(deployed: DeployedRegions, name: string): void {
+function takeOut(deployed: DeployedRegions, name: string): void {
   deployed.edit(({ regions }) => {
     for (const region of regions) region.hosts = region.hosts.filter((host) => host.name !== name)
   })
@@ -184,6 +198,12 @@ export async function* ownAuthority(deployed: DeployedRegions): AsyncIterable<st
     ),
   )
   await areUp(deployed)
+  const doors = nodes.map(({ internal: host, region }): Door => {
+    const { storage: port } = serverPorts.cassandra
+    return { kind: 'certificate', grpc: false, host, port, own: ['node.pem', 'node.key'], region }
+  })
+  const [asker = ''] = nodes.map(({ name }) => name)
+  await allOpen(deployed, asker, doors)
   const kept = await uploaded(deployed, home)
   const reread = async () => {
     for (const { name } of nodes) await deployed.sh(name, 'nodetool reloadssl')
@@ -217,6 +237,7 @@ export async function* ownAuthority(deployed: DeployedRegions): AsyncIterable<st
     const said = await deployed.sh(name, shown)
     if (!said.includes('Cassandra')) throw new Error(`${name} shows other nodes ${said.trim()}`)
   }
+  await noneOpens(deployed, asker, { doors })
   await works(deployed, kept)
   yield lineOf("Cassandra's authority", figures)
 }

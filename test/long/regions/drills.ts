@@ -8,6 +8,7 @@ interface Status {
   cluster: {
     regions: { code: string; serving: string; actorHosts: number }[]
     nodes: { id: string; ready: boolean; placementGroups?: number }[]
+    silent: { id: string }[]
     replication: { full: boolean }
     backup: { accounts: number }
   }

@@ -1,10 +1,12 @@
 /** "A stolen host" of `infra/OPERATING.md`: after it, what the host has opens nothing. */
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { PlannedHost } from '../../../infra/regions/plan.ts'
 import { natsPasswords, natsPasswordsText } from '../../../infra/regions/render/nats.ts'
-import { serverPorts } from '../../../infra/regions/roles.ts'
-import { appendHost, areUp, cql, takeOut } from './cassandra-drills.ts'
+import { areSame, areUp, cql, repairAll } from './cassandra-drills.ts'
 import { type DeployedRegions, successful } from './deployed.ts'
-import { status, until, uploaded, works } from './drills.ts'
+import { allOpen, doorsOf, noneOpens, refuseSecrets } from './doors.ts'
+import { repeatedUp, status, until, uploaded, works } from './drills.ts'
 import {
   newSecret,
   replaceCassandraPassword,
@@ -12,52 +14,54 @@ import {
   replaceTokens,
   writeSecret,
 } from './replacements.ts'
-import type { Door } from './stolen-files.ts'
 import { replaceAuthority } from './trust-drills.ts'
 import { lineOf, underLoad } from './under-load.ts'
 
 const stolen = 'par2'
+const asker = 'par1'
 const region = 'eu-par'
 
+/** The new host has another name and address, and the rack and roles of the stolen one. */
+const next = {
+  name: 'par5',
+  internal: '10.1.0.15',
+  address: '192.0.2.15',
+  address6: '2001:db8:1::5',
+}
+/** Of another host: the files of the stolen one. Who has them may call from anywhere. */
+const copies = { tls: '/root/stolen/tls', secrets: '/root/stolen/secrets' }
+
 export async function* stolenHost(deployed: DeployedRegions): AsyncIterable<string> {
-  // The region has three nodes of Cassandra for three replicas, each in a rack of its own.
-  yield* appendHost(deployed, {
-    name: 'par5',
-    internal: '10.1.0.15',
-    address: '192.0.2.15',
-    address6: '2001:db8:1::5',
-    rack: 'r2',
-    roles: ['nats', 'cassandra', 'actor-host', 'storage-node', 'upload', 'api', 'proxy'],
-  })
   const kept = await uploaded(deployed, region)
   await until('replication is full', async () => (await status(deployed, region)).replication.full)
   const host = deployed.hosts.find(({ name }) => name === stolen)
   const node = host?.processes.find(({ role }) => role === 'storage-node')?.name
   if (host === undefined || node === undefined) throw new Error(`${stolen} has no storage node`)
   const others = deployed.hosts.filter(({ name }) => name !== stolen)
-
   const doors = doorsOf(others)
-  const opened = await openedBy(deployed, stolen, doors)
-  if (opened.length < doors.length)
-    throw new Error(`only ${opened.length} of ${doors.length} doors open before: ${opened.join(', ')}`)
+  await allOpen(deployed, stolen, doors)
+  await copyFiles(deployed)
 
-  const cutOff = async () => {
-    for (const { name } of others) await deployed.sh(name, `ip route add blackhole ${host.internal}`)
-    await deployed.ctl(region, 'node', 'remove', node)
-    successful(
-      'removenode',
-      await deployed.on('par1', 'nodetool', 'removenode', await downId(deployed, host)),
-    )
-    takeOut(deployed, stolen)
-    await deployed.infra('up')
+  yield lineOf(
+    `${stolen} cut off, out`,
+    await underLoad(deployed, () => cutOff(deployed, { host, node }), { failuresMax: lostMax }),
+  )
+  let commands = 0
+  const joined = await underLoad(deployed, async () => {
+    replaceLines(deployed)
+    rmSync(join(deployed.layout.folder, 'ca', stolen), { recursive: true })
+    commands = await repeatedUp(deployed, '--only', next.name)
     await areUp(deployed)
-  }
-  // Users' names lead to its proxy until it is out of the DNS.
-  yield lineOf(`${stolen} cut off, out`, await underLoad(deployed, cutOff, { failuresMax: 100 }))
+    await repairAll(deployed, region)
+    await deployed.infra('up')
+  })
+  await areSame(deployed, next.name)
+  await works(deployed, kept)
+  yield lineOf(`${next.name} in its place`, `${joined}; commands: ${commands}`)
 
   yield lineOf(
     'passwords of NATS',
-    await underLoad(deployed, () => replaceNatsPasswords(deployed), { failuresMax: 5 }),
+    await underLoad(deployed, () => replaceNatsPasswords(deployed), { failuresMax: apartMax }),
   )
   yield lineOf('password of Cassandra', await underLoad(deployed, () => replaceCassandraPassword(deployed)))
   const operator = newSecret()
@@ -70,14 +74,65 @@ export async function* stolenHost(deployed: DeployedRegions): AsyncIterable<stri
   await works(deployed, kept)
 
   for (const { name } of others) await deployed.sh(name, `ip route del blackhole ${host.internal}`)
-  const still = await openedBy(deployed, stolen, doors)
-  if (still.length > 0) throw new Error(`${stolen} still opens ${still.join(', ')}`)
-  const own = await openedBy(deployed, 'par1', doors)
-  if (own.length < doors.length) throw new Error(`par1 opens only ${own.join(', ')}`)
+  const near = doorsOf(others.filter((one) => one.region === region))
+  await noneOpens(deployed, stolen, { doors: near })
+  const all = doorsOf(deployed.hosts)
+  await allOpen(deployed, asker, all)
+  await noneOpens(deployed, asker, { doors: all, files: copies })
+  const secrets = await refuseSecrets(deployed, asker, { doors: all, secrets: copies.secrets })
+  // Its own servers and processes still run, and call.
+  await areUp(deployed)
+  for (const { code } of deployed.regions) {
+    const { nodes } = await status(deployed, code)
+    if (nodes.some(({ id }) => id === node)) throw new Error(`${code} hears ${node}`)
+  }
+  await works(deployed, kept)
   yield lineOf(
     `${stolen} calls again`,
-    `its files open none of ${doors.length} doors, all of which they opened before`,
+    `its files open none of ${all.length} doors; with a new certificate each earlier secret is refused (${secrets} logins and calls)`,
   )
+}
+
+async function copyFiles(deployed: DeployedRegions): Promise<void> {
+  const packed = await deployed.sh(stolen, 'tar -czC /etc/holdfast tls secrets | base64 -w 0')
+  await deployed.sh(asker, `mkdir -p /root/stolen && echo ${packed} | base64 -d | tar -xzC /root/stolen`)
+}
+
+/** Requests that are on their way to it fail, a few of a hundred. */
+const lostMax = 5
+
+/** The same while regions do not reach each other. */
+const apartMax = 1
+
+/** Step 1. Its storage node is removed once it is silent, and its Cassandra once it is `DN`. */
+async function cutOff(
+  deployed: DeployedRegions,
+  { host, node }: { host: PlannedHost; node: string },
+): Promise<void> {
+  for (const { name } of deployed.hosts)
+    if (name !== stolen) await deployed.sh(name, `ip route add blackhole ${host.internal}`)
+  // As its addresses leave the DNS, and its provider routes them no longer.
+  for (const { code } of deployed.regions) {
+    await deployed.sh(`client-${code}`, `ip route add blackhole ${host.address}`)
+    const names = join(deployed.layout.folder, `client-${code}`)
+    const lines = readFileSync(names, 'utf8').split('\n')
+    writeFileSync(names, lines.filter((line) => !line.startsWith(`${host.address} `)).join('\n'))
+  }
+  await until(`${node} is silent`, async () => {
+    const { silent } = await status(deployed, region)
+    return silent.some(({ id }) => id === node)
+  })
+  await deployed.ctl(region, 'node', 'remove', node)
+  const id = await downId(deployed, host)
+  successful('removenode', await deployed.on('par1', 'nodetool', 'removenode', id))
+}
+
+/** In the file. */
+function replaceLines(deployed: DeployedRegions): void {
+  deployed.edit(({ regions }) => {
+    for (const one of regions)
+      one.hosts = one.hosts.map((host) => (host.name === stolen ? { ...host, ...next } : host))
+  })
 }
 
 /** Both, which needs a restart: regions do not reach each other until all servers have it. */
@@ -124,53 +179,4 @@ async function restartAll(deployed: DeployedRegions): Promise<void> {
       })
     }
   }
-}
-
-function doorsOf(hosts: readonly PlannedHost[]): Door[] {
-  return hosts.flatMap(({ internal, region, roles, processes }) => {
-    const at = { host: internal, region, grpc: false }
-    const { nats, cassandra } = serverPorts
-    const login = (kind: 'nats' | 'cassandra', user: string): Door => ({
-      ...at,
-      kind,
-      port: kind === 'nats' ? nats.client : cassandra.client,
-      own: [user],
-    })
-    const shows = (port: number | undefined, ...own: string[]): Door[] =>
-      port === undefined ? [] : [{ ...at, kind: 'certificate', port, own }]
-    return [
-      ...(roles.includes('nats') ? [login('nats', 'holdfast'), login('nats', 'system')] : []),
-      ...(roles.includes('cassandra')
-        ? [
-            login('cassandra', 'holdfast'),
-            login('cassandra', 'cassandra'),
-            ...shows(cassandra.storage, 'internode.pem'),
-          ]
-        : []),
-      ...processes.flatMap(({ role, ports }): Door[] => [
-        { ...at, kind: 'admin', port: ports.admin ?? 0, own: [] },
-        ...shows(ports.api, 'proxy.pem', 'proxy.key'),
-        ...shows(ports.upload, 'proxy.pem', 'proxy.key'),
-        ...(role === 'storage-node'
-          ? [
-              ...shows(ports.bytes, 'node.pem', 'node.key'),
-              ...shows(ports.control, 'node.pem', 'node.key').map((door) => ({ ...door, grpc: true })),
-            ]
-          : []),
-      ]),
-    ]
-  })
-}
-
-/** Which of the doors the files of a host open, in words. */
-async function openedBy(deployed: DeployedRegions, host: string, doors: readonly Door[]): Promise<string[]> {
-  const said = await deployed.on(
-    host,
-    ...['env', '-C', '/opt/holdfast', 'infra/launch.sh'],
-    ...['test/long/regions/stolen-files.ts', JSON.stringify(doors)],
-  )
-  const answers = successful(`the files of ${host}`, said).trim().split('\n')
-  return doors
-    .filter((_, at) => answers[at] === 'true')
-    .map(({ kind, host: to, port, own }) => `${kind} ${to}:${port} ${own.join(' ')}`)
 }

@@ -114,6 +114,7 @@ export async function* replaceAuthority(deployed: DeployedRegions): AsyncIterabl
   deployed.trusted = both
   const figures = await underLoad(deployed, () => changeAuthority(deployed, file))
   deployed.trusted = file('ca.pem')
+  await areScraped(deployed)
   const code = async (folder?: string) => {
     const words = `curl -s -o /dev/null -w '%{http_code}' ${asProxy(`${host.internal}:${api.ports.api}`, folder)} || true`
     return deployed.sh(host.name, words)
