@@ -33,7 +33,7 @@ const alertmanager = 'prometheus-alertmanager'
 
 const nodeFiles = ['node.key', 'node.pem']
 
-/** The process that reads certificates of servers every ten minutes reads them at its start, too. */
+/** The process that reads certificates of servers does so at its start, and every ten minutes. */
 const readsShown = 'systemctl restart holdfast-api-1-par1'
 
 export const clusterFaults: readonly ClusterFault[] = [
