@@ -26,7 +26,7 @@ export const unreached = 'unreached'
 
 export function doorsOf(hosts: readonly PlannedHost[]): Door[] {
   return hosts.flatMap(({ internal, region, roles, processes }) => {
-    const { nats, cassandra, proxyMetrics, alertmanager } = serverPorts
+    const { nats, cassandra, proxyMetrics, alertmanager, alertmanagerCluster } = serverPorts
     const door = (kind: Door['kind'], port = 0, ...own: string[]): Door[] => [
       { kind, grpc: false, host: internal, port, own, region },
     ]
@@ -36,7 +36,10 @@ export function doorsOf(hosts: readonly PlannedHost[]): Door[] {
     const proxy = ['proxy.pem', 'proxy.key']
     return [
       ...(roles.includes('nats')
-        ? ['holdfast', 'system'].flatMap((user) => door('nats', nats.client, user))
+        ? [
+            ...['holdfast', 'system'].flatMap((user) => door('nats', nats.client, user)),
+            ...[nats.cluster, nats.gateway].flatMap((port) => shown(port, ...node)),
+          ]
         : []),
       ...(roles.includes('cassandra')
         ? [
@@ -45,7 +48,9 @@ export function doorsOf(hosts: readonly PlannedHost[]): Door[] {
           ]
         : []),
       ...(roles.includes('proxy') ? shown(proxyMetrics, ...node) : []),
-      ...(roles.includes('alertmanager') ? shown(alertmanager, ...node) : []),
+      ...(roles.includes('alertmanager')
+        ? [alertmanager, alertmanagerCluster].flatMap((port) => shown(port, ...node))
+        : []),
       ...processes.flatMap(({ role, ports }) => [
         ...door('admin', ports.admin),
         ...door('metrics', ports.admin),
@@ -113,13 +118,32 @@ export async function allOpen(
     )
 }
 
-/** @throws Error that names those that open, and those that were not asked */
+/** The server ends a handshake; the call is unauthorized; or files do not trust the server. */
+const refusal = /alert|ECONNRESET|EPIPE|closed|self-signed|\b40[13]\b/i
+
+/** @throws Error that names those that do not refuse */
 export async function noneOpens(deployed: DeployedRegions, host: string, asking: Asking): Promise<void> {
-  const wrong = (await answersOf(deployed, host, asking)).filter(({ answer }) =>
-    [opens, unreached, ''].includes(answer),
-  )
+  const wrong = (await answersOf(deployed, host, asking)).filter(({ answer }) => !refusal.test(answer))
   if (wrong.length > 0)
     throw new Error(`${host}: ${wrong.map(({ what, answer }) => `${what} ${answer}`).join(', ')}`)
+}
+
+/** Each host by one of its doors: a call that meets no answer takes seconds. */
+export async function isCutOff(
+  deployed: DeployedRegions,
+  host: string,
+  from: readonly PlannedHost[],
+): Promise<void> {
+  const doors = from.flatMap((one) =>
+    doorsOf([one])
+      .filter(({ kind }) => kind === 'admin')
+      .slice(0, 1),
+  )
+  const wrong = (await answersOf(deployed, host, { doors })).filter(({ answer }) => answer !== unreached)
+  if (wrong.length > 0)
+    throw new Error(
+      `${host} is not cut off: ${wrong.map(({ what, answer }) => `${what} ${answer}`).join(', ')}`,
+    )
 }
 
 /** What a login with a replaced secret meets. */

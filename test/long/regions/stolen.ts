@@ -1,11 +1,12 @@
 /** "A stolen host" of `infra/OPERATING.md`: after it, what the host has opens nothing. */
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { startHosts } from '../../../infra/namespaces/namespaces.ts'
 import type { PlannedHost } from '../../../infra/regions/plan.ts'
 import { natsPasswords, natsPasswordsText } from '../../../infra/regions/render/nats.ts'
 import { areSame, areUp, cql, repairAll } from './cassandra-drills.ts'
 import { type DeployedRegions, successful } from './deployed.ts'
-import { allOpen, doorsOf, noneOpens, refuseSecrets } from './doors.ts'
+import { allOpen, doorsOf, isCutOff, noneOpens, refuseSecrets } from './doors.ts'
 import { repeatedUp, status, until, uploaded, works } from './drills.ts'
 import {
   newSecret,
@@ -46,15 +47,25 @@ export async function* stolenHost(deployed: DeployedRegions): AsyncIterable<stri
     `${stolen} cut off, out`,
     await underLoad(deployed, () => cutOff(deployed, { host, node }), { failuresMax: lostMax }),
   )
+  await isCutOff(deployed, stolen, others)
   let commands = 0
   const joined = await underLoad(deployed, async () => {
     replaceLines(deployed)
     rmSync(join(deployed.layout.folder, 'ca', stolen), { recursive: true })
+    const { layout, file } = deployed
+    const wanted = deployed.hosts.filter(({ name }) => name === next.name)
+    await startHosts(layout, { file, wanted })
+    await deployed.sh(next.name, `ip route add blackhole ${host.internal}`)
     commands = await repeatedUp(deployed, '--only', next.name)
     await areUp(deployed)
     await repairAll(deployed, region)
     await deployed.infra('up')
   })
+  await isCutOff(
+    deployed,
+    stolen,
+    deployed.hosts.filter((one) => one.region === region),
+  )
   await areSame(deployed, next.name)
   await works(deployed, kept)
   yield lineOf(`${next.name} in its place`, `${joined}; commands: ${commands}`)
@@ -65,16 +76,19 @@ export async function* stolenHost(deployed: DeployedRegions): AsyncIterable<stri
   )
   yield lineOf('password of Cassandra', await underLoad(deployed, () => replaceCassandraPassword(deployed)))
   const operator = newSecret()
-  await cql(deployed, `ALTER ROLE cassandra WITH PASSWORD = '${operator}'`)
+  const alter = `ALTER ROLE cassandra WITH PASSWORD = '${operator}'`
+  const [, roles] = await cql(deployed, alter, 'LIST ROLES')
   writeSecret(deployed, 'cassandra-admin-password', operator)
+  const named = (roles as { role: string }[]).map(({ role }) => role).sort()
+  if (named.join() !== 'cassandra,holdfast') throw new Error(`Cassandra has the roles ${named.join(', ')}`)
   yield lineOf('cluster-secret', await underLoad(deployed, () => replaceClusterSecret(deployed)))
   yield lineOf('admin and metrics token', await underLoad(deployed, () => replaceTokens(deployed)))
   yield* replaceAuthority(deployed)
   yield lineOf('restart of every unit', await underLoad(deployed, () => restartAll(deployed)))
   await works(deployed, kept)
 
-  for (const { name } of others) await deployed.sh(name, `ip route del blackhole ${host.internal}`)
-  const near = doorsOf(others.filter((one) => one.region === region))
+  for (const { name } of deployed.hosts) await deployed.sh(name, `ip route del blackhole ${host.internal}`)
+  const near = doorsOf(deployed.hosts.filter((one) => one.region === region))
   await noneOpens(deployed, stolen, { doors: near })
   const all = doorsOf(deployed.hosts)
   await allOpen(deployed, asker, all)
@@ -163,8 +177,14 @@ async function downId(deployed: DeployedRegions, { internal }: PlannedHost): Pro
 /** Each unit, one at a time. */
 async function restartAll(deployed: DeployedRegions): Promise<void> {
   for (const { name, roles, processes } of deployed.hosts) {
-    const servers = { nats: 'holdfast-nats', cassandra: 'holdfast-cassandra', proxy: 'caddy' } as const
-    for (const role of ['nats', 'cassandra', 'proxy'] as const) {
+    const servers = {
+      nats: 'holdfast-nats',
+      cassandra: 'holdfast-cassandra',
+      proxy: 'caddy',
+      prometheus: 'prometheus',
+      alertmanager: 'prometheus-alertmanager',
+    } as const
+    for (const role of Object.keys(servers) as (keyof typeof servers)[]) {
       if (!roles.includes(role)) continue
       await deployed.sh(name, `systemctl restart ${servers[role]}`)
       if (role === 'cassandra') await areUp(deployed)
