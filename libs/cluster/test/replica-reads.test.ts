@@ -31,6 +31,8 @@ const download = asked({
 const statusOf = ({ result }: AccountReply) => (result?.$case === 'refusal' ? result.value.status : undefined)
 const refusal = (status: string): AccountReply => ({ result: { $case: 'refusal', value: { status } } })
 
+const turn = () => new Promise((resolve) => setImmediate(resolve))
+
 /** A home that answers on command, and gives up only when it is cancelled. */
 function world() {
   const answer = Promise.withResolvers<AccountReply>()
@@ -47,6 +49,7 @@ function world() {
   bus.serve(replicaSubjectOf('keeper'), async () => AccountReply.encode(refusal('error-expired')).finish())
   let host: string | undefined
   let notify = () => {}
+  let passedMs = 0
   const reads = new ReplicaReads({
     accounts: home,
     bus,
@@ -54,13 +57,16 @@ function world() {
     onHostsChanged: (listener) => {
       notify = listener
     },
-    clock: systemClock,
+    clock: { ...systemClock, monotonic: () => passedMs },
   })
   const change = (now: string | undefined) => {
     host = now
     notify()
   }
-  return { reads, change, answer }
+  const pass = (ms: number) => {
+    passedMs += ms
+  }
+  return { reads, change, answer, pass }
 }
 
 t.test('a home that is lost during the request is not awaited until the deadline', async (t) => {
@@ -85,6 +91,18 @@ t.test('a home that was lost for a moment is asked again', async (t) => {
   change(undefined)
   answer.resolve(refusal('error-notFound'))
   t.equal(statusOf(await call), 'error-notFound', 'no copy is there any more, and the home answers')
+})
+
+t.test('a home that is lost again and again ends with the deadline', async (t) => {
+  const { reads, change, pass } = world()
+  const ended = t.rejects(reads.call(download, { timeoutMs: 1_000 }), AccountsUnavailable)
+  for (let times = 0; times < 4; times++) {
+    pass(250)
+    change('keeper')
+    change(undefined)
+    await turn()
+  }
+  await ended
 })
 
 t.test('requests that only the home may answer wait for it', async (t) => {

@@ -39,17 +39,26 @@ export class ReplicaReads implements AccountClient {
     request: Omit<AccountRequest, 'deadlineMs'>,
     options: { timeoutMs?: number; signal?: AbortSignal } = {},
   ): Promise<AccountReply> {
-    const { accounts, replicaHostOf } = this.#options
+    const { accounts, clock, replicaHostOf } = this.#options
     if (!replicaOperations.has(request.operation?.$case ?? '')) return accounts.call(request, options)
-    const host = replicaHostOf(request.accountId)
-    return host === undefined ? this.#askHomeWhileThere(request, options) : this.#ask(host, request, options)
+    const endsMs = clock.monotonic() + (options.timeoutMs ?? timeoutMsDefault)
+    for (;;) {
+      const timeoutMs = endsMs - clock.monotonic()
+      if (timeoutMs <= 0) throw new AccountsUnavailable(`no answer for account ${request.accountId} in time`)
+      const left = { ...options, timeoutMs }
+      const host = replicaHostOf(request.accountId)
+      if (host !== undefined) return this.#ask(host, request, left)
+      // After a loss the home may be back: a link that broke for a moment.
+      const reply = await this.#askHomeWhileThere(request, left)
+      if (reply !== undefined) return reply
+    }
   }
 
-  /** A home that is lost during the request is not awaited. */
+  /** @returns undefined when the home was lost meanwhile: it is not awaited */
   async #askHomeWhileThere(
     request: Omit<AccountRequest, 'deadlineMs'>,
-    options: { timeoutMs?: number; signal?: AbortSignal },
-  ): Promise<AccountReply> {
+    options: { timeoutMs: number; signal?: AbortSignal },
+  ): Promise<AccountReply | undefined> {
     const lost = new AbortController()
     const waiting = { account: request.accountId, lost }
     const signal = options.signal === undefined ? lost.signal : AbortSignal.any([options.signal, lost.signal])
@@ -58,17 +67,16 @@ export class ReplicaReads implements AccountClient {
       return await this.#options.accounts.call(request, { ...options, signal })
     } catch (error) {
       if (!lost.signal.aborted || options.signal?.aborted) throw error
+      return undefined
     } finally {
       this.#waiting.delete(waiting)
     }
-    // The home may be back by now: a link that broke for a moment.
-    return this.call(request, options)
   }
 
   async #ask(
     host: string,
     request: Omit<AccountRequest, 'deadlineMs'>,
-    { timeoutMs = timeoutMsDefault, signal }: { timeoutMs?: number; signal?: AbortSignal },
+    { timeoutMs, signal }: { timeoutMs: number; signal?: AbortSignal },
   ): Promise<AccountReply> {
     const { bus, clock } = this.#options
     const message = AccountRequest.encode({
