@@ -75,28 +75,14 @@ export const clusterFaults: readonly ClusterFault[] = [
     times: { times: 1, windowSeconds: 20 },
     make: (deployed) => certified(deployed, { host: 'par2', days: 1, names: nodeFiles }),
   },
-  {
-    name: 'the certificate between nodes of Cassandra ends in ten days',
-    alerts: ['HoldfastCertificateEnds'],
-    besides: [...users, 'HoldfastRestarts'],
-    times: { times: 1, windowSeconds: 20 },
-    make: (deployed) =>
-      certified(deployed, {
-        ...{ host: 'par2', days: 10, names: ['internode.pem'] },
-        seen: { par2: 'nodetool reloadssl', par1: readsShown },
-      }),
-  },
-  {
-    name: 'the public certificate of a host ends in ten days',
-    alerts: ['HoldfastCertificateEnds'],
-    besides: [...users, 'HoldfastRestarts'],
-    times: { times: 1, windowSeconds: 20 },
-    make: (deployed) =>
-      certified(deployed, {
-        ...{ host: 'par2', days: 10, names: ['public.key', 'public.pem'] },
-        seen: { par2: 'systemctl reload caddy', par1: readsShown },
-      }),
-  },
+  shownCertificate('the certificate between nodes of Cassandra', {
+    names: ['internode.pem'],
+    read: 'nodetool reloadssl',
+  }),
+  shownCertificate('the public certificate of a host', {
+    names: ['public.key', 'public.pem'],
+    read: 'systemctl reload caddy',
+  }),
   {
     name: 'the clock of a host is 5 s ahead',
     alerts: ['HoldfastClock'],
@@ -198,6 +184,21 @@ async function frozen(deployed: DeployedRegions, { hosts, unit }: Units): Promis
   await signal('STOP')
   return async () => {
     await signal('CONT')
+  }
+}
+
+/** Of a server: the process that watches it sees what the server shows. */
+function shownCertificate(
+  what: string,
+  { names, read }: { names: readonly string[]; read: string },
+): ClusterFault {
+  return {
+    name: `${what} ends in ten days`,
+    alerts: ['HoldfastCertificateEnds'],
+    besides: [...users, 'HoldfastRestarts'],
+    times: { times: 1, windowSeconds: 20 },
+    make: (deployed) =>
+      certified(deployed, { host: 'par2', days: 10, names, seen: { par2: read, par1: readsShown } }),
   }
 }
 
